@@ -1,0 +1,134 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// Every Swift target of ours: complete checking, explicit imports, warnings are errors.
+let strict: [SwiftSetting] = [
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .strictMemorySafety(),
+    .treatAllWarnings(as: .error),
+]
+/// Our C: a warning is an error there too.
+let strictC: [CSetting] = [
+    .unsafeFlags(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]),
+]
+
+func systemLibrary(_ name: String, pkgConfig: String, debian: String) -> Target {
+    .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([debian])])
+}
+
+func shim(_ name: String, over system: [String]) -> Target {
+    .target(
+        name: name,
+        dependencies: system.map { .init(stringLiteral: $0) },
+        cSettings: strictC
+    )
+}
+
+func library(_ name: String, _ dependencies: [String] = []) -> Target {
+    .target(
+        name: name,
+        dependencies: dependencies.map { .init(stringLiteral: $0) },
+        swiftSettings: strict
+    )
+}
+
+func program(_ name: String, _ dependencies: [String]) -> Target {
+    .executableTarget(
+        name: name,
+        dependencies: dependencies.map { .init(stringLiteral: $0) },
+        swiftSettings: strict
+    )
+}
+
+func tests(_ name: String, _ dependencies: [String], resources: [Resource] = []) -> Target {
+    .testTarget(
+        name: name,
+        dependencies: dependencies.map { .init(stringLiteral: $0) },
+        resources: resources,
+        swiftSettings: strict
+    )
+}
+
+let package = Package(
+    name: "tollway",
+    products: [
+        .executable(name: "tollway-ingest", targets: ["ingest"]),
+        .executable(name: "tollway-decode", targets: ["decode"]),
+        .executable(name: "tollway-dedupe", targets: ["dedupe"]),
+        .executable(name: "tollway-report", targets: ["report"]),
+        .executable(name: "tollway-notifications", targets: ["notifications"]),
+        .executable(name: "tollway", targets: ["tollway"]),
+    ],
+    targets: [
+        // The system's libraries, by name.
+        systemLibrary("CLibrdkafka", pkgConfig: "rdkafka", debian: "librdkafka-dev"),
+        systemLibrary("CLibcurl", pkgConfig: "libcurl", debian: "libcurl4-openssl-dev"),
+        systemLibrary("CLibcrypto", pkgConfig: "libcrypto", debian: "libssl-dev"),
+        systemLibrary("CLibmicrohttpd", pkgConfig: "libmicrohttpd", debian: "libmicrohttpd-dev"),
+        systemLibrary("CLibrocksdb", pkgConfig: "rocksdb", debian: "librocksdb-dev"),
+
+        // Our C over one library each. C never calls Swift.
+        shim("CKafka", over: ["CLibrdkafka"]),
+        shim("CHTTPServer", over: ["CLibmicrohttpd"]),
+        shim("CHTTPClient", over: ["CLibcurl"]),
+        shim("CCrypto", over: ["CLibcrypto"]),
+        shim("CStore", over: ["CLibrocksdb"]),
+        // SIMD pays: base64url and JSON string scanning.
+        shim("CText", over: []),
+
+        // The rules, pure.
+        library("TokenDomain"),
+
+        // A Swift face for each C target; they know bytes, not tokens.
+        library("Kafka", ["CKafka"]),
+        library("HTTPServer", ["CHTTPServer"]),
+        library("HTTPClient", ["CHTTPClient"]),
+        library("Crypto", ["CCrypto"]),
+        library("StateStore", ["CStore", "Kafka"]),
+
+        library("TokenWire", ["TokenDomain", "CText"]),
+        library("AppStoreAPI", ["TokenDomain", "HTTPClient", "Crypto"]),
+        library("Telemetry", ["HTTPServer"]),
+        library(
+            "StageRuntime",
+            ["Kafka", "StateStore", "TokenDomain", "TokenWire", "Telemetry"]
+        ),
+        library("AppleSimulator", ["HTTPServer", "HTTPClient", "Crypto"]),
+
+        // The five workers, in the order of the pipeline.
+        program(
+            "ingest",
+            ["StageRuntime", "HTTPServer", "Crypto", "Kafka", "TokenDomain", "TokenWire", "Telemetry"]
+        ),
+        program("decode", ["StageRuntime", "Kafka", "TokenDomain", "TokenWire", "Telemetry"]),
+        program(
+            "dedupe",
+            ["StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry", "Crypto"]
+        ),
+        program(
+            "report",
+            [
+                "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
+                "AppStoreAPI", "Crypto", "HTTPClient",
+            ]
+        ),
+        program(
+            "notifications",
+            [
+                "StageRuntime", "Kafka", "TokenDomain", "TokenWire", "Telemetry", "AppStoreAPI",
+                "Crypto",
+            ]
+        ),
+
+        // The operator's command.
+        program(
+            "tollway",
+            [
+                "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
+                "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "AppleSimulator",
+            ]
+        ),
+    ]
+)

@@ -1,0 +1,62 @@
+/// Kafka headers in one run of bytes, so that a batch needs no allocation per record.
+///
+/// Each header: name length (UInt32, little-endian), name, value length (UInt32; `UInt32.max` is a
+/// null value), value. The C shim reads and writes the same form.
+package struct HeaderList {
+    package static let nullValue = UInt32.max
+
+    /// Appends one header to an arena.
+    package static func append(
+        name: some Collection<UInt8>,
+        value: (some Collection<UInt8>)?,
+        to arena: inout [UInt8]
+    ) {
+        appendLength(UInt32(name.count), to: &arena)
+        arena.append(contentsOf: name)
+        guard let value else {
+            appendLength(nullValue, to: &arena)
+            return
+        }
+        appendLength(UInt32(value.count), to: &arena)
+        arena.append(contentsOf: value)
+    }
+
+    /// Every header in order: the name, and where the value lies (absent where null).
+    package static func entries(
+        in range: ByteRange,
+        of arena: [UInt8]
+    ) -> [(name: String, value: ByteRange)] {
+        var entries: [(name: String, value: ByteRange)] = []
+        var position = range.start
+        let end = range.indices.upperBound
+        while position < end {
+            let nameLength = Int(length(at: position, of: arena))
+            let nameStart = position + 4
+            let name = String(decoding: arena[nameStart..<nameStart + nameLength], as: UTF8.self)
+            let valueLength = length(at: nameStart + nameLength, of: arena)
+            let valueStart = nameStart + nameLength + 4
+            if valueLength == nullValue {
+                entries.append((name, .absent))
+                position = valueStart
+            } else {
+                entries.append((name, ByteRange(start: valueStart, count: Int(valueLength))))
+                position = valueStart + Int(valueLength)
+            }
+        }
+        return entries
+    }
+
+    private static func appendLength(_ length: UInt32, to arena: inout [UInt8]) {
+        for shift in stride(from: 0, to: 32, by: 8) {
+            arena.append(UInt8(truncatingIfNeeded: length >> shift))
+        }
+    }
+
+    private static func length(at position: Int, of arena: [UInt8]) -> UInt32 {
+        var length: UInt32 = 0
+        for index in 0..<4 {
+            length |= UInt32(arena[position + index]) << (8 * index)
+        }
+        return length
+    }
+}

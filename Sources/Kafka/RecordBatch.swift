@@ -1,0 +1,147 @@
+/// Where some bytes lie in an arena. Absent bytes (a null key, a tombstone) have no count.
+package struct ByteRange: Hashable, Sendable {
+    package var start: Int
+    /// Negative where there are no bytes at all; an empty text has zero.
+    package var count: Int
+
+    package init(start: Int, count: Int) {
+        self.start = start
+        self.count = count
+    }
+
+    package static let absent = ByteRange(start: 0, count: -1)
+
+    package var isAbsent: Bool { count < 0 }
+    /// The indices it covers; empty where absent.
+    package var indices: Range<Int> { start..<start + max(count, 0) }
+}
+
+/// One partition of one topic.
+package struct TopicPartition: Hashable, Comparable, Sendable, CustomStringConvertible {
+    package var topic: String
+    package var partition: Int32
+
+    package init(topic: String, partition: Int32) {
+        self.topic = topic
+        self.partition = partition
+    }
+
+    package var description: String { "\(topic)/\(partition)" }
+
+    package static func < (left: TopicPartition, right: TopicPartition) -> Bool {
+        (left.topic, left.partition) < (right.topic, right.partition)
+    }
+}
+
+/// Records as they were read, their bytes side by side in one arena: one allocation a batch.
+///
+/// A stage reads them through spans: `batch.arena.span.extracting(record.value.indices)`.
+package struct RecordBatch: Sendable {
+    package struct Record: Sendable {
+        /// Index into the log's `sources`.
+        package var topic: Int
+        package var partition: Int32
+        package var offset: Int64
+        /// Kafka's own time of the record, UNIX milliseconds; -1 where there is none.
+        package var timestampMilliseconds: Int64
+        package var key: ByteRange
+        package var value: ByteRange
+        /// Encoded headers, for ``HeaderList``; count 0 where there are none.
+        package var headers: ByteRange
+
+        package init(
+            topic: Int,
+            partition: Int32,
+            offset: Int64,
+            timestampMilliseconds: Int64,
+            key: ByteRange,
+            value: ByteRange,
+            headers: ByteRange
+        ) {
+            self.topic = topic
+            self.partition = partition
+            self.offset = offset
+            self.timestampMilliseconds = timestampMilliseconds
+            self.key = key
+            self.value = value
+            self.headers = headers
+        }
+    }
+
+    /// A partition read up to its end: `offset` is the next position, transaction markers included.
+    package struct PartitionEnd: Hashable, Sendable {
+        package var topic: Int
+        package var partition: Int32
+        package var offset: Int64
+
+        package init(topic: Int, partition: Int32, offset: Int64) {
+            self.topic = topic
+            self.partition = partition
+            self.offset = offset
+        }
+    }
+
+    package var arena: [UInt8] = []
+    package var records: [Record] = []
+    package var ends: [PartitionEnd] = []
+
+    package init() {}
+
+    /// Forgets the records and keeps the memory.
+    package mutating func removeAll() {
+        arena.removeAll(keepingCapacity: true)
+        records.removeAll(keepingCapacity: true)
+        ends.removeAll(keepingCapacity: true)
+    }
+}
+
+/// Records to be written, their bytes side by side in one arena.
+///
+/// A writer appends to `arena` and then names the ranges: nothing is copied twice.
+package struct OutputBatch: Sendable {
+    package struct Output: Sendable {
+        /// Index into the log's `targets`.
+        package var topic: Int
+        /// -1: by murmur2 of the key, at random without key.
+        package var partition: Int32
+        /// UNIX milliseconds; 0 is the time of writing.
+        package var timestampMilliseconds: Int64
+        package var key: ByteRange
+        /// Absent is a tombstone.
+        package var value: ByteRange
+        package var headers: ByteRange
+
+        package init(
+            topic: Int,
+            partition: Int32 = -1,
+            timestampMilliseconds: Int64 = 0,
+            key: ByteRange,
+            value: ByteRange,
+            headers: ByteRange = ByteRange(start: 0, count: 0)
+        ) {
+            self.topic = topic
+            self.partition = partition
+            self.timestampMilliseconds = timestampMilliseconds
+            self.key = key
+            self.value = value
+            self.headers = headers
+        }
+    }
+
+    package var arena: [UInt8] = []
+    package var outputs: [Output] = []
+
+    package init() {}
+
+    package mutating func removeAll() {
+        arena.removeAll(keepingCapacity: true)
+        outputs.removeAll(keepingCapacity: true)
+    }
+
+    /// Appends bytes to the arena and says where they lie.
+    package mutating func place(_ bytes: some Collection<UInt8>) -> ByteRange {
+        let start = arena.count
+        arena.append(contentsOf: bytes)
+        return ByteRange(start: start, count: arena.count - start)
+    }
+}

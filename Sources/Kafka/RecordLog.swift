@@ -1,0 +1,109 @@
+/// The log as a worker sees it: read a batch, hand over one transaction, hear what became of it.
+///
+/// Kept by the real client (`KafkaLog`) and by the `MemoryLog` of the pipeline simulation; what both
+/// promise is written down once, in `RecordLogContract` of the tests. One thread calls it.
+package protocol RecordLog: AnyObject {
+    /// Full names of the topics it reads; `Record.topic` is an index into it.
+    var sources: [String] { get }
+    /// Full names of the topics it writes; `Output.topic` is an index into it.
+    var targets: [String] { get }
+
+    /// Appends to `batch` what is there, at most `recordCountMax` records.
+    ///
+    /// Events come alone and first: a call that returns one has read nothing, and no record is
+    /// delivered until the event was completed.
+    ///
+    /// - Parameter waitMilliseconds: how long to wait for the first record or event; 0 only looks.
+    /// - Throws: what is wrong with the world or the configuration; never because of a record.
+    func poll(
+        into batch: inout RecordBatch,
+        recordCountMax: Int,
+        waitMilliseconds: Int
+    ) throws(LogFault) -> GroupEvent?
+
+    /// Takes the partitions of the last `.assigning` event: reading starts at the committed
+    /// positions, at the earliest record where none is committed.
+    ///
+    /// - Returns: where each partition will be read from.
+    func completeAssignment() throws(LogFault) -> [TopicPartition: Int64]
+
+    /// Lets go of the partitions of the last `.revoking` or `.lost` event.
+    func completeRevocation() throws(LogFault)
+
+    /// Starts one transaction: writes `outputs`, sends `positions`, commits. At most one is under way.
+    ///
+    /// - Parameters:
+    ///   - outputs: what to write; taken over, and given back empty by ``takeOutcome(waitMilliseconds:)``.
+    ///   - positions: the next offset of every partition that the transaction touches, also where it
+    ///     did not move. Never empty: the group's generation check is the only fence between instances.
+    func submit(_ outputs: consuming OutputBatch, positions: [TopicPartition: Int64]) throws(LogFault)
+
+    /// What became of the transaction under way; nil while it is not known, or where there is none.
+    func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome?
+
+    /// The next offset that each partition of a topic will write (read uncommitted), by number.
+    /// Asks the broker without blocking the loop: nil until the answer of an earlier call is there.
+    func endOffsets(ofTopic topic: String) throws(LogFault) -> [Int64]?
+
+    /// The committed offsets of another group on a topic, by partition number; nil entries where
+    /// nothing is committed. Nil as a whole until the answer is there.
+    func committedOffsets(ofGroup group: String, topic: String) throws(LogFault) -> [Int64?]?
+
+    /// Reads a changelog partition from `offset` up to its high watermark at the time of the call.
+    func changelogReader(
+        _ partition: TopicPartition,
+        from offset: Int64
+    ) throws(LogFault) -> any ChangelogReader
+
+    /// Becomes readable when a record, an event or an outcome waits; -1 where there is none.
+    var wakeDescriptor: Int32 { get }
+
+    /// Leaves within the deadline, whatever the broker does.
+    func close(deadlineMilliseconds: Int)
+}
+
+/// What the group wants of this member.
+package enum GroupEvent: Equatable, Sendable {
+    case assigning([TopicPartition])
+    /// Still ours until completed: commit first.
+    case revoking([TopicPartition])
+    /// No longer ours: nothing may be committed for them.
+    case lost([TopicPartition])
+}
+
+package enum CommitOutcome: Equatable, Sendable {
+    /// All of it, or nothing, and it was all. `nextOffsets`: for each partition written to, the
+    /// offset after the last record written by this transaction.
+    case committed(nextOffsets: [TopicPartition: Int64])
+    /// Nothing of it. Reading goes on at the committed positions given; what was read since is void.
+    case aborted(code: String, resumedAt: [TopicPartition: Int64])
+}
+
+/// One partition of a changelog, read to the mark that stood when the reader was made.
+package protocol ChangelogReader: AnyObject {
+    /// The high watermark to be reached: not the last stable offset, which an open transaction of a
+    /// dead writer holds back while committed state lies behind it.
+    var endOffset: Int64 { get }
+    /// The first offset the log still has.
+    var startOffset: Int64 { get }
+    /// Kafka's topic id, or its name where the broker tells none: tells a recreated topic apart.
+    var topicIdentity: String { get }
+    /// Appends what is there; true once `endOffset` was reached.
+    func read(into batch: inout RecordBatch, recordCountMax: Int, waitMilliseconds: Int)
+        throws(LogFault) -> Bool
+    func close()
+}
+
+/// What is wrong with the log, by what the worker must do.
+package enum LogFault: Error, Equatable, Sendable {
+    /// The broker is away or says try again: wait, keep asking, say so once a minute.
+    case unavailable(code: String, message: String)
+    /// A newer instance has our name: let go, wait 60 s, exit 75.
+    case fenced(message: String)
+    /// A call hangs or the client is beyond repair: exit 75 and be restarted.
+    case unusable(message: String)
+    /// A setting or a topic is wrong: one sentence, exit 2.
+    case misconfigured(message: String)
+    /// A record larger than the topic takes, found before it was written.
+    case recordTooLarge(outputIndex: Int, byteCount: Int, byteCountMax: Int)
+}

@@ -1,0 +1,88 @@
+package import Kafka
+package import StateStore
+package import TokenDomain
+
+/// What a stage says about one record. It cannot commit, retry or dead-letter; it can only say so.
+package enum Verdict: Equatable, Sendable {
+    /// The next `outputCount` outputs of the plan, at least one, come of this record.
+    case forward(outputCount: Int)
+    /// Nothing more is owed for it; the reason is a fixed word for the metrics, such as `repeat`.
+    case settled(StaticReason)
+    /// The record's own fault. The runtime writes the dead letter, byte for byte.
+    case deadLetter(Fault)
+    /// The record's own fault, and `outputCount` outputs beside its dead letter (a `seen` record).
+    case deadLetterAndForward(Fault, outputCount: Int)
+}
+
+/// A fixed word that metrics count by.
+package struct StaticReason: Equatable, Sendable, ExpressibleByStringLiteral {
+    package let text: String
+
+    package init(stringLiteral text: StaticString) {
+        self.text = "\(text)"
+    }
+}
+
+/// What a stage makes of one batch: outputs, verdicts in the order of the records, and state.
+package struct BatchPlan {
+    package var outputs: OutputBatch
+    package private(set) var verdicts: [Verdict] = []
+    /// The state of the partitions assigned; empty for a stage without state.
+    package let state: StagedState
+    /// The time at which this batch is judged.
+    package let now: Timestamp
+
+    package init(outputs: OutputBatch, state: StagedState, now: Timestamp) {
+        self.outputs = outputs
+        self.state = state
+        self.now = now
+    }
+
+    package mutating func conclude(_ verdict: Verdict) {
+        verdicts.append(verdict)
+    }
+}
+
+/// A stage: a function from a batch of records to one verdict each.
+package protocol Stage: AnyObject {
+    /// Judges every record of the batch, in order: exactly one `plan.conclude` a record, its outputs
+    /// appended before it.
+    func judge(_ batch: RecordBatch, into plan: inout BatchPlan)
+}
+
+/// A stage that keeps state in a changelog.
+package protocol StatefulStage: Stage {
+    /// What one changelog record means for the local store: on restore, and after each commit.
+    ///
+    /// - Parameters:
+    ///   - value: nil is a tombstone.
+    ///   - previous: the value of the key before this one, for what is derived from it.
+    func deriveChanges(
+        key: [UInt8],
+        value: [UInt8]?,
+        previous: [UInt8]?,
+        into changes: inout StoreChanges
+    )
+
+    /// Whether ``deriveChanges(key:value:previous:into:)`` looks at `previous` (costs a look-up).
+    var derivesFromPrevious: Bool { get }
+}
+
+/// A stage that also acts by itself: timers run out, Apple answers. Only `report` is one.
+package protocol TickingStage: StatefulStage {
+    /// These partition numbers are ours from now on, and their state is restored.
+    func assigned(_ partitions: [Int32], state: StagedState, now: Timestamp)
+    /// These are gone: send nothing more for them.
+    func revoked(_ partitions: [Int32])
+    /// What is due now, and what came back since the last tick. May put state and append outputs.
+    func tick(into plan: inout BatchPlan)
+    /// The transaction that held everything planned since the last commit is durable: what was
+    /// planned may now be acted upon (an intent is stored before its first send).
+    func committed(now: Timestamp)
+    /// It was dropped: forget everything planned since the last commit.
+    func aborted()
+    /// When `tick` wants to be called next at the latest; nil if only an event can bring work.
+    var nextTick: Timestamp? { get }
+    /// Becomes readable when something came back; -1 where there is none.
+    var wakeDescriptor: Int32 { get }
+}

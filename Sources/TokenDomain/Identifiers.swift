@@ -1,0 +1,76 @@
+/// Apple's `externalPurchaseId`: opaque text, never empty; the only value Apple's report API needs.
+package struct TokenID: Hashable, Sendable, CustomStringConvertible {
+    package let text: String
+
+    package init(_ text: String) {
+        self.text = text
+    }
+
+    package var description: String { text }
+
+    /// Apple's documented test: the seven letters `SANDBOX` at the start, compared as bytes.
+    package var environment: AppleEnvironment {
+        text.utf8.starts(with: "SANDBOX".utf8) ? .sandbox : .production
+    }
+}
+
+/// A customer of the platform as the pipeline knows them: `c1.` + base64url(HMAC-SHA-256), 46 bytes.
+package struct CustomerID: Hashable, Sendable, CustomStringConvertible {
+    package let text: String
+
+    package init(_ text: String) {
+        self.text = text
+    }
+
+    package var description: String { text }
+}
+
+/// One of Apple's two worlds. Their tokens, hosts and reports never mix.
+package enum AppleEnvironment: String, Hashable, Sendable, CaseIterable {
+    case production
+    case sandbox
+}
+
+/// Which app, in which of Apple's worlds: the unit of rate limits, keys and held lanes.
+package struct Lane: Hashable, Sendable {
+    package var appAppleID: Int64
+    package var environment: AppleEnvironment
+
+    package init(appAppleID: Int64, environment: AppleEnvironment) {
+        self.appAppleID = appAppleID
+        self.environment = environment
+    }
+}
+
+/// `tokenType` of a token; a type nobody knows yet is kept and reported like a plain token.
+///
+/// Source: developer.apple.com/documentation/appstoreservernotifications/tokentype
+package enum TokenType: Hashable, Sendable {
+    case acquisition
+    case services
+    case other(String)
+
+    package init(text: String) {
+        switch text {
+        case "ACQUISITION": self = .acquisition
+        case "SERVICES": self = .services
+        default: self = .other(text)
+        }
+    }
+
+    package var text: String {
+        switch self {
+        case .acquisition: "ACQUISITION"
+        case .services: "SERVICES"
+        case .other(let text): text
+        }
+    }
+
+    /// Whether Apple accepts DUPLICATE_TOKEN for it, and whether a period tells its tokens apart.
+    package var hasPeriod: Bool {
+        switch self {
+        case .acquisition, .services: true
+        case .other: false
+        }
+    }
+}

@@ -1,0 +1,299 @@
+// The values of the topics, in the order of the pipeline. `TokenWire` reads and writes them;
+// `Protocols/` holds their JSON Schemas.
+
+/// A value of `tokens.received.v1`: a token as it came in, untouched.
+package struct TokenReceived: Equatable, Sendable {
+    package enum Source: String, Sendable, CaseIterable {
+        case app, link, kafka
+    }
+
+    package var token: String
+    package var customer: CustomerID?
+    package var receivedAt: Timestamp?
+    package var source: Source
+    /// The bundle id that stood in the link's query, if the token came by link.
+    package var bundleID: String?
+    package var requestID: String
+
+    package init(
+        token: String,
+        customer: CustomerID?,
+        receivedAt: Timestamp?,
+        source: Source,
+        bundleID: String?,
+        requestID: String
+    ) {
+        self.token = token
+        self.customer = customer
+        self.receivedAt = receivedAt
+        self.source = source
+        self.bundleID = bundleID
+        self.requestID = requestID
+    }
+}
+
+/// A value of `tokens.decoded.v1`.
+package struct TokenDecoded: Equatable, Sendable {
+    package var token: ExternalPurchaseToken
+    package var customer: CustomerID?
+    package var receivedAt: Timestamp
+    /// The token's text as it was received, outer white space trimmed.
+    package var text: String
+
+    package init(
+        token: ExternalPurchaseToken,
+        customer: CustomerID?,
+        receivedAt: Timestamp,
+        text: String
+    ) {
+        self.token = token
+        self.customer = customer
+        self.receivedAt = receivedAt
+        self.text = text
+    }
+}
+
+/// What a token is among its customer's tokens.
+package enum TokenRole: Equatable, Sendable {
+    /// The first of its period, or a token that knows no period.
+    case primary
+    /// Another token of the same period; `of` is the first.
+    case duplicate(of: TokenID)
+    /// Known only because its dead letter could be read: not unknown, and nothing is owed yet.
+    case seen
+
+    package var text: String {
+        switch self {
+        case .primary: "primary"
+        case .duplicate: "duplicate"
+        case .seen: "seen"
+        }
+    }
+}
+
+/// A value of `tokens.distinct.v1`. A `seen` record may know no more than the id and the app.
+package struct TokenDistinct: Equatable, Sendable {
+    package var externalPurchaseID: TokenID
+    package var appAppleID: Int64?
+    package var bundleID: String?
+    package var tokenType: TokenType?
+    package var tokenCreationDate: Timestamp?
+    package var tokenExpirationDate: Timestamp?
+    package var customer: CustomerID?
+    package var receivedAt: Timestamp
+    package var role: TokenRole
+
+    package init(
+        externalPurchaseID: TokenID,
+        appAppleID: Int64?,
+        bundleID: String?,
+        tokenType: TokenType?,
+        tokenCreationDate: Timestamp?,
+        tokenExpirationDate: Timestamp?,
+        customer: CustomerID?,
+        receivedAt: Timestamp,
+        role: TokenRole
+    ) {
+        self.externalPurchaseID = externalPurchaseID
+        self.appAppleID = appAppleID
+        self.bundleID = bundleID
+        self.tokenType = tokenType
+        self.tokenCreationDate = tokenCreationDate
+        self.tokenExpirationDate = tokenExpirationDate
+        self.customer = customer
+        self.receivedAt = receivedAt
+        self.role = role
+    }
+}
+
+/// A value of `notifications.received.v1`.
+package struct NotificationReceived: Equatable, Sendable {
+    package var signedPayload: String
+    package var receivedAt: Timestamp
+
+    package init(signedPayload: String, receivedAt: Timestamp) {
+        self.signedPayload = signedPayload
+        self.receivedAt = receivedAt
+    }
+}
+
+/// A value of `notifications.verified.v1`: Apple's own word about a token.
+package struct NotificationVerified: Equatable, Sendable {
+    package var notificationUUID: String
+    /// `CREATED`, `ACTIVE_TOKEN_REMINDER`, `UNREPORTED`, or one nobody knows yet.
+    package var subtype: String?
+    package var signedDate: Timestamp
+    package var token: ExternalPurchaseToken
+    package var receivedAt: Timestamp
+
+    package init(
+        notificationUUID: String,
+        subtype: String?,
+        signedDate: Timestamp,
+        token: ExternalPurchaseToken,
+        receivedAt: Timestamp
+    ) {
+        self.notificationUUID = notificationUUID
+        self.subtype = subtype
+        self.signedDate = signedDate
+        self.token = token
+        self.receivedAt = receivedAt
+    }
+}
+
+/// `status` of a report to Apple.
+package enum ReportStatus: String, Hashable, Sendable, CaseIterable {
+    case lineItem = "LINE_ITEM"
+    case noLineItem = "NO_LINE_ITEM"
+    case unrecognizedToken = "UNRECOGNIZED_TOKEN"
+    case duplicateToken = "DUPLICATE_TOKEN"
+}
+
+/// A value of `reports.requested.v1`: a report asked for by hand or by a replay.
+package struct ReportRequested: Equatable, Sendable {
+    package var externalPurchaseID: TokenID
+    package var appAppleID: Int64
+    package var bundleID: String
+    package var status: ReportStatus
+    package var requestIdentifier: String?
+    /// The JSON array as it came, byte for byte; required with LINE_ITEM, absent otherwise.
+    package var lineItems: String?
+
+    package init(
+        externalPurchaseID: TokenID,
+        appAppleID: Int64,
+        bundleID: String,
+        status: ReportStatus,
+        requestIdentifier: String?,
+        lineItems: String?
+    ) {
+        self.externalPurchaseID = externalPurchaseID
+        self.appAppleID = appAppleID
+        self.bundleID = bundleID
+        self.status = status
+        self.requestIdentifier = requestIdentifier
+        self.lineItems = lineItems
+    }
+}
+
+/// One of Apple's reasons, as it stands in `errors[]` of a 400.
+package struct AppleError: Equatable, Sendable {
+    package var code: Int64
+    package var fieldName: String?
+    package var lineItemID: String?
+
+    package init(code: Int64, fieldName: String?, lineItemID: String?) {
+        self.code = code
+        self.fieldName = fieldName
+        self.lineItemID = lineItemID
+    }
+}
+
+/// A value of `reports.outcomes.v1`, the ledger: what became of one intent.
+package struct ReportOutcome: Equatable, Sendable {
+    package enum Outcome: String, Sendable, CaseIterable {
+        /// Apple answered 200.
+        case accepted
+        /// Apple holds our very report; learnt by a GET after a doubtful answer.
+        case verified
+        case rejected
+    }
+
+    package var requestIdentifier: String
+    package var externalPurchaseID: TokenID
+    package var appAppleID: Int64
+    package var status: ReportStatus
+    package var outcome: Outcome
+    package var httpStatus: Int
+    package var errors: [AppleError]
+    package var attempts: Int
+    /// Why it was owed: `hold`, `deadline`, `duplicate`, `unreported`, `reminder`, `unknown`, `request`.
+    package var reason: String
+    package var firstSentAt: Timestamp
+    package var settledAt: Timestamp
+
+    package init(
+        requestIdentifier: String,
+        externalPurchaseID: TokenID,
+        appAppleID: Int64,
+        status: ReportStatus,
+        outcome: Outcome,
+        httpStatus: Int,
+        errors: [AppleError],
+        attempts: Int,
+        reason: String,
+        firstSentAt: Timestamp,
+        settledAt: Timestamp
+    ) {
+        self.requestIdentifier = requestIdentifier
+        self.externalPurchaseID = externalPurchaseID
+        self.appAppleID = appAppleID
+        self.status = status
+        self.outcome = outcome
+        self.httpStatus = httpStatus
+        self.errors = errors
+        self.attempts = attempts
+        self.reason = reason
+        self.firstSentAt = firstSentAt
+        self.settledAt = settledAt
+    }
+}
+
+/// A value of `account-tokens.requested.v1`.
+package struct AccountTokenRequested: Equatable, Sendable {
+    package var appAccountToken: String
+    package var subject: Subject
+    package var requestedAt: Timestamp
+    package var requestID: String
+
+    /// Which transaction: signed by Apple, or named by hand.
+    package enum Subject: Equatable, Sendable {
+        case signedTransaction(String)
+        case original(transactionID: String, bundleID: String, environment: AppleEnvironment)
+    }
+
+    package init(
+        appAccountToken: String,
+        subject: Subject,
+        requestedAt: Timestamp,
+        requestID: String
+    ) {
+        self.appAccountToken = appAccountToken
+        self.subject = subject
+        self.requestedAt = requestedAt
+        self.requestID = requestID
+    }
+}
+
+/// A value of `account-tokens.outcomes.v1`.
+package struct AccountTokenOutcome: Equatable, Sendable {
+    package enum Outcome: String, Sendable {
+        case accepted, rejected
+    }
+
+    package var originalTransactionID: String
+    package var appAccountToken: String
+    package var outcome: Outcome
+    package var httpStatus: Int
+    package var errorCode: Int64?
+    package var attempts: Int
+    package var settledAt: Timestamp
+
+    package init(
+        originalTransactionID: String,
+        appAccountToken: String,
+        outcome: Outcome,
+        httpStatus: Int,
+        errorCode: Int64?,
+        attempts: Int,
+        settledAt: Timestamp
+    ) {
+        self.originalTransactionID = originalTransactionID
+        self.appAccountToken = appAccountToken
+        self.outcome = outcome
+        self.httpStatus = httpStatus
+        self.errorCode = errorCode
+        self.attempts = attempts
+        self.settledAt = settledAt
+    }
+}

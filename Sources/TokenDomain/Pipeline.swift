@@ -1,0 +1,111 @@
+/// The pipeline, once: its stages and topics in the order in which a token meets them.
+///
+///     ingest ─▶ received ─▶ decode ─▶ decoded ─▶ dedupe ─▶ distinct ─▶ report ─▶ Apple, outcomes
+///       └─▶ notified ─▶ notifications ─▶ verified ─────────────────────┘
+///     every stage ─▶ dlq.<stage>
+package enum Worker: String, Sendable, CaseIterable {
+    case ingest, decode, dedupe, report, notifications
+
+    /// The topics it reads, in the order in which `Record.topic` counts them.
+    package var sources: [Topic] {
+        switch self {
+        case .ingest: []
+        case .decode: [.tokensReceived]
+        case .dedupe: [.tokensDecoded]
+        case .report:
+            [.tokensDistinct, .notificationsVerified, .reportsRequested, .accountTokensRequested]
+        case .notifications: [.notificationsReceived]
+        }
+    }
+
+    /// The topics it writes besides its changelog and its dead letters.
+    package var targets: [Topic] {
+        switch self {
+        case .ingest: [.tokensReceived, .notificationsReceived, .accountTokensRequested]
+        case .decode: [.tokensDecoded, .tokensDistinct]
+        case .dedupe: [.tokensDistinct]
+        case .report: [.reportsOutcomes, .accountTokensOutcomes]
+        case .notifications: [.notificationsVerified]
+        }
+    }
+
+    /// The changelog of its state, where it has any.
+    package var changelog: Topic? {
+        switch self {
+        case .dedupe: .dedupeState
+        case .report: .reportState
+        case .ingest, .decode, .notifications: nil
+        }
+    }
+
+    /// Where what it cannot use goes; `ingest` refuses at the door instead.
+    package var deadLetters: Topic? {
+        switch self {
+        case .ingest: nil
+        case .decode: .deadLetters(.decode)
+        case .dedupe: .deadLetters(.dedupe)
+        case .report: .deadLetters(.report)
+        case .notifications: .deadLetters(.notifications)
+        }
+    }
+
+    /// The default port of its admin listener on loopback.
+    package var adminPort: UInt16 {
+        switch self {
+        case .ingest: 9401
+        case .decode: 9402
+        case .dedupe: 9403
+        case .report: 9404
+        case .notifications: 9405
+        }
+    }
+}
+
+/// A topic of the pipeline, without the configured prefix.
+package enum Topic: Hashable, Sendable {
+    case tokensReceived
+    case tokensDecoded
+    case tokensDistinct
+    case notificationsReceived
+    case notificationsVerified
+    case reportsRequested
+    case reportsOutcomes
+    case accountTokensRequested
+    case accountTokensOutcomes
+    case dedupeState
+    case reportState
+    case deadLetters(Worker)
+    case deadLetterReplays
+
+    /// Every topic that a deployment has, in the order of the pipeline.
+    package static var all: [Topic] {
+        [
+            .tokensReceived, .tokensDecoded, .tokensDistinct, .notificationsReceived,
+            .notificationsVerified, .reportsRequested, .reportsOutcomes, .accountTokensRequested,
+            .accountTokensOutcomes, .dedupeState, .reportState, .deadLetters(.decode),
+            .deadLetters(.dedupe), .deadLetters(.report), .deadLetters(.notifications),
+            .deadLetterReplays,
+        ]
+    }
+
+    /// Its full name under a prefix, such as `tollway.tokens.received.v1`.
+    ///
+    /// - Parameter prefix: the configured prefix, its dot included.
+    package func name(prefix: String) -> String {
+        switch self {
+        case .tokensReceived: "\(prefix)tokens.received.v1"
+        case .tokensDecoded: "\(prefix)tokens.decoded.v1"
+        case .tokensDistinct: "\(prefix)tokens.distinct.v1"
+        case .notificationsReceived: "\(prefix)notifications.received.v1"
+        case .notificationsVerified: "\(prefix)notifications.verified.v1"
+        case .reportsRequested: "\(prefix)reports.requested.v1"
+        case .reportsOutcomes: "\(prefix)reports.outcomes.v1"
+        case .accountTokensRequested: "\(prefix)account-tokens.requested.v1"
+        case .accountTokensOutcomes: "\(prefix)account-tokens.outcomes.v1"
+        case .dedupeState: "\(prefix)dedupe.state.v1"
+        case .reportState: "\(prefix)report.state.v1"
+        case .deadLetters(let worker): "dlq.\(prefix)\(worker.rawValue)"
+        case .deadLetterReplays: "dlq.\(prefix)replays.v1"
+        }
+    }
+}

@@ -1,0 +1,1 @@
+// Interface to come.
