@@ -1,0 +1,196 @@
+internal import Synchronization
+
+/// Every measure of a process, and its text for Prometheus.
+///
+/// Register once at start, keep the series, and add to it where things happen: that is one atomic
+/// instruction and no lock. Names get the prefix `tollway_`; units are base units (seconds, bytes).
+package final class Metrics: Sendable {
+    package static let namePrefix = "tollway_"
+    /// Series of one family: what comes after is counted under the label value `other`.
+    package static let seriesCountMax = 1_000
+
+    private struct Registry {
+        var families: [String: any MetricFamily] = [:]
+        var collectors: [@Sendable () -> Void] = []
+    }
+
+    private let registry = Mutex(Registry())
+
+    package init() {}
+
+    /// A number that only grows; its name ends in `_total`.
+    package func counter(_ name: String, help: String, labels: [String] = []) -> Counter {
+        precondition(name.hasSuffix("_total"), "a counter's name ends in _total: \(name)")
+        return register(
+            Counter(MetricDescription(name: name, kind: .counter, help: help, labels: labels))
+        )
+    }
+
+    /// A number that goes up and down.
+    package func gauge(_ name: String, help: String, labels: [String] = []) -> Gauge {
+        register(Gauge(MetricDescription(name: name, kind: .gauge, help: help, labels: labels)))
+    }
+
+    /// How values spread over buckets.
+    ///
+    /// - Parameter buckets: upper bounds, rising; the last, `+Inf`, is added.
+    package func histogram(
+        _ name: String,
+        help: String,
+        labels: [String] = [],
+        buckets: [Double] = Histogram.secondsBuckets
+    ) -> Histogram {
+        register(
+            Histogram(
+                MetricDescription(name: name, kind: .histogram, help: help, labels: labels),
+                buckets: buckets
+            )
+        )
+    }
+
+    /// Calls `collect` before each rendering, for what is cheaper to ask than to keep.
+    /// It runs on the thread that renders (the admin port's).
+    package func beforeRendering(_ collect: @escaping @Sendable () -> Void) {
+        registry.withLock { $0.collectors.append(collect) }
+    }
+
+    /// What is registered, by name: the source of `Protocols/metrics.md`.
+    package var descriptions: [MetricDescription] {
+        registry.withLock { $0.families.values.map(\.description) }.sorted { $0.name < $1.name }
+    }
+
+    /// The Prometheus text format, version 0.0.4.
+    package func render() -> [UInt8] {
+        let (families, collectors) = registry.withLock { ($0.families, $0.collectors) }
+        for collect in collectors {
+            collect()
+        }
+        var text = ""
+        for (_, family) in families.sorted(by: { $0.key < $1.key }) {
+            let name = family.description.fullName
+            text += "# HELP \(name) \(MetricText.escapedHelp(family.description.help))\n"
+            text += "# TYPE \(name) \(family.description.kind.rawValue)\n"
+            family.render(into: &text)
+        }
+        return Array(text.utf8)
+    }
+
+    /// The same name asked for twice gives the same family, so parts need not know of each other.
+    private func register<Family: MetricFamily>(_ family: Family) -> Family {
+        registry.withLock { registry in
+            guard let present = registry.families[family.description.name] else {
+                registry.families[family.description.name] = family
+                return family
+            }
+            guard let same = present as? Family, same.description == family.description else {
+                preconditionFailure("\(family.description.name) is registered with another shape")
+            }
+            return same
+        }
+    }
+}
+
+/// What a metric is, for its page and its head lines.
+package struct MetricDescription: Equatable, Sendable {
+    package enum Kind: String, Sendable {
+        case counter, gauge, histogram
+    }
+
+    /// Without the prefix.
+    package var name: String
+    package var kind: Kind
+    package var help: String
+    package var labels: [String]
+
+    package var fullName: String { Metrics.namePrefix + name }
+}
+
+/// All series of one name.
+package protocol MetricFamily: AnyObject, Sendable {
+    var description: MetricDescription { get }
+    func render(into text: inout String)
+}
+
+/// The series of a family by their label values; bounded, because label values may come from outside.
+final class SeriesTable<Series: AnyObject & Sendable>: Sendable {
+    private let labels: [String]
+    private let make: @Sendable () -> Series
+    private let table = Mutex<[[String]: Series]>([:])
+
+    init(labels: [String], make: @escaping @Sendable () -> Series) {
+        self.labels = labels
+        self.make = make
+    }
+
+    func series(_ values: [String]) -> Series {
+        precondition(values.count == labels.count, "one value a label: \(labels)")
+        return table.withLock { table in
+            if let series = table[values] {
+                return series
+            }
+            let bounded =
+                table.count < Metrics.seriesCountMax
+                ? values : values.map { _ in "other" }
+            let series = table[bounded] ?? make()
+            table[bounded] = series
+            return series
+        }
+    }
+
+    func remove(_ values: [String]) {
+        table.withLock { $0[values] = nil }
+    }
+
+    /// Each series with its label text, in a stable order.
+    var entries: [(labels: [(String, String)], series: Series)] {
+        table.withLock { $0 }
+            .sorted { $0.key.lexicographicallyPrecedes($1.key) }
+            .map { (Array(zip(labels, $0.key)), $0.value) }
+    }
+}
+
+enum MetricText {
+    static func line(
+        _ name: String,
+        _ labels: [(String, String)],
+        _ value: String,
+        into text: inout String
+    ) {
+        text += name
+        if !labels.isEmpty {
+            text += "{"
+            text += labels.map { "\($0.0)=\"\(escapedLabel($0.1))\"" }.joined(separator: ",")
+            text += "}"
+        }
+        text += " \(value)\n"
+    }
+
+    static func number(_ value: Double) -> String {
+        if value == .infinity {
+            return "+Inf"
+        }
+        if value == -.infinity {
+            return "-Inf"
+        }
+        guard let whole = Int64(exactly: value) else {
+            return value.isNaN ? "NaN" : "\(value)"
+        }
+        return String(whole)
+    }
+
+    static func escapedHelp(_ text: String) -> String { escaped(text, quotes: false) }
+    static func escapedLabel(_ text: String) -> String { escaped(text, quotes: true) }
+
+    private static func escaped(_ text: String, quotes: Bool) -> String {
+        var escaped = ""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\\": escaped += "\\\\"
+            case "\n": escaped += "\\n"
+            case "\"" where quotes: escaped += "\\\""
+            default: escaped.unicodeScalars.append(scalar)
+            }
+        }
+        return escaped
+    }
+}
