@@ -31,6 +31,9 @@ package struct BatchPlan {
     package let state: StagedState
     /// The time at which this batch is judged.
     package let now: Timestamp
+    /// The disk failed while the stage judged: nothing of this batch counts. The stage still
+    /// concludes every record (any verdict), the loop drops them and acts on the fault.
+    package var storeFault: StoreFault?
 
     package init(outputs: OutputBatch, state: StagedState, now: Timestamp) {
         self.outputs = outputs
@@ -40,6 +43,27 @@ package struct BatchPlan {
 
     package mutating func conclude(_ verdict: Verdict) {
         verdicts.append(verdict)
+    }
+
+    /// Adds a dead letter of the stage's own making: a refused debt has no source record.
+    ///
+    /// - Parameters:
+    ///   - topic: the dead-letter topic's index, which is `Worker.targets.count`.
+    ///   - origin: the record that made the debt.
+    package mutating func append(
+        _ letter: DeadLetter,
+        topic: Int,
+        key: [UInt8],
+        value: [UInt8]
+    ) {
+        outputs.append(
+            letter,
+            topic: topic,
+            key: key[...],
+            value: value[...],
+            businessHeaders: [],
+            of: []
+        )
     }
 }
 

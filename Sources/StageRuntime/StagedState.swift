@@ -3,34 +3,191 @@ package import StateStore
 /// The state of the partitions assigned, as the batch in hand sees it: store + staged.
 ///
 /// What a stage puts is visible to it at once, goes to the changelog inside the transaction, and
-/// reaches the store only after the commit is known.
+/// reaches the store only after the commit is known: the store is behind its changelog at times,
+/// never ahead of it.
 package final class StagedState {
-    /// One key of one partition as it was put since the last commit.
-    struct StagedKey: Hashable {
-        var partition: Int32
-        var key: [UInt8]
+    /// One partition: its store, and what was put since the store was last written.
+    private struct Staged {
+        var store: any PartitionStore
+        /// Put since the last submit. The inner nil removes the key.
+        var open: [[UInt8]: [UInt8]?] = [:]
+        /// Under way with a transaction: the store does not have it yet, a look-up must find it.
+        var submitted: [[UInt8]: [UInt8]?] = [:]
     }
 
-    private var stores: [Int32: any PartitionStore] = [:]
-    /// Not yet under way with a transaction.
-    private var open: [StagedKey: [UInt8]?] = [:]
-    /// Under way: the stores do not have it yet, a look-up must find it.
-    private var submitted: [StagedKey: [UInt8]?] = [:]
+    private var staged: [Int32: Staged] = [:]
 
     package init() {}
 
     /// The partitions whose state is here, in order.
-    package var partitions: [Int32] { stores.keys.sorted() }
+    package var partitions: [Int32] { staged.keys.sorted() }
+
+    /// Whether the state of a partition is here and restored.
+    package func holds(partition: Int32) -> Bool { staged[partition] != nil }
 
     /// Looks up many keys of one partition at once.
     ///
-    /// - Returns: one value a key, in order; nil where the key is unknown.
+    /// - Returns: one value a key, in order; nil where the key is unknown or removed.
+    /// - Throws: what the disk answers. A partition that is not ours is a fault of ours.
     package func values(_ keys: [[UInt8]], partition: Int32) throws(StoreFault) -> [[UInt8]?] {
-        fatalError("\(keys)\(partition)")
+        guard let staged = staged[partition] else {
+            preconditionFailure("state of a partition that is not assigned was asked for")
+        }
+        guard !staged.open.isEmpty || !staged.submitted.isEmpty else {
+            return try staged.store.get(keys)
+        }
+        var values = [[UInt8]?](repeating: nil, count: keys.count)
+        var missing: [[UInt8]] = []
+        var missingIndices: [Int] = []
+        for (index, key) in keys.enumerated() {
+            if let value = staged.open[key] {
+                values[index] = value
+            } else if let value = staged.submitted[key] {
+                values[index] = value
+            } else {
+                missing.append(key)
+                missingIndices.append(index)
+            }
+        }
+        guard !missing.isEmpty else {
+            return values
+        }
+        for (index, value) in zip(missingIndices, try staged.store.get(missing)) {
+            values[index] = value
+        }
+        return values
+    }
+
+    /// What was put for a key since the last commit; the outer nil: nothing was.
+    package func stagedValue(forKey key: [UInt8], partition: Int32) -> [UInt8]?? {
+        guard let staged = staged[partition] else {
+            return nil
+        }
+        return staged.open[key] ?? staged.submitted[key]
     }
 
     /// Stages a value; nil removes the key.
     package func put(_ value: [UInt8]?, forKey key: [UInt8], partition: Int32) {
-        open[StagedKey(partition: partition, key: key)] = .some(value)
+        precondition(holds(partition: partition), "state is put for an assigned partition only")
+        staged[partition]?.open[key] = .some(value)
+    }
+
+    /// Visits the stored keys of a table in byte order. Staged changes are not among them: the
+    /// caller looks at ``values(_:partition:)`` before it acts on a key.
+    package func scan(
+        _ table: StoreTable,
+        partition: Int32,
+        from start: [UInt8],
+        visit: (_ key: [UInt8], _ value: [UInt8]) -> Bool
+    ) throws(StoreFault) {
+        guard let staged = staged[partition] else {
+            return
+        }
+        try staged.store.scan(table, from: start, visit: visit)
+    }
+
+    // MARK: What the loop does with it
+
+    /// Takes over a restored store.
+    package func open(_ store: any PartitionStore, partition: Int32) {
+        staged[partition] = Staged(store: store)
+    }
+
+    /// Drops what was staged and closes the stores.
+    package func close(_ partitions: [Int32]) {
+        for partition in partitions {
+            staged.removeValue(forKey: partition)?.store.close()
+        }
+    }
+
+    /// Whether anything was put since the last submit.
+    var hasOpenChanges: Bool { staged.values.contains { !$0.open.isEmpty } }
+
+    /// Moves what was put under way with a transaction.
+    ///
+    /// - Returns: every key put since the last submit with its newest value, by partition.
+    func submit() -> [(partition: Int32, changes: [[UInt8]: [UInt8]?])] {
+        var result: [(partition: Int32, changes: [[UInt8]: [UInt8]?])] = []
+        for partition in partitions {
+            guard let open = staged[partition]?.open, !open.isEmpty else {
+                continue
+            }
+            precondition(
+                staged[partition]?.submitted.isEmpty == true,
+                "one transaction is under way at most"
+            )
+            staged[partition]?.submitted = open
+            staged[partition]?.open = [:]
+            result.append((partition, open))
+        }
+        return result
+    }
+
+    /// The transaction is durable: writes what was under way to the stores, with the changelog's
+    /// offsets, one atomic write a partition.
+    func commit(
+        changelogOffsets: [Int32: Int64],
+        stage: any StatefulStage
+    ) throws(StoreFault) {
+        for partition in partitions {
+            guard let current = staged[partition], !current.submitted.isEmpty else {
+                continue
+            }
+            guard let offset = changelogOffsets[partition] else {
+                preconditionFailure("a committed changelog record has no offset")
+            }
+            try Self.apply(
+                current.submitted.map { ($0.key, $0.value) },
+                changelogOffset: offset,
+                to: current.store,
+                stage: stage
+            )
+            staged[partition]?.submitted.removeAll(keepingCapacity: true)
+        }
+    }
+
+    /// Nothing of it happened, nor of what was judged on top of it.
+    func abort() {
+        for partition in staged.keys {
+            staged[partition]?.open.removeAll(keepingCapacity: true)
+            staged[partition]?.submitted.removeAll(keepingCapacity: true)
+        }
+    }
+
+    /// Writes changelog records to a store as the stage reads them: after a commit and on restore.
+    static func apply(
+        _ records: [(key: [UInt8], value: [UInt8]?)],
+        changelogOffset: Int64,
+        to store: any PartitionStore,
+        stage: any StatefulStage
+    ) throws(StoreFault) {
+        var changes = StoreChanges()
+        guard stage.derivesFromPrevious else {
+            for record in records {
+                stage.deriveChanges(
+                    key: record.key,
+                    value: record.value,
+                    previous: nil,
+                    into: &changes
+                )
+            }
+            try store.apply(changes, changelogOffset: changelogOffset)
+            return
+        }
+        // On restore a key may stand in a batch more than once: its predecessor is then the one
+        // before it in the batch, not the one in the store.
+        let stored = try store.get(records.map(\.key))
+        var newest: [[UInt8]: [UInt8]?] = [:]
+        for (record, storedValue) in zip(records, stored) {
+            let previous = newest[record.key] ?? storedValue
+            stage.deriveChanges(
+                key: record.key,
+                value: record.value,
+                previous: previous,
+                into: &changes
+            )
+            newest[record.key] = .some(record.value)
+        }
+        try store.apply(changes, changelogOffset: changelogOffset)
     }
 }

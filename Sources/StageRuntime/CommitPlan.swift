@@ -1,0 +1,140 @@
+internal import Kafka
+internal import TokenDomain
+
+/// What the verdicts of a batch mean for the transaction: dead letters are written here, byte for
+/// byte, and nowhere else.
+enum CommitPlan {
+    struct Context {
+        var worker: Worker
+        var group: String
+        var sources: [String]
+        var deadLetterTopicIndex: Int?
+        var recordByteCountMax: Int
+        var now: Timestamp
+    }
+
+    /// Turns verdicts into outputs, and checks that stage and loop agree on them.
+    ///
+    /// - Parameter firstOutput: outputs before this index come of earlier batches.
+    static func enact(
+        _ verdicts: [Verdict],
+        on batch: RecordBatch,
+        outputs: inout OutputBatch,
+        from firstOutput: Int,
+        context: Context,
+        telemetry: any LoopTelemetry
+    ) {
+        var next = firstOutput
+        let stageOutputCount = outputs.outputs.count
+        for (record, verdict) in zip(batch.records, verdicts) {
+            switch verdict {
+            case .forward(let count):
+                precondition(count > 0, "a forwarded record has outputs")
+                if let tooLarge = (next..<next + count).first(where: {
+                    byteCount(of: outputs.outputs[$0]) > context.recordByteCountMax
+                }) {
+                    // Sizes are checked before producing: an oversize record would abort the
+                    // whole transaction again and again.
+                    let fault = Fault(
+                        code: "\(context.worker.rawValue).output_too_large",
+                        message: "the record would become \(byteCount(of: outputs.outputs[tooLarge]))"
+                            + " bytes, more than \(context.recordByteCountMax)"
+                    )
+                    for index in next..<next + count {
+                        outputs.outputs[index].topic = droppedTopic
+                    }
+                    bury(record, fault, of: batch, into: &outputs, context, telemetry)
+                } else {
+                    telemetry.completed("forwarded")
+                }
+                next += count
+            case .settled(let reason):
+                telemetry.completed(reason.text)
+            case .deadLetter(let fault):
+                bury(record, fault, of: batch, into: &outputs, context, telemetry)
+            case .deadLetterAndForward(let fault, let count):
+                bury(record, fault, of: batch, into: &outputs, context, telemetry)
+                next += count
+            }
+        }
+        precondition(next == stageOutputCount, "every output belongs to a record")
+        if outputs.outputs[firstOutput...].contains(where: { $0.topic == droppedTopic }) {
+            outputs.outputs.removeAll { $0.topic == droppedTopic }
+        }
+        telemetry.received(batch, sources: context.sources, now: context.now)
+    }
+
+    /// Marks an output that is taken back.
+    private static let droppedTopic = -1
+
+    private static func byteCount(of output: OutputBatch.Output) -> Int {
+        max(output.key.count, 0) + max(output.value.count, 0) + output.headers.count
+    }
+
+    private static func bury(
+        _ record: RecordBatch.Record,
+        _ fault: Fault,
+        of batch: RecordBatch,
+        into outputs: inout OutputBatch,
+        _ context: Context,
+        _ telemetry: any LoopTelemetry
+    ) {
+        guard let topic = context.deadLetterTopicIndex else {
+            preconditionFailure("\(context.worker) has no dead letters")
+        }
+        let letter = DeadLetter(
+            fault: fault,
+            worker: context.worker,
+            origin: DeadLetter.Origin(
+                topic: context.sources[record.topic],
+                partition: record.partition,
+                offset: record.offset,
+                group: context.group
+            ),
+            failedAt: context.now,
+            history: DeadLetter.History(headers: record.headers, of: batch.arena)
+        )
+        outputs.append(
+            letter,
+            topic: topic,
+            key: record.key.isAbsent ? nil : batch.arena[record.key.indices],
+            value: record.value.isAbsent ? nil : batch.arena[record.value.indices],
+            businessHeaders: HeaderList.entries(in: record.headers, of: batch.arena),
+            of: batch.arena
+        )
+        telemetry.buried(fault)
+    }
+}
+
+extension OutputBatch {
+    /// Appends a dead letter: the record's own bytes, its own headers, then the diagnostics.
+    mutating func append(
+        _ letter: DeadLetter,
+        topic: Int,
+        key: ArraySlice<UInt8>?,
+        value: ArraySlice<UInt8>?,
+        businessHeaders: [(name: String, value: ByteRange)],
+        of recordArena: [UInt8]
+    ) {
+        let keyRange = key.map { place($0) } ?? .absent
+        let valueRange = value.map { place($0) } ?? .absent
+        let headersStart = arena.count
+        for (name, value) in businessHeaders
+        where !DeadLetter.diagnosticPrefixes.contains(where: { name.hasPrefix($0) }) {
+            HeaderList.append(
+                name: name.utf8,
+                value: value.isAbsent ? nil : recordArena[value.indices],
+                to: &arena
+            )
+        }
+        letter.appendHeaders(to: &arena)
+        outputs.append(
+            Output(
+                topic: topic,
+                key: keyRange,
+                value: valueRange,
+                headers: ByteRange(start: headersStart, count: arena.count - headersStart)
+            )
+        )
+    }
+}

@@ -1,0 +1,154 @@
+package import Kafka
+package import TokenDomain
+
+/// A dead letter: the record byte for byte, and headers that say what happened to it.
+///
+/// Kafka's own `__dlq.errors.*` names where it came from; `tollway.dlq.*` says why and how often.
+/// All text is UTF-8, all headers of ours together at most ``headerByteCountMax`` bytes.
+package struct DeadLetter {
+    /// 4 KiB: the dead-letter topics accept the source's largest record and 16 KiB more.
+    package static let headerByteCountMax = 4_096
+    /// A fault's sentence is cut to this, so that the other headers always fit.
+    static let messageByteCountMax = 1_024
+
+    /// Where the record came from.
+    package struct Origin: Equatable, Sendable {
+        package var topic: String
+        package var partition: Int32
+        package var offset: Int64
+        package var group: String
+
+        package init(topic: String, partition: Int32, offset: Int64, group: String) {
+            self.topic = topic
+            self.partition = partition
+            self.offset = offset
+            self.group = group
+        }
+    }
+
+    /// Names of headers that a replay drops and a second failure replaces.
+    package static let diagnosticPrefixes = ["__dlq.errors.", "tollway.dlq."]
+
+    package var fault: Fault
+    package var worker: Worker
+    package var origin: Origin
+    package var failedAt: Timestamp
+    /// What an earlier failure of the same record left in its headers, if it was replayed.
+    package var history: History
+
+    package struct History: Equatable, Sendable {
+        package var firstFailedAt: String?
+        package var attempts: Int
+        package var replayCount: Int
+        package var replayID: String?
+
+        package static let none = History(
+            firstFailedAt: nil,
+            attempts: 0,
+            replayCount: 0,
+            replayID: nil
+        )
+    }
+
+    package init(
+        fault: Fault,
+        worker: Worker,
+        origin: Origin,
+        failedAt: Timestamp,
+        history: History = .none
+    ) {
+        self.fault = fault
+        self.worker = worker
+        self.origin = origin
+        self.failedAt = failedAt
+        self.history = history
+    }
+
+    /// Appends the diagnostic headers to an arena.
+    package func appendHeaders(to arena: inout [UInt8]) {
+        let start = arena.count
+        let failed = RFC3339.text(of: failedAt)
+        let pairs: [(String, String)] = [
+            ("__dlq.errors.topic", origin.topic),
+            ("__dlq.errors.partition", String(origin.partition)),
+            ("__dlq.errors.offset", String(origin.offset)),
+            ("__dlq.errors.group", origin.group),
+            ("__dlq.errors.delivery.count", String(history.attempts + 1)),
+            ("__dlq.errors.message", Self.cut(fault.message)),
+            ("tollway.dlq.reason", String(fault.reason)),
+            ("tollway.dlq.code", fault.code),
+            ("tollway.dlq.fingerprint", fingerprint),
+            ("tollway.dlq.stage", worker.rawValue),
+            ("tollway.dlq.worker", "tollway-\(worker.rawValue)"),
+            ("tollway.dlq.failed_at", failed),
+            ("tollway.dlq.first_failed_at", history.firstFailedAt ?? failed),
+            ("tollway.dlq.attempts", String(history.attempts + 1)),
+            ("tollway.dlq.replay_count", String(history.replayCount)),
+        ]
+        for (name, value) in pairs {
+            HeaderList.append(name: name.utf8, value: value.utf8, to: &arena)
+        }
+        if let replayID = history.replayID {
+            HeaderList.append(name: "tollway.dlq.replay_id".utf8, value: replayID.utf8, to: &arena)
+        }
+        precondition(
+            arena.count - start <= Self.headerByteCountMax,
+            "diagnostic headers are cut to fit"
+        )
+    }
+
+    /// Groups faults of one kind: a hash of stage, code and the sentence with its digits folded, so
+    /// that "byte 7" and "byte 12" are one group. FNV-1a, 64 bits, 16 hexadecimal digits.
+    var fingerprint: String {
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        func mix(_ byte: UInt8) {
+            hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3
+        }
+        var wasDigit = false
+        for byte in "\(worker.rawValue)|\(fault.code)|\(fault.message)".utf8 {
+            let isDigit = byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
+            if !isDigit {
+                mix(byte)
+            } else if !wasDigit {
+                mix(UInt8(ascii: "#"))
+            }
+            wasDigit = isDigit
+        }
+        let digits = String(hash, radix: 16)
+        return String(repeating: "0", count: 16 - digits.count) + digits
+    }
+
+    private static func cut(_ text: String) -> String {
+        guard text.utf8.count > messageByteCountMax else {
+            return text
+        }
+        var cut = ""
+        for character in text {
+            guard cut.utf8.count + character.utf8.count <= messageByteCountMax - 3 else {
+                break
+            }
+            cut.append(character)
+        }
+        return cut + "…"
+    }
+}
+
+extension DeadLetter.History {
+    /// Reads what an earlier failure left in a record's headers.
+    package init(headers range: ByteRange, of arena: [UInt8]) {
+        self = .none
+        guard range.count > 0 else {
+            return
+        }
+        for (name, value) in HeaderList.entries(in: range, of: arena) where !value.isAbsent {
+            let text = String(decoding: arena[value.indices], as: UTF8.self)
+            switch name {
+            case "tollway.dlq.first_failed_at": firstFailedAt = text
+            case "tollway.dlq.attempts": attempts = max(Int(text) ?? 0, 0)
+            case "tollway.dlq.replay_count": replayCount = max(Int(text) ?? 0, 0)
+            case "tollway.dlq.replay_id": replayID = text
+            default: break
+            }
+        }
+    }
+}

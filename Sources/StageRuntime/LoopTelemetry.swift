@@ -1,0 +1,19 @@
+package import Kafka
+package import TokenDomain
+
+/// What the loop tells of itself. The real one counts and logs; the simulation's keeps a tally.
+package protocol LoopTelemetry: AnyObject {
+    /// A monotonic instant, nanoseconds, for ``judged(recordCount:since:)``.
+    func instant() -> UInt64
+    func judged(recordCount: Int, since instant: UInt64)
+    func received(_ batch: RecordBatch, sources: [String], now: Timestamp)
+    /// One record ended: `forwarded` or the reason it was settled for.
+    func completed(_ outcome: String)
+    func buried(_ fault: Fault)
+    func committed()
+    func aborted(code: String)
+    func assigned(_ partitions: [TopicPartition])
+    func lost(partitionCount: Int)
+    func restoring(partition: Int32, progress: (next: Int64, end: Int64)?)
+    func restored(partition: Int32, recordCount: Int)
+}

@@ -1,0 +1,128 @@
+internal import Kafka
+internal import StateStore
+
+/// Brings the store of one partition up to its changelog, a slice at a time, so that the worker can
+/// go on answering its group between slices and loses no membership over a long restore.
+final class Restore {
+    /// Records applied at once: bounds memory, and the time a slice takes beyond its budget.
+    static let recordCountMax = 10_000
+
+    let partition: Int32
+    private let changelog: TopicPartition
+    private let log: any RecordLog
+    private let provider: any StoreProvider
+    private let stage: any StatefulStage
+    private var reader: (any ChangelogReader)?
+    private var store: (any PartitionStore)?
+    private var batch = RecordBatch()
+    /// Records read so far, for the progress line and the metric.
+    private(set) var recordCount = 0
+
+    init(
+        changelog: TopicPartition,
+        log: any RecordLog,
+        provider: any StoreProvider,
+        stage: any StatefulStage
+    ) {
+        partition = changelog.partition
+        self.changelog = changelog
+        self.log = log
+        self.provider = provider
+        self.stage = stage
+    }
+
+    /// The next changelog offset to be read and the one to be reached; nil before the first slice.
+    var progress: (next: Int64, end: Int64)? {
+        reader.map { ((store?.changelogOffset ?? $0.startOffset), $0.endOffset) }
+    }
+
+    /// Reads one slice.
+    ///
+    /// - Returns: the store once it is complete; nil while there is more to read.
+    func slice(waitMilliseconds: Int) throws -> (any PartitionStore)? {
+        let (reader, store) = try opened()
+        batch.removeAll()
+        let isComplete = try reader.read(
+            into: &batch,
+            recordCountMax: Self.recordCountMax,
+            waitMilliseconds: waitMilliseconds
+        )
+        recordCount += batch.records.count
+        if let last = batch.records.last {
+            try StagedState.apply(
+                batch.records.map { record in
+                    (
+                        key: Array(batch.arena[record.key.indices]),
+                        value: record.value.isAbsent
+                            ? nil : Array(batch.arena[record.value.indices])
+                    )
+                },
+                changelogOffset: last.offset + 1,
+                to: store,
+                stage: stage
+            )
+        }
+        guard isComplete else {
+            return nil
+        }
+        reader.close()
+        self.reader = nil
+        self.store = nil
+        return store
+    }
+
+    /// Gives up: the partition went elsewhere.
+    func close() {
+        reader?.close()
+        store?.close()
+        reader = nil
+        store = nil
+    }
+
+    /// Opens the store and a reader that begins where the store ends. A store that cannot be right
+    /// is wiped and replayed from the beginning: the changelog is the truth, the disk a copy.
+    private func opened() throws -> (any ChangelogReader, any PartitionStore) {
+        if let reader, let store {
+            return (reader, store)
+        }
+        let probe = try log.changelogReader(changelog, from: 0)
+        let store = try openStore(of: probe)
+        let offset = store.changelogOffset ?? probe.startOffset
+        let reader: any ChangelogReader
+        if offset == 0 {
+            reader = probe
+        } else {
+            probe.close()
+            reader = try log.changelogReader(changelog, from: offset)
+        }
+        self.reader = reader
+        self.store = store
+        return (reader, store)
+    }
+
+    private func openStore(of reader: any ChangelogReader) throws -> any PartitionStore {
+        if let store = try openIfSound(changelogIdentity: reader.topicIdentity) {
+            let offset = store.changelogOffset
+            // Missing: nothing says how complete it is. Beyond the end: another cluster's past.
+            // Before the start: compaction may have removed what it never saw.
+            if offset.map({ $0 <= reader.endOffset && $0 >= reader.startOffset }) ?? true {
+                return store
+            }
+            store.close()
+        }
+        try provider.wipe(partition: partition)
+        return try provider.open(partition: partition, changelogIdentity: reader.topicIdentity)
+    }
+
+    /// Nil where it is damaged: it is wiped then, and the progress line shows the replay.
+    private func openIfSound(changelogIdentity: String) throws -> (any PartitionStore)? {
+        do throws(StoreFault) {
+            return try provider.open(partition: partition, changelogIdentity: changelogIdentity)
+        } catch {
+            guard case .damaged = error else {
+                throw error
+            }
+            return nil
+        }
+    }
+}

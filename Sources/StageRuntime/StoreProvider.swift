@@ -1,0 +1,12 @@
+package import StateStore
+
+/// Opens and wipes the local stores of a worker; a dictionary's worth of them in tests.
+package protocol StoreProvider: AnyObject {
+    /// Opens the store of one partition, empty where there is none yet.
+    ///
+    /// - Parameter changelogIdentity: the changelog it must belong to (topic id).
+    /// - Throws: ``StoreFault/damaged(message:)`` where it is another changelog's, or cannot be read.
+    func open(partition: Int32, changelogIdentity: String) throws(StoreFault) -> any PartitionStore
+    /// Removes what is there, so that the next open begins empty.
+    func wipe(partition: Int32) throws(StoreFault)
+}

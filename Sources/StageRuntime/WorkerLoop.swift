@@ -1,0 +1,388 @@
+package import Kafka
+internal import StateStore
+package import TokenDomain
+
+/// The loop of a worker: take a batch, decide, produce, commit. The only committer of the program.
+///
+/// One transaction may be under way (on the log's own commit thread) while the loop judges the next
+/// records into memory. Nothing of those is produced before the outcome is known; an abort drops
+/// both. The order is the guarantee:
+///
+/// 1. outputs, changelog and positions go into one transaction,
+/// 2. only after its commit is known do the stores learn of it,
+/// 3. only then may a stage act on what it planned.
+///
+/// `step` never waits longer than it is told and does one thing at a time, so that the pipeline
+/// simulation can drive five of these loops in one thread, and crash any of them between two steps.
+package final class WorkerLoop {
+    package struct Limits: Sendable {
+        /// Records judged beyond the transaction under way; also the most one transaction takes in.
+        package var recordCountMax = 10_000
+        /// Bytes of outputs held for the next transaction before reading stops.
+        package var outputByteCountMax = 8 << 20
+        /// Largest value of an output record; larger ones are their record's fault.
+        package var outputRecordByteCountMax = 1_000_000
+        /// How long a revocation or a shutdown waits for the transaction under way: above the log's
+        /// own watchdog, which ends it first.
+        package var outcomeWaitMilliseconds = 60_000
+
+        package init() {}
+    }
+
+    let worker: Worker
+    let log: any RecordLog
+    let stage: any Stage
+    let limits: Limits
+    let group: String
+    let telemetry: any LoopTelemetry
+    private let clock: () -> Timestamp
+    private let provider: (any StoreProvider)?
+    private let changelogTopicIndex: Int?
+    private let deadLetterTopicIndex: Int?
+
+    package let state = StagedState()
+    private var batch = RecordBatch()
+    /// What is judged and not yet under way.
+    private var outputs = OutputBatch()
+    private var recordCount = 0
+    /// The next offset of each assigned partition: after the last record judged.
+    private var positions: [TopicPartition: Int64] = [:]
+    /// What the group has committed; absent until this member committed it once.
+    private var committed: [TopicPartition: Int64] = [:]
+    /// What the transaction under way will have committed; nil while there is none.
+    private var underWay: [TopicPartition: Int64]?
+    private var restores: [Restore] = []
+    private var assigned: [TopicPartition] = []
+
+    package init(
+        worker: Worker,
+        group: String,
+        log: any RecordLog,
+        stage: any Stage,
+        provider: (any StoreProvider)?,
+        limits: Limits = Limits(),
+        telemetry: any LoopTelemetry,
+        clock: @escaping () -> Timestamp
+    ) {
+        self.worker = worker
+        self.group = group
+        self.log = log
+        self.stage = stage
+        self.provider = provider
+        self.limits = limits
+        self.telemetry = telemetry
+        self.clock = clock
+        deadLetterTopicIndex = worker.deadLetters == nil ? nil : worker.targets.count
+        changelogTopicIndex = worker.changelog == nil ? nil : worker.targets.count + 1
+        precondition(
+            (stage is any StatefulStage) == (worker.changelog != nil),
+            "a stage has state exactly where its worker has a changelog"
+        )
+    }
+
+    /// The topics that a worker's log must have as targets, in the order this loop counts them.
+    package static func targets(of worker: Worker) -> [Topic] {
+        worker.targets + [worker.deadLetters, worker.changelog].compactMap { $0 }
+    }
+
+    /// Whether it holds partitions whose state is still being read.
+    package var isRestoring: Bool { !restores.isEmpty }
+    package var assignedPartitionCount: Int { assigned.count }
+    package var isCommitUnderWay: Bool { underWay != nil }
+
+    /// One turn: hears what became of the transaction under way, takes what there is, judges it,
+    /// and starts the next transaction.
+    ///
+    /// - Parameter waitMilliseconds: how long to wait when there is nothing to do.
+    /// - Returns: whether anything was done.
+    package func step(waitMilliseconds: Int) throws -> Bool {
+        var isBusy = try hearOutcome(waitMilliseconds: 0)
+        isBusy = try restoreSlice() || isBusy
+        isBusy = try tick() || isBusy
+        let isWaiting = !isBusy && !isRestoring && !hasWork
+        isBusy = try take(waitMilliseconds: isWaiting ? waitMilliseconds : 0) || isBusy
+        isBusy = try startTransaction() || isBusy
+        return isBusy
+    }
+
+    /// Stops taking, finishes what was judged, commits it, and lets go.
+    package func finish() throws {
+        while hasWork || underWay != nil {
+            _ = try startTransaction()
+            guard try hearOutcome(waitMilliseconds: limits.outcomeWaitMilliseconds) else {
+                throw LogFault.unusable(message: "the last transaction did not end in time")
+            }
+        }
+        (stage as? any TickingStage)?.revoked(state.partitions)
+        closeRestores()
+        state.close(state.partitions)
+    }
+
+    // MARK: Taking
+
+    private func take(waitMilliseconds: Int) throws -> Bool {
+        batch.removeAll()
+        let event = try log.poll(
+            into: &batch,
+            recordCountMax: room,
+            waitMilliseconds: waitMilliseconds
+        )
+        if let event {
+            try handle(event)
+            return true
+        }
+        guard !batch.records.isEmpty || !batch.ends.isEmpty else {
+            return false
+        }
+        try judge()
+        return true
+    }
+
+    /// How many records may be taken now: none while state is being restored, or while the plan for
+    /// the next transaction is full.
+    private var room: Int {
+        guard !isRestoring, outputs.arena.count < limits.outputByteCountMax else {
+            return 0
+        }
+        return max(limits.recordCountMax - recordCount, 0)
+    }
+
+    private func judge() throws {
+        let startedAt = telemetry.instant()
+        if !batch.records.isEmpty {
+            try judgeRecords()
+        }
+        for record in batch.records {
+            positions[sourcePartition(record.topic, record.partition)] = record.offset + 1
+        }
+        // Transaction markers take offsets too: whoever waits for this group to pass an end offset
+        // (the guard) must see it pass, also when the last offset is a marker.
+        for end in batch.ends {
+            let partition = sourcePartition(end.topic, end.partition)
+            if let position = positions[partition], position < end.offset {
+                positions[partition] = end.offset
+            }
+        }
+        recordCount += batch.records.count
+        telemetry.judged(recordCount: batch.records.count, since: startedAt)
+    }
+
+    private func judgeRecords() throws {
+        var plan = BatchPlan(outputs: outputs, state: state, now: clock())
+        outputs = OutputBatch()
+        let firstOutput = plan.outputs.outputs.count
+        stage.judge(batch, into: &plan)
+        precondition(plan.verdicts.count == batch.records.count, "one verdict per record")
+        if let fault = plan.storeFault {
+            throw fault
+        }
+        CommitPlan.enact(
+            plan.verdicts,
+            on: batch,
+            outputs: &plan.outputs,
+            from: firstOutput,
+            context: CommitPlan.Context(
+                worker: worker,
+                group: group,
+                sources: log.sources,
+                deadLetterTopicIndex: deadLetterTopicIndex,
+                recordByteCountMax: limits.outputRecordByteCountMax,
+                now: plan.now
+            ),
+            telemetry: telemetry
+        )
+        outputs = plan.outputs
+    }
+
+    private func tick() throws -> Bool {
+        guard let ticking = stage as? any TickingStage, !isRestoring, !assigned.isEmpty else {
+            return false
+        }
+        var plan = BatchPlan(outputs: outputs, state: state, now: clock())
+        outputs = OutputBatch()
+        let outputCount = plan.outputs.outputs.count
+        ticking.tick(into: &plan)
+        precondition(plan.verdicts.isEmpty, "a tick has no records to judge")
+        outputs = plan.outputs
+        if let fault = plan.storeFault {
+            throw fault
+        }
+        return outputs.outputs.count != outputCount || state.hasOpenChanges
+    }
+
+    // MARK: Committing
+
+    private var hasWork: Bool {
+        !outputs.outputs.isEmpty || state.hasOpenChanges || positions != committedOrUnderWay
+    }
+
+    private var committedOrUnderWay: [TopicPartition: Int64] { underWay ?? committed }
+
+    /// Outputs, changelog and positions: one transaction.
+    private func startTransaction() throws -> Bool {
+        guard underWay == nil, hasWork, !assigned.isEmpty else {
+            return false
+        }
+        if let changelogTopicIndex {
+            for (partition, changes) in state.submit() {
+                for (key, value) in changes {
+                    let keyRange = outputs.place(key)
+                    let valueRange = value.map { outputs.place($0) } ?? .absent
+                    outputs.outputs.append(
+                        OutputBatch.Output(
+                            topic: changelogTopicIndex,
+                            partition: partition,
+                            key: keyRange,
+                            value: valueRange
+                        )
+                    )
+                }
+            }
+        }
+        // Every partition's position goes along, moved or not: the group's generation check on
+        // them is what fences a worker that lost them.
+        underWay = positions
+        let outgoing = outputs
+        outputs = OutputBatch()
+        recordCount = 0
+        try log.submit(outgoing, positions: positions)
+        return true
+    }
+
+    /// - Returns: whether an outcome was heard.
+    private func hearOutcome(waitMilliseconds: Int) throws -> Bool {
+        guard let sent = underWay,
+            let outcome = try log.takeOutcome(waitMilliseconds: waitMilliseconds)
+        else {
+            return false
+        }
+        underWay = nil
+        switch outcome {
+        case .committed(let nextOffsets):
+            committed = sent
+            try learn(nextOffsets)
+            telemetry.committed()
+            (stage as? any TickingStage)?.committed(now: clock())
+        case .aborted(let code, let resumedAt):
+            drop()
+            positions.merge(resumedAt) { _, resumed in resumed }
+            committed = [:]
+            telemetry.aborted(code: code)
+        }
+        return true
+    }
+
+    /// Only now may the stores know: a store that ran ahead of its changelog would answer for a
+    /// transaction that never was.
+    private func learn(_ nextOffsets: [TopicPartition: Int64]) throws {
+        guard let changelogTopicIndex, let stateful = stage as? any StatefulStage else {
+            return
+        }
+        let changelog = log.targets[changelogTopicIndex]
+        var offsets: [Int32: Int64] = [:]
+        for (partition, offset) in nextOffsets where partition.topic == changelog {
+            offsets[partition.partition] = offset
+        }
+        try state.commit(changelogOffsets: offsets, stage: stateful)
+    }
+
+    private func drop() {
+        outputs.removeAll()
+        recordCount = 0
+        state.abort()
+        (stage as? any TickingStage)?.aborted()
+    }
+
+    // MARK: Group events
+
+    private func handle(_ event: GroupEvent) throws {
+        switch event {
+        case .assigning:
+            try assign()
+        case .revoking:
+            try commitBeforeRevocation()
+            try letGo()
+        case .lost(let partitions):
+            // Somebody else may already work on them: nothing of it may be committed.
+            if underWay != nil {
+                _ = try hearOutcome(waitMilliseconds: limits.outcomeWaitMilliseconds)
+            }
+            drop()
+            telemetry.lost(partitionCount: partitions.count)
+            try letGo()
+        }
+    }
+
+    private func commitBeforeRevocation() throws {
+        for _ in 0..<2 where hasWork || underWay != nil {
+            _ = try startTransaction()
+            guard try hearOutcome(waitMilliseconds: limits.outcomeWaitMilliseconds) else {
+                throw LogFault.unusable(message: "the transaction under way did not end in time")
+            }
+        }
+        drop()
+    }
+
+    private func letGo() throws {
+        underWay = nil
+        (stage as? any TickingStage)?.revoked(state.partitions)
+        closeRestores()
+        state.close(state.partitions)
+        assigned = []
+        positions = [:]
+        committed = [:]
+        telemetry.assigned([])
+        try log.completeRevocation()
+    }
+
+    private func assign() throws {
+        let startPositions = try log.completeAssignment()
+        assigned = startPositions.keys.sorted()
+        positions = startPositions
+        committed = [:]
+        telemetry.assigned(assigned)
+        guard let changelogTopicIndex, let provider, let stateful = stage as? any StatefulStage
+        else {
+            return
+        }
+        let changelog = log.targets[changelogTopicIndex]
+        restores = Set(assigned.map(\.partition)).sorted().map { partition in
+            Restore(
+                changelog: TopicPartition(topic: changelog, partition: partition),
+                log: log,
+                provider: provider,
+                stage: stateful
+            )
+        }
+    }
+
+    // MARK: Restoring
+
+    private func restoreSlice() throws -> Bool {
+        guard let restore = restores.last else {
+            return false
+        }
+        guard let store = try restore.slice(waitMilliseconds: 50) else {
+            telemetry.restoring(partition: restore.partition, progress: restore.progress)
+            return true
+        }
+        restores.removeLast()
+        state.open(store, partition: restore.partition)
+        telemetry.restored(partition: restore.partition, recordCount: restore.recordCount)
+        if restores.isEmpty {
+            (stage as? any TickingStage)?.assigned(state.partitions, state: state, now: clock())
+        }
+        return true
+    }
+
+    private func closeRestores() {
+        for restore in restores {
+            restore.close()
+        }
+        restores = []
+    }
+
+    private func sourcePartition(_ topic: Int, _ partition: Int32) -> TopicPartition {
+        TopicPartition(topic: log.sources[topic], partition: partition)
+    }
+}
