@@ -1,7 +1,7 @@
 /// The local state of one partition: what its changelog says, up to the offset kept beside it.
 ///
-/// Kept by RocksDB (`RocksStore`) and by a dictionary (`MemoryStore`), with the same promises.
-/// One thread calls it.
+/// Kept by RocksDB (`RocksStore`) and by a dictionary (`MemoryStore`), with the same promises; the
+/// tests write them down once, in `PartitionStoreContract`. One thread calls it.
 package protocol PartitionStore: AnyObject {
     /// The changelog offset up to which it is complete; nil in an empty store.
     var changelogOffset: Int64? { get }
@@ -12,7 +12,17 @@ package protocol PartitionStore: AnyObject {
     func get(_ keys: [[UInt8]]) throws(StoreFault) -> [[UInt8]?]
 
     /// All the changes and the offset, or nothing: one atomic write.
+    ///
+    /// - Parameter changelogOffset: never below the one the store has.
     func apply(_ changes: StoreChanges, changelogOffset: Int64) throws(StoreFault)
+
+    /// Announces that many changes follow before anybody relies on the store: a restore. What
+    /// ``apply(_:changelogOffset:)`` is given meanwhile may be lost as a whole by a crash; never in
+    /// part. Optional, and without effect where it saves nothing.
+    func beginRestore() throws(StoreFault)
+
+    /// Ends a restore: from here on the store is what its changelog says.
+    func endRestore() throws(StoreFault)
 
     /// Visits keys in byte order from `start` on, until `visit` returns false.
     func scan(
@@ -21,10 +31,16 @@ package protocol PartitionStore: AnyObject {
         visit: (_ key: [UInt8], _ value: [UInt8]) -> Bool
     ) throws(StoreFault)
 
-    /// An order-independent hash over the state table, to compare with a fold of the changelog.
+    /// An order-independent hash over the state table, to compare with a fold of the changelog: the
+    /// sum of ``StoreChecksum`` over its entries.
     func checksum() throws(StoreFault) -> UInt64
 
     func close()
+}
+
+extension PartitionStore {
+    package func beginRestore() throws(StoreFault) {}
+    package func endRestore() throws(StoreFault) {}
 }
 
 package enum StoreTable: Int, Sendable, CaseIterable {
@@ -32,33 +48,6 @@ package enum StoreTable: Int, Sendable, CaseIterable {
     case state
     /// What the stage derives from it, ordered by due time; rebuilt with it.
     case due
-}
-
-/// Changes for one atomic write; a nil value removes the key.
-package struct StoreChanges: Sendable {
-    package struct Change: Sendable {
-        package var table: StoreTable
-        package var key: [UInt8]
-        package var value: [UInt8]?
-    }
-
-    package private(set) var changes: [Change] = []
-
-    package init() {}
-
-    package var isEmpty: Bool { changes.isEmpty }
-
-    package mutating func put(_ value: [UInt8], forKey key: [UInt8], in table: StoreTable) {
-        changes.append(Change(table: table, key: key, value: value))
-    }
-
-    package mutating func remove(key: [UInt8], from table: StoreTable) {
-        changes.append(Change(table: table, key: key, value: nil))
-    }
-
-    package mutating func removeAll() {
-        changes.removeAll(keepingCapacity: true)
-    }
 }
 
 /// What is wrong with the disk or with what lies on it.

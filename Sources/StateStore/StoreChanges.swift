@@ -1,0 +1,82 @@
+/// Changes for one atomic write, in order; of two for one key the later one stands.
+///
+/// They lie side by side in one run of bytes, in the form that the C shim reads: no allocation a
+/// change. Each: key length (UInt32, little-endian), value length (UInt32; `UInt32.max` removes the
+/// key), table (UInt8), key, value.
+package struct StoreChanges: Sendable {
+    private static let removal = UInt32.max
+    static let prefixByteCount = 9
+
+    package private(set) var count = 0
+    private(set) var encoded: [UInt8] = []
+
+    package init() {}
+
+    package var isEmpty: Bool { count == 0 }
+
+    package mutating func put(
+        _ value: some Collection<UInt8>,
+        forKey key: some Collection<UInt8>,
+        in table: StoreTable
+    ) {
+        appendPrefix(keyCount: key.count, valueLength: UInt32(value.count), table: table)
+        encoded.append(contentsOf: key)
+        encoded.append(contentsOf: value)
+        count += 1
+    }
+
+    package mutating func remove(key: some Collection<UInt8>, from table: StoreTable) {
+        appendPrefix(keyCount: key.count, valueLength: Self.removal, table: table)
+        encoded.append(contentsOf: key)
+        count += 1
+    }
+
+    /// Forgets the changes and keeps the memory.
+    package mutating func removeAll() {
+        encoded.removeAll(keepingCapacity: true)
+        count = 0
+    }
+
+    /// Visits the changes in order; a nil value removes the key.
+    package func forEach(
+        _ visit: (_ table: StoreTable, _ key: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>?) -> Void
+    ) {
+        var position = 0
+        while position < encoded.count {
+            let keyCount = Int(length(at: position))
+            let valueLength = length(at: position + 4)
+            guard let table = StoreTable(rawValue: Int(encoded[position + 8])) else {
+                preconditionFailure("a change names a table that there is")
+            }
+            let keyEnd = position + Self.prefixByteCount + keyCount
+            let key = encoded[position + Self.prefixByteCount..<keyEnd]
+            if valueLength == Self.removal {
+                visit(table, key, nil)
+                position = keyEnd
+            } else {
+                visit(table, key, encoded[keyEnd..<keyEnd + Int(valueLength)])
+                position = keyEnd + Int(valueLength)
+            }
+        }
+    }
+
+    private mutating func appendPrefix(keyCount: Int, valueLength: UInt32, table: StoreTable) {
+        append(UInt32(keyCount))
+        append(valueLength)
+        encoded.append(UInt8(table.rawValue))
+    }
+
+    private mutating func append(_ length: UInt32) {
+        for shift in stride(from: 0, to: 32, by: 8) {
+            encoded.append(UInt8(truncatingIfNeeded: length >> UInt32(shift)))
+        }
+    }
+
+    private func length(at position: Int) -> UInt32 {
+        var length: UInt32 = 0
+        for index in 0..<4 {
+            length |= UInt32(encoded[position + index]) << UInt32(8 * index)
+        }
+        return length
+    }
+}

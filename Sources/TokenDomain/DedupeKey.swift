@@ -1,0 +1,90 @@
+/// 128 bits that stand for a customer's token or for a customer's period, so that ten million of
+/// them fit into memory's neighbourhood: the first half of a SHA-256. Two different subjects meet
+/// in one key with odds of 10^-25 at ten million keys.
+package struct DedupeKey: Hashable, Sendable {
+    package static let byteCount = 16
+
+    /// Bytes 0 to 7, the first as the highest.
+    package let high: UInt64
+    /// Bytes 8 to 15.
+    package let low: UInt64
+
+    package init(high: UInt64, low: UInt64) {
+        self.high = high
+        self.low = low
+    }
+
+    /// The first sixteen bytes of a hash.
+    ///
+    /// - Parameter bytes: at least sixteen.
+    package init(_ bytes: Span<UInt8>) {
+        precondition(bytes.count >= Self.byteCount, "a key has sixteen bytes")
+        var high: UInt64 = 0
+        var low: UInt64 = 0
+        for index in 0..<8 {
+            high = high << 8 | UInt64(bytes[index])
+            low = low << 8 | UInt64(bytes[index + 8])
+        }
+        self.init(high: high, low: low)
+    }
+
+    /// Appends the sixteen bytes.
+    package func write(to arena: inout [UInt8]) {
+        for word in [high, low] {
+            for shift in stride(from: 56, through: 0, by: -8) {
+                arena.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
+            }
+        }
+    }
+}
+
+/// What is hashed into a ``DedupeKey``. Every field of variable length stands behind its length,
+/// and each kind of key begins with its own byte: no two subjects have the same material.
+package enum DedupeMaterial {
+    private static let identity: UInt8 = 1
+    private static let period: UInt8 = 2
+
+    /// Appends the material of "this customer's token of this id".
+    ///
+    /// - Parameter customer: empty where the token names none.
+    package static func appendIdentity(
+        externalPurchaseID: Span<UInt8>,
+        customer: Span<UInt8>,
+        to arena: inout [UInt8]
+    ) {
+        arena.append(identity)
+        appendField(customer, to: &arena)
+        appendField(externalPurchaseID, to: &arena)
+    }
+
+    /// Appends the material of "this customer's tokens of this period".
+    ///
+    /// - Parameter customer: not empty; without a customer there is no period.
+    package static func appendPeriod(
+        _ value: TokenPeriod,
+        customer: Span<UInt8>,
+        to arena: inout [UInt8]
+    ) {
+        precondition(!customer.isEmpty, "a period belongs to a customer")
+        arena.append(period)
+        appendField(customer, to: &arena)
+        arena.append(value.environment == .production ? 0 : 1)
+        arena.append(value.tokenType == .acquisition ? 0 : 1)
+        append(UInt64(bitPattern: value.appAppleID), to: &arena)
+        append(UInt64(bitPattern: value.creation.milliseconds), to: &arena)
+        append(UInt64(bitPattern: value.expiration.milliseconds), to: &arena)
+    }
+
+    private static func appendField(_ bytes: Span<UInt8>, to arena: inout [UInt8]) {
+        append(UInt64(bytes.count), to: &arena)
+        for index in bytes.indices {
+            arena.append(bytes[index])
+        }
+    }
+
+    private static func append(_ word: UInt64, to arena: inout [UInt8]) {
+        for shift in stride(from: 0, to: 64, by: 8) {
+            arena.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
+        }
+    }
+}
