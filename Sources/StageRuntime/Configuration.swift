@@ -1,0 +1,141 @@
+package import Kafka
+package import TokenDomain
+
+/// All that a program reads from its environment, parsed and checked before anything starts.
+package struct Configuration: Sendable, Equatable {
+    /// A setting as it holds, for `tollway config print`. Secrets are in files, so none stands here.
+    package struct Entry: Sendable, Equatable {
+        package enum Source: String, Sendable {
+            case environment, `default`
+        }
+
+        package var name: String
+        /// Nil where it is not set and has no default.
+        package var value: String?
+        package var source: Source
+    }
+
+    package var program: Program
+    /// Where Kafka is, and every setting of librdkafka that was passed through.
+    package var kafka: KafkaSettings
+    package var topicPrefix: String
+    package var delivery: KafkaDelivery
+    package var instance: String
+    package var stateDirectory: String
+    package var adminListen: String
+    package var ingestListen: String
+    /// Nil: `ingest` asks for no key, on loopback only.
+    package var ingestKeysFile: String?
+    /// Nil: `ingest` refuses a `customer`.
+    package var ingestCustomerKeyFile: String?
+    /// Set for the workers that need it (decode, notifications, report).
+    package var appsFile: String?
+    /// Scheme, host and port, no slash at the end.
+    package var appleProductionURL: String
+    package var appleSandboxURL: String
+    /// Set for `notifications`; `report` refuses signed transactions without it.
+    package var appleRootsFile: String?
+    package var reportHold: Milliseconds
+    package var reportUnrecognizedGrace: Milliseconds
+    package var reportDeadlineDays: Int
+    package var reportMonthlyRepeat: Bool
+    /// Every setting in a fixed order, librdkafka's last.
+    package var entries: [Entry]
+
+    /// - Parameters:
+    ///   - environment: all of it; only `TOLLWAY_` names are looked at.
+    ///   - program: decides the default of `ADMIN_LISTEN` and what must be set.
+    ///   - hostName: the default of `INSTANCE`.
+    /// - Throws: the first setting that is wrong, in the order of ``Setting``.
+    package init(
+        environment: [String: String],
+        program: Program,
+        hostName: String = HostName.current
+    ) throws(ConfigurationFault) {
+        try Self.refuseUnknownNames(environment)
+        var reader = SettingReader(environment: environment)
+        self.program = program
+        topicPrefix = try reader.name(.topicPrefix, characterCountMax: 100)
+        delivery = try reader.delivery()
+        instance = try reader.name(.instance, default: hostName, characterCountMax: 100)
+        stateDirectory = try reader.text(.stateDirectory)
+        adminListen = try reader.listen(.adminListen, default: Self.adminListen(of: program)).text
+        let ingest = try reader.listen(.ingestListen)
+        ingestListen = ingest.text
+        ingestKeysFile = try reader.optionalText(.ingestKeysFile)
+        ingestCustomerKeyFile = try reader.optionalText(.ingestCustomerKeyFile)
+        appsFile = try reader.optionalText(.appsFile)
+        appleProductionURL = try reader.origin(.appleProductionURL)
+        appleSandboxURL = try reader.origin(.appleSandboxURL)
+        appleRootsFile = try reader.optionalText(.appleRootsFile)
+        reportHold = try reader.duration(.reportHold)
+        reportUnrecognizedGrace = try reader.duration(.reportUnrecognizedGrace)
+        reportDeadlineDays = try reader.wholeNumber(.reportDeadlineDays, in: 1...365)
+        reportMonthlyRepeat = try reader.onOff(.reportMonthlyRepeat)
+        kafka = try reader.kafka(clientID: "\(topicPrefix)\(program.name)-\(instance)")
+        entries = reader.entries
+        try refuseMissing(ingest)
+    }
+
+    /// The path of what this program cannot do without, or the sentence that says so.
+    package func requiredFile(_ setting: Setting) throws(ConfigurationFault) -> String {
+        let path: String?
+        switch setting {
+        case .appsFile: path = appsFile
+        case .appleRootsFile: path = appleRootsFile
+        case .ingestKeysFile: path = ingestKeysFile
+        case .ingestCustomerKeyFile: path = ingestCustomerKeyFile
+        default: preconditionFailure("\(setting) is no file")
+        }
+        guard let path else {
+            throw .missing(setting: setting.fullName, because: "\(program.name) needs it")
+        }
+        return path
+    }
+
+    private func refuseMissing(_ ingest: ListenText) throws(ConfigurationFault) {
+        switch program {
+        case .worker(.decode), .worker(.report):
+            _ = try requiredFile(.appsFile)
+        case .worker(.notifications):
+            _ = try requiredFile(.appsFile)
+            _ = try requiredFile(.appleRootsFile)
+        case .worker(.ingest):
+            // Whoever reaches the door could report tokens in our name.
+            guard ingest.isLoopback || ingestKeysFile != nil else {
+                throw .refused(
+                    setting: Setting.ingestListen.fullName,
+                    because: "\(ingest.text) can be reached from outside and "
+                        + "\(Setting.ingestKeysFile.fullName) is not set"
+                )
+            }
+        case .worker(.dedupe), .tollway:
+            break
+        }
+    }
+
+    private static func adminListen(of program: Program) -> String {
+        switch program {
+        case .worker(let worker): "127.0.0.1:\(worker.adminPort)"
+        case .tollway: "127.0.0.1:0"
+        }
+    }
+
+    private static func refuseUnknownNames(
+        _ environment: [String: String]
+    ) throws(ConfigurationFault) {
+        let known = Setting.allCases.map(\.fullName)
+        let unknown = environment.keys
+            .filter { $0.hasPrefix(Setting.prefix) && !$0.hasPrefix(Setting.kafkaPrefix) }
+            .filter { !known.contains($0) }
+            .min()
+        guard let unknown else {
+            return
+        }
+        let nearest = Spelling.nearest(
+            to: unknown,
+            among: known + [Setting.kafkaBootstrapServers]
+        )
+        throw .unknownName(unknown, nearest: nearest)
+    }
+}

@@ -1,0 +1,87 @@
+package import TokenDomain
+
+/// A program of ours, as far as its configuration goes.
+package enum Program: Hashable, Sendable {
+    case worker(Worker)
+    /// The operator's command.
+    case tollway
+
+    package var name: String {
+        switch self {
+        case .worker(let worker): worker.rawValue
+        case .tollway: "tollway"
+        }
+    }
+}
+
+/// Every setting by its name, which in the environment follows `TOLLWAY_`. Settings of librdkafka,
+/// `TOLLWAY_KAFKA_<UPPER_SNAKE>`, come beside them.
+///
+/// One environment serves all programs: a setting that another one uses is no error.
+package enum Setting: String, CaseIterable, Sendable {
+    case topicPrefix = "TOPIC_PREFIX"
+    case delivery = "DELIVERY"
+    case instance = "INSTANCE"
+    case stateDirectory = "STATE_DIR"
+    case adminListen = "ADMIN_LISTEN"
+    case ingestListen = "INGEST_LISTEN"
+    case ingestKeysFile = "INGEST_KEYS_FILE"
+    case ingestCustomerKeyFile = "INGEST_CUSTOMER_KEY_FILE"
+    case appsFile = "APPS_FILE"
+    case appleProductionURL = "APPLE_PRODUCTION_URL"
+    case appleSandboxURL = "APPLE_SANDBOX_URL"
+    case appleRootsFile = "APPLE_ROOTS_FILE"
+    case reportHold = "REPORT_HOLD"
+    case reportUnrecognizedGrace = "REPORT_UNRECOGNIZED_GRACE"
+    case reportDeadlineDays = "REPORT_DEADLINE_DAYS"
+    case reportMonthlyRepeat = "REPORT_MONTHLY_REPEAT"
+
+    package static let prefix = "TOLLWAY_"
+    package static let kafkaPrefix = "TOLLWAY_KAFKA_"
+    package static let kafkaBootstrapServers = "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS"
+
+    /// As it stands in the environment.
+    package var fullName: String { Self.prefix + rawValue }
+
+    /// What holds where it is not set; nil where there is no value at all, or where the machine or
+    /// the worker gives it (`INSTANCE`, `ADMIN_LISTEN`).
+    package var defaultText: String? {
+        switch self {
+        case .topicPrefix: "tollway."
+        case .delivery: "exactly-once"
+        case .stateDirectory: "./state"
+        case .ingestListen: "127.0.0.1:8080"
+        case .appleProductionURL: "https://api.storekit.apple.com"
+        case .appleSandboxURL: "https://api.storekit-sandbox.apple.com"
+        case .reportHold: "24h"
+        case .reportUnrecognizedGrace: "15m"
+        case .reportDeadlineDays: "10"
+        case .reportMonthlyRepeat: "on"
+        case .instance, .adminListen, .ingestKeysFile, .ingestCustomerKeyFile, .appsFile,
+            .appleRootsFile:
+            nil
+        }
+    }
+
+    /// One line for `tollway config print --help` and friends.
+    package var summary: String {
+        switch self {
+        case .topicPrefix: "what every topic, group and transactional id starts with"
+        case .delivery: "exactly-once, or at-least-once for the embedded broker"
+        case .instance: "this replica's name, stable over restarts; default: the host name"
+        case .stateDirectory: "where dedupe and report keep their local state"
+        case .adminListen: "probes and metrics; default: 127.0.0.1:9401 to 9405, by worker"
+        case .ingestListen: "where ingest takes HTTP"
+        case .ingestKeysFile: "bearer keys, one a line, two at most; none: loopback only"
+        case .ingestCustomerKeyFile: "the key that replaces customers by their codes"
+        case .appsFile: "the apps and their keys for Apple, as JSON"
+        case .appleProductionURL: "Apple's production host"
+        case .appleSandboxURL: "Apple's sandbox host"
+        case .appleRootsFile: "trusted roots of Apple's signatures, as PEM"
+        case .reportHold: "how long a primary token waits for its line items"
+        case .reportUnrecognizedGrace: "how long an unknown token in a notice waits"
+        case .reportDeadlineDays: "days after which a token without expiry must be reported"
+        case .reportMonthlyRepeat: "on or off: report active custom-link tokens every month"
+        }
+    }
+}

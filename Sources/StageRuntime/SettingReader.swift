@@ -1,0 +1,230 @@
+internal import Kafka
+internal import TokenDomain
+
+/// Reads settings one by one, and keeps the list of what holds and where it came from.
+struct SettingReader {
+    private let environment: [String: String]
+    private(set) var entries: [Configuration.Entry] = []
+
+    init(environment: [String: String]) {
+        self.environment = environment
+    }
+
+    mutating func optionalText(
+        _ setting: Setting,
+        default defaultText: String? = nil
+    ) throws(ConfigurationFault) -> String? {
+        let given = environment[setting.fullName]
+        let value = given ?? defaultText ?? setting.defaultText
+        entries.append(
+            .init(
+                name: setting.fullName,
+                value: value,
+                source: given == nil ? .default : .environment
+            )
+        )
+        guard given.map(\.isEmpty) != true else {
+            throw .invalid(
+                setting: setting.fullName,
+                value: "",
+                expected: "a value; leave it out to have its default"
+            )
+        }
+        return value
+    }
+
+    mutating func text(
+        _ setting: Setting,
+        default defaultText: String? = nil
+    ) throws(ConfigurationFault) -> String {
+        guard let value = try optionalText(setting, default: defaultText) else {
+            preconditionFailure("\(setting) has no default")
+        }
+        return value
+    }
+
+    /// A part of Kafka's names: topics, groups and ids allow no other characters.
+    mutating func name(
+        _ setting: Setting,
+        default defaultText: String? = nil,
+        characterCountMax: Int
+    ) throws(ConfigurationFault) -> String {
+        let value = try text(setting, default: defaultText)
+        let isFit = value.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"),
+                UInt8(ascii: "-"):
+                true
+            default: false
+            }
+        }
+        guard isFit, !value.isEmpty, value.utf8.count <= characterCountMax else {
+            throw invalid(
+                setting,
+                value,
+                "letters, digits, dots, dashes and underscores, at most \(characterCountMax)"
+            )
+        }
+        return value
+    }
+
+    mutating func delivery() throws(ConfigurationFault) -> KafkaDelivery {
+        let value = try text(.delivery)
+        guard let delivery = KafkaDelivery(rawValue: value) else {
+            throw invalid(.delivery, value, "exactly-once or at-least-once")
+        }
+        return delivery
+    }
+
+    mutating func listen(
+        _ setting: Setting,
+        default defaultText: String? = nil
+    ) throws(ConfigurationFault) -> ListenText {
+        let value = try text(setting, default: defaultText)
+        guard let listen = ListenText(value) else {
+            throw invalid(
+                setting,
+                value,
+                "an address and a port such as 127.0.0.1:8080 or [::]:8080"
+            )
+        }
+        return listen
+    }
+
+    /// Scheme, host and port of a server; a slash at the end is dropped.
+    mutating func origin(_ setting: Setting) throws(ConfigurationFault) -> String {
+        let value = try text(setting)
+        var origin = value[...]
+        if origin.hasSuffix("/") {
+            origin = origin.dropLast()
+        }
+        let scheme = ["https://", "http://"].first { origin.lowercased().hasPrefix($0) }
+        let rest = origin.dropFirst(scheme?.count ?? 0)
+        let isFit = rest.utf8.allSatisfy { byte in
+            (0x21...0x7e).contains(byte) && !"/?#@\\\"<>".utf8.contains(byte)
+        }
+        guard scheme != nil, !rest.isEmpty, isFit else {
+            throw invalid(setting, value, "a URL of scheme, host and port, without a path")
+        }
+        return String(origin)
+    }
+
+    mutating func duration(_ setting: Setting) throws(ConfigurationFault) -> Milliseconds {
+        let value = try text(setting)
+        guard let duration = DurationText.read(value) else {
+            throw invalid(setting, value, DurationText.expected)
+        }
+        return duration
+    }
+
+    mutating func wholeNumber(
+        _ setting: Setting,
+        in range: ClosedRange<Int>
+    ) throws(ConfigurationFault) -> Int {
+        let value = try text(setting)
+        let hasOnlyDigits = value.utf8.allSatisfy { (0x30...0x39).contains($0) }
+        guard hasOnlyDigits, let number = Int(value), range.contains(number) else {
+            throw invalid(
+                setting,
+                value,
+                "a whole number from \(range.lowerBound) to \(range.upperBound)"
+            )
+        }
+        return number
+    }
+
+    mutating func onOff(_ setting: Setting) throws(ConfigurationFault) -> Bool {
+        let value = try text(setting)
+        switch value {
+        case "on": return true
+        case "off": return false
+        default: throw invalid(setting, value, "on or off")
+        }
+    }
+
+    private func invalid(
+        _ setting: Setting,
+        _ value: String,
+        _ expected: String
+    ) -> ConfigurationFault {
+        .invalid(setting: setting.fullName, value: value, expected: expected)
+    }
+}
+
+// What is passed through to librdkafka.
+extension SettingReader {
+    private static let bootstrapServersDefault = "127.0.0.1:9092"
+    /// What librdkafka takes as text and nobody should read in a list of processes: by file only.
+    private static let secretNames = [
+        "sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password",
+        "sasl.oauthbearer.client.secret",
+    ]
+
+    mutating func kafka(clientID: String) throws(ConfigurationFault) -> KafkaSettings {
+        var settings = KafkaSettings(
+            bootstrapServers: try bootstrapServers(),
+            clientID: clientID
+        )
+        let names = environment.keys
+            .filter { $0.hasPrefix(Setting.kafkaPrefix) && $0 != Setting.kafkaBootstrapServers }
+        for name in names.sorted() {
+            let (key, value) = try kafkaSetting(name, environment[name] ?? "")
+            if key == "client.id" {
+                settings.clientID = value
+            } else {
+                settings.extra[key] = value
+            }
+        }
+        return settings
+    }
+
+    private mutating func bootstrapServers() throws(ConfigurationFault) -> String {
+        let name = Setting.kafkaBootstrapServers
+        let given = environment[name]
+        let value = given ?? Self.bootstrapServersDefault
+        entries.append(
+            .init(name: name, value: value, source: given == nil ? .default : .environment)
+        )
+        let servers = value.split(separator: ",", omittingEmptySubsequences: false)
+        let areFit = servers.allSatisfy { server in
+            !server.isEmpty && server.utf8.allSatisfy { (0x21...0x7e).contains($0) }
+        }
+        guard areFit else {
+            throw .invalid(
+                setting: name,
+                value: value,
+                expected: "host:port, several separated by commas, without blanks"
+            )
+        }
+        return value
+    }
+
+    /// `TOLLWAY_KAFKA_SASL_USERNAME` is `sasl.username`; a secret's name ends in `_FILE`.
+    private mutating func kafkaSetting(
+        _ name: String,
+        _ value: String
+    ) throws(ConfigurationFault) -> (key: String, value: String) {
+        let suffix = name.dropFirst(Setting.kafkaPrefix.count)
+        let isName = suffix.utf8.allSatisfy { byte in
+            (0x41...0x5a).contains(byte) || (0x30...0x39).contains(byte) || byte == 0x5f
+        }
+        guard isName, !suffix.isEmpty else {
+            throw .unknownName(name, nearest: nil)
+        }
+        let key = suffix.lowercased().split(separator: "_", omittingEmptySubsequences: false)
+            .joined(separator: ".")
+        if Self.secretNames.contains(key) {
+            throw .refused(
+                setting: name,
+                because: "a secret is read from a file only: set \(name)_FILE to its path"
+            )
+        }
+        entries.append(.init(name: name, value: value, source: .environment))
+        if key.hasSuffix(".file"), Self.secretNames.contains(String(key.dropLast(5))) {
+            let secret = try SecretFile.read(path: value, setting: name, byteCountMin: 1)
+            return (String(key.dropLast(5)), String(decoding: secret, as: UTF8.self))
+        }
+        return (key, value)
+    }
+}
