@@ -1,0 +1,114 @@
+#include "internal.h"
+
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/objects.h>
+#include <openssl/pem.h>
+
+#include <limits.h>
+#include <stdlib.h>
+
+int
+ccrypto_certificate_read(const uint8_t *der, size_t count, ccrypto_certificate **certificate)
+{
+	const unsigned char *position = der;
+	X509 *x509;
+
+	ERR_clear_error();
+	if (count > INT_MAX)
+		return (CCRYPTO_ERROR_FORM);
+	x509 = d2i_X509(NULL, &position, (long)count);
+	ERR_clear_error();
+	if (x509 == NULL)
+		return (CCRYPTO_ERROR_FORM);
+	if (position != der + count) {
+		X509_free(x509);
+		return (CCRYPTO_ERROR_FORM);
+	}
+	if ((*certificate = calloc(1, sizeof(**certificate))) == NULL) {
+		X509_free(x509);
+		return (CCRYPTO_ERROR_LIBRARY);
+	}
+	(*certificate)->x509 = x509;
+	return (CCRYPTO_OK);
+}
+
+void
+ccrypto_certificate_free(ccrypto_certificate *certificate)
+{
+
+	if (certificate == NULL)
+		return;
+	X509_free(certificate->x509);
+	free(certificate);
+}
+
+static long
+write_certificate(const ccrypto_certificate *certificate, int is_pem, uint8_t *bytes,
+    size_t capacity)
+{
+	BIO *bio;
+	long result = CCRYPTO_ERROR_LIBRARY;
+
+	ERR_clear_error();
+	if ((bio = BIO_new(BIO_s_mem())) == NULL)
+		goto done;
+	if ((is_pem ? PEM_write_bio_X509(bio, certificate->x509)
+	    : i2d_X509_bio(bio, certificate->x509)) == 1)
+		result = ccrypto_copy_out(bio, bytes, capacity);
+done:
+	BIO_free(bio);
+	ERR_clear_error();
+	return (result);
+}
+
+long
+ccrypto_certificate_write_der(const ccrypto_certificate *certificate, uint8_t *bytes,
+    size_t capacity)
+{
+
+	return (write_certificate(certificate, 0, bytes, capacity));
+}
+
+long
+ccrypto_certificate_write_pem(const ccrypto_certificate *certificate, uint8_t *bytes,
+    size_t capacity)
+{
+
+	return (write_certificate(certificate, 1, bytes, capacity));
+}
+
+int
+ccrypto_certificate_has_extension(const ccrypto_certificate *certificate, const char *oid)
+{
+	ASN1_OBJECT *object;
+	int index;
+
+	ERR_clear_error();
+	if ((object = OBJ_txt2obj(oid, 1)) == NULL) {
+		ERR_clear_error();
+		return (CCRYPTO_ERROR_FORM);
+	}
+	index = X509_get_ext_by_OBJ(certificate->x509, object, -1);
+	ASN1_OBJECT_free(object);
+	ERR_clear_error();
+	return (index >= 0);
+}
+
+int
+ccrypto_certificate_public_key(const ccrypto_certificate *certificate, ccrypto_key **key)
+{
+	EVP_PKEY *pkey;
+
+	ERR_clear_error();
+	pkey = X509_get_pubkey(certificate->x509);
+	ERR_clear_error();
+	if (pkey == NULL)
+		return (CCRYPTO_ERROR_FORM);
+	if (ccrypto_curve(pkey) != CCRYPTO_P256) {
+		EVP_PKEY_free(pkey);
+		ERR_clear_error();
+		return (CCRYPTO_ERROR_CURVE);
+	}
+	return (ccrypto_key_wrap(pkey, key));
+}

@@ -1,0 +1,78 @@
+internal import CCrypto
+
+/// An X.509 certificate.
+///
+/// OpenSSL fills in a certificate's parsed extensions under a lock of its own, so that many threads
+/// may use one.
+@safe
+package final class Certificate: @unchecked Sendable {
+    /// The longest certificate read or written. Apple's have about 1,100 bytes.
+    package static let byteCountMax = 16 * 1024
+
+    /// Owned: given to `init`, freed in `deinit`, used only between.
+    private let pointer: OpaquePointer
+
+    /// Reads DER.
+    ///
+    /// - Throws: ``CryptoFault/malformed`` if it is no certificate, is longer than
+    ///   ``byteCountMax``, or has bytes after its end.
+    package convenience init(der: [UInt8]) throws(CryptoFault) {
+        guard !der.isEmpty, der.count <= Self.byteCountMax else {
+            throw .malformed
+        }
+        try unsafe self.init { unsafe ccrypto_certificate_read(der, der.count, $0) }
+    }
+
+    /// - Parameter make: one of our C functions that set a certificate and answer with a code.
+    init(
+        _ make: (UnsafeMutablePointer<OpaquePointer?>) -> Int32
+    ) throws(CryptoFault) {
+        var made: OpaquePointer?
+        let code = unsafe make(&made)
+        guard code == CCRYPTO_OK, let made = unsafe made else {
+            throw CryptoFault(code: Int(code))
+        }
+        unsafe pointer = made
+    }
+
+    deinit {
+        unsafe ccrypto_certificate_free(pointer)
+    }
+
+    package var der: [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: Self.byteCountMax)
+        let count = unsafe ccrypto_certificate_write_der(pointer, &bytes, bytes.count)
+        precondition(count > 0, "OpenSSL could not write a certificate")
+        return Array(bytes.prefix(count))
+    }
+
+    package var pem: [UInt8] {
+        // PEM is four characters for three bytes, with line ends and two marks.
+        var bytes = [UInt8](repeating: 0, count: 2 * Self.byteCountMax)
+        let count = unsafe ccrypto_certificate_write_pem(pointer, &bytes, bytes.count)
+        precondition(count > 0, "OpenSSL could not write a certificate")
+        return Array(bytes.prefix(count))
+    }
+
+    /// Whether it has an extension, critical or not.
+    ///
+    /// - Parameter oid: dotted, such as `1.2.840.113635.100.6.2.1`.
+    package func hasExtension(_ oid: String) -> Bool {
+        let answer = unsafe ccrypto_certificate_has_extension(pointer, oid)
+        precondition(answer >= 0, "an object identifier is dotted numbers")
+        return answer == 1
+    }
+
+    /// The subject's key.
+    ///
+    /// - Throws: ``CryptoFault/wrongCurve`` if it is not on P-256.
+    package func publicKey() throws(CryptoFault) -> P256PublicKey {
+        P256PublicKey(
+            handle: try unsafe KeyHandle { unsafe ccrypto_certificate_public_key(pointer, $0) }
+        )
+    }
+
+    func withPointer<Result>(_ body: (OpaquePointer) -> Result) -> Result {
+        unsafe body(pointer)
+    }
+}

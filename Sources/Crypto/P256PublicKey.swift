@@ -1,0 +1,47 @@
+internal import CCrypto
+
+/// A public key on P-256.
+package struct P256PublicKey: Sendable {
+    /// A raw signature: r and s of 32 bytes each.
+    package static let signatureByteCount = 64
+
+    let handle: KeyHandle
+
+    /// Reads SubjectPublicKeyInfo in PEM.
+    package init(pem: [UInt8]) throws(CryptoFault) {
+        guard !pem.isEmpty else {
+            throw .malformed
+        }
+        handle = try unsafe KeyHandle { unsafe ccrypto_key_read_public_pem(pem, pem.count, $0) }
+    }
+
+    /// Reads SubjectPublicKeyInfo in DER, with nothing after its end.
+    package init(der: [UInt8]) throws(CryptoFault) {
+        guard !der.isEmpty else {
+            throw .malformed
+        }
+        handle = try unsafe KeyHandle { unsafe ccrypto_key_read_public_der(der, der.count, $0) }
+    }
+
+    init(handle: KeyHandle) {
+        self.handle = handle
+    }
+
+    /// SubjectPublicKeyInfo in PEM.
+    package var pem: [UInt8] { handle.written(Int(CCRYPTO_PUBLIC_PEM)) }
+
+    /// SubjectPublicKeyInfo in DER.
+    package var der: [UInt8] { handle.written(Int(CCRYPTO_PUBLIC_DER)) }
+
+    /// Whether `signature` is this key's over `message`, with ECDSA and SHA-256.
+    ///
+    /// - Parameter signature: r and s of 32 bytes each; any other length is no signature.
+    package func verify(signature: [UInt8], message: [UInt8]) -> Bool {
+        handle.verify(signature: signature, message: message.span)
+    }
+
+    /// As above, for bytes that lie in a larger run.
+    package func verify(signature: [UInt8], message: Span<UInt8>) -> Bool {
+        handle.verify(signature: signature, message: message)
+    }
+}
