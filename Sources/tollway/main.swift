@@ -1,1 +1,5 @@
-print("not built")
+internal import Glibc
+
+// A reader that goes away (`tollway … | head`) ends the writing, not the process with a signal.
+_ = signal(SIGPIPE, SIG_IGN)
+exit(TollwayCommand.run(Array(CommandLine.arguments.dropFirst())).rawValue)
