@@ -1,1 +1,1 @@
-// Interface to come.
+// The simulator over sockets follows.

@@ -1,0 +1,119 @@
+internal import Crypto
+
+/// Who asks: what a JWT that holds says.
+package struct Caller: Equatable, Sendable {
+    package var keyID: String
+    package var bundleID: String
+}
+
+/// The API keys that App Store Connect has given out, and the check of JWTs made with them (S2).
+struct APIKeys {
+    /// JWTs found good, so that a client that keeps one for minutes costs one signature check.
+    private static let rememberedCountMax = 4096
+
+    struct Key {
+        var issuerID: String
+        /// Apps it may speak for; empty: any.
+        var bundleIDs: Set<String>
+        var publicKey: P256PublicKey
+    }
+
+    private struct Remembered {
+        var caller: Caller
+        var issuedAt: Int64
+        var expiresAt: Int64
+    }
+
+    private var keyByID: [String: Key] = [:]
+    private var remembered: [String: Remembered] = [:]
+
+    mutating func add(_ key: Key, keyID: String) {
+        keyByID[keyID] = key
+        remembered.removeAll()
+    }
+
+    /// The caller of an `Authorization` header; nil for whatever Apple answers with 401.
+    ///
+    /// - Parameter seconds: real time since 1970.
+    mutating func caller(_ authorization: String?, at seconds: Int64) -> Caller? {
+        guard let authorization, authorization.hasPrefix("Bearer ") else { return nil }
+        let token = String(authorization.dropFirst("Bearer ".count))
+        if let known = remembered[token] {
+            return Self.isCurrent(known, at: seconds) ? known.caller : nil
+        }
+        guard let fresh = verify(token), Self.isCurrent(fresh, at: seconds) else { return nil }
+        if remembered.count >= Self.rememberedCountMax { remembered.removeAll() }
+        remembered[token] = fresh
+        return fresh.caller
+    }
+
+    /// At most an hour long, not over, and not from a future more than a minute away.
+    private static func isCurrent(_ token: Remembered, at seconds: Int64) -> Bool {
+        token.expiresAt > seconds && token.expiresAt - token.issuedAt <= 3600
+            && token.issuedAt <= seconds + 60
+    }
+
+    private func verify(_ token: String) -> Remembered? {
+        let parts = token.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 3, let header = Self.json(parts[0]), let claims = Self.json(parts[1]),
+            let signature = Base64Text.decodeURL(parts[2]),
+            header["alg"]?.text == "ES256", header["typ"]?.text ?? "JWT" == "JWT",
+            let keyID = header["kid"]?.text, let key = keyByID[keyID],
+            claims["iss"]?.text == key.issuerID, claims["aud"]?.text == "appstoreconnect-v1",
+            let issuedAt = claims["iat"]?.integer, let expiresAt = claims["exp"]?.integer,
+            let bundleID = claims["bid"]?.text,
+            key.bundleIDs.isEmpty || key.bundleIDs.contains(bundleID),
+            key.publicKey.verify(
+                signature: signature,
+                message: Array("\(parts[0]).\(parts[1])".utf8)
+            )
+        else { return nil }
+        return Remembered(
+            caller: Caller(keyID: keyID, bundleID: bundleID),
+            issuedAt: issuedAt,
+            expiresAt: expiresAt
+        )
+    }
+
+    private static func json(_ part: Substring) -> JSONValue? {
+        guard let bytes = Base64Text.decodeURL(part) else { return nil }
+        do { return try JSONValue(reading: bytes) } catch {
+            // Whatever is wrong with a JWT is one and the same 401.
+            return nil
+        }
+    }
+}
+
+/// Why an API key could not be registered.
+package enum APIKeyFault: Error, Equatable, Sendable {
+    case notAPublicKey
+    case notAPrivateKey
+}
+
+extension AppleWorld {
+    /// Registers an API key, as App Store Connect would when it is made.
+    ///
+    /// - Parameters:
+    ///   - publicKeyPEM: P-256.
+    ///   - bundleIDs: the apps it may speak for; empty: any.
+    package func addKey(
+        keyID: String,
+        issuerID: String,
+        publicKeyPEM: [UInt8],
+        bundleIDs: [String]
+    ) throws(APIKeyFault) {
+        let publicKey: P256PublicKey
+        do { publicKey = try P256PublicKey(pem: publicKeyPEM) } catch {
+            throw .notAPublicKey
+        }
+        keys.add(
+            APIKeys.Key(issuerID: issuerID, bundleIDs: Set(bundleIDs), publicKey: publicKey),
+            keyID: keyID
+        )
+    }
+
+    /// The caller of an `Authorization` header; nil for whatever Apple answers with 401.
+    package func caller(_ authorization: String?, real: UnixMilliseconds) -> Caller? {
+        keys.caller(authorization, at: real / 1000)
+    }
+}

@@ -1,0 +1,65 @@
+/// The endpoints that Apple counts apart.
+package enum AppleEndpoint: String, CaseIterable, Hashable, Sendable {
+    case report = "report"
+    case reportLookup = "report-get"
+    case accountToken = "account-token"
+    case notificationHistory = "history"
+    case testNotification = "test"
+}
+
+/// Apple's published form of limits: so many a second, enforced by the hour, per app (S14).
+struct RateLimiter: Sendable {
+    /// Requests per second in production; nil is no limit. The sandbox has a tenth.
+    ///
+    /// Source: section 5.3 of the reference; nothing is published for reports.
+    var limitPerSecond: [AppleEndpoint: Double] = [
+        .accountToken: 20, .notificationHistory: 50, .testNotification: 1,
+    ]
+    /// An hour at Apple; shorter in tests and demonstrations.
+    var windowMilliseconds: Int64 = 3_600_000
+
+    private struct Bucket: Hashable {
+        var environment: StoreEnvironment
+        var bundleID: String
+        var endpoint: AppleEndpoint
+    }
+
+    private var counts: [Bucket: (window: Int64, count: Int64)] = [:]
+
+    /// Counts one request.
+    ///
+    /// - Returns: nil where it is allowed, else when the next window begins.
+    mutating func admit(
+        _ endpoint: AppleEndpoint,
+        environment: StoreEnvironment,
+        bundleID: String,
+        now: UnixMilliseconds
+    ) -> UnixMilliseconds? {
+        guard let perSecond = limitPerSecond[endpoint] else { return nil }
+        let share = environment == .sandbox ? 0.1 : 1
+        let allowance = Int64(perSecond * share * Double(windowMilliseconds) / 1000)
+        let window = now / windowMilliseconds
+        let bucket = Bucket(environment: environment, bundleID: bundleID, endpoint: endpoint)
+        var entry = counts[bucket, default: (window, 0)]
+        if entry.window != window { entry = (window, 0) }
+        guard entry.count < allowance else { return (window + 1) * windowMilliseconds }
+        entry.count += 1
+        counts[bucket] = entry
+        return nil
+    }
+}
+
+/// How a 429 looks: the documented form, or with less, for what is undocumented about reports.
+package enum RateLimitAnswer: String, Sendable {
+    case full
+    case noHeader = "no-header"
+    case bare
+
+    func answer(retryAt: UnixMilliseconds) -> AppleAnswer {
+        var answer = AppleAnswer.error(429, code: 4_290_000, "Rate limit exceeded.")
+        if self == .bare { answer = AppleAnswer(status: 429) }
+        // An absolute time in milliseconds, not RFC 9110's seconds to wait.
+        if self == .full { answer.headers["Retry-After"] = String(retryAt) }
+        return answer
+    }
+}
