@@ -130,5 +130,7 @@ let package = Package(
                 "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "AppleSimulator",
             ]
         ),
+
+        tests("TokenWireTests", ["TokenWire", "TokenDomain"], resources: [.copy("Fixtures")]),
     ]
 )

@@ -1,1 +1,53 @@
 #pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Which bytes stand for 62 and 63 besides the 62 letters and digits. */
+enum ctext_alphabet {
+    /* '-' and '_'. */
+    CTEXT_URL = 0,
+    /* '+' and '/'. */
+    CTEXT_STANDARD = 1,
+    /* Both, and a blank for '+': a form or URL reader makes one of it. */
+    CTEXT_LENIENT = 2
+};
+
+/* The instruction sets that the functions below are written for. */
+enum ctext_level {
+    CTEXT_SCALAR = 0,
+    CTEXT_AVX2 = 1,
+    CTEXT_AVX512 = 2
+};
+
+/* How far past its last byte ctext_base64_decode may write. */
+#define CTEXT_SLACK 64
+
+/**
+ * ctext_level_best():
+ * The best level that this processor has; what the functions without a level use.
+ */
+int ctext_level_best(void);
+
+/**
+ * ctext_base64_decode(out, text, count, alphabet):
+ * Decode ${count} characters without padding into ${out}, which has room for
+ * ${count} / 4 * 3 + 3 + CTEXT_SLACK bytes.  Return ${count}, or the index of the first byte that
+ * is not in ${alphabet}; ${out} is then undefined.  The caller refuses lengths of 1 mod 4 and, if it
+ * is strict, trailing bits: they are dropped here.
+ */
+size_t ctext_base64_decode(uint8_t *out, const uint8_t *text, size_t count, int alphabet);
+
+/**
+ * ctext_base64_decode_at(level, out, text, count, alphabet):
+ * The same at a level of the caller's choice, at most ctext_level_best(): for tests.
+ */
+size_t ctext_base64_decode_at(
+    int level, uint8_t *out, const uint8_t *text, size_t count, int alphabet);
+
+/**
+ * ctext_base64url_encode(out, bytes, count):
+ * Encode ${count} bytes into ${out} without padding.  Return the number of characters,
+ * (${count} * 4 + 2) / 3.
+ */
+size_t ctext_base64url_encode(uint8_t *out, const uint8_t *bytes, size_t count);

@@ -1,0 +1,109 @@
+package import TokenDomain
+
+/// Reading the fields of our own messages: null counts as absent, and none may stand twice.
+extension JSONScanner {
+    package mutating func fill(_ slot: inout String?) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        slot = try string()
+    }
+
+    package mutating func fill(_ slot: inout Int64?) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        slot = try integer()
+    }
+
+    package mutating func fill(_ slot: inout Int?) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        guard let value = Int(exactly: try integer()) else {
+            throw .outOfRange(field: fieldName)
+        }
+        slot = value
+    }
+
+    package mutating func fill(_ slot: inout Bool?) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        slot = try bool()
+    }
+
+    package mutating func fill(_ slot: inout Timestamp?) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        slot = Timestamp(milliseconds: try integer())
+    }
+
+    package mutating func fill(_ slot: inout TokenID?) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        let text = try string()
+        guard !text.isEmpty else {
+            throw .outOfRange(field: fieldName)
+        }
+        slot = TokenID(text)
+    }
+
+    package mutating func fill(_ slot: inout CustomerID?) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        slot = CustomerID(try string())
+    }
+
+    package mutating func fill(_ slot: inout TokenType?) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        slot = TokenType(text: try string())
+    }
+
+    /// A text that is one of the values of a closed enum.
+    package mutating func fill<Value: RawRepresentable<String>>(
+        _ slot: inout Value?
+    ) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        guard let value = Value(rawValue: try string()) else {
+            throw .outOfRange(field: fieldName)
+        }
+        slot = value
+    }
+
+    /// An array of anything, its text as it stands.
+    package mutating func fillArray(_ slot: inout String?) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        guard try peekKind() == .array else {
+            throw .wrongType(field: fieldName)
+        }
+        slot = String(decoding: try raw(), as: UTF8.self)
+    }
+
+    private mutating func isPresent(_ isFirstTime: Bool) throws(WireFault) -> Bool {
+        guard isFirstTime else {
+            throw .repeated(field: fieldName)
+        }
+        return !(try takeNull())
+    }
+
+    /// The value of a required field.
+    package static func require<Value>(
+        _ value: Value?,
+        _ field: StaticString
+    ) throws(WireFault) -> Value {
+        guard let value else {
+            throw .missing(field: "\(field)")
+        }
+        return value
+    }
+}

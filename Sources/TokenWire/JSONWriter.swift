@@ -1,0 +1,205 @@
+/// Appends JSON to an arena, without white space; escapes no more than RFC 8259 asks for.
+///
+///     JSONWriter.append(to: &arena) { writer in
+///         writer.beginObject()
+///         writer.field("receivedAt", receivedAt.milliseconds)
+///         writer.endObject()
+///     }
+///
+/// Commas are its own business; that what is begun is ended is the caller's.
+package struct JSONWriter {
+    package private(set) var bytes: [UInt8] = []
+    /// Whether a comma must stand before the next name or element.
+    private var needsComma = false
+
+    package init() {}
+
+    /// Appends to what an arena holds already; its bytes are moved in and out, never copied.
+    package static func append(to arena: inout [UInt8], _ body: (inout JSONWriter) -> Void) {
+        var writer = JSONWriter()
+        swap(&writer.bytes, &arena)
+        body(&writer)
+        swap(&writer.bytes, &arena)
+    }
+
+    // MARK: Structure
+
+    package mutating func beginObject() {
+        separate()
+        bytes.append(UInt8(ascii: "{"))
+        needsComma = false
+    }
+
+    package mutating func endObject() {
+        bytes.append(UInt8(ascii: "}"))
+        needsComma = true
+    }
+
+    package mutating func beginArray() {
+        separate()
+        bytes.append(UInt8(ascii: "["))
+        needsComma = false
+    }
+
+    package mutating func endArray() {
+        bytes.append(UInt8(ascii: "]"))
+        needsComma = true
+    }
+
+    /// A member's name; its value comes next.
+    ///
+    /// - Parameter name: a name of ours, without anything to escape.
+    package mutating func name(_ name: StaticString) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        unsafe bytes.append(
+            contentsOf: UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+        )
+        bytes.append(UInt8(ascii: "\""))
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    /// A member's name that is not fixed.
+    package mutating func name(text: String) {
+        string(text)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
+    private mutating func separate() {
+        if needsComma {
+            bytes.append(UInt8(ascii: ","))
+        }
+    }
+
+    // MARK: Values
+
+    package mutating func string(_ text: String) {
+        string(utf8: text.utf8.span)
+    }
+
+    /// A text as bytes, which must be UTF-8.
+    package mutating func string(utf8 text: Span<UInt8>) {
+        separate()
+        bytes.append(UInt8(ascii: "\""))
+        unsafe text.withUnsafeBufferPointer { text in
+            var start = 0
+            var index = unsafe Self.cleanEnd(text, from: 0)
+            while index < text.count {
+                unsafe bytes.append(contentsOf: text[start..<index])
+                unsafe escape(text[index])
+                start = index + 1
+                index = unsafe Self.cleanEnd(text, from: start)
+            }
+            unsafe bytes.append(contentsOf: text[start..<index])
+        }
+        bytes.append(UInt8(ascii: "\""))
+        needsComma = true
+    }
+
+    package mutating func integer(_ value: Int64) {
+        separate()
+        if value < 0 {
+            bytes.append(UInt8(ascii: "-"))
+        }
+        var magnitude = value.magnitude
+        let start = bytes.count
+        repeat {
+            let (quotient, digit) = magnitude.quotientAndRemainder(dividingBy: 10)
+            bytes.append(UInt8(ascii: "0") + UInt8(digit))
+            magnitude = quotient
+        } while magnitude > 0
+        bytes[start...].reverse()
+        needsComma = true
+    }
+
+    package mutating func bool(_ value: Bool) {
+        literal(value ? "true" : "false")
+    }
+
+    package mutating func null() {
+        literal("null")
+    }
+
+    /// A value that is JSON already.
+    package mutating func raw(_ json: some Collection<UInt8>) {
+        separate()
+        bytes.append(contentsOf: json)
+        needsComma = true
+    }
+
+    private mutating func literal(_ text: StaticString) {
+        separate()
+        unsafe bytes.append(
+            contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+        )
+        needsComma = true
+    }
+
+    // MARK: Members; one that is nil is not written
+
+    package mutating func field(_ name: StaticString, _ text: String?) {
+        guard let text else {
+            return
+        }
+        self.name(name)
+        string(text)
+    }
+
+    package mutating func field(_ name: StaticString, utf8 text: Span<UInt8>) {
+        self.name(name)
+        string(utf8: text)
+    }
+
+    package mutating func field(_ name: StaticString, _ value: Int64?) {
+        guard let value else {
+            return
+        }
+        self.name(name)
+        integer(value)
+    }
+
+    package mutating func field(_ name: StaticString, _ value: Int) {
+        self.name(name)
+        integer(Int64(value))
+    }
+
+    package mutating func field(_ name: StaticString, _ value: Bool) {
+        self.name(name)
+        bool(value)
+    }
+
+    package mutating func field(_ name: StaticString, raw json: some Collection<UInt8>) {
+        self.name(name)
+        raw(json)
+    }
+
+    // MARK: Escapes
+
+    /// The first byte from `start` on that must be escaped, or the end.
+    private static func cleanEnd(_ text: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
+        var index = unsafe JSONString.plainEnd(text, from: start)
+        while unsafe index < text.count && text[index] >= 0x80 {
+            index = unsafe JSONString.plainEnd(text, from: index + 1)
+        }
+        return index
+    }
+
+    private mutating func escape(_ byte: UInt8) {
+        bytes.append(UInt8(ascii: "\\"))
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"): bytes.append(byte)
+        case 0x08: bytes.append(UInt8(ascii: "b"))
+        case 0x09: bytes.append(UInt8(ascii: "t"))
+        case 0x0a: bytes.append(UInt8(ascii: "n"))
+        case 0x0c: bytes.append(UInt8(ascii: "f"))
+        case 0x0d: bytes.append(UInt8(ascii: "r"))
+        default:
+            bytes.append(contentsOf: [UInt8(ascii: "u"), UInt8(ascii: "0"), UInt8(ascii: "0")])
+            bytes.append(UInt8(ascii: "0") + byte >> 4)
+            let low = byte & 0x0f
+            bytes.append(low < 10 ? UInt8(ascii: "0") + low : UInt8(ascii: "a") + low - 10)
+        }
+    }
+}

@@ -1,0 +1,118 @@
+package import TokenDomain
+
+extension AccountTokenRequested {
+    /// Reads a value of `account-tokens.requested.v1`.
+    ///
+    /// - Throws: ``WireFault/missing(field:)`` where neither `signedTransaction` nor all of
+    ///   `originalTransactionId`, `bundleId` and `environment` are there. With both, the signed one
+    ///   counts: it proves what the others only say.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        var appAccountToken: String?
+        var signedTransaction: String?
+        var originalTransactionID: String?
+        var bundleID: String?
+        var environment: AppleEnvironment?
+        var requestedAt: Timestamp?
+        var requestID: String?
+        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "appAccountToken": try scanner.fill(&appAccountToken)
+            case "signedTransaction": try scanner.fill(&signedTransaction)
+            case "originalTransactionId": try scanner.fill(&originalTransactionID)
+            case "bundleId": try scanner.fill(&bundleID)
+            case "environment": try scanner.fill(&environment)
+            case "requestedAt": try scanner.fill(&requestedAt)
+            case "requestId": try scanner.fill(&requestID)
+            default: try scanner.skip()
+            }
+        }
+        let subject: Subject
+        if let signedTransaction {
+            subject = .signedTransaction(signedTransaction)
+        } else {
+            subject = .original(
+                transactionID: try JSONScanner.require(
+                    originalTransactionID,
+                    "originalTransactionId"
+                ),
+                bundleID: try JSONScanner.require(bundleID, "bundleId"),
+                environment: try JSONScanner.require(environment, "environment")
+            )
+        }
+        self.init(
+            appAccountToken: try JSONScanner.require(appAccountToken, "appAccountToken"),
+            subject: subject,
+            requestedAt: try JSONScanner.require(requestedAt, "requestedAt"),
+            requestID: requestID ?? ""
+        )
+    }
+
+    package func write(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            writer.field("appAccountToken", appAccountToken)
+            switch subject {
+            case .signedTransaction(let signedTransaction):
+                writer.field("signedTransaction", signedTransaction)
+            case .original(let transactionID, let bundleID, let environment):
+                writer.field("originalTransactionId", transactionID)
+                writer.field("bundleId", bundleID)
+                writer.field("environment", environment.rawValue)
+            }
+            writer.field("requestedAt", requestedAt.milliseconds)
+            writer.field("requestId", requestID)
+            writer.endObject()
+        }
+    }
+}
+
+extension AccountTokenOutcome {
+    /// Reads a value of `account-tokens.outcomes.v1`.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        var originalTransactionID: String?
+        var appAccountToken: String?
+        var outcome: Outcome?
+        var httpStatus: Int?
+        var errorCode: Int64?
+        var attempts: Int?
+        var settledAt: Timestamp?
+        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "originalTransactionId": try scanner.fill(&originalTransactionID)
+            case "appAccountToken": try scanner.fill(&appAccountToken)
+            case "outcome": try scanner.fill(&outcome)
+            case "httpStatus": try scanner.fill(&httpStatus)
+            case "errorCode": try scanner.fill(&errorCode)
+            case "attempts": try scanner.fill(&attempts)
+            case "settledAt": try scanner.fill(&settledAt)
+            default: try scanner.skip()
+            }
+        }
+        self.init(
+            originalTransactionID: try JSONScanner.require(
+                originalTransactionID,
+                "originalTransactionId"
+            ),
+            appAccountToken: try JSONScanner.require(appAccountToken, "appAccountToken"),
+            outcome: try JSONScanner.require(outcome, "outcome"),
+            httpStatus: try JSONScanner.require(httpStatus, "httpStatus"),
+            errorCode: errorCode,
+            attempts: try JSONScanner.require(attempts, "attempts"),
+            settledAt: try JSONScanner.require(settledAt, "settledAt")
+        )
+    }
+
+    package func write(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            writer.field("originalTransactionId", originalTransactionID)
+            writer.field("appAccountToken", appAccountToken)
+            writer.field("outcome", outcome.rawValue)
+            writer.field("httpStatus", httpStatus)
+            writer.field("errorCode", errorCode)
+            writer.field("attempts", attempts)
+            writer.field("settledAt", settledAt.milliseconds)
+            writer.endObject()
+        }
+    }
+}

@@ -1,0 +1,71 @@
+package import TokenDomain
+
+extension NotificationReceived {
+    /// Reads a value of `notifications.received.v1`.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        var signedPayload: String?
+        var receivedAt: Timestamp?
+        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "signedPayload": try scanner.fill(&signedPayload)
+            case "receivedAt": try scanner.fill(&receivedAt)
+            default: try scanner.skip()
+            }
+        }
+        self.init(
+            signedPayload: try JSONScanner.require(signedPayload, "signedPayload"),
+            receivedAt: try JSONScanner.require(receivedAt, "receivedAt")
+        )
+    }
+
+    package func write(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            writer.field("signedPayload", signedPayload)
+            writer.field("receivedAt", receivedAt.milliseconds)
+            writer.endObject()
+        }
+    }
+}
+
+extension NotificationVerified {
+    /// Reads a value of `notifications.verified.v1`.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        var fields = TokenFields()
+        var notificationUUID: String?
+        var subtype: String?
+        var signedDate: Timestamp?
+        var receivedAt: Timestamp?
+        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "notificationUUID": try scanner.fill(&notificationUUID)
+            case "subtype": try scanner.fill(&subtype)
+            case "signedDate": try scanner.fill(&signedDate)
+            case "receivedAt": try scanner.fill(&receivedAt)
+            default:
+                guard try fields.take(key, from: &scanner) else {
+                    return try scanner.skip()
+                }
+            }
+        }
+        self.init(
+            notificationUUID: try JSONScanner.require(notificationUUID, "notificationUUID"),
+            subtype: subtype,
+            signedDate: try JSONScanner.require(signedDate, "signedDate"),
+            token: try fields.token(),
+            receivedAt: try JSONScanner.require(receivedAt, "receivedAt")
+        )
+    }
+
+    package func write(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            writer.field("notificationUUID", notificationUUID)
+            writer.field("subtype", subtype)
+            writer.field("signedDate", signedDate.milliseconds)
+            writer.fields(of: token)
+            writer.field("receivedAt", receivedAt.milliseconds)
+            writer.endObject()
+        }
+    }
+}

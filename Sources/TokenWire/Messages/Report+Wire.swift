@@ -1,0 +1,168 @@
+package import TokenDomain
+
+extension ReportRequested {
+    /// Reads a value of `reports.requested.v1`.
+    ///
+    /// `lineItems` is an array, kept byte for byte. Whether it fits the status is the rules' to say.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        var externalPurchaseID: TokenID?
+        var appAppleID: Int64?
+        var bundleID: String?
+        var status: ReportStatus?
+        var requestIdentifier: String?
+        var lineItems: String?
+        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "externalPurchaseId": try scanner.fill(&externalPurchaseID)
+            case "appAppleId": try scanner.fill(&appAppleID)
+            case "bundleId": try scanner.fill(&bundleID)
+            case "status": try scanner.fill(&status)
+            case "requestIdentifier": try scanner.fill(&requestIdentifier)
+            case "lineItems": try scanner.fillArray(&lineItems)
+            default: try scanner.skip()
+            }
+        }
+        self.init(
+            externalPurchaseID: try JSONScanner.require(externalPurchaseID, "externalPurchaseId"),
+            appAppleID: try JSONScanner.require(appAppleID, "appAppleId"),
+            bundleID: try JSONScanner.require(bundleID, "bundleId"),
+            status: try JSONScanner.require(status, "status"),
+            requestIdentifier: requestIdentifier,
+            lineItems: lineItems
+        )
+    }
+
+    package func write(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            writer.field("externalPurchaseId", externalPurchaseID.text)
+            writer.field("environment", externalPurchaseID.environment.rawValue)
+            writer.field("appAppleId", appAppleID)
+            writer.field("bundleId", bundleID)
+            writer.field("status", status.rawValue)
+            writer.field("requestIdentifier", requestIdentifier)
+            if let lineItems {
+                writer.field("lineItems", raw: lineItems.utf8)
+            }
+            writer.endObject()
+        }
+    }
+}
+
+extension AppleError {
+    fileprivate init(from scanner: inout JSONScanner) throws(WireFault) {
+        var code: Int64?
+        var fieldName: String?
+        var lineItemID: String?
+        try scanner.beginObject()
+        while let key = try scanner.nextKey() {
+            switch key {
+            case "code": try scanner.fill(&code)
+            case "fieldName": try scanner.fill(&fieldName)
+            case "lineItemId": try scanner.fill(&lineItemID)
+            default: try scanner.skip()
+            }
+        }
+        self.init(
+            code: try JSONScanner.require(code, "code"),
+            fieldName: fieldName,
+            lineItemID: lineItemID
+        )
+    }
+
+    fileprivate func write(to writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.field("code", code)
+        writer.field("fieldName", fieldName)
+        writer.field("lineItemId", lineItemID)
+        writer.endObject()
+    }
+}
+
+extension ReportOutcome {
+    /// Reads a value of `reports.outcomes.v1`.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        var requestIdentifier: String?
+        var externalPurchaseID: TokenID?
+        var appAppleID: Int64?
+        var status: ReportStatus?
+        var outcome: Outcome?
+        var httpStatus: Int?
+        var errors: [AppleError]?
+        var attempts: Int?
+        var reason: String?
+        var firstSentAt: Timestamp?
+        var settledAt: Timestamp?
+        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "requestIdentifier": try scanner.fill(&requestIdentifier)
+            case "externalPurchaseId": try scanner.fill(&externalPurchaseID)
+            case "appAppleId": try scanner.fill(&appAppleID)
+            case "status": try scanner.fill(&status)
+            case "outcome": try scanner.fill(&outcome)
+            case "httpStatus": try scanner.fill(&httpStatus)
+            case "errors": try Self.fill(&errors, from: &scanner)
+            case "attempts": try scanner.fill(&attempts)
+            case "reason": try scanner.fill(&reason)
+            case "firstSentAt": try scanner.fill(&firstSentAt)
+            case "settledAt": try scanner.fill(&settledAt)
+            default: try scanner.skip()
+            }
+        }
+        self.init(
+            requestIdentifier: try JSONScanner.require(requestIdentifier, "requestIdentifier"),
+            externalPurchaseID: try JSONScanner.require(externalPurchaseID, "externalPurchaseId"),
+            appAppleID: try JSONScanner.require(appAppleID, "appAppleId"),
+            status: try JSONScanner.require(status, "status"),
+            outcome: try JSONScanner.require(outcome, "outcome"),
+            httpStatus: try JSONScanner.require(httpStatus, "httpStatus"),
+            errors: errors ?? [],
+            attempts: try JSONScanner.require(attempts, "attempts"),
+            reason: try JSONScanner.require(reason, "reason"),
+            firstSentAt: try JSONScanner.require(firstSentAt, "firstSentAt"),
+            settledAt: try JSONScanner.require(settledAt, "settledAt")
+        )
+    }
+
+    private static func fill(
+        _ slot: inout [AppleError]?,
+        from scanner: inout JSONScanner
+    ) throws(WireFault) {
+        guard slot == nil else {
+            throw .repeated(field: scanner.fieldName)
+        }
+        guard !(try scanner.takeNull()) else {
+            return
+        }
+        var errors: [AppleError] = []
+        try scanner.beginArray()
+        while try scanner.nextElement() {
+            errors.append(try AppleError(from: &scanner))
+        }
+        slot = errors
+    }
+
+    package func write(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            writer.field("requestIdentifier", requestIdentifier)
+            writer.field("externalPurchaseId", externalPurchaseID.text)
+            writer.field("environment", externalPurchaseID.environment.rawValue)
+            writer.field("appAppleId", appAppleID)
+            writer.field("status", status.rawValue)
+            writer.field("outcome", outcome.rawValue)
+            writer.field("httpStatus", httpStatus)
+            writer.name("errors")
+            writer.beginArray()
+            for error in errors {
+                error.write(to: &writer)
+            }
+            writer.endArray()
+            writer.field("attempts", attempts)
+            writer.field("reason", reason)
+            writer.field("firstSentAt", firstSentAt.milliseconds)
+            writer.field("settledAt", settledAt.milliseconds)
+            writer.endObject()
+        }
+    }
+}

@@ -1,0 +1,185 @@
+import TokenDomain
+import TokenWire
+
+/// One message of each kind with everything in it, and one with as little as it may have.
+struct MessageExamples {
+    static let token = ExternalPurchaseToken(
+        externalPurchaseID: TokenID("SANDBOX_1c2d3e4f-0000-4000-8000-00000000a001"),
+        appAppleID: 1_234_567_890,
+        bundleID: "com.example",
+        tokenType: .services,
+        tokenCreationDate: Timestamp(milliseconds: 1_706_169_600_000),
+        tokenExpirationDate: Timestamp(milliseconds: 1_706_173_200_000)
+    )
+    static let bareToken = ExternalPurchaseToken(
+        externalPurchaseID: TokenID("00000000-0000-0000-0000-000000000000"),
+        appAppleID: 1,
+        bundleID: "é\"\\\u{1}\u{1f600}",
+        tokenCreationDate: Timestamp(milliseconds: 1)
+    )
+    static let customer = CustomerID("c1.4ZGy9n0wQfWkzJ3m0aQm4o1v8rjL2N5uXb7cKdTeYh0")
+    static let time = Timestamp(milliseconds: 1_760_000_000_000)
+
+    static let received = [
+        TokenReceived(
+            token: "eyJ9",
+            customer: customer,
+            receivedAt: time,
+            source: .link,
+            bundleID: "com.example",
+            requestID: "r-1"
+        ),
+        TokenReceived(
+            token: " \n",
+            customer: nil,
+            receivedAt: nil,
+            source: .app,
+            bundleID: nil,
+            requestID: ""
+        ),
+    ]
+    static let decoded = [
+        TokenDecoded(token: token, customer: customer, receivedAt: time, text: "eyJ9"),
+        TokenDecoded(token: bareToken, customer: nil, receivedAt: time, text: "e+/_ ="),
+    ]
+    static let distinct = [
+        distinct(token, customer, .primary),
+        distinct(token, customer, .duplicate(of: TokenID("another"))),
+        distinct(bareToken, nil, .seen),
+        TokenDistinct(
+            externalPurchaseID: token.externalPurchaseID,
+            appAppleID: nil,
+            bundleID: nil,
+            tokenType: nil,
+            tokenCreationDate: nil,
+            tokenExpirationDate: nil,
+            customer: nil,
+            receivedAt: time,
+            role: .seen
+        ),
+    ]
+    static let notificationsReceived = [
+        NotificationReceived(signedPayload: "e30.e30.AA", receivedAt: time)
+    ]
+    static let notificationsVerified = [
+        NotificationVerified(
+            notificationUUID: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+            subtype: "UNREPORTED",
+            signedDate: time,
+            token: token,
+            receivedAt: time
+        ),
+        NotificationVerified(
+            notificationUUID: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e40",
+            subtype: nil,
+            signedDate: time,
+            token: bareToken,
+            receivedAt: time
+        ),
+    ]
+    static let reportsRequested = [
+        ReportRequested(
+            externalPurchaseID: token.externalPurchaseID,
+            appAppleID: 1,
+            bundleID: "com.example",
+            status: .lineItem,
+            requestIdentifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+            lineItems: #"[{"lineItemId": "a", "amountTaxInclusive": 4990}]"#
+        ),
+        ReportRequested(
+            externalPurchaseID: token.externalPurchaseID,
+            appAppleID: 1,
+            bundleID: "com.example",
+            status: .noLineItem,
+            requestIdentifier: nil,
+            lineItems: nil
+        ),
+    ]
+    static let reportsOutcomes = [
+        outcome(.accepted, httpStatus: 200, errors: []),
+        outcome(
+            .rejected,
+            httpStatus: 400,
+            errors: [
+                AppleError(code: 6, fieldName: "creationDate", lineItemID: "a"),
+                AppleError(code: 1, fieldName: nil, lineItemID: nil),
+            ]
+        ),
+    ]
+    static let accountTokensRequested = [
+        AccountTokenRequested(
+            appAccountToken: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+            subject: .signedTransaction("e30.e30.AA"),
+            requestedAt: time,
+            requestID: "r-1"
+        ),
+        AccountTokenRequested(
+            appAccountToken: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+            subject: .original(
+                transactionID: "2000000000000001",
+                bundleID: "com.example",
+                environment: .sandbox
+            ),
+            requestedAt: time,
+            requestID: "r-2"
+        ),
+    ]
+    static let accountTokensOutcomes = [
+        accountOutcome(.accepted, httpStatus: 200, errorCode: nil),
+        accountOutcome(.rejected, httpStatus: 400, errorCode: 4_000_183),
+    ]
+
+    private static func distinct(
+        _ token: ExternalPurchaseToken,
+        _ customer: CustomerID?,
+        _ role: TokenRole
+    ) -> TokenDistinct {
+        TokenDistinct(
+            externalPurchaseID: token.externalPurchaseID,
+            appAppleID: token.appAppleID,
+            bundleID: token.bundleID,
+            tokenType: token.tokenType,
+            tokenCreationDate: token.tokenCreationDate,
+            tokenExpirationDate: token.tokenExpirationDate,
+            customer: customer,
+            receivedAt: time,
+            role: role
+        )
+    }
+
+    private static func outcome(
+        _ outcome: ReportOutcome.Outcome,
+        httpStatus: Int,
+        errors: [AppleError]
+    ) -> ReportOutcome {
+        ReportOutcome(
+            requestIdentifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+            externalPurchaseID: token.externalPurchaseID,
+            appAppleID: 1,
+            status: .noLineItem,
+            outcome: outcome,
+            httpStatus: httpStatus,
+            errors: errors,
+            attempts: 2,
+            reason: "hold",
+            firstSentAt: time,
+            settledAt: time
+        )
+    }
+
+    private static func accountOutcome(
+        _ outcome: AccountTokenOutcome.Outcome,
+        httpStatus: Int,
+        errorCode: Int64?
+    ) -> AccountTokenOutcome {
+        AccountTokenOutcome(
+            originalTransactionID: "2000000000000001",
+            appAccountToken: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+            outcome: outcome,
+            httpStatus: httpStatus,
+            errorCode: errorCode,
+            attempts: 1,
+            settledAt: time
+        )
+    }
+}
