@@ -89,7 +89,7 @@ let package = Package(
         library("StateStore", ["CStore", "Kafka"]),
 
         library("TokenWire", ["TokenDomain", "CText"]),
-        library("AppStoreAPI", ["TokenDomain", "HTTPClient", "Crypto"]),
+        library("AppStoreAPI", ["TokenDomain", "TokenWire", "HTTPClient", "Crypto"]),
         library("Telemetry", ["HTTPServer"]),
         library(
             "StageRuntime",

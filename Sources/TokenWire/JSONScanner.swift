@@ -87,22 +87,45 @@ package struct JSONScanner: ~Copyable {
 
     /// The next member's name, its value still to be read or skipped; nil where the object ended.
     package mutating func nextKey() throws(WireFault) -> JSONKey? {
+        guard let range = try takeName() else {
+            return nil
+        }
+        return field(named: range)
+    }
+
+    /// As ``nextKey()``, but the whole name as text: for members of any name that are to be kept.
+    package mutating func nextName() throws(WireFault) -> String? {
+        guard let range = try takeName() else {
+            return nil
+        }
+        _ = field(named: range)
+        return unsafe String(
+            decoding: range.hasEscape ? unescaped(range) : Array(slice(range)),
+            as: UTF8.self
+        )
+    }
+
+    /// Takes a name and its colon.
+    private mutating func takeName() throws(WireFault) -> JSONStringRange? {
         guard try hasNext(before: UInt8(ascii: "}")) else {
             return nil
         }
         skipBlanks()
         let range = try takeString()
-        let key =
-            unsafe range.hasEscape
-            ? unescaped(range).withUnsafeBufferPointer { unsafe JSONKey($0) }
-            : JSONKey(slice(range))
         skipBlanks()
         guard current == UInt8(ascii: ":") else {
             throw .notJSON(byteIndex: position)
         }
         position += 1
-        field = key
-        return key
+        return range
+    }
+
+    private mutating func field(named range: JSONStringRange) -> JSONKey {
+        field =
+            unsafe range.hasEscape
+            ? unescaped(range).withUnsafeBufferPointer { unsafe JSONKey($0) }
+            : JSONKey(slice(range))
+        return field
     }
 
     package mutating func beginArray() throws(WireFault) {
