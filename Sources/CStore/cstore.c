@@ -1,20 +1,261 @@
-#include "cstore.h"
+#include "cstore_internal.h"
+#include <stdlib.h>
+#include <string.h>
 
-/* FNV-1a is enough per byte; the finaliser of MurmurHash3 spreads it, so that sums do not cancel. */
-static uint64_t fold(uint64_t hash, const uint8_t *bytes, size_t len)
+#define BLOOM_BITS_PER_KEY 10
+#define BLOCK_LEN (8 * 1024)
+#define ARENA_BLOCK_LEN (64 * 1024)
+#define FILE_LEN (16 * 1024 * 1024)
+#define LEVEL_BASE_LEN (32 * 1024 * 1024)
+#define MANIFEST_LEN (1024 * 1024)
+
+bool buffer_reserve(struct buffer *buffer, size_t len)
 {
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    if (buffer->capacity - buffer->len >= len)
+        return true;
+    size_t capacity = buffer->capacity * 2;
+    if (capacity < buffer->len + len)
+        capacity = buffer->len + len;
+    uint8_t *bytes = realloc(buffer->bytes, capacity);
+    if (bytes == NULL)
+        return false;
+    buffer->bytes = bytes;
+    buffer->capacity = capacity;
+    return true;
 }
 
-uint64_t cstore_entry_hash(const uint8_t *key, size_t key_len, const uint8_t *value, size_t value_len)
+void buffer_free(struct buffer *buffer)
 {
-    uint64_t hash = fold(UINT64_C(0xcbf29ce484222325) ^ key_len, key, key_len);
-    hash = fold(hash, value, value_len);
-    hash ^= hash >> 33;
-    hash *= UINT64_C(0xff51afd7ed558ccd);
-    hash ^= hash >> 33;
-    hash *= UINT64_C(0xc4ceb9fe1a85ec53);
-    return hash ^ hash >> 33;
+    free(buffer->bytes);
+    *buffer = (struct buffer){0};
+}
+
+size_t change_read(const uint8_t *changes, size_t position, struct change *change)
+{
+    const uint8_t *prefix = changes + position;
+    memcpy(&change->key_len, prefix, 4);
+    memcpy(&change->value_len, prefix + 4, 4);
+    change->table = prefix[8];
+    change->is_removal = change->value_len == UINT32_MAX;
+    if (change->is_removal)
+        change->value_len = 0;
+    change->key = prefix + CHANGE_PREFIX_LEN;
+    change->value = change->key + change->key_len;
+    return position + CHANGE_PREFIX_LEN + change->key_len + change->value_len;
+}
+
+cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
+{
+    cstore_shared *shared = calloc(1, sizeof *shared);
+    if (shared == NULL)
+        return NULL;
+    shared->cache = rocksdb_cache_create_lru(cache_len);
+
+    rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
+    rocksdb_block_based_options_set_block_cache(table, shared->cache);
+    rocksdb_block_based_options_set_block_size(table, BLOCK_LEN);
+    /* Takes over the policy.  Most look-ups miss, and a filter answers them without a read. */
+    rocksdb_block_based_options_set_filter_policy(
+        table, rocksdb_filterpolicy_create_bloom_full(BLOOM_BITS_PER_KEY));
+    /* Indexes and filters are wanted at each look-up: in the cache they would push out each other. */
+    rocksdb_block_based_options_set_cache_index_and_filter_blocks(table, 0);
+    rocksdb_block_based_options_set_format_version(table, 5);
+    shared->table_options = table;
+
+    rocksdb_options_t *options = rocksdb_options_create();
+    rocksdb_options_set_create_if_missing(options, 1);
+    rocksdb_options_set_create_missing_column_families(options, 1);
+    rocksdb_options_set_block_based_table_factory(options, table);
+    /* Without a log of its own the store keeps its promise by this: all tables reach the disk at
+     * one sequence number, so that the offset never runs ahead of the state beside it. */
+    rocksdb_options_set_atomic_flush(options, 1);
+    rocksdb_options_set_write_buffer_size(options, write_buffer_len);
+    rocksdb_options_set_max_write_buffer_number(options, 2);
+    rocksdb_options_set_arena_block_size(options, ARENA_BLOCK_LEN);
+    rocksdb_options_set_compression(options, rocksdb_no_compression);
+    rocksdb_options_set_target_file_size_base(options, FILE_LEN);
+    rocksdb_options_set_max_bytes_for_level_base(options, LEVEL_BASE_LEN);
+    rocksdb_options_set_max_background_jobs(options, 2);
+    rocksdb_options_set_max_open_files(options, -1);
+    rocksdb_options_set_max_manifest_file_size(options, MANIFEST_LEN);
+    rocksdb_options_set_paranoid_checks(options, 1);
+    rocksdb_options_set_keep_log_file_num(options, 1);
+    rocksdb_options_set_info_log_level(options, 3); /* errors */
+    rocksdb_options_set_stats_dump_period_sec(options, 0);
+    rocksdb_options_set_stats_persist_period_sec(options, 0);
+    rocksdb_options_set_skip_stats_update_on_db_open(options, 1);
+    shared->options = options;
+
+    shared->write_options = rocksdb_writeoptions_create();
+    /* The changelog is the log.  What is lost in a crash is read again from there. */
+    rocksdb_writeoptions_disable_WAL(shared->write_options, 1);
+    shared->read_options = rocksdb_readoptions_create();
+    shared->scan_options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_fill_cache(shared->scan_options, 0);
+    return shared;
+}
+
+void cstore_shared_destroy(cstore_shared *shared)
+{
+    rocksdb_readoptions_destroy(shared->scan_options);
+    rocksdb_readoptions_destroy(shared->read_options);
+    rocksdb_writeoptions_destroy(shared->write_options);
+    rocksdb_options_destroy(shared->options);
+    rocksdb_block_based_options_destroy(shared->table_options);
+    rocksdb_cache_destroy(shared->cache);
+    free(shared);
+}
+
+cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error)
+{
+    static const char *const names[CSTORE_TABLE_COUNT] = {"state", "due", "default"};
+    const rocksdb_options_t *options[CSTORE_TABLE_COUNT] = {shared->options, shared->options,
+                                                            shared->options};
+    char *message = NULL;
+    cstore *store = calloc(1, sizeof *store);
+    if (store == NULL || (store->path = strdup(path)) == NULL) {
+        fail_with(error, CSTORE_FAILED, "no memory");
+        goto fail;
+    }
+    store->shared = shared;
+    store->db = rocksdb_open_column_families(shared->options, path, CSTORE_TABLE_COUNT, names,
+                                             options, store->families, &message);
+    if (message != NULL) {
+        fail(error, message, true);
+        goto fail;
+    }
+    return store;
+fail:
+    if (store != NULL)
+        free(store->path);
+    free(store);
+    return NULL;
+}
+
+int cstore_close(cstore *store, cstore_error *error)
+{
+    int result = cstore_flush(store, error);
+    for (int table = 0; table < CSTORE_TABLE_COUNT; table++)
+        rocksdb_column_family_handle_destroy(store->families[table]);
+    rocksdb_close(store->db);
+    bulk_free(&store->bulk);
+    buffer_free(&store->values);
+    buffer_free(&store->scratch);
+    free(store->path);
+    free(store);
+    return result;
+}
+
+int cstore_flush(cstore *store, cstore_error *error)
+{
+    char *message = NULL;
+    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(options, 1);
+    /* With atomic_flush, one table's flush is every table's. */
+    rocksdb_flush_cf(store->db, options, store->families[CSTORE_STATE], &message);
+    if (message == NULL)
+        rocksdb_flush_cf(store->db, options, store->families[CSTORE_META], &message);
+    rocksdb_flushoptions_destroy(options);
+    return message == NULL ? 0 : fail(error, message, false);
+}
+
+/* Copy a result behind the others and let go of it. */
+static bool take_value(cstore *store, rocksdb_pinnableslice_t *slice, int64_t *value_len)
+{
+    if (slice == NULL) {
+        *value_len = -1;
+        return true;
+    }
+    size_t len;
+    const char *value = rocksdb_pinnableslice_value(slice, &len);
+    bool has_room = buffer_reserve(&store->values, len);
+    if (has_room && len > 0) {
+        memcpy(store->values.bytes + store->values.len, value, len);
+        store->values.len += len;
+    }
+    *value_len = (int64_t)len;
+    rocksdb_pinnableslice_destroy(slice);
+    return has_room;
+}
+
+const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const uint32_t *key_lens,
+                          size_t count, int64_t *value_lens, cstore_error *error)
+{
+    const size_t per_key = 2 * sizeof(char *) + sizeof(size_t) + sizeof(rocksdb_pinnableslice_t *);
+    store->values.len = 0;
+    store->scratch.len = 0;
+    /* One byte more than nothing, so that the result of an empty look-up is no NULL. */
+    if (!buffer_reserve(&store->values, 1) || !buffer_reserve(&store->scratch, count * per_key)) {
+        fail_with(error, CSTORE_FAILED, "no memory");
+        return NULL;
+    }
+    const char **list = (const char **)store->scratch.bytes;
+    char **messages = (char **)(list + count);
+    rocksdb_pinnableslice_t **slices = (rocksdb_pinnableslice_t **)(messages + count);
+    size_t *lens = (size_t *)(slices + count);
+    const uint8_t *key = keys;
+    for (size_t i = 0; i < count; i++) {
+        list[i] = (const char *)key;
+        lens[i] = key_lens[i];
+        messages[i] = NULL;
+        slices[i] = NULL;
+        key += key_lens[i];
+    }
+    rocksdb_batched_multi_get_cf(store->db, store->shared->read_options, store->families[table],
+                                 count, list, lens, slices, messages, false);
+    char *first = NULL;
+    bool has_room = true;
+    for (size_t i = 0; i < count; i++) {
+        has_room = take_value(store, slices[i], &value_lens[i]) && has_room;
+        if (first == NULL)
+            first = messages[i];
+        else
+            rocksdb_free(messages[i]);
+    }
+    if (first != NULL) {
+        fail(error, first, false);
+        return NULL;
+    }
+    if (!has_room) {
+        fail_with(error, CSTORE_FAILED, "no memory");
+        return NULL;
+    }
+    return store->values.bytes;
+}
+
+int cstore_apply(cstore *store, const uint8_t *changes, size_t len, cstore_error *error)
+{
+    char *message = NULL;
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    for (size_t position = 0; position < len;) {
+        struct change change;
+        position = change_read(changes, position, &change);
+        rocksdb_column_family_handle_t *family = store->families[change.table];
+        const char *key = (const char *)change.key;
+        if (change.is_removal)
+            rocksdb_writebatch_delete_cf(batch, family, key, change.key_len);
+        else
+            rocksdb_writebatch_put_cf(batch, family, key, change.key_len,
+                                      (const char *)change.value, change.value_len);
+    }
+    rocksdb_write(store->db, store->shared->write_options, batch, &message);
+    rocksdb_writebatch_destroy(batch);
+    return message == NULL ? 0 : fail(error, message, false);
+}
+
+void cstore_measure(cstore *store, cstore_usage *usage)
+{
+    *usage = (cstore_usage){0};
+    rocksdb_property_int_cf(store->db, store->families[CSTORE_STATE],
+                            "rocksdb.estimate-num-keys", &usage->state_key_count);
+    for (int table = 0; table < CSTORE_TABLE_COUNT; table++) {
+        uint64_t len = 0;
+        if (rocksdb_property_int_cf(store->db, store->families[table],
+                                    "rocksdb.cur-size-all-mem-tables", &len) == 0)
+            usage->write_buffer_len += len;
+        len = 0;
+        if (rocksdb_property_int_cf(store->db, store->families[table],
+                                    "rocksdb.estimate-table-readers-mem", &len) == 0)
+            usage->index_and_filter_len += len;
+    }
 }

@@ -60,6 +60,27 @@ package struct StoreChanges: Sendable {
         }
     }
 
+    /// One change to a table that is not for others to name.
+    static func encode(_ value: [UInt8], forKey key: [UInt8], table: UInt8) -> [UInt8] {
+        var changes = StoreChanges()
+        changes.put(value, forKey: key, in: .state)
+        changes.encoded[8] = table
+        return changes.encoded
+    }
+
+    /// The lengths of the entry at a position; entries that a scan reads have the same form.
+    static func lengths(
+        at position: Int,
+        of bytes: UnsafeBufferPointer<UInt8>
+    ) -> (keyCount: Int, valueCount: Int) {
+        var words = (0, 0)
+        for index in 0..<4 {
+            words.0 |= unsafe Int(bytes[position + index]) << (8 * index)
+            words.1 |= unsafe Int(bytes[position + 4 + index]) << (8 * index)
+        }
+        return words
+    }
+
     private mutating func appendPrefix(keyCount: Int, valueLength: UInt32, table: StoreTable) {
         append(UInt32(keyCount))
         append(valueLength)

@@ -2,4 +2,124 @@
 #include <stddef.h>
 #include <stdint.h>
 
-uint64_t cstore_entry_hash(const uint8_t *key, size_t key_len, const uint8_t *value, size_t value_len);
+/*
+ * A key-value store of three tables over RocksDB.  One call for a batch, never one for a record.
+ * A store is called from one thread.  Nothing here calls back.
+ */
+
+enum cstore_table { CSTORE_STATE = 0, CSTORE_DUE = 1, CSTORE_META = 2, CSTORE_TABLE_COUNT = 3 };
+
+/* What the caller must do about a failure, and the library's own sentence. */
+enum cstore_kind {
+    CSTORE_DISK_FULL = 1,
+    CSTORE_DAMAGED = 2,
+    CSTORE_LOCKED = 3,
+    CSTORE_FAILED = 4,
+};
+typedef struct cstore_error {
+    int32_t kind;
+    char message[508];
+} cstore_error;
+_Static_assert(sizeof(cstore_error) == 512, "an error is copied as one flat struct");
+
+typedef struct cstore_shared cstore_shared;
+typedef struct cstore cstore;
+typedef struct cstore_cursor cstore_cursor;
+
+/**
+ * cstore_shared_create(cache_len, write_buffer_len):
+ * What all stores of a process share: one block cache of ${cache_len} bytes, and the options.  Each
+ * store collects up to ${write_buffer_len} bytes in memory, twice for a moment, before it writes a
+ * file.  NULL where there is no memory.  It must outlive its stores.
+ */
+cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len);
+void cstore_shared_destroy(cstore_shared *shared);
+
+/**
+ * cstore_open(shared, path, error):
+ * Open the store in the folder ${path}, or make it there; the parent folder exists.  NULL with
+ * ${error} filled in: locked, damaged (missing, cut or altered files), disk full, or failed.
+ */
+cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error);
+
+/**
+ * cstore_close(store, error):
+ * Write what is in memory to files and let go.  The store is gone also where that failed (-1): it
+ * is behind then, not wrong.
+ */
+int cstore_close(cstore *store, cstore_error *error);
+
+/**
+ * cstore_get(store, table, keys, key_lens, count, value_lens, error):
+ * Look up ${count} keys that lie back to back at ${keys}.  ${value_lens}[i] becomes the length of
+ * the i-th value, -1 where the key is unknown.  The values lie back to back at the pointer returned,
+ * until the next call on this store.  NULL on failure.
+ */
+const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const uint32_t *key_lens,
+                          size_t count, int64_t *value_lens, cstore_error *error);
+
+/**
+ * cstore_apply(store, changes, len, error):
+ * Make the changes, all or none.  Each: key length, value length (uint32, little-endian; UINT32_MAX
+ * removes the key), table (uint8), key, value.  They reach the disk with a later flush, and then
+ * too all or none: every table is flushed at one sequence number.  0, or -1.
+ */
+int cstore_apply(cstore *store, const uint8_t *changes, size_t len, cstore_error *error);
+
+/* Write what is in memory to files.  0, or -1. */
+int cstore_flush(cstore *store, cstore_error *error);
+
+/**
+ * cstore_bulk_begin(store, marker, len):
+ * From now on cstore_bulk_add collects changes for sorted files, which cost a fifth of cstore_apply.
+ * ${marker} is a change that is made, and flushed, before the first file goes in: files of several
+ * tables do not go in together, so a store that has the marker may be torn.  0, or -1 (no memory).
+ */
+int cstore_bulk_begin(cstore *store, const uint8_t *marker, size_t len, cstore_error *error);
+int cstore_bulk_add(cstore *store, const uint8_t *changes, size_t len, cstore_error *error);
+
+/**
+ * cstore_bulk_end(store, final, len, error):
+ * Bring in what is collected, free its memory, make the changes ${final} (which undo the marker)
+ * and flush.
+ */
+int cstore_bulk_end(cstore *store, const uint8_t *final, size_t len, cstore_error *error);
+
+/* Entries in key order, each as in cstore_apply: lengths, table, key, value. */
+typedef struct cstore_entries {
+    const uint8_t *bytes;
+    size_t len;
+    size_t count;
+} cstore_entries;
+
+/**
+ * cstore_cursor_open(store, table, start, len):
+ * A cursor before the first key not below ${start}, on the store as it is now.
+ */
+cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len);
+
+/**
+ * cstore_cursor_read(cursor, count_max, entries, error):
+ * The next ${count_max} entries at most, none at the end; they live until the next read.  0, or -1.
+ */
+int cstore_cursor_read(cstore_cursor *cursor, size_t count_max, cstore_entries *entries,
+                       cstore_error *error);
+void cstore_cursor_close(cstore_cursor *cursor);
+
+/* The hash of one entry, and the wrapping sum of it over a whole table.  0, or -1. */
+uint64_t cstore_entry_hash(const uint8_t *key, size_t key_len, const uint8_t *value,
+                           size_t value_len);
+int cstore_checksum(cstore *store, int table, uint64_t *sum, cstore_error *error);
+
+/* For the metrics; estimates. */
+typedef struct cstore_usage {
+    uint64_t state_key_count;
+    uint64_t write_buffer_len;
+    uint64_t index_and_filter_len;
+} cstore_usage;
+void cstore_measure(cstore *store, cstore_usage *usage);
+
+/* A folder and its parents, made where missing; a folder and all below it, removed where there.
+ * 0, or -1. */
+int cstore_make_folder(const char *path, cstore_error *error);
+int cstore_remove_folder(const char *path, cstore_error *error);

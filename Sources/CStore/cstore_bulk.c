@@ -1,0 +1,188 @@
+#define _GNU_SOURCE
+#include "cstore_internal.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A restore in sorted files.  Changes are collected, sorted and written as one file a table. */
+
+#define BULK_ENTRY_COUNT_MAX (1024 * 1024)
+#define BULK_CHANGES_LEN_MAX (64 * 1024 * 1024)
+/* Fewer changes than this cost less in one write than in files. */
+#define BULK_ENTRY_COUNT_MIN (32 * 1024)
+
+void bulk_free(struct bulk *bulk)
+{
+    buffer_free(&bulk->changes);
+    buffer_free(&bulk->marker);
+    free(bulk->entries);
+    *bulk = (struct bulk){0};
+}
+
+int cstore_bulk_begin(cstore *store, const uint8_t *marker, size_t len, cstore_error *error)
+{
+    struct bulk *bulk = &store->bulk;
+    bulk_free(bulk);
+    bulk->entries = malloc(BULK_ENTRY_COUNT_MAX * sizeof *bulk->entries);
+    if (bulk->entries == NULL || !buffer_reserve(&bulk->marker, len)
+        || !buffer_reserve(&bulk->changes, BULK_CHANGES_LEN_MAX)) {
+        bulk_free(bulk);
+        return fail_with(error, CSTORE_FAILED, "no memory");
+    }
+    memcpy(bulk->marker.bytes, marker, len);
+    bulk->marker.len = len;
+    bulk->is_active = true;
+    return 0;
+}
+
+static uint64_t prefix_of(const struct change *change)
+{
+    uint64_t prefix = 0;
+    for (uint32_t i = 0; i < 8; i++)
+        prefix = prefix << 8 | (i < change->key_len ? change->key[i] : 0);
+    return prefix;
+}
+
+static int compare_keys(const struct change *left, const struct change *right)
+{
+    uint32_t len = left->key_len < right->key_len ? left->key_len : right->key_len;
+    int order = memcmp(left->key, right->key, len);
+    if (order != 0)
+        return order;
+    return left->key_len < right->key_len ? -1 : left->key_len > right->key_len;
+}
+
+/* By table and key; of two changes to one key the later one comes last. */
+static int compare_entries(const void *left_entry, const void *right_entry, void *changes)
+{
+    const struct bulk_entry *left = left_entry;
+    const struct bulk_entry *right = right_entry;
+    if (left->table != right->table)
+        return left->table < right->table ? -1 : 1;
+    if (left->prefix != right->prefix)
+        return left->prefix < right->prefix ? -1 : 1;
+    struct change left_change, right_change;
+    change_read(changes, left->position, &left_change);
+    change_read(changes, right->position, &right_change);
+    int order = compare_keys(&left_change, &right_change);
+    if (order != 0)
+        return order;
+    return left->position < right->position ? -1 : left->position > right->position;
+}
+
+/* Write the entries from ${first} on that are of one table to the file ${path}; returns the index
+ * after them, or 0 with ${message}. */
+static size_t write_file(cstore *store, const char *path, size_t first, char **message)
+{
+    struct bulk *bulk = &store->bulk;
+    const uint8_t *changes = bulk->changes.bytes;
+    rocksdb_envoptions_t *env_options = rocksdb_envoptions_create();
+    rocksdb_sstfilewriter_t *writer =
+        rocksdb_sstfilewriter_create(env_options, store->shared->options);
+    size_t index = first;
+    struct change change, next;
+
+    rocksdb_sstfilewriter_open(writer, path, message);
+    change_read(changes, bulk->entries[index].position, &change);
+    while (*message == NULL) {
+        index++;
+        bool is_last = index == bulk->entry_count
+            || bulk->entries[index].table != bulk->entries[first].table;
+        if (!is_last)
+            change_read(changes, bulk->entries[index].position, &next);
+        bool is_superseded = !is_last && compare_keys(&change, &next) == 0;
+        if (!is_superseded && change.is_removal)
+            rocksdb_sstfilewriter_delete(writer, (const char *)change.key, change.key_len, message);
+        else if (!is_superseded)
+            rocksdb_sstfilewriter_put(writer, (const char *)change.key, change.key_len,
+                                      (const char *)change.value, change.value_len, message);
+        if (is_last)
+            break;
+        change = next;
+    }
+    if (*message == NULL)
+        rocksdb_sstfilewriter_finish(writer, message);
+    rocksdb_sstfilewriter_destroy(writer);
+    rocksdb_envoptions_destroy(env_options);
+    return *message == NULL ? index : 0;
+}
+
+static int spill(cstore *store, cstore_error *error)
+{
+    struct bulk *bulk = &store->bulk;
+    char *message = NULL;
+    if (bulk->entry_count == 0)
+        return 0;
+    if (bulk->file_count == 0
+        && (cstore_apply(store, bulk->marker.bytes, bulk->marker.len, error) != 0
+            || cstore_flush(store, error) != 0))
+        return -1;
+    qsort_r(bulk->entries, bulk->entry_count, sizeof *bulk->entries, compare_entries,
+            bulk->changes.bytes);
+    rocksdb_ingestexternalfileoptions_t *options = rocksdb_ingestexternalfileoptions_create();
+    rocksdb_ingestexternalfileoptions_set_move_files(options, 1);
+    for (size_t first = 0; first < bulk->entry_count && message == NULL;) {
+        char path[4096];
+        int len = snprintf(path, sizeof path, "%s/bulk-%u.sst", store->path, bulk->file_count++);
+        if (len < 0 || (size_t)len >= sizeof path) {
+            rocksdb_ingestexternalfileoptions_destroy(options);
+            return fail_with(error, CSTORE_FAILED, "the path of the store is too long");
+        }
+        const char *const paths[1] = {path};
+        int table = bulk->entries[first].table;
+        first = write_file(store, path, first, &message);
+        if (message == NULL)
+            rocksdb_ingest_external_file_cf(store->db, store->families[table], paths, 1, options,
+                                            &message);
+    }
+    rocksdb_ingestexternalfileoptions_destroy(options);
+    bulk->changes.len = 0;
+    bulk->entry_count = 0;
+    return message == NULL ? 0 : fail(error, message, false);
+}
+
+int cstore_bulk_add(cstore *store, const uint8_t *changes, size_t len, cstore_error *error)
+{
+    struct bulk *bulk = &store->bulk;
+    for (size_t position = 0; position < len;) {
+        struct change change;
+        size_t next = change_read(changes, position, &change);
+        size_t change_len = next - position;
+        if ((bulk->entry_count == BULK_ENTRY_COUNT_MAX
+             || bulk->changes.len + change_len > BULK_CHANGES_LEN_MAX)
+            && spill(store, error) != 0)
+            return -1;
+        /* A single change larger than the whole buffer makes it grow; its position still fits. */
+        if (!buffer_reserve(&bulk->changes, change_len))
+            return fail_with(error, CSTORE_FAILED, "no memory");
+        bulk->entries[bulk->entry_count++] = (struct bulk_entry){
+            .prefix = prefix_of(&change),
+            .position = (uint32_t)bulk->changes.len,
+            .table = (uint8_t)change.table,
+        };
+        memcpy(bulk->changes.bytes + bulk->changes.len, changes + position, change_len);
+        bulk->changes.len += change_len;
+        position = next;
+    }
+    return 0;
+}
+
+int cstore_bulk_end(cstore *store, const uint8_t *final, size_t len, cstore_error *error)
+{
+    struct bulk *bulk = &store->bulk;
+    bool is_small = bulk->file_count == 0 && bulk->entry_count < BULK_ENTRY_COUNT_MIN;
+    int result;
+    if (is_small && buffer_reserve(&bulk->changes, len)) {
+        /* One write with the final changes: nothing was torn, so nothing needs a flush. */
+        memcpy(bulk->changes.bytes + bulk->changes.len, final, len);
+        result = cstore_apply(store, bulk->changes.bytes, bulk->changes.len + len, error);
+    } else {
+        result = spill(store, error);
+        if (result == 0)
+            result = cstore_apply(store, final, len, error);
+        if (result == 0)
+            result = cstore_flush(store, error);
+    }
+    bulk_free(bulk);
+    return result;
+}

@@ -1,0 +1,105 @@
+#include "cstore_internal.h"
+#include <stdlib.h>
+#include <string.h>
+
+struct cstore_cursor {
+    rocksdb_iterator_t *iterator;
+    int table;
+    struct buffer entries;
+};
+
+cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len)
+{
+    cstore_cursor *cursor = calloc(1, sizeof *cursor);
+    if (cursor == NULL)
+        return NULL;
+    cursor->table = table;
+    cursor->iterator = rocksdb_create_iterator_cf(store->db, store->shared->scan_options,
+                                                  store->families[table]);
+    rocksdb_iter_seek(cursor->iterator, (const char *)start, len);
+    return cursor;
+}
+
+static bool append_entry(cstore_cursor *cursor)
+{
+    size_t key_len, value_len;
+    const char *key = rocksdb_iter_key(cursor->iterator, &key_len);
+    const char *value = rocksdb_iter_value(cursor->iterator, &value_len);
+    struct buffer *entries = &cursor->entries;
+    if (!buffer_reserve(entries, CHANGE_PREFIX_LEN + key_len + value_len))
+        return false;
+    uint8_t *end = entries->bytes + entries->len;
+    uint32_t key_prefix = (uint32_t)key_len, value_prefix = (uint32_t)value_len;
+    memcpy(end, &key_prefix, 4);
+    memcpy(end + 4, &value_prefix, 4);
+    end[8] = (uint8_t)cursor->table;
+    memcpy(end + CHANGE_PREFIX_LEN, key, key_len);
+    if (value_len > 0)
+        memcpy(end + CHANGE_PREFIX_LEN + key_len, value, value_len);
+    entries->len += CHANGE_PREFIX_LEN + key_len + value_len;
+    return true;
+}
+
+int cstore_cursor_read(cstore_cursor *cursor, size_t count_max, cstore_entries *entries,
+                       cstore_error *error)
+{
+    char *message = NULL;
+    size_t count = 0;
+    cursor->entries.len = 0;
+    while (count < count_max && rocksdb_iter_valid(cursor->iterator)) {
+        if (!append_entry(cursor))
+            return fail_with(error, CSTORE_FAILED, "no memory");
+        count++;
+        rocksdb_iter_next(cursor->iterator);
+    }
+    rocksdb_iter_get_error(cursor->iterator, &message);
+    if (message != NULL)
+        return fail(error, message, false);
+    *entries = (cstore_entries){cursor->entries.bytes, cursor->entries.len, count};
+    return 0;
+}
+
+void cstore_cursor_close(cstore_cursor *cursor)
+{
+    rocksdb_iter_destroy(cursor->iterator);
+    buffer_free(&cursor->entries);
+    free(cursor);
+}
+
+/* FNV-1a is enough per byte; the finaliser of MurmurHash3 spreads it, so that sums do not cancel. */
+static uint64_t fold(uint64_t hash, const uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+uint64_t cstore_entry_hash(const uint8_t *key, size_t key_len, const uint8_t *value,
+                           size_t value_len)
+{
+    uint64_t hash = fold(UINT64_C(0xcbf29ce484222325) ^ key_len, key, key_len);
+    hash = fold(hash, value, value_len);
+    hash ^= hash >> 33;
+    hash *= UINT64_C(0xff51afd7ed558ccd);
+    hash ^= hash >> 33;
+    hash *= UINT64_C(0xc4ceb9fe1a85ec53);
+    return hash ^ hash >> 33;
+}
+
+int cstore_checksum(cstore *store, int table, uint64_t *sum, cstore_error *error)
+{
+    char *message = NULL;
+    rocksdb_iterator_t *iterator = rocksdb_create_iterator_cf(
+        store->db, store->shared->scan_options, store->families[table]);
+    *sum = 0;
+    for (rocksdb_iter_seek_to_first(iterator); rocksdb_iter_valid(iterator);
+         rocksdb_iter_next(iterator)) {
+        size_t key_len, value_len;
+        const uint8_t *key = (const uint8_t *)rocksdb_iter_key(iterator, &key_len);
+        const uint8_t *value = (const uint8_t *)rocksdb_iter_value(iterator, &value_len);
+        *sum += cstore_entry_hash(key, key_len, value, value_len);
+    }
+    rocksdb_iter_get_error(iterator, &message);
+    rocksdb_iter_destroy(iterator);
+    return message == NULL ? 0 : fail(error, message, false);
+}

@@ -1,0 +1,299 @@
+internal import CStore
+
+/// A ``PartitionStore`` in RocksDB, one folder a partition.
+///
+/// It writes no log of its own, for the changelog is the log: changes are collected in memory and
+/// reach the disk together with the offset they belong to, all tables at once. After a crash the
+/// store is behind its changelog, never ahead of it. What it reads is checked against checksums;
+/// what does not hold is ``StoreFault/damaged(message:)``.
+@safe
+package final class RocksStore: PartitionStore {
+    private static let metaTable: UInt8 = 2
+    /// Entries read at once; a scan that is stopped early has read that many in vain.
+    private static let scanCountMax = 512
+    private static let scanCountFirst = 32
+
+    private let shared: StoreShared
+    private let handle: StoreHandle
+    private let clockMilliseconds: () -> Int64
+    private var meta: StoreMeta
+    /// Changes go to sorted files until the restore ends or somebody looks.
+    private var isBulk = false
+    private var isClosed = false
+    private var keyArena: [UInt8] = []
+    private var keyLengths: [UInt32] = []
+    private var valueLengths: [Int64] = []
+
+    package var changelogOffset: Int64? { meta.changelogOffset }
+    /// UNIX milliseconds of the last write.
+    package var lastUsedMilliseconds: Int64 { meta.lastUsedMilliseconds }
+
+    /// Opens a store, or makes an empty one; the parent folder exists.
+    ///
+    /// - Parameter changelogIdentity: the changelog it must belong to (topic id).
+    /// - Throws: ``StoreFault/damaged(message:)`` where files are missing, cut or altered, a restore
+    ///   was not finished, or the store is another changelog's or another version's;
+    ///   ``StoreFault/locked(message:)`` where a process has it open.
+    package init(
+        path: String,
+        changelogIdentity: String,
+        shared: StoreShared,
+        clockMilliseconds: @escaping () -> Int64
+    ) throws(StoreFault) {
+        self.shared = shared
+        self.clockMilliseconds = clockMilliseconds
+        handle = try StoreHandle(path: path, shared: shared)
+        meta = StoreMeta(
+            changelogIdentity: changelogIdentity,
+            changelogOffset: nil,
+            lastUsedMilliseconds: clockMilliseconds()
+        )
+        do {
+            try checkMeta()
+        } catch {
+            close()
+            throw error
+        }
+    }
+
+    deinit {
+        close()
+    }
+
+    package func get(_ keys: [[UInt8]]) throws(StoreFault) -> [[UInt8]?] {
+        guard !keys.isEmpty else {
+            return []
+        }
+        try endBulk()
+        return try get(keys, table: UInt8(StoreTable.state.rawValue))
+    }
+
+    package func apply(_ changes: StoreChanges, changelogOffset: Int64) throws(StoreFault) {
+        precondition(
+            changelogOffset >= meta.changelogOffset ?? 0,
+            "a store never goes back in its changelog"
+        )
+        var next = meta
+        next.changelogOffset = changelogOffset
+        next.lastUsedMilliseconds = clockMilliseconds()
+        var error = cstore_error()
+        if isBulk {
+            let encoded = changes.encoded
+            guard unsafe cstore_bulk_add(handle.store, encoded, encoded.count, &error) == 0 else {
+                throw StoreFault(error)
+            }
+        } else {
+            let encoded = changes.encoded + Self.change(next)
+            guard unsafe cstore_apply(handle.store, encoded, encoded.count, &error) == 0 else {
+                throw StoreFault(error)
+            }
+        }
+        meta = next
+    }
+
+    /// Sorted files are worth it for a store that is empty; one that is only behind is brought up
+    /// by ordinary writes, and loses nothing in a crash.
+    package func beginRestore() throws(StoreFault) {
+        guard meta.changelogOffset == nil, !isBulk else {
+            return
+        }
+        meta.isRestoring = true
+        var error = cstore_error()
+        let marker = Self.change(meta)
+        guard unsafe cstore_bulk_begin(handle.store, marker, marker.count, &error) == 0 else {
+            throw StoreFault(error)
+        }
+        isBulk = true
+    }
+
+    package func endRestore() throws(StoreFault) {
+        guard meta.isRestoring else {
+            return
+        }
+        if isBulk {
+            meta.isRestoring = false
+            try endBulk()
+        } else {
+            meta.isRestoring = false
+            try write(Self.change(meta))
+        }
+    }
+
+    package func scan(
+        _ table: StoreTable,
+        from start: [UInt8],
+        visit: (_ key: [UInt8], _ value: [UInt8]) -> Bool
+    ) throws(StoreFault) {
+        try endBulk()
+        let table = Int32(table.rawValue)
+        guard let cursor = unsafe cstore_cursor_open(handle.store, table, start, start.count) else {
+            throw .failed(message: "no memory for a scan")
+        }
+        defer { unsafe cstore_cursor_close(cursor) }
+        var error = cstore_error()
+        var entries = unsafe cstore_entries()
+        var countMax = Self.scanCountFirst
+        while true {
+            guard unsafe cstore_cursor_read(cursor, countMax, &entries, &error) == 0 else {
+                throw StoreFault(error)
+            }
+            guard unsafe entries.count > 0 else {
+                return
+            }
+            let bytes = unsafe UnsafeBufferPointer(start: entries.bytes, count: entries.len)
+            guard unsafe Self.visitEntries(bytes, visit) else {
+                return
+            }
+            countMax = Self.scanCountMax
+        }
+    }
+
+    package func checksum() throws(StoreFault) -> UInt64 {
+        try endBulk()
+        var sum: UInt64 = 0
+        var error = cstore_error()
+        let table = Int32(StoreTable.state.rawValue)
+        guard unsafe cstore_checksum(handle.store, table, &sum, &error) == 0 else {
+            throw StoreFault(error)
+        }
+        return sum
+    }
+
+    /// Writes what is in memory to files: what was applied so far survives a crash.
+    package func flush() throws(StoreFault) {
+        try endBulk()
+        var error = cstore_error()
+        guard unsafe cstore_flush(handle.store, &error) == 0 else {
+            throw StoreFault(error)
+        }
+    }
+
+    /// Lets go of the folder. A disk that takes no more leaves the store behind its changelog, as a
+    /// crash would: nothing is lost by not hearing of it.
+    package func close() {
+        guard !isClosed else {
+            return
+        }
+        isClosed = true
+        var error = cstore_error()
+        _ = unsafe cstore_close(handle.store, &error)
+    }
+
+    /// Estimates, for the metrics.
+    package func usage() -> (keyCount: Int, memoryByteCount: Int) {
+        var usage = cstore_usage()
+        unsafe cstore_measure(handle.store, &usage)
+        return (
+            Int(usage.state_key_count), Int(usage.write_buffer_len + usage.index_and_filter_len)
+        )
+    }
+
+    // MARK: Below
+
+    /// Believes what the store says of itself, or refuses it.
+    private func checkMeta() throws(StoreFault) {
+        guard let stored = try get([StoreMeta.key], table: Self.metaTable)[0] else {
+            // New. Or the files of an old one are gone, and what is left has no offset: look.
+            var isEmpty = true
+            for table in StoreTable.allCases {
+                try scan(table, from: []) { _, _ in
+                    isEmpty = false
+                    return false
+                }
+            }
+            guard isEmpty else {
+                throw .damaged(message: "the state does not say how complete it is")
+            }
+            try write(Self.change(meta))
+            return
+        }
+        guard let stored = StoreMeta(stored) else {
+            throw .damaged(message: "the state is of another version")
+        }
+        guard stored.changelogIdentity == meta.changelogIdentity else {
+            throw .damaged(message: "the state is another changelog's")
+        }
+        guard !stored.isRestoring else {
+            throw .damaged(message: "the state was not restored to the end")
+        }
+        meta = stored
+    }
+
+    /// Brings in what was collected, so that look-ups see it.
+    private func endBulk() throws(StoreFault) {
+        guard isBulk else {
+            return
+        }
+        isBulk = false
+        let final = Self.change(meta)
+        var error = cstore_error()
+        guard unsafe cstore_bulk_end(handle.store, final, final.count, &error) == 0 else {
+            throw StoreFault(error)
+        }
+    }
+
+    private func write(_ encoded: [UInt8]) throws(StoreFault) {
+        var error = cstore_error()
+        guard unsafe cstore_apply(handle.store, encoded, encoded.count, &error) == 0 else {
+            throw StoreFault(error)
+        }
+    }
+
+    private func get(_ keys: [[UInt8]], table: UInt8) throws(StoreFault) -> [[UInt8]?] {
+        keyArena.removeAll(keepingCapacity: true)
+        keyLengths.removeAll(keepingCapacity: true)
+        for key in keys {
+            keyArena.append(contentsOf: key)
+            keyLengths.append(UInt32(key.count))
+        }
+        if valueLengths.count < keys.count {
+            valueLengths = [Int64](repeating: -1, count: keys.count)
+        }
+        var error = cstore_error()
+        guard
+            let values = unsafe cstore_get(
+                handle.store,
+                Int32(table),
+                keyArena,
+                keyLengths,
+                keys.count,
+                &valueLengths,
+                &error
+            )
+        else {
+            throw StoreFault(error)
+        }
+        var position = 0
+        return keys.indices.map { index in
+            let count = Int(valueLengths[index])
+            guard count >= 0 else {
+                return nil
+            }
+            defer { position += count }
+            return unsafe Array(UnsafeBufferPointer(start: values + position, count: count))
+        }
+    }
+
+    private static func change(_ meta: StoreMeta) -> [UInt8] {
+        StoreChanges.encode(meta.encoded(), forKey: StoreMeta.key, table: metaTable)
+    }
+
+    private static func visitEntries(
+        _ bytes: UnsafeBufferPointer<UInt8>,
+        _ visit: (_ key: [UInt8], _ value: [UInt8]) -> Bool
+    ) -> Bool {
+        var position = 0
+        while position < bytes.count {
+            let (keyCount, valueCount) = unsafe StoreChanges.lengths(at: position, of: bytes)
+            let keyStart = position + StoreChanges.prefixByteCount
+            let valueStart = keyStart + keyCount
+            let key = unsafe Array(bytes[keyStart..<valueStart])
+            let value = unsafe Array(bytes[valueStart..<valueStart + valueCount])
+            guard visit(key, value) else {
+                return false
+            }
+            position = valueStart + valueCount
+        }
+        return true
+    }
+}

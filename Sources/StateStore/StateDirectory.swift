@@ -1,0 +1,88 @@
+internal import CStore
+
+/// Where the stores of one worker lie: `STATE_DIR/<cluster id>/<prefix>/<worker>/<partition>`.
+///
+/// The path keeps apart what must not meet: another cluster's state, another prefix's, another
+/// worker's. Within it each store still says which changelog it belongs to.
+package final class StateDirectory {
+    package let path: String
+    private let shared: StoreShared
+    /// A store not written for longer than this may lack removals that the changelog forgot.
+    private let idleMillisecondsMax: Int64
+    private let clockMilliseconds: () -> Int64
+
+    /// - Parameters:
+    ///   - root: `STATE_DIR`.
+    ///   - clusterID: Kafka's own; a character that a folder's name should not have becomes `_`.
+    ///   - idleMillisecondsMax: half of the changelog's `delete.retention.ms`.
+    package init(
+        root: String,
+        clusterID: String,
+        topicPrefix: String,
+        worker: String,
+        shared: StoreShared,
+        idleMillisecondsMax: Int64 = 7 * 86_400_000 / 2,
+        clockMilliseconds: @escaping () -> Int64
+    ) {
+        path = ([root] + [clusterID, topicPrefix, worker].map(Self.folderName))
+            .joined(separator: "/")
+        self.shared = shared
+        self.idleMillisecondsMax = idleMillisecondsMax
+        self.clockMilliseconds = clockMilliseconds
+    }
+
+    /// The folder of one partition's store.
+    package func path(partition: Int32) -> String { "\(path)/\(partition)" }
+
+    /// Opens the store of one partition, empty where there is none yet.
+    ///
+    /// - Parameter changelogIdentity: the changelog it must belong to (topic id).
+    /// - Throws: ``StoreFault/damaged(message:)`` where it is another changelog's, lay idle too long,
+    ///   or cannot be read: wipe and replay.
+    package func open(
+        partition: Int32,
+        changelogIdentity: String
+    ) throws(StoreFault) -> any PartitionStore {
+        var error = cstore_error()
+        guard unsafe cstore_make_folder(path, &error) == 0 else {
+            throw StoreFault(error)
+        }
+        let store = try RocksStore(
+            path: path(partition: partition),
+            changelogIdentity: changelogIdentity,
+            shared: shared,
+            clockMilliseconds: clockMilliseconds
+        )
+        let idleMilliseconds = clockMilliseconds() - store.lastUsedMilliseconds
+        guard store.changelogOffset == nil || idleMilliseconds <= idleMillisecondsMax else {
+            store.close()
+            throw .damaged(message: "the state lay idle for longer than removals are kept")
+        }
+        return store
+    }
+
+    /// Removes what is there, so that the next open begins empty. The store is closed.
+    package func wipe(partition: Int32) throws(StoreFault) {
+        var error = cstore_error()
+        guard unsafe cstore_remove_folder(path(partition: partition), &error) == 0 else {
+            throw StoreFault(error)
+        }
+    }
+
+    /// One path component: letters, digits, `.`, `_` and `-` as they are; never `.` or `..`.
+    private static func folderName(_ text: String) -> String {
+        let name = String(
+            decoding: text.utf8.map { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"),
+                    UInt8(ascii: "-"):
+                    byte
+                default: UInt8(ascii: "_")
+                }
+            },
+            as: UTF8.self
+        )
+        return name.allSatisfy { $0 == "." } ? "_" + name : name
+    }
+}

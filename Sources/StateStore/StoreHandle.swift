@@ -1,0 +1,58 @@
+internal import CStore
+
+/// What all stores of a process share: one block cache, however many partitions there are.
+///
+/// `@unchecked Sendable`: the cache behind the handle is made for many threads, and the handle does
+/// not change until the last store let go of it.
+@safe
+package final class StoreShared: @unchecked Sendable {
+    let handle: OpaquePointer
+
+    /// - Parameters:
+    ///   - cacheByteCount: blocks kept in memory, for all partitions together.
+    ///   - writeBufferByteCount: changes kept in memory by each partition before it writes a file;
+    ///     twice that for a moment. Three times as many partitions want a third of it.
+    package init(
+        cacheByteCount: Int = 16 << 20,
+        writeBufferByteCount: Int = 2 << 20
+    ) throws(StoreFault) {
+        guard let handle = unsafe cstore_shared_create(cacheByteCount, writeBufferByteCount) else {
+            throw .failed(message: "no memory for the cache of the state")
+        }
+        unsafe self.handle = handle
+    }
+
+    deinit {
+        unsafe cstore_shared_destroy(handle)
+    }
+}
+
+/// A handle of the C library; ``RocksStore`` closes it.
+@safe
+struct StoreHandle: ~Copyable {
+    let store: OpaquePointer
+
+    init(path: String, shared: StoreShared) throws(StoreFault) {
+        var error = cstore_error()
+        guard let store = unsafe cstore_open(shared.handle, path, &error) else {
+            throw StoreFault(error)
+        }
+        unsafe self.store = store
+    }
+}
+
+extension StoreFault {
+    init(_ error: cstore_error) {
+        var text = error.message
+        let message = unsafe withUnsafeBytes(of: &text) { bytes in
+            unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+        }
+        self =
+            switch UInt32(error.kind) {
+            case CSTORE_DISK_FULL.rawValue: .diskFull(message: message)
+            case CSTORE_DAMAGED.rawValue: .damaged(message: message)
+            case CSTORE_LOCKED.rawValue: .locked(message: message)
+            default: .failed(message: message)
+            }
+    }
+}
