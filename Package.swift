@@ -131,6 +131,7 @@ let package = Package(
             ]
         ),
 
+        tests("StateStoreTests", ["StateStore"]),
         tests("TokenWireTests", ["TokenWire", "TokenDomain"], resources: [.copy("Fixtures")]),
     ]
 )
