@@ -133,5 +133,16 @@ let package = Package(
 
         tests("StateStoreTests", ["StateStore"]),
         tests("TokenWireTests", ["TokenWire", "TokenDomain"], resources: [.copy("Fixtures")]),
+        // What the tests stand on: a cluster in memory, driven from a seed.
+        .target(
+            name: "Simulation",
+            dependencies: ["Kafka", "StateStore", "StageRuntime"],
+            path: "Tests/Simulation",
+            swiftSettings: strict
+        ),
+        tests(
+            "StageRuntimeTests",
+            ["StageRuntime", "Simulation", "Kafka", "StateStore", "TokenDomain"]
+        ),
     ]
 )

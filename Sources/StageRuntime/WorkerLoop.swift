@@ -105,14 +105,10 @@ package final class WorkerLoop {
         return isBusy
     }
 
-    /// Stops taking, finishes what was judged, commits it, and lets go.
+    /// Stops taking, commits what was judged, and lets go. What cannot be committed is dropped: the
+    /// next owner reads it again.
     package func finish() throws {
-        while hasWork || underWay != nil {
-            _ = try startTransaction()
-            guard try hearOutcome(waitMilliseconds: limits.outcomeWaitMilliseconds) else {
-                throw LogFault.unusable(message: "the last transaction did not end in time")
-            }
-        }
+        try commitWhatIsJudged()
         (stage as? any TickingStage)?.revoked(state.partitions)
         closeRestores()
         state.close(state.partitions)
@@ -300,7 +296,7 @@ package final class WorkerLoop {
         case .assigning:
             try assign()
         case .revoking:
-            try commitBeforeRevocation()
+            try commitWhatIsJudged()
             try letGo()
         case .lost(let partitions):
             // Somebody else may already work on them: nothing of it may be committed.
@@ -313,9 +309,14 @@ package final class WorkerLoop {
         }
     }
 
-    private func commitBeforeRevocation() throws {
+    /// One transaction may be under way and one more be judged: two outcomes at most. An abort is
+    /// not tried again here, for its cause may well be that the partitions are gone.
+    private func commitWhatIsJudged() throws {
         for _ in 0..<2 where hasWork || underWay != nil {
             _ = try startTransaction()
+            guard underWay != nil else {
+                break
+            }
             guard try hearOutcome(waitMilliseconds: limits.outcomeWaitMilliseconds) else {
                 throw LogFault.unusable(message: "the transaction under way did not end in time")
             }

@@ -1,0 +1,244 @@
+internal import Kafka
+
+/// A Kafka in memory, one thread, no clock: topics with transactions and isolation, groups with
+/// generations. Whatever is left to chance in a real cluster is drawn from its seed.
+///
+/// It keeps what the workers rely on: a transaction is seen whole or not at all, readers stop at the
+/// first open transaction, markers take offsets, positions of a stale generation are refused.
+package final class MemoryCluster {
+    enum EntryState {
+        case open, committed, aborted, marker
+    }
+
+    /// One record or transaction marker; its offset is its index.
+    struct Entry {
+        var key: [UInt8]?
+        var value: [UInt8]?
+        var headers: [UInt8]
+        var timestampMilliseconds: Int64
+        var state: EntryState
+        var transaction: Int
+    }
+
+    /// A transaction from submit until it is resolved.
+    struct Transaction {
+        var id: Int
+        var member: Int
+        var group: String
+        var generation: Int
+        var transactionalID: String
+        var positions: [TopicPartition: Int64]
+        var written: [TopicPartition: [Int]]
+        var resolution: CommitOutcome?
+    }
+
+    /// How often things go wrong: once in so many times; 0 is never.
+    package struct Faults: Sendable {
+        package var abortOneIn = 0
+        package var inquiryDelayOneIn = 0
+        package var outcomeDelayMax = 0
+
+        package init() {}
+    }
+
+    package var faults = Faults()
+    /// While down, every call of every log throws `.unavailable`.
+    package var isDown = false
+    package var generator: SeededGenerator
+
+    private(set) var topics: [String: [[Entry]]] = [:]
+    var groups: [String: MemoryGroup] = [:]
+    private var transactions: [Int: Transaction] = [:]
+    private var nextTransaction = 0
+    private var nextMember = 0
+
+    package init(seed: UInt64) {
+        generator = SeededGenerator(seed: seed)
+    }
+
+    package func createTopic(_ name: String, partitionCount: Int) {
+        precondition(topics[name] == nil, "a topic is made once")
+        topics[name] = Array(repeating: [], count: partitionCount)
+    }
+
+    func makeMember() -> Int {
+        nextMember += 1
+        return nextMember
+    }
+
+    // MARK: Reading
+
+    /// The first offset that a read-committed reader cannot pass.
+    func lastStableOffset(_ partition: TopicPartition) -> Int {
+        let entries = entries(of: partition)
+        return entries.firstIndex { $0.state == .open } ?? entries.count
+    }
+
+    func entries(of partition: TopicPartition) -> [Entry] {
+        guard let partitions = topics[partition.topic],
+            partitions.indices.contains(Int(partition.partition))
+        else {
+            preconditionFailure("no such partition: \(partition)")
+        }
+        return partitions[Int(partition.partition)]
+    }
+
+    func partitionCount(of topic: String) -> Int { topics[topic]?.count ?? 0 }
+
+    /// What a read-committed reader sees of a topic, in order of partition and offset: for the
+    /// account at the end of a simulation.
+    package func committedRecords(
+        of topic: String
+    ) -> [(partition: Int32, offset: Int64, key: [UInt8]?, value: [UInt8]?, headers: [UInt8])] {
+        (topics[topic] ?? []).enumerated().flatMap { partition, entries in
+            entries.enumerated().compactMap { offset, entry in
+                entry.state == .committed
+                    ? (Int32(partition), Int64(offset), entry.key, entry.value, entry.headers)
+                    : nil
+            }
+        }
+    }
+
+    package var hasOpenTransaction: Bool {
+        topics.values.contains { $0.contains { $0.contains { $0.state == .open } } }
+    }
+
+    // MARK: Writing
+
+    /// Appends one record outside any transaction, as `ingest` does.
+    package func append(
+        topic: String,
+        key: [UInt8]?,
+        value: [UInt8]?,
+        headers: [UInt8] = [],
+        timestampMilliseconds: Int64
+    ) {
+        let entry = Entry(
+            key: key,
+            value: value,
+            headers: headers,
+            timestampMilliseconds: timestampMilliseconds,
+            state: .committed,
+            transaction: -1
+        )
+        let partition = choosePartition(of: topic, key: key)
+        topics[topic]?[partition].append(entry)
+    }
+
+    private func choosePartition(of topic: String, key: [UInt8]?) -> Int {
+        let count = partitionCount(of: topic)
+        guard let key else {
+            return Int.random(in: 0..<count, using: &generator)
+        }
+        return Int(Partitioner.partition(ofKey: key.span, partitionCount: Int32(count)))
+    }
+
+    // MARK: Transactions
+
+    /// Writes the outputs as an open transaction.
+    func begin(
+        _ outputs: OutputBatch,
+        topics targets: [String],
+        positions: [TopicPartition: Int64],
+        by log: MemoryLog,
+        timestampMilliseconds: Int64
+    ) -> Int {
+        nextTransaction += 1
+        var transaction = Transaction(
+            id: nextTransaction,
+            member: log.member,
+            group: log.group,
+            generation: log.generation,
+            transactionalID: log.transactionalID,
+            positions: positions,
+            written: [:]
+        )
+        for output in outputs.outputs {
+            let topic = targets[output.topic]
+            let key = output.key.isAbsent ? nil : Array(outputs.arena[output.key.indices])
+            let partition =
+                output.partition >= 0
+                ? Int(output.partition) : choosePartition(of: topic, key: key)
+            let place = TopicPartition(topic: topic, partition: Int32(partition))
+            transaction.written[place, default: []].append(entries(of: place).count)
+            topics[topic]?[partition].append(
+                Entry(
+                    key: key,
+                    value: output.value.isAbsent
+                        ? nil : Array(outputs.arena[output.value.indices]),
+                    headers: Array(outputs.arena[output.headers.indices]),
+                    timestampMilliseconds: output.timestampMilliseconds == 0
+                        ? timestampMilliseconds : output.timestampMilliseconds,
+                    state: .open,
+                    transaction: nextTransaction
+                )
+            )
+        }
+        transactions[nextTransaction] = transaction
+        return nextTransaction
+    }
+
+    /// Ends a transaction as its member asked, or finds it ended already.
+    func end(_ id: Int) -> CommitOutcome {
+        guard let transaction = transactions[id] else {
+            preconditionFailure("a transaction is heard of once")
+        }
+        transactions[id] = nil
+        if let resolution = transaction.resolution {
+            return resolution
+        }
+        let isFenced = groups[transaction.group]?.fences(transaction) ?? true
+        if isFenced {
+            return resolve(transaction, commits: false, code: "ILLEGAL_GENERATION")
+        }
+        if faults.abortOneIn > 0, generator.oneIn(faults.abortOneIn) {
+            return resolve(transaction, commits: false, code: "INJECTED")
+        }
+        return resolve(transaction, commits: true, code: "")
+    }
+
+    /// Ends transactions whose member will not: a new producer with the same id, or the timeout.
+    /// The member may have died before or after it asked for the commit, so either can be.
+    func settleTransactions(where isOrphan: (Transaction) -> Bool) {
+        for (id, transaction) in transactions.sorted(by: { $0.key < $1.key })
+        where transaction.resolution == nil && isOrphan(transaction) {
+            let isFenced = groups[transaction.group]?.fences(transaction) ?? true
+            let commits = !isFenced && generator.oneIn(2)
+            transactions[id]?.resolution = resolve(
+                transaction,
+                commits: commits,
+                code: "FENCED"
+            )
+        }
+    }
+
+    private func resolve(
+        _ transaction: Transaction,
+        commits: Bool,
+        code: String
+    ) -> CommitOutcome {
+        var nextOffsets: [TopicPartition: Int64] = [:]
+        for (partition, offsets) in transaction.written {
+            let number = Int(partition.partition)
+            for offset in offsets {
+                topics[partition.topic]?[number][offset].state = commits ? .committed : .aborted
+            }
+            topics[partition.topic]?[number].append(
+                Entry(
+                    key: nil,
+                    value: nil,
+                    headers: [],
+                    timestampMilliseconds: 0,
+                    state: .marker,
+                    transaction: transaction.id
+                )
+            )
+            nextOffsets[partition] = (offsets.last).map { Int64($0) + 1 }
+        }
+        guard commits else {
+            return .aborted(code: code, resumedAt: [:])
+        }
+        groups[transaction.group]?.committed.merge(transaction.positions) { $1 }
+        return .committed(nextOffsets: nextOffsets)
+    }
+}

@@ -1,0 +1,322 @@
+package import Kafka
+
+/// One worker instance's view of a ``MemoryCluster``.
+package final class MemoryLog: RecordLog {
+    package let sources: [String]
+    package let targets: [String]
+    package let group: String
+    package let transactionalID: String
+
+    let member: Int
+    private(set) var generation = -1
+    private let cluster: MemoryCluster
+    private let clock: () -> Int64
+    private var assigned: [TopicPartition] = []
+    private var fetched: [TopicPartition: Int] = [:]
+    private var announcedEnds: [TopicPartition: Int] = [:]
+    private var pendingEvent: GroupEvent?
+    private var underWay: (transaction: Int, delay: Int)?
+    private var nextPartition = 0
+
+    package var wakeDescriptor: Int32 { -1 }
+
+    /// Joins its group. An older instance with the same id is fenced: its open transaction ends.
+    package init(
+        cluster: MemoryCluster,
+        group: String,
+        transactionalID: String,
+        sources: [String],
+        targets: [String],
+        clock: @escaping () -> Int64
+    ) {
+        self.cluster = cluster
+        self.group = group
+        self.transactionalID = transactionalID
+        self.sources = sources
+        self.targets = targets
+        self.clock = clock
+        member = cluster.makeMember()
+        cluster.settleTransactions { $0.transactionalID == transactionalID }
+        cluster.groups[group, default: MemoryGroup()].join(member)
+    }
+
+    /// The process is gone, at any instruction. The group hears of it when its session ends.
+    package func crash() {
+        underWay = nil
+    }
+
+    /// The group gives up on it: it is dead, or has not polled for too long.
+    package func expireSession() {
+        cluster.groups[group]?.leave(member)
+    }
+
+    package func poll(
+        into batch: inout RecordBatch,
+        recordCountMax: Int,
+        waitMilliseconds: Int
+    ) throws(LogFault) -> GroupEvent? {
+        try checkUp()
+        if let event = nextEvent() {
+            pendingEvent = event
+            return event
+        }
+        guard recordCountMax > 0 else {
+            return nil
+        }
+        read(into: &batch, recordCountMax: recordCountMax)
+        return nil
+    }
+
+    private func nextEvent() -> GroupEvent? {
+        if let pendingEvent {
+            return pendingEvent
+        }
+        guard cluster.groups[group]?.members[member] != nil else {
+            cluster.groups[group]?.join(member)
+            return assigned.isEmpty ? nil : .lost(assigned)
+        }
+        cluster.groups[group]?.settle()
+        guard let current = cluster.groups[group], current.generation != generation || current.isRebalancing
+        else {
+            return nil
+        }
+        if !assigned.isEmpty {
+            return current.isRebalancing && current.generation == generation
+                ? .revoking(assigned) : .lost(assigned)
+        }
+        guard !current.isRebalancing else {
+            cluster.groups[group]?.letGo(member)
+            return nil
+        }
+        let topics = sources.map { ($0, cluster.partitionCount(of: $0)) }
+        let partitions = current.partitions(of: member, topics: topics)
+        generation = current.generation
+        return partitions.isEmpty ? nil : .assigning(partitions)
+    }
+
+    private func read(into batch: inout RecordBatch, recordCountMax: Int) {
+        var room = recordCountMax
+        for step in assigned.indices {
+            let partition = assigned[(step + nextPartition) % assigned.count]
+            let entries = cluster.entries(of: partition)
+            let end = cluster.lastStableOffset(partition)
+            var offset = fetched[partition] ?? 0
+            guard let topic = sources.firstIndex(of: partition.topic) else {
+                continue
+            }
+            while offset < end, room > 0 {
+                if entries[offset].state == .committed {
+                    batch.append(entries[offset], topic: topic, partition.partition, offset)
+                    room -= 1
+                }
+                offset += 1
+            }
+            fetched[partition] = offset
+            if offset == end, announcedEnds[partition] != end {
+                announcedEnds[partition] = end
+                batch.ends.append(
+                    RecordBatch.PartitionEnd(
+                        topic: topic,
+                        partition: partition.partition,
+                        offset: Int64(end)
+                    )
+                )
+            }
+        }
+        nextPartition += 1
+    }
+
+    package func completeAssignment() throws(LogFault) -> [TopicPartition: Int64] {
+        guard case .assigning(let partitions) = pendingEvent else {
+            preconditionFailure("no assignment is pending")
+        }
+        try checkUp()
+        pendingEvent = nil
+        // Committed offsets are asked with require-stable: transactions that would still move them
+        // are waited out, that is, ended by their timeout.
+        cluster.settleTransactions { [member, group] in $0.group == group && $0.member != member }
+        assigned = partitions
+        rewind()
+        return positions()
+    }
+
+    package func completeRevocation() throws(LogFault) {
+        pendingEvent = nil
+        assigned = []
+        fetched = [:]
+        announcedEnds = [:]
+        generation = -1
+        cluster.groups[group]?.letGo(member)
+    }
+
+    package func submit(
+        _ outputs: consuming OutputBatch,
+        positions: [TopicPartition: Int64]
+    ) throws(LogFault) {
+        precondition(underWay == nil, "one transaction is under way at most")
+        precondition(!positions.isEmpty, "a transaction without offsets has no fence")
+        let delay =
+            cluster.faults.outcomeDelayMax == 0
+            ? 0 : Int.random(in: 0...cluster.faults.outcomeDelayMax, using: &cluster.generator)
+        let transaction = cluster.begin(
+            outputs,
+            topics: targets,
+            positions: positions,
+            by: self,
+            timestampMilliseconds: clock()
+        )
+        underWay = (transaction, delay)
+    }
+
+    package func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome? {
+        guard let (transaction, delay) = underWay else {
+            return nil
+        }
+        if delay > 0, waitMilliseconds == 0 {
+            underWay = (transaction, delay - 1)
+            return nil
+        }
+        if waitMilliseconds == 0 {
+            try checkUp()
+        }
+        underWay = nil
+        switch cluster.end(transaction) {
+        case .committed(let nextOffsets):
+            return .committed(nextOffsets: nextOffsets)
+        case .aborted(let code, _):
+            rewind()
+            return .aborted(code: code, resumedAt: positions())
+        }
+    }
+
+    package func endOffsets(ofTopic topic: String) throws(LogFault) -> [Int64]? {
+        try checkUp()
+        guard !isInquiryDelayed else {
+            return nil
+        }
+        return (0..<cluster.partitionCount(of: topic)).map {
+            Int64(cluster.entries(of: TopicPartition(topic: topic, partition: Int32($0))).count)
+        }
+    }
+
+    package func committedOffsets(
+        ofGroup group: String,
+        topic: String
+    ) throws(LogFault) -> [Int64?]? {
+        try checkUp()
+        guard !isInquiryDelayed else {
+            return nil
+        }
+        return (0..<cluster.partitionCount(of: topic)).map {
+            cluster.groups[group]?.committed[TopicPartition(topic: topic, partition: Int32($0))]
+        }
+    }
+
+    package func changelogReader(
+        _ partition: TopicPartition,
+        from offset: Int64
+    ) throws(LogFault) -> any ChangelogReader {
+        try checkUp()
+        return MemoryChangelogReader(cluster: cluster, partition: partition, from: Int(offset))
+    }
+
+    package func close(deadlineMilliseconds: Int) {
+        expireSession()
+    }
+
+    private var isInquiryDelayed: Bool {
+        cluster.faults.inquiryDelayOneIn > 0
+            && cluster.generator.oneIn(cluster.faults.inquiryDelayOneIn)
+    }
+
+    private func checkUp() throws(LogFault) {
+        guard !cluster.isDown else {
+            throw .unavailable(code: "_TRANSPORT", message: "the cluster is down")
+        }
+    }
+
+    /// Reading goes on where the group's committed offsets say.
+    private func rewind() {
+        for partition in assigned {
+            fetched[partition] = Int(cluster.groups[group]?.committed[partition] ?? 0)
+        }
+        announcedEnds = [:]
+    }
+
+    private func positions() -> [TopicPartition: Int64] {
+        var positions: [TopicPartition: Int64] = [:]
+        for partition in assigned {
+            positions[partition] = Int64(fetched[partition] ?? 0)
+        }
+        return positions
+    }
+}
+
+/// Reads committed records up to the end of the partition at the time it was made.
+private final class MemoryChangelogReader: ChangelogReader {
+    let endOffset: Int64
+    let startOffset: Int64 = 0
+    let topicIdentity: String
+    private let cluster: MemoryCluster
+    private let partition: TopicPartition
+    private var offset: Int
+
+    init(cluster: MemoryCluster, partition: TopicPartition, from offset: Int) {
+        self.cluster = cluster
+        self.partition = partition
+        self.offset = offset
+        topicIdentity = partition.topic
+        endOffset = Int64(cluster.entries(of: partition).count)
+    }
+
+    func read(
+        into batch: inout RecordBatch,
+        recordCountMax: Int,
+        waitMilliseconds: Int
+    ) throws(LogFault) -> Bool {
+        let entries = cluster.entries(of: partition)
+        let stable = cluster.lastStableOffset(partition)
+        var room = recordCountMax
+        while offset < stable, offset < Int(endOffset), room > 0 {
+            if entries[offset].state == .committed {
+                batch.append(entries[offset], topic: 0, partition.partition, offset)
+                room -= 1
+            }
+            offset += 1
+        }
+        return offset >= Int(endOffset)
+    }
+
+    func close() {}
+}
+
+extension RecordBatch {
+    fileprivate mutating func append(
+        _ entry: MemoryCluster.Entry,
+        topic: Int,
+        _ partition: Int32,
+        _ offset: Int
+    ) {
+        func place(_ bytes: [UInt8]?) -> ByteRange {
+            guard let bytes else {
+                return .absent
+            }
+            let start = arena.count
+            arena.append(contentsOf: bytes)
+            return ByteRange(start: start, count: bytes.count)
+        }
+        let key = place(entry.key)
+        let value = place(entry.value)
+        records.append(
+            Record(
+                topic: topic,
+                partition: partition,
+                offset: Int64(offset),
+                timestampMilliseconds: entry.timestampMilliseconds,
+                key: key,
+                value: value,
+                headers: place(entry.headers)
+            )
+        )
+    }
+}
