@@ -132,6 +132,8 @@ let package = Package(
         ),
 
         tests("StateStoreTests", ["StateStore"]),
+        tests("HTTPServerTests", ["HTTPServer"]),
+        tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),
         tests("TokenWireTests", ["TokenWire", "TokenDomain"], resources: [.copy("Fixtures")]),
         // What the tests stand on: a cluster in memory, driven from a seed.
         .target(

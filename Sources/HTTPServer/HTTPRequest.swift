@@ -46,7 +46,7 @@ package struct HTTPRequest: Sendable {
             if nameRange.count == name.utf8.count,
                 zip(headerBytes[nameRange], name.utf8).allSatisfy({ lowercased($0) == $1 })
             {
-                return String(decoding: headerBytes[valueRange], as: UTF8.self)
+                return String(decoding: trimmed(valueRange), as: UTF8.self)
             }
         }
         return nil
@@ -61,7 +61,7 @@ package struct HTTPRequest: Sendable {
             headers.append(
                 (
                     name: String(decoding: headerBytes[nameRange].map(lowercased), as: UTF8.self),
-                    value: String(decoding: headerBytes[valueRange], as: UTF8.self)
+                    value: String(decoding: trimmed(valueRange), as: UTF8.self)
                 )
             )
         }
@@ -75,6 +75,16 @@ package struct HTTPRequest: Sendable {
             return nil
         }
         return (position..<nameEnd, nameEnd + 1..<valueEnd)
+    }
+
+    /// libmicrohttpd leaves white space at the end.
+    private func trimmed(_ range: Range<Int>) -> ArraySlice<UInt8> {
+        let isBlank: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 }
+        let start = headerBytes[range].drop(while: isBlank)
+        guard let last = start.lastIndex(where: { !isBlank($0) }) else {
+            return []
+        }
+        return start[...last]
     }
 
     private func lowercased(_ byte: UInt8) -> UInt8 {

@@ -1,3 +1,5 @@
+internal import CHTTPServer
+
 /// An HTTP/1.1 server on one thread, libmicrohttpd in external epoll mode behind it.
 ///
 /// Wait until ``wakeDescriptor`` is readable or ``millisecondsUntilTimeout`` is over, call ``run()``,
@@ -50,6 +52,10 @@ package final class HTTPServer {
     package let port: UInt16
     /// Readable when ``run()`` has work.
     package let wakeDescriptor: Int32
+    private let handle: ServerHandle
+
+    /// How many requests cross from C at a time.
+    private static let takeCountMax = 256
 
     /// Binds and listens.
     ///
@@ -60,24 +66,61 @@ package final class HTTPServer {
         limits: Limits = Limits(),
         identity: Identity? = nil
     ) throws(HTTPServerFault) {
-        throw .cannotStart(message: "\(listen) \(limits) \(identity == nil)")
+        handle = try ServerHandle(listen: listen, limits: limits, identity: identity)
+        port = unsafe chttp_server_port(handle.pointer)
+        wakeDescriptor = unsafe chttp_server_descriptor(handle.pointer)
+    }
+
+    deinit {
+        close()
     }
 
     /// Moves everything on that can be moved without waiting.
-    package func run() {}
+    package func run() {
+        guard !handle.isClosed else {
+            return
+        }
+        unsafe chttp_server_run(handle.pointer)
+    }
 
     /// The requests that have become complete since the last call, in their order.
-    package func takeRequests() -> [HTTPRequest] { [] }
+    package func takeRequests() -> [HTTPRequest] {
+        guard !handle.isClosed else {
+            return []
+        }
+        var requests: [HTTPRequest] = []
+        unsafe withUnsafeTemporaryAllocation(
+            of: chttp_request.self,
+            capacity: Self.takeCountMax
+        ) { taken in
+            while true {
+                let count = unsafe chttp_server_take(
+                    handle.pointer,
+                    taken.baseAddress,
+                    taken.count
+                )
+                for index in 0..<count {
+                    unsafe requests.append(HTTPRequest(copying: taken[index]))
+                }
+                guard count == taken.count else {
+                    break
+                }
+            }
+        }
+        return requests
+    }
 
     /// Answers a request; at once or much later. An id that was answered before is ignored.
     ///
-    /// - Parameter headers: without Content-Length, which the server writes.
+    /// - Parameter headers: without Content-Length, which the server writes; no line ends inside.
     package func respond(
         to id: HTTPRequest.ID,
         status: Int,
         headers: [(String, String)] = [],
         body: [UInt8] = []
-    ) {}
+    ) {
+        send(status, headers, body, to: id, sentByteCount: body.count)
+    }
 
     /// Promises the whole body, sends half of it and drops the connection.
     package func respondTorn(
@@ -85,23 +128,117 @@ package final class HTTPServer {
         status: Int,
         headers: [(String, String)] = [],
         body: [UInt8]
-    ) {}
+    ) {
+        send(status, headers, body, to: id, sentByteCount: body.count / 2)
+    }
 
     /// Drops the connection without an answer.
-    package func reset(_ id: HTTPRequest.ID) {}
+    package func reset(_ id: HTTPRequest.ID) {
+        guard !handle.isClosed else {
+            return
+        }
+        unsafe chttp_server_reset(handle.pointer, id.number)
+    }
 
     /// Closes the listening socket and idle connections; what has begun may still end.
-    package func stopAccepting() {}
+    package func stopAccepting() {
+        guard !handle.isClosed else {
+            return
+        }
+        unsafe chttp_server_stop_accepting(handle.pointer)
+    }
 
     /// Drops every connection. Idempotent.
-    package func close() {}
+    package func close() {
+        handle.close()
+    }
 
     /// Connections open now.
-    package var connectionCount: Int { 0 }
-    /// Requests taken in and not answered.
-    package var heldRequestCount: Int { 0 }
+    package var connectionCount: Int {
+        handle.isClosed ? 0 : unsafe Int(chttp_server_connection_count(handle.pointer))
+    }
+
+    /// Requests begun and not complete.
+    package var incompleteRequestCount: Int {
+        handle.isClosed ? 0 : unsafe Int(chttp_server_receiving_count(handle.pointer))
+    }
+
+    /// Requests complete and not answered.
+    package var heldRequestCount: Int {
+        handle.isClosed ? 0 : unsafe Int(chttp_server_held_count(handle.pointer))
+    }
+
     /// When ``run()`` must be called at the latest; nil where only the descriptor can bring work.
-    package var millisecondsUntilTimeout: Int? { nil }
+    package var millisecondsUntilTimeout: Int? {
+        guard !handle.isClosed else {
+            return nil
+        }
+        let milliseconds = unsafe chttp_server_timeout_ms(handle.pointer)
+        return milliseconds < 0 ? nil : Int(milliseconds)
+    }
+
+    private func send(
+        _ status: Int,
+        _ headers: [(String, String)],
+        _ body: [UInt8],
+        to id: HTTPRequest.ID,
+        sentByteCount: Int
+    ) {
+        guard !handle.isClosed else {
+            return
+        }
+        precondition((200...999).contains(status), "an answer has a final status")
+        let flat = flatten(headers)
+        // Out of memory is the only way left to fail; the connection is then dropped.
+        _ = unsafe chttp_server_respond(
+            handle.pointer,
+            id.number,
+            UInt32(status),
+            flat,
+            flat.count,
+            body,
+            body.count,
+            sentByteCount
+        )
+    }
+
+    /// Name, 0, value, 0, and so on, as C reads them.
+    private func flatten(_ headers: [(String, String)]) -> [CChar] {
+        var flat: [CChar] = []
+        for (name, value) in headers {
+            let isOneLine = !name.utf8.contains(where: isLineEnd)
+                && !value.utf8.contains(where: isLineEnd)
+            precondition(isOneLine, "a header is one line")
+            flat.append(contentsOf: name.utf8CString)
+            flat.append(contentsOf: value.utf8CString)
+        }
+        return flat
+    }
+
+    private func isLineEnd(_ byte: UInt8) -> Bool {
+        byte == 0 || byte == 0x0a || byte == 0x0d
+    }
+}
+
+extension HTTPRequest {
+    /// Copies what C lends only until the next run.
+    fileprivate init(copying request: chttp_request) {
+        let target = unsafe String(cString: request.target)
+        let mark = target.utf8.firstIndex(of: UInt8(ascii: "?"))
+        unsafe self.init(
+            id: ID(number: request.id),
+            method: String(cString: request.method),
+            path: mark.map { String(target[..<$0]) } ?? target,
+            query: mark.map { String(target[target.utf8.index(after: $0)...]) } ?? "",
+            body: Array(
+                UnsafeBufferPointer(start: request.body, count: request.body_byte_count)
+            ),
+            remoteAddress: String(cString: request.address),
+            headerBytes: Array(
+                UnsafeRawBufferPointer(start: request.headers, count: request.header_byte_count)
+            )
+        )
+    }
 }
 
 /// Why a server could not start.

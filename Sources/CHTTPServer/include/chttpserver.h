@@ -1,1 +1,119 @@
 #pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * An HTTP/1.1 server over libmicrohttpd in external epoll mode.  One thread; nothing here waits,
+ * and nothing here calls back: complete requests are collected and taken as an array.
+ */
+
+struct chttp_server;
+
+struct chttp_server_options {
+    const char *host;              /* numeric, or localhost */
+    uint16_t port;                 /* 0: any free port */
+    const char *certificate_pem;   /* NULL: no TLS */
+    const char *key_pem;
+    size_t body_byte_count_max;
+    size_t held_byte_count_max;    /* all bodies not yet taken, together */
+    size_t header_byte_count_max;
+    uint32_t connection_count_max;
+    uint32_t request_timeout_ms;   /* first byte to last, and for the answer to be taken */
+    uint32_t idle_timeout_ms;
+};
+
+enum chttp_open_result {
+    CHTTP_OPEN_OK = 0,
+    CHTTP_OPEN_CANNOT_LISTEN = 1,
+    CHTTP_OPEN_BAD_IDENTITY = 2,
+    CHTTP_OPEN_FAILED = 3,
+};
+
+struct chttp_request {
+    uint64_t id;
+    const char *method;
+    const char *target;            /* path and query, as they came */
+    const char *address;           /* the peer, numeric, without port */
+    const char *headers;           /* name, 0, value, 0, ... */
+    size_t header_byte_count;
+    const uint8_t *body;
+    size_t body_byte_count;
+};
+
+/**
+ * chttp_server_open(options, server, message, message_size):
+ * Bind, listen and put the server into ${server}.  On failure put a sentence into ${message}.
+ */
+enum chttp_open_result chttp_server_open(const struct chttp_server_options *options,
+                                         struct chttp_server **server,
+                                         char *message, size_t message_size);
+
+/**
+ * chttp_server_port(server):
+ * The port that ${server} listens on, also after chttp_server_stop_accepting.
+ */
+uint16_t chttp_server_port(const struct chttp_server *server);
+
+/**
+ * chttp_server_descriptor(server):
+ * An epoll descriptor, readable when chttp_server_run has work; owned by ${server}.
+ */
+int chttp_server_descriptor(const struct chttp_server *server);
+
+/**
+ * chttp_server_run(server):
+ * Do all that can be done without waiting.  Ends the lives of what chttp_server_take lent.
+ */
+void chttp_server_run(struct chttp_server *server);
+
+/**
+ * chttp_server_timeout_ms(server):
+ * Milliseconds until chttp_server_run must be called at the latest; -1 where no time is set.
+ */
+int64_t chttp_server_timeout_ms(struct chttp_server *server);
+
+/**
+ * chttp_server_take(server, requests, capacity):
+ * Fill ${requests} with complete requests, up to ${capacity}, and return how many.  Their pointers
+ * live until the next chttp_server_run or chttp_server_close; their ids until they are answered.
+ */
+size_t chttp_server_take(struct chttp_server *server, struct chttp_request *requests,
+                         size_t capacity);
+
+/**
+ * chttp_server_respond(server, id, status, headers, header_byte_count, body, body_byte_count, sent):
+ * Answer request ${id}; ${headers} as in struct chttp_request.  ${body} is copied.  If ${sent} is
+ * below ${body_byte_count} the connection drops after that many bytes of the body.
+ * Return 0, also where ${id} is not known any more; -1 where a header or the status cannot be sent
+ * or memory is out: then the connection drops instead.
+ */
+int chttp_server_respond(struct chttp_server *server, uint64_t id, unsigned int status,
+                         const char *headers, size_t header_byte_count,
+                         const uint8_t *body, size_t body_byte_count, size_t sent);
+
+/**
+ * chttp_server_reset(server, id):
+ * Drop the connection of request ${id} without an answer.
+ */
+void chttp_server_reset(struct chttp_server *server, uint64_t id);
+
+/**
+ * chttp_server_stop_accepting(server):
+ * Close the listening socket and idle connections; every answer from now on ends its connection.
+ */
+void chttp_server_stop_accepting(struct chttp_server *server);
+
+uint32_t chttp_server_connection_count(const struct chttp_server *server);
+
+/** chttp_server_receiving_count(server): requests begun and not complete. */
+uint32_t chttp_server_receiving_count(const struct chttp_server *server);
+
+/** chttp_server_held_count(server): requests complete and not answered. */
+uint32_t chttp_server_held_count(const struct chttp_server *server);
+
+/**
+ * chttp_server_close(server):
+ * Drop every connection and free everything.
+ */
+void chttp_server_close(struct chttp_server *server);

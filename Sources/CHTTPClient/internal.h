@@ -1,0 +1,63 @@
+#pragma once
+
+#include "chttpclient.h"
+
+#include <curl/curl.h>
+
+enum { SPARE_COUNT_MAX = 64 };
+enum { HEADER_BYTE_COUNT_MAX = 64 << 10 };
+
+struct bytes {
+    char *bytes;
+    size_t count;
+    size_t capacity;
+};
+
+/* One request and what became of it. */
+struct transfer {
+    struct transfer *next, *previous;
+    uint64_t id;
+    char *method;
+    char *url;
+    struct curl_slist *header_lines;
+    char *request_body;
+    size_t request_body_byte_count;
+
+    CURL *easy;
+    size_t body_byte_count_max;
+    /* Set right before the first byte of the request goes out; never unset. */
+    int is_sent;
+    int is_cut;
+
+    CURLcode error;
+    long status;
+    long http_version;
+    struct bytes headers;
+    struct bytes body;
+    char message[CURL_ERROR_SIZE];
+};
+
+struct transfer_list {
+    struct transfer *first, *last;
+    size_t count;
+};
+
+struct chttp_client {
+    CURLM *multi;
+    int epoll_fd;
+    int timer_fd;
+    int wake_fd;
+    struct chttp_client_options options;
+    char *user_agent;
+    char *authority_file;
+    struct transfer_list waiting, active, ended, lent;
+    CURL *spares[SPARE_COUNT_MAX];
+    size_t spare_count;
+};
+
+struct transfer *transfer_make(struct chttp_client *client,
+                               const struct chttp_client_request *request);
+CURLcode transfer_prepare(struct transfer *transfer, struct chttp_client *client);
+void transfer_conclude(struct transfer *transfer, CURLcode error);
+void transfer_describe(const struct transfer *transfer, struct chttp_client_response *response);
+void transfer_free(struct transfer *transfer);
