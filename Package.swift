@@ -146,5 +146,9 @@ let package = Package(
             "StageRuntimeTests",
             ["StageRuntime", "Simulation", "Kafka", "StateStore", "TokenDomain"]
         ),
+        tests(
+            "AppleSimulatorTests",
+            ["AppleSimulator", "HTTPServer", "HTTPClient", "Crypto"]
+        ),
     ]
 )

@@ -1,0 +1,185 @@
+internal import AppleSimulator
+internal import Crypto
+internal import Foundation
+internal import TokenDomain
+
+/// `tollway sim`: Apple's side on this machine.
+enum SimCommand {
+    static let verb = Verb(
+        words: ["sim"],
+        summary: "Apple's simulator: production, sandbox and admin ports; faults by switch",
+        options: [
+            .value("--port", "P", "production on P, sandbox P+1, admin P+2 (9500; 0: any three)"),
+            .value("--host", "ADDRESS", "where to listen (127.0.0.1)"),
+            .value("--apps", "FILE", "register the API keys of this TOLLWAY_APPS_FILE"),
+            .value(
+                "--fault",
+                "FAULT",
+                "something that goes wrong, see above; repeatable",
+                isRepeatable: true
+            ),
+            .value("--reports-limit", "N", "reports per second, app and hour bucket (none)"),
+            .value("--rate-window", "TIME", "length of the rate limit's bucket (1h)"),
+            .value("--rate-answer", "FORM", "429 to reports: full, no-header or bare (full)"),
+            .flag("--strict-duplicates", "DUPLICATE_TOKEN only beside another token of the period"),
+            .flag("--bare-lookup-errors", "an unknown report's error without the errors list"),
+            .value("--clock", "TIME", "the world's time at start, UNIX ms (now)"),
+            .value("--clock-rate", "R", "world seconds per second (1)"),
+            .value("--request-log", "N", "requests remembered (10000)"),
+            .value("--seed", "N", "of minted identifiers (1)"),
+        ],
+        details: """
+            Point TOLLWAY_APPLE_PRODUCTION_URL at http://127.0.0.1:9500 and
+            TOLLWAY_APPLE_SANDBOX_URL at http://127.0.0.1:9501. A report is accepted for
+            a registered token, by a JWT of a registered key: --apps, or POST /tokens and
+            POST /keys on the admin port. GET / there lists what it can do; GET /reports
+            is what Apple was told. Runs until SIGINT or SIGTERM.
+
+            FAULT is KIND[:NAME=VALUE,...], for example 429:every=50,retry-after=2s
+              kinds   500 500-retryable 500-empty 503 429 429-no-header 429-bare 401 26
+                      reset-before reset-after (a lost 200) slow
+              when    every=N probability=0.05,seed=7 after=N times=N
+              which   on=report|report-get|account-token|history|test|any (report)
+                      environment=production|sandbox app=BUNDLE token=ID
+              more    retry-after=2s (429: 1s) for=500ms (slow: 1s)
+            """,
+        run: run
+    )
+
+    /// For callers that hold plain arguments, such as a process of their own.
+    static func run(arguments: [String]) -> Int32 {
+        TollwayCommand.run(["sim"] + arguments).rawValue
+    }
+
+    private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let options = try options(invocation)
+        let simulator: AppleSimulator
+        do {
+            simulator = try AppleSimulator(options: options)
+        } catch {
+            throw CommandFailure(.failed, code: "sim.cannot_start", error.description)
+        }
+        if let text = invocation.value("--clock") ?? invocation.value("--clock-rate") {
+            let rate = Double(invocation.value("--clock-rate") ?? "1")
+            let real = Int64(Date().timeIntervalSince1970 * 1000)
+            let start = invocation.value("--clock").map { Int64($0) } ?? real
+            guard let rate, rate >= 0, rate <= 10_000_000, let start else {
+                throw .usage("bad_value", "--clock or --clock-rate is \"\(text)\": it is no number")
+            }
+            simulator.withWorld { $0.clock.set(now: start, rate: rate, real: real) }
+        }
+        let signal = StopSignal()
+        announce(simulator, asJSON: invocation.output != .table)
+        simulator.run(untilReadable: signal.descriptor)
+        simulator.stop()
+        return signal.wait(milliseconds: 0) ?? .ok
+    }
+
+    /// The ports on standard output: with `--port 0` there is no other way to learn them.
+    private static func announce(_ simulator: AppleSimulator, asJSON: Bool) {
+        let ports = simulator.ports
+        if asJSON {
+            Console.write(
+                "{\"production\":\(ports.production),\"sandbox\":\(ports.sandbox),"
+                    + "\"admin\":\(ports.admin)}\n"
+            )
+            return
+        }
+        Console.write(
+            """
+            production  \(simulator.baseURL(.production))
+            sandbox     \(simulator.baseURL(.sandbox))
+            admin       \(simulator.adminURL)
+
+            """
+        )
+    }
+
+    private static func options(
+        _ invocation: Invocation
+    ) throws(CommandFailure) -> AppleSimulator.Options {
+        var options = AppleSimulator.Options()
+        options.host = invocation.value("--host") ?? options.host
+        options.port = UInt16(
+            try invocation.integer("--port", default: 9500, in: 0...Int(UInt16.max) - 2)
+        )
+        for text in invocation.values("--fault") {
+            do { options.faults.append(try FaultRule(text)) } catch {
+                throw .usage("bad_value", "--fault \(text): \(error.description)")
+            }
+        }
+        if let path = invocation.value("--apps") { options.keys = try keys(in: path) }
+        options.world.requiresSiblingForDuplicate = invocation.has("--strict-duplicates")
+        options.world.wrapsLookupErrors = !invocation.has("--bare-lookup-errors")
+        options.world.requestLogCapacity = try invocation.integer(
+            "--request-log",
+            default: 10_000,
+            in: 0...10_000_000
+        )
+        options.world.seed = UInt64(try invocation.integer("--seed", default: 1, in: 0...Int.max))
+        try readLimits(invocation, into: &options.world)
+        return options
+    }
+
+    private static func readLimits(
+        _ invocation: Invocation,
+        into world: inout AppleWorld.Settings
+    ) throws(CommandFailure) {
+        if let text = invocation.value("--reports-limit") {
+            guard let limit = Double(text), limit > 0, limit <= 1_000_000 else {
+                throw .usage("bad_value", "--reports-limit is \"\(text)\": it must be above 0")
+            }
+            world.limitPerSecond[.report] = limit
+        }
+        world.rateWindowMilliseconds = max(
+            1,
+            try invocation.duration("--rate-window", default: .hours(1)).count
+        )
+        if let text = invocation.value("--rate-answer") {
+            guard let answer = RateLimitAnswer(rawValue: text) else {
+                throw .usage(
+                    "bad_value",
+                    "--rate-answer is \"\(text)\": it must be full, no-header or bare"
+                )
+            }
+            world.rateLimitAnswer = answer
+        }
+    }
+
+    /// The public halves of the keys that Tollway signs with.
+    private static func keys(
+        in path: String
+    ) throws(CommandFailure) -> [AppleSimulator.RegisteredKey] {
+        struct Apps: Decodable {
+            struct App: Decodable {
+                var bundleId: String
+                var issuerId: String
+                var keyId: String
+                var privateKeyFile: String
+            }
+
+            var apps: [App]
+        }
+        do {
+            let file = URL(fileURLWithPath: path)
+            let apps = try JSONDecoder().decode(Apps.self, from: Data(contentsOf: file)).apps
+            let folder = file.deletingLastPathComponent()
+            return try Dictionary(grouping: apps, by: \.keyId).map { keyID, apps in
+                let keyFile = URL(fileURLWithPath: apps[0].privateKeyFile, relativeTo: folder)
+                let key = try P256PrivateKey(pem: Array(Data(contentsOf: keyFile)))
+                return AppleSimulator.RegisteredKey(
+                    keyID: keyID,
+                    issuerID: apps[0].issuerId,
+                    publicKeyPEM: key.publicKeyPEM,
+                    bundleIDs: apps.map(\.bundleId)
+                )
+            }
+        } catch {
+            throw CommandFailure(
+                .usage,
+                code: "usage.bad_apps_file",
+                "\(path) cannot be used: \(error)"
+            )
+        }
+    }
+}

@@ -1,0 +1,124 @@
+import Testing
+
+@testable import AppleSimulator
+
+@Suite struct `S21: the admin calls` {
+    private func call(
+        _ app: SimulatedApp,
+        _ method: String,
+        _ path: String,
+        query: String = "",
+        _ body: String = ""
+    ) -> AppleAnswer {
+        AdminAPI(world: app.world, real: SimulatedApp.start)
+            .answer(method: method, path: path, query: query, body: Array(body.utf8))
+    }
+
+    @Test func `show every accepted report once, in pages`() throws {
+        let app = try SimulatedApp()
+        for number in 0..<5 {
+            app.issue("t\(number)")
+            #expect(app.put(report(number, "t\(number)")).status == 200)
+        }
+        app.issue("SANDBOX_1", type: "SERVICES")
+        let duplicate = app.put(report(9, "SANDBOX_1", "DUPLICATE_TOKEN"), in: .sandbox)
+        #expect(duplicate.status == 200)
+        #expect(app.put(report(10, "never")).status == 400)
+
+        var seen: [String] = []
+        var offset: Int64? = 0
+        while let start = offset {
+            let page = call(app, "GET", "/reports", query: "limit=2&offset=\(start)").json
+            #expect(page?["count"]?.integer == 6)
+            seen += page?["reports"]?.elements?.compactMap { $0["externalPurchaseId"]?.text } ?? []
+            offset = page?["next"]?.integer
+        }
+        #expect(seen == ["t0", "t1", "t2", "t3", "t4", "SANDBOX_1"])
+
+        let all = call(app, "GET", "/reports").json
+        #expect(
+            all?["counts"]?.bytes == Array(
+                (#"[{"environment":"production","status":"NO_LINE_ITEM","count":5},"#
+                    + #"{"environment":"sandbox","status":"DUPLICATE_TOKEN","count":1}]"#).utf8
+            )
+        )
+        let lines = call(app, "GET", "/reports", query: "format=ndjson&environment=sandbox")
+        #expect(lines.bodyText.split(separator: "\n").count == 1)
+    }
+
+    @Test func `show requests of every outcome`() throws {
+        let app = try SimulatedApp { $0.requestLogCapacity = 4 }
+        app.issue("t")
+        app.world.add(try FaultRule("reset-after:times=1"))
+        _ = app.exchange(report(1, "t"))
+        _ = app.exchange(report(1, "t"))
+        _ = app.exchange("nonsense")
+        _ = app.world.exchange(
+            app.request("GET", "/externalPurchase/v1/reports/\(identifier(1))"),
+            real: SimulatedApp.start
+        )
+        var stranger = app.request("PUT", "/externalPurchase/v1/reports")
+        stranger.authorization = nil
+        _ = app.world.exchange(stranger, real: SimulatedApp.start)
+        let answer = call(app, "GET", "/requests").json
+        let requests = answer?["requests"]?.elements ?? []
+        #expect(answer?["count"]?.integer == 5)
+        #expect(
+            requests.map { $0["outcome"]?.text }
+                == ["refused", "malformed", "found", "unauthorized"]
+        )
+        #expect(requests.first?["errorCodes"]?.bytes == Array("[1]".utf8))
+        #expect(answer?["counts"]?["production report accepted reset-after"]?.integer == 1)
+    }
+
+    @Test func `register tokens and say which were taken`() throws {
+        let app = try SimulatedApp()
+        app.issue("old")
+        let token = #"{"externalPurchaseId":"ID","appAppleId":1,"bundleId":"b","tokenCreationDate":2}"#
+        let body =
+            "{\"register\":[\(token.replacing("ID", with: "new")),"
+            + "\(token.replacing("ID", with: "old"))]}"
+        let answer = call(app, "POST", "/tokens", body)
+        #expect(answer.bodyText == #"{"registered":1,"taken":["old"]}"#)
+        #expect(app.world.token("new")?.bundleID == "b")
+        #expect(call(app, "GET", "/tokens").json?["count"]?.integer == 2)
+    }
+
+    @Test func `set faults and count them`() throws {
+        let app = try SimulatedApp()
+        let set = call(app, "POST", "/faults", #"{"faults":["500:times=1","slow"],"clear":true}"#)
+        #expect(set.status == 200)
+        _ = app.exchange(report(1, "x"))
+        let faults = call(app, "GET", "/faults").json?["faults"]?.elements ?? []
+        #expect(faults.map { $0["struck"]?.integer } == [1, 0])
+        #expect(faults.map { $0["matched"]?.integer } == [1, 1])
+        #expect(call(app, "DELETE", "/faults").json?["faults"]?.elements?.isEmpty == true)
+    }
+
+    @Test func `set the clock, its pace, and move it`() throws {
+        let app = try SimulatedApp()
+        let set = call(app, "PUT", "/clock", #"{"now":1000,"rate":60}"#)
+        #expect(set.json?["now"]?.integer == 1000)
+        #expect(app.world.clock.now(real: SimulatedApp.start + 1000) == 61_000)
+        #expect(call(app, "PUT", "/clock", #"{"advance":"10d"}"#).json?["now"]?.integer == 864_001_000)
+    }
+
+    @Test(arguments: [
+        ("GET", "/nothing", "", 404), ("PUT", "/reports", "", 404), ("POST", "/tokens", "{", 400),
+        ("POST", "/tokens", "{}", 400), ("POST", "/tokens", #"{"register":[{}]}"#, 400),
+        ("POST", "/faults", #"{"faults":["teapot"]}"#, 400), ("PUT", "/clock", "[", 400),
+        ("PUT", "/clock", #"{"advance":"soon"}"#, 400), ("PUT", "/clock", #"{"rate":-1}"#, 400),
+        ("POST", "/keys", "{}", 400),
+        ("POST", "/keys", #"{"keyId":"k","issuerId":"i","publicKey":"x"}"#, 400),
+    ])
+    func `refuse with a sentence`(
+        method: String,
+        path: String,
+        body: String,
+        status: Int
+    ) throws {
+        let answer = call(try SimulatedApp(), method, path, body)
+        #expect(answer.status == status)
+        #expect(answer.json?["error"]?.text?.isEmpty == false)
+    }
+}
