@@ -56,6 +56,12 @@ package struct DecimalNumber: Hashable, Sendable {
         return value
     }
 
+    /// The nearest double; infinite where the number is too large for one.
+    package var double: Double {
+        let text = (isNegative ? "-" : "") + digits.map { "\($0)" }.joined() + "e\(exponent)"
+        return digits.isEmpty ? 0 : Double(text) ?? .infinity
+    }
+
     private static func exponent(_ literal: some Collection<UInt8>) -> Int {
         var value = 0
         for byte in literal where byte != UInt8(ascii: "+") && byte != UInt8(ascii: "-") {

@@ -1,0 +1,38 @@
+package import TokenDomain
+
+/// What the body of an answer from Apple holds, of whatever shape it came in.
+///
+/// A body that is empty, cut off, not JSON or of another shape holds nothing: the status decides.
+package struct AppleBody: Equatable, Sendable {
+    /// The most reasons kept of one answer; a report of ours cannot earn more.
+    package static let errorCountMax = 100
+
+    /// From `errors[]`, or from one bare object; nil where the body holds none.
+    package var errors: [AppleError]?
+    /// `requestIdentifier`, with which Apple acknowledges a report.
+    package var requestIdentifier: String?
+    /// `report`, which Apple holds under an identifier.
+    package var report: JSONValue?
+
+    /// - Parameter bytes: of any content.
+    package init(_ bytes: [UInt8]) {
+        guard !bytes.isEmpty, let body = JSONValue(bytes), body.members != nil else {
+            return
+        }
+        requestIdentifier = body["requestIdentifier"]?.text
+        report = body["report"].flatMap { $0.members == nil ? nil : $0 }
+        let objects = body["errors"]?.elements ?? [body]
+        let errors = objects.prefix(Self.errorCountMax).compactMap(Self.error)
+        self.errors = errors.isEmpty ? nil : errors
+    }
+
+    private static func error(_ object: JSONValue) -> AppleError? {
+        object["errorCode"]?.integer.map { code in
+            AppleError(
+                code: code,
+                fieldName: object["fieldName"]?.text,
+                lineItemID: object["lineItemId"]?.text
+            )
+        }
+    }
+}

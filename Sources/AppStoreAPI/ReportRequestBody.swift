@@ -1,0 +1,99 @@
+package import TokenDomain
+internal import TokenWire
+
+/// Why a report cannot be written.
+package enum ReportRequestFault: Error, Equatable, Sendable {
+    /// The line items are no JSON array of objects.
+    case lineItemsNotAnArray
+    case lineItemCount(Int, countMax: Int)
+    case tooLarge(byteCount: Int, byteCountMax: Int)
+
+    package var message: String {
+        switch self {
+        case .lineItemsNotAnArray: "the line items are not a JSON array of objects"
+        case .lineItemCount(let count, let countMax):
+            "a report has 1 to \(countMax) line items, not \(count)"
+        case .tooLarge(let byteCount, let byteCountMax):
+            "the report has \(byteCount) bytes, and \(byteCountMax) are the most"
+        }
+    }
+}
+
+/// An `ExternalPurchaseReport` as it goes to Apple, byte for byte: made once, then frozen.
+///
+/// Source: ExternalPurchaseReport. Apple publishes no limits; ours are there to be hit first.
+package struct ReportRequestBody: Equatable, Sendable {
+    package static let lineItemCountMax = 100
+    package static let byteCountMax = 256 << 10
+
+    package let bytes: [UInt8]
+
+    /// A report that carries no line items.
+    ///
+    /// - Parameters:
+    ///   - requestIdentifier: ours; a UUID.
+    ///   - externalPurchaseID: the token reported.
+    ///   - status: anything but LINE_ITEM.
+    package init(
+        requestIdentifier: String,
+        externalPurchaseID: TokenID,
+        status: ReportStatus
+    ) {
+        precondition(status != .lineItem, "LINE_ITEM says which line items")
+        bytes = Self.written(requestIdentifier, externalPurchaseID, status, lineItems: nil)
+    }
+
+    /// A report of line items.
+    ///
+    /// - Parameters:
+    ///   - requestIdentifier: ours; a UUID.
+    ///   - externalPurchaseID: the token reported.
+    ///   - lineItems: a JSON array; it is sent as it stands.
+    /// - Throws: what is wrong with the line items as a whole; what they say is Apple's to judge.
+    package init(
+        requestIdentifier: String,
+        externalPurchaseID: TokenID,
+        lineItems: String
+    ) throws(ReportRequestFault) {
+        let text = Array(lineItems.utf8)
+        guard text.count <= Self.byteCountMax else {
+            throw .tooLarge(byteCount: text.count, byteCountMax: Self.byteCountMax)
+        }
+        guard let items = JSONValue(text)?.elements, items.allSatisfy({ $0.members != nil }) else {
+            throw .lineItemsNotAnArray
+        }
+        guard (1...Self.lineItemCountMax).contains(items.count) else {
+            throw .lineItemCount(items.count, countMax: Self.lineItemCountMax)
+        }
+        let bytes = Self.written(requestIdentifier, externalPurchaseID, .lineItem, lineItems: text)
+        guard bytes.count <= Self.byteCountMax else {
+            throw .tooLarge(byteCount: bytes.count, byteCountMax: Self.byteCountMax)
+        }
+        self.bytes = bytes
+    }
+
+    /// The newest `creationDate` among the line items; nil without any.
+    package var newestCreationDate: Timestamp? {
+        let items = JSONValue(bytes)?["lineItems"]?.elements ?? []
+        return items.compactMap { $0["creationDate"]?.integer }.max()
+            .map { Timestamp(milliseconds: $0) }
+    }
+
+    private static func written(
+        _ requestIdentifier: String,
+        _ externalPurchaseID: TokenID,
+        _ status: ReportStatus,
+        lineItems: [UInt8]?
+    ) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.field("requestIdentifier", requestIdentifier)
+        writer.field("externalPurchaseId", externalPurchaseID.text)
+        writer.field("status", status.rawValue)
+        if let lineItems {
+            writer.field("lineItems", raw: lineItems)
+        }
+        writer.endObject()
+        return writer.bytes
+    }
+}
