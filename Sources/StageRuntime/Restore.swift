@@ -65,6 +65,7 @@ final class Restore {
         guard isComplete else {
             return nil
         }
+        try store.endRestore()
         reader.close()
         self.reader = nil
         self.store = nil
@@ -95,6 +96,7 @@ final class Restore {
             probe.close()
             reader = try log.changelogReader(changelog, from: offset)
         }
+        try store.beginRestore()
         self.reader = reader
         self.store = store
         return (reader, store)

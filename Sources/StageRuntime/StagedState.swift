@@ -9,10 +9,47 @@ package final class StagedState {
     /// One partition: its store, and what was put since the store was last written.
     private struct Staged {
         var store: any PartitionStore
-        /// Put since the last submit. The inner nil removes the key.
-        var open: [[UInt8]: [UInt8]?] = [:]
+        /// Put since the last submit.
+        var open = Changes()
         /// Under way with a transaction: the store does not have it yet, a look-up must find it.
-        var submitted: [[UInt8]: [UInt8]?] = [:]
+        var submitted = Changes()
+
+        func value(forKey key: [UInt8]) -> [UInt8]?? {
+            open.value(forKey: key) ?? submitted.value(forKey: key)
+        }
+    }
+
+    /// Changelog records that are not in the store yet.
+    private struct Changes {
+        /// By key, newest value only. The inner nil removes the key.
+        var values: [[UInt8]: [UInt8]?] = [:]
+        /// Records put once, which nobody looks up by their own key.
+        var records: [(key: [UInt8], value: [UInt8]?)] = []
+        /// What look-ups see of those records: entries that the store will derive from them.
+        var shown: [[UInt8]: [UInt8]] = [:]
+
+        var isEmpty: Bool { values.isEmpty && records.isEmpty }
+
+        func value(forKey key: [UInt8]) -> [UInt8]?? {
+            if !values.isEmpty, let value = values[key] {
+                return value
+            }
+            if !shown.isEmpty, let value = shown[key] {
+                return .some(value)
+            }
+            return nil
+        }
+
+        mutating func removeAll() {
+            values.removeAll(keepingCapacity: true)
+            records.removeAll(keepingCapacity: true)
+            shown.removeAll(keepingCapacity: true)
+        }
+
+        /// Every record, in an order that does not matter: each key stands once.
+        func all() -> [(key: [UInt8], value: [UInt8]?)] {
+            records + values.map { ($0.key, $0.value) }
+        }
     }
 
     private var staged: [Int32: Staged] = [:]
@@ -40,9 +77,7 @@ package final class StagedState {
         var missing: [[UInt8]] = []
         var missingIndices: [Int] = []
         for (index, key) in keys.enumerated() {
-            if let value = staged.open[key] {
-                values[index] = value
-            } else if let value = staged.submitted[key] {
+            if let value = staged.value(forKey: key) {
                 values[index] = value
             } else {
                 missing.append(key)
@@ -63,13 +98,32 @@ package final class StagedState {
         guard let staged = staged[partition] else {
             return nil
         }
-        return staged.open[key] ?? staged.submitted[key]
+        return staged.value(forKey: key)
     }
 
     /// Stages a value; nil removes the key.
     package func put(_ value: [UInt8]?, forKey key: [UInt8], partition: Int32) {
         precondition(holds(partition: partition), "state is put for an assigned partition only")
-        staged[partition]?.open[key] = .some(value)
+        staged[partition]?.open.values[key] = .some(value)
+    }
+
+    /// Stages a record whose key is new to the changelog, or a removal, and that is looked up by
+    /// other keys than its own: those which the store derives from it.
+    ///
+    /// - Parameters:
+    ///   - key: put once between two commits.
+    ///   - shown: the derived entries of the state table, so that look-ups see them at once.
+    package func put(
+        _ value: [UInt8]?,
+        forKey key: [UInt8],
+        showing shown: [(key: [UInt8], value: [UInt8])],
+        partition: Int32
+    ) {
+        precondition(holds(partition: partition), "state is put for an assigned partition only")
+        staged[partition]?.open.records.append((key, value))
+        for entry in shown {
+            staged[partition]?.open.shown[entry.key] = entry.value
+        }
     }
 
     /// Visits the stored keys of a table in byte order. Staged changes are not among them: the
@@ -106,8 +160,8 @@ package final class StagedState {
     /// Moves what was put under way with a transaction.
     ///
     /// - Returns: every key put since the last submit with its newest value, by partition.
-    func submit() -> [(partition: Int32, changes: [[UInt8]: [UInt8]?])] {
-        var result: [(partition: Int32, changes: [[UInt8]: [UInt8]?])] = []
+    func submit() -> [(partition: Int32, changes: [(key: [UInt8], value: [UInt8]?)])] {
+        var result: [(partition: Int32, changes: [(key: [UInt8], value: [UInt8]?)])] = []
         for partition in partitions {
             guard let open = staged[partition]?.open, !open.isEmpty else {
                 continue
@@ -117,8 +171,8 @@ package final class StagedState {
                 "one transaction is under way at most"
             )
             staged[partition]?.submitted = open
-            staged[partition]?.open = [:]
-            result.append((partition, open))
+            staged[partition]?.open = Changes()
+            result.append((partition, open.all()))
         }
         return result
     }
@@ -137,20 +191,20 @@ package final class StagedState {
                 preconditionFailure("a committed changelog record has no offset")
             }
             try Self.apply(
-                current.submitted.map { ($0.key, $0.value) },
+                current.submitted.all(),
                 changelogOffset: offset,
                 to: current.store,
                 stage: stage
             )
-            staged[partition]?.submitted.removeAll(keepingCapacity: true)
+            staged[partition]?.submitted.removeAll()
         }
     }
 
     /// Nothing of it happened, nor of what was judged on top of it.
     func abort() {
         for partition in staged.keys {
-            staged[partition]?.open.removeAll(keepingCapacity: true)
-            staged[partition]?.submitted.removeAll(keepingCapacity: true)
+            staged[partition]?.open.removeAll()
+            staged[partition]?.submitted.removeAll()
         }
     }
 

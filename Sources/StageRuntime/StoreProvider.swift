@@ -10,3 +10,5 @@ package protocol StoreProvider: AnyObject {
     /// Removes what is there, so that the next open begins empty.
     func wipe(partition: Int32) throws(StoreFault)
 }
+
+extension StateDirectory: StoreProvider {}
