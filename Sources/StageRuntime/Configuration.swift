@@ -77,6 +77,25 @@ package struct Configuration: Sendable, Equatable {
         try refuseMissing(ingest)
     }
 
+    /// What holds, also where the program could not start for want of a setting.
+    package static func entries(
+        environment: [String: String],
+        program: Program
+    ) throws(ConfigurationFault) -> [Entry] {
+        // The operator's command needs nothing, so only what is wrong in itself is thrown.
+        var entries = try Configuration(environment: environment, program: .tollway).entries
+        guard let index = entries.firstIndex(where: { $0.name == Setting.adminListen.fullName }),
+            entries[index].source == .default
+        else {
+            return entries
+        }
+        switch program {
+        case .worker: entries[index].value = adminListen(of: program)
+        case .tollway: entries[index].value = "127.0.0.1:9401 to 9405, by worker"
+        }
+        return entries
+    }
+
     /// The path of what this program cannot do without, or the sentence that says so.
     package func requiredFile(_ setting: Setting) throws(ConfigurationFault) -> String {
         let path: String?
@@ -91,6 +110,40 @@ package struct Configuration: Sendable, Equatable {
             throw .missing(setting: setting.fullName, because: "\(program.name) needs it")
         }
         return path
+    }
+
+    /// Reads the files that the program will read at its start, and forgets them: for a check.
+    package func checkFiles() throws(ConfigurationFault) {
+        switch program {
+        case .worker(.ingest):
+            if let ingestKeysFile {
+                _ = try SecretFile.readBearerKeys(path: ingestKeysFile)
+            }
+            if let ingestCustomerKeyFile {
+                _ = try SecretFile.read(
+                    path: ingestCustomerKeyFile,
+                    setting: Setting.ingestCustomerKeyFile.fullName
+                )
+            }
+        case .worker(.decode), .worker(.notifications), .worker(.report):
+            let needsKeys = program == .worker(.report)
+            let apps = try AppsFile.load(try requiredFile(.appsFile), needsKeys: needsKeys)
+            for key in apps.apps.compactMap(\.key) where needsKeys {
+                _ = try SecretFile.read(
+                    path: key.privateKeyFile,
+                    setting: Setting.appsFile.fullName
+                )
+            }
+            if let appleRootsFile, program != .worker(.decode) {
+                _ = try BoundedFile.read(
+                    path: appleRootsFile,
+                    setting: Setting.appleRootsFile.fullName,
+                    byteCountMax: SecretFile.byteCountMax
+                )
+            }
+        case .worker(.dedupe), .tollway:
+            break
+        }
     }
 
     private func refuseMissing(_ ingest: ListenText) throws(ConfigurationFault) {

@@ -59,10 +59,11 @@ enum HelpText {
         ("-h, --help", "print this"),
     ]
 
-    private static func table(_ rows: [(String, String)]) -> String {
+    /// Two columns, the first as wide as its widest entry.
+    static func table(_ rows: [(String, String)], indent: String = "  ") -> String {
         let width = rows.map(\.0.count).max() ?? 0
         return rows.map { row in
-            "  " + row.0 + String(repeating: " ", count: width - row.0.count + 2) + row.1
+            indent + row.0 + String(repeating: " ", count: width - row.0.count + 2) + row.1
         }
         .joined(separator: "\n")
     }

@@ -1,4 +1,4 @@
-internal import TokenDomain
+package import TokenDomain
 
 /// The fields of a token as our messages carry them, while they are read.
 struct TokenFields {
@@ -42,7 +42,7 @@ struct TokenFields {
 
 extension JSONWriter {
     /// The members that `tokens.decoded.v1` and all that follow have in common.
-    mutating func fields(of token: ExternalPurchaseToken) {
+    package mutating func fields(of token: ExternalPurchaseToken) {
         field("externalPurchaseId", token.externalPurchaseID.text)
         field("environment", token.environment.rawValue)
         field("appAppleId", token.appAppleID)

@@ -1,0 +1,137 @@
+internal import Foundation
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// `tollway broker`: the embedded broker in a process of its own.
+enum BrokerCommand {
+    static let verb = Verb(
+        words: ["broker"],
+        summary: "the embedded broker, for trying things out: nothing outlives it",
+        options: [
+            .value(
+                "--topics",
+                "LIST",
+                "NAME or NAME:PARTITIONS, comma-separated; default: the pipeline's"
+            ),
+            .value("--partitions", "N", "of each topic that names no number; default 12"),
+            .value("--brokers", "N", "how many brokers the cluster shows; default 1"),
+            .value(
+                "--bootstrap-file",
+                "FILE",
+                "also write the bootstrap servers there; removed at the end"
+            ),
+        ],
+        details: """
+            Prints its bootstrap servers when it is ready and runs until it is interrupted.
+            It is librdkafka's mock cluster: it shows flow and gives no guarantees, so workers
+            use it with TOLLWAY_DELIVERY=at-least-once only. Topics of the pipeline start with
+            TOLLWAY_TOPIC_PREFIX; a topic that nobody named is made when it is first used.
+            """,
+        run: run
+    )
+
+    private static let topicCountMax = 1_000
+    private static let partitionCountMax = 1_000
+
+    private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let partitionCount = try invocation.integer(
+            "--partitions",
+            default: 12,
+            in: 1...partitionCountMax
+        )
+        let brokerCount = try invocation.integer("--brokers", default: 1, in: 1...16)
+        let topics = try topics(invocation.value("--topics"), partitionCount: partitionCount)
+        let stop = StopSignal()
+        let broker: MockBroker
+        do throws(LogFault) {
+            broker = try MockBroker(brokerCount: brokerCount, topics: topics)
+        } catch {
+            throw CommandFailure(
+                .failed,
+                code: "broker.cannot_start",
+                "the broker cannot start: \(error)"
+            )
+        }
+        defer { broker.close() }
+        let file = invocation.value("--bootstrap-file")
+        if let file {
+            try write(broker.bootstrapServers, to: file)
+        }
+        defer {
+            if let file {
+                unsafe unlink(file)
+            }
+        }
+        switch invocation.output {
+        case .table:
+            Console.write("\(broker.bootstrapServers)\n")
+            Console.say("\(topics.count) topics; Ctrl-C ends it and all that it holds")
+        case .json, .ndjson:
+            let servers = JSONText.quoted(broker.bootstrapServers)
+            Console.write(JSONLines.object([("bootstrapServers", servers)]) + "\n")
+        }
+        while true {
+            if let exit = stop.wait() {
+                return exit
+            }
+        }
+    }
+
+    private static func topics(
+        _ list: String?,
+        partitionCount: Int
+    ) throws(CommandFailure) -> [String: Int] {
+        guard let list else {
+            let prefix = try topicPrefix()
+            return Dictionary(
+                Topic.all.map { ($0.name(prefix: prefix), partitionCount) },
+                uniquingKeysWith: { first, _ in first }
+            )
+        }
+        var topics: [String: Int] = [:]
+        for entry in list.split(separator: ",", omittingEmptySubsequences: false) {
+            let parts = entry.split(separator: ":", omittingEmptySubsequences: false)
+            let count = parts.count == 2 ? Int(parts[1]) : parts.count == 1 ? partitionCount : nil
+            guard let count, (1...partitionCountMax).contains(count), isTopicName(parts[0]),
+                topics.count < topicCountMax
+            else {
+                throw .usage(
+                    "bad_value",
+                    "--topics has \"\(entry)\": it must be NAME or NAME:PARTITIONS, with letters, "
+                        + "digits, dots, dashes and underscores, and 1 to \(partitionCountMax)"
+                )
+            }
+            topics[String(parts[0])] = count
+        }
+        return topics
+    }
+
+    private static func isTopicName(_ name: Substring) -> Bool {
+        (1...249).contains(name.utf8.count) && name != "." && name != ".."
+            && name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || "._-".contains($0)) }
+    }
+
+    private static func topicPrefix() throws(CommandFailure) -> String {
+        do throws(ConfigurationFault) {
+            let environment = ProcessInfo.processInfo.environment
+            return try Configuration(environment: environment, program: .tollway).topicPrefix
+        } catch {
+            throw CommandFailure(.usage, code: error.code, error.sentence)
+        }
+    }
+
+    /// Whole or not at all: whoever waits for the file must not read half of it.
+    private static func write(_ servers: String, to file: String) throws(CommandFailure) {
+        do {
+            try Data("\(servers)\n".utf8).write(to: URL(fileURLWithPath: file), options: .atomic)
+        } catch {
+            throw CommandFailure(
+                .usage,
+                code: "usage.unwritable_file",
+                "\(file) cannot be written"
+            )
+        }
+    }
+}

@@ -1,0 +1,147 @@
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+internal import Foundation
+
+/// `tollway config`: what the environment makes of each program.
+enum ConfigCommand {
+    private static let program = Verb.Option.value(
+        "--worker",
+        "NAME",
+        "one of ingest, decode, dedupe, report, notifications; default: all of them"
+    )
+
+    static let check = Verb(
+        words: ["config", "check"],
+        summary: "whether each worker could start with this environment",
+        options: [program],
+        details: """
+            Reads TOLLWAY_* as the workers would, and the files that it names. Prints a line
+            for each worker; exit 1 if one of them would refuse to start.
+            """,
+        run: runCheck
+    )
+
+    static let print = Verb(
+        words: ["config", "print"],
+        summary: "every setting, its value, and where that came from",
+        options: [program],
+        details: "Settings:\n" + settingLines(),
+        run: runPrint
+    )
+
+    private static func settingLines() -> String {
+        let rows =
+            Setting.allCases.map { ($0.fullName, $0.summary) }
+            + [
+                (Setting.kafkaBootstrapServers, "where Kafka is"),
+                ("TOLLWAY_KAFKA_<UPPER_SNAKE>", "any setting of librdkafka, such as SASL_USERNAME"),
+                ("TOLLWAY_KAFKA_<SECRET>_FILE", "the file of one that is a secret"),
+            ]
+        return HelpText.table(rows)
+    }
+
+    // MARK: - Check
+
+    private static func runCheck(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let environment = ProcessInfo.processInfo.environment
+        let results = try workers(invocation).map { worker in
+            (worker: worker, fault: fault(of: worker, environment))
+        }
+        switch invocation.output {
+        case .table:
+            for (worker, fault) in results {
+                Console.write("\(worker.rawValue): \(fault?.sentence ?? "ok")\n")
+            }
+        case .json, .ndjson:
+            let objects = results.map { object($0.worker, $0.fault) }
+            Console.write(JSONLines.text(objects, list: "workers", format: invocation.output))
+        }
+        return results.allSatisfy { $0.fault == nil } ? .ok : .failed
+    }
+
+    private static func object(_ worker: Worker, _ fault: ConfigurationFault?) -> String {
+        var members = [("worker", JSONText.quoted(worker.rawValue)), ("ok", "\(fault == nil)")]
+        if let fault {
+            members.append(("code", JSONText.quoted(fault.code)))
+            members.append(("setting", JSONText.quoted(fault.setting)))
+            members.append(("message", JSONText.quoted(fault.sentence)))
+        }
+        return JSONLines.object(members)
+    }
+
+    private static func fault(
+        of worker: Worker,
+        _ environment: [String: String]
+    ) -> ConfigurationFault? {
+        do throws(ConfigurationFault) {
+            let configuration = try Configuration(
+                environment: environment,
+                program: .worker(worker)
+            )
+            try configuration.checkFiles()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    // MARK: - Print
+
+    private static func runPrint(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let program: Program
+        if invocation.has("--worker") {
+            program = .worker(try workers(invocation)[0])
+        } else {
+            program = .tollway
+        }
+        let entries: [Configuration.Entry]
+        do throws(ConfigurationFault) {
+            entries = try Configuration.entries(
+                environment: ProcessInfo.processInfo.environment,
+                program: program
+            )
+        } catch {
+            throw CommandFailure(.failed, code: error.code, error.sentence)
+        }
+        switch invocation.output {
+        case .table:
+            let rows = entries.map { ($0.name, "\(shown($0) ?? "-")  (\($0.source.rawValue))") }
+            Console.write(HelpText.table(rows, indent: "") + "\n")
+        case .json, .ndjson:
+            let objects = entries.map { entry in
+                JSONLines.object([
+                    ("name", JSONText.quoted(entry.name)),
+                    ("value", shown(entry).map(JSONText.quoted) ?? "null"),
+                    ("source", JSONText.quoted(entry.source.rawValue)),
+                ])
+            }
+            Console.write(JSONLines.text(objects, list: "settings", format: invocation.output))
+        }
+        return .ok
+    }
+
+    /// The value, masked where its name says that it might be a secret after all.
+    private static func shown(_ entry: Configuration.Entry) -> String? {
+        let mayBeSecret = ["PASSWORD", "SECRET", "TOKEN", "OAUTHBEARER_CONFIG", "_PEM"]
+            .contains { entry.name.contains($0) }
+        guard mayBeSecret, !entry.name.hasSuffix("_FILE"), entry.value != nil else {
+            return entry.value
+        }
+        return "********"
+    }
+
+    private static func workers(_ invocation: Invocation) throws(CommandFailure) -> [Worker] {
+        guard let name = invocation.value("--worker") else {
+            return Worker.allCases
+        }
+        guard let worker = Worker(rawValue: name) else {
+            let names = Worker.allCases.map(\.rawValue)
+            throw .usage(
+                "bad_value",
+                "--worker is \"\(name)\": it must be one of \(names.joined(separator: ", "))"
+            )
+        }
+        return [worker]
+    }
+}
