@@ -1,4 +1,5 @@
 package import Kafka
+internal import Telemetry
 package import TokenDomain
 
 /// A dead letter: the record byte for byte, and headers that say what happened to it.
@@ -67,7 +68,7 @@ package struct DeadLetter {
     /// Appends the diagnostic headers to an arena.
     package func appendHeaders(to arena: inout [UInt8]) {
         let start = arena.count
-        let failed = RFC3339.text(of: failedAt)
+        let failed = WallClock.rfc3339(milliseconds: failedAt.milliseconds)
         let pairs: [(String, String)] = [
             ("__dlq.errors.topic", origin.topic),
             ("__dlq.errors.partition", String(origin.partition)),

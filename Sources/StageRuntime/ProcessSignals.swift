@@ -1,0 +1,60 @@
+internal import Glibc
+internal import Synchronization
+
+/// Where the signal handler writes; -1 before there is a pipe.
+private let signalPipe = Atomic<Int32>(-1)
+
+/// SIGTERM, SIGINT and SIGHUP as a descriptor in the loop's own wait, so that a signal never lands
+/// in the middle of anything.
+///
+/// The first stop signal is obeyed; a second one ends the process at once.
+struct ProcessSignals: Sendable {
+    enum Event: Equatable {
+        case stop, reload
+    }
+
+    /// Readable once a signal came.
+    let descriptor: Int32
+
+    init() {
+        var ends: [Int32] = [-1, -1]
+        let status = unsafe pipe(&ends)
+        precondition(status == 0, "the system gives a pipe for signals")
+        for end in ends {
+            _ = fcntl(end, F_SETFD, FD_CLOEXEC)
+            _ = fcntl(end, F_SETFL, O_NONBLOCK)
+        }
+        descriptor = ends[0]
+        signalPipe.store(ends[1], ordering: .sequentiallyConsistent)
+        // A peer that closed its end is an error of one call, never the end of the worker.
+        signal(SIGPIPE, SIG_IGN)
+        for number in [SIGINT, SIGTERM, SIGHUP] {
+            signal(number) { number in
+                // Only what is allowed in a handler: one atomic load, write, signal.
+                var byte = UInt8(truncatingIfNeeded: number)
+                let written = unsafe write(signalPipe.load(ordering: .relaxed), &byte, 1)
+                guard number != SIGHUP else {
+                    return
+                }
+                if written != 1 {
+                    _exit(128 + number)
+                }
+                signal(SIGINT, SIG_DFL)
+                signal(SIGTERM, SIG_DFL)
+            }
+        }
+    }
+
+    /// What came since the last call; a stop before a reload.
+    func take() -> Event? {
+        var event: Event?
+        var byte: UInt8 = 0
+        while unsafe read(descriptor, &byte, 1) == 1 {
+            if Int32(byte) != SIGHUP {
+                return .stop
+            }
+            event = .reload
+        }
+        return event
+    }
+}

@@ -1,0 +1,299 @@
+internal import Glibc
+package import Kafka
+internal import StateStore
+package import Telemetry
+package import TokenDomain
+
+/// What a stage is handed when it is made: the world, as far as it may touch it.
+package struct WorkerServices {
+    package let configuration: Configuration
+    package let log: Log
+    package let metrics: Metrics
+    package let health: Health
+    /// For questions only (the guard); the loop alone reads, writes and commits.
+    package let recordLog: any RecordLog
+    package let clock: () -> Timestamp
+}
+
+/// A stage that reads its files again on SIGHUP.
+package protocol ReloadingStage: Stage {
+    func reload()
+}
+
+/// Why a worker ends, and with which exit code.
+package struct WorkerEnd: Error {
+    /// 0 ok, 2 wrong configuration, 70 our own fault, 75 try again.
+    package var exitCode: Int32
+    package var sentence: String
+
+    package init(exitCode: Int32, sentence: String) {
+        self.exitCode = exitCode
+        self.sentence = sentence
+    }
+}
+
+/// A whole worker but for its stage: configuration, log, admin port, Kafka, loop, signals, exit.
+package final class WorkerRun {
+    /// A worker told to stop is gone within this.
+    static let stopDeadlineSeconds: UInt32 = 10
+    /// The older of two instances with one name waits this long before it ends, so that a supervisor
+    /// that restarts it does not make the two end each other in turn.
+    static let fencedWaitMilliseconds = 60_000
+    /// How long an unreachable broker is left alone between two attempts.
+    static let retryMilliseconds = 200
+    static let idleWaitMilliseconds = 1_000
+
+    private let worker: Worker
+    private let configuration: Configuration
+    private let signals: ProcessSignals
+    private let log: Log
+    private let metrics = Metrics()
+    private let health = Health()
+    private let makeStage: (WorkerServices) throws -> any Stage
+
+    /// Runs a worker until it is told to stop, and exits.
+    ///
+    /// - Parameter makeStage: throws ``ConfigurationFault`` or ``WorkerEnd``.
+    package static func main(
+        _ worker: Worker,
+        environment: [String: String],
+        makeStage: @escaping (WorkerServices) throws -> any Stage
+    ) -> Never {
+        let signals = ProcessSignals()
+        let configuration: Configuration
+        do throws(ConfigurationFault) {
+            configuration = try Configuration(
+                environment: environment,
+                program: .worker(worker)
+            )
+        } catch {
+            complain(worker, error.sentence)
+            exit(2)
+        }
+        let run = WorkerRun(worker, configuration, signals, makeStage)
+        let end = run.run()
+        if end.exitCode == 2 {
+            complain(worker, end.sentence)
+        } else if end.exitCode != 0 {
+            run.log.error("the worker ends", ("because", .text(end.sentence)))
+        }
+        // Not `exit`: the C libraries' own threads may still run, and what was to be kept is kept.
+        _exit(end.exitCode)
+    }
+
+    private static func complain(_ worker: Worker, _ sentence: String) {
+        Log.writeToStandardError("tollway-\(worker.rawValue): \(sentence)\n")
+    }
+
+    private init(
+        _ worker: Worker,
+        _ configuration: Configuration,
+        _ signals: ProcessSignals,
+        _ makeStage: @escaping (WorkerServices) throws -> any Stage
+    ) {
+        self.worker = worker
+        self.configuration = configuration
+        self.signals = signals
+        self.makeStage = makeStage
+        log = Log(worker: worker.rawValue)
+    }
+
+    private func run() -> WorkerEnd {
+        do {
+            let admin = try AdminServer(
+                listen: configuration.adminListen,
+                metrics: metrics,
+                health: health,
+                status: { [worker] in Array("{\"worker\":\"\(worker.rawValue)\"}\n".utf8) }
+            )
+            admin.start()
+            defer { admin.stop() }
+            return try serve()
+        } catch {
+            return Self.end(for: error)
+        }
+    }
+
+    /// Whose fault an error is, as an exit code.
+    static func end(for error: any Error) -> WorkerEnd {
+        switch error {
+        case let end as WorkerEnd:
+            end
+        case let fault as ConfigurationFault:
+            WorkerEnd(exitCode: 2, sentence: fault.sentence)
+        case AdminServerFault.cannotListen(let address, let because):
+            WorkerEnd(
+                exitCode: 2,
+                sentence: "TOLLWAY_ADMIN_LISTEN is \(address): \(because)"
+            )
+        case LogFault.misconfigured(let message):
+            WorkerEnd(exitCode: 2, sentence: message)
+        case LogFault.unavailable(_, let message), LogFault.fenced(let message),
+            LogFault.unusable(let message):
+            WorkerEnd(exitCode: 75, sentence: message)
+        case LogFault.recordTooLarge(_, let byteCount, let byteCountMax):
+            WorkerEnd(
+                exitCode: 70,
+                sentence: "a record of \(byteCount) bytes passed the check for \(byteCountMax)"
+            )
+        case StoreFault.diskFull(let message), StoreFault.damaged(let message),
+            StoreFault.locked(let message), StoreFault.failed(let message):
+            WorkerEnd(exitCode: 75, sentence: "the state directory failed: \(message)")
+        default:
+            WorkerEnd(exitCode: 70, sentence: "unforeseen: \(error)")
+        }
+    }
+
+    // MARK: Serving
+
+    private func serve() throws -> WorkerEnd {
+        let prefix = configuration.topicPrefix
+        health.setNotReady(because: "waiting for Kafka")
+        guard let cluster = try TopicCheck(worker: worker, configuration: configuration, log: log)
+            .waitForTopics(isStopRequested: { wait(descriptors: [], milliseconds: $0) == .stop })
+        else {
+            return WorkerEnd(exitCode: 0, sentence: "told to stop")
+        }
+        let targets = WorkerLoop.targets(of: worker).map { $0.name(prefix: prefix) }
+        let recordLog = try KafkaLog(
+            settings: configuration.kafka,
+            delivery: configuration.delivery,
+            member: KafkaLog.Member(
+                group: "\(prefix)\(worker.rawValue)",
+                instance: "\(worker.rawValue)-\(configuration.instance)",
+                transactionalID: "\(prefix)\(worker.rawValue)-\(configuration.instance)"
+            ),
+            sources: worker.sources.map { $0.name(prefix: prefix) },
+            targets: targets,
+            changelog: worker.changelog?.name(prefix: prefix)
+        )
+        let clock = { Timestamp(milliseconds: WallClock.nowMilliseconds()) }
+        let stage = try makeStage(
+            WorkerServices(
+                configuration: configuration,
+                log: log,
+                metrics: metrics,
+                health: health,
+                recordLog: recordLog,
+                clock: clock
+            )
+        )
+        let loop = WorkerLoop(
+            worker: worker,
+            group: "\(prefix)\(worker.rawValue)",
+            log: recordLog,
+            stage: stage,
+            provider: worker.changelog == nil ? nil : try stateDirectory(clusterID: cluster),
+            telemetry: WorkerTelemetry(worker: worker, log: log, metrics: metrics, health: health),
+            clock: clock
+        )
+        log.info("the worker runs", ("instance", .text(configuration.instance)))
+        health.setStarted()
+        let end = turn(loop, recordLog, stage)
+        recordLog.close(deadlineMilliseconds: 2_000)
+        return end
+    }
+
+    private func stateDirectory(clusterID: String) throws -> StateDirectory {
+        StateDirectory(
+            root: configuration.stateDirectory,
+            clusterID: clusterID,
+            topicPrefix: configuration.topicPrefix,
+            worker: worker.rawValue,
+            shared: try StoreShared(),
+            clockMilliseconds: { WallClock.nowMilliseconds() }
+        )
+    }
+
+    /// The loop, until a signal or a fault ends it.
+    private func turn(
+        _ loop: WorkerLoop,
+        _ recordLog: KafkaLog,
+        _ stage: any Stage
+    ) -> WorkerEnd {
+        let ticking = stage as? any TickingStage
+        while true {
+            do {
+                health.beat()
+                let isBusy = try loop.step(waitMilliseconds: 0)
+                tellHealth(loop)
+                var descriptors = [recordLog.wakeDescriptor]
+                if let ticking {
+                    descriptors.append(ticking.wakeDescriptor)
+                }
+                let event = wait(
+                    descriptors: descriptors,
+                    milliseconds: isBusy ? 0 : idleMilliseconds(ticking)
+                )
+                switch event {
+                case .stop: return stop(loop)
+                case .reload: (stage as? any ReloadingStage)?.reload()
+                case nil: break
+                }
+            } catch LogFault.unavailable(let code, let message) {
+                health.setCondition("kafka", message)
+                log.limited(.warning, "Kafka is away; waiting", ("code", .text(code)))
+                if wait(descriptors: [], milliseconds: Self.retryMilliseconds) == .stop {
+                    return stop(loop)
+                }
+            } catch LogFault.fenced(let message) {
+                log.error("a newer instance has this name", ("because", .text(message)))
+                recordLog.close(deadlineMilliseconds: 2_000)
+                _ = wait(descriptors: [], milliseconds: Self.fencedWaitMilliseconds)
+                return WorkerEnd(exitCode: 75, sentence: message)
+            } catch {
+                return Self.end(for: error)
+            }
+            for note in recordLog.takeNotes() where note.level <= 4 {
+                log.limited(
+                    .warning,
+                    "librdkafka",
+                    ("facility", .text(note.facility)),
+                    ("text", .text(note.text))
+                )
+            }
+        }
+    }
+
+    private func tellHealth(_ loop: WorkerLoop) {
+        if loop.isRestoring {
+            health.setNotReady(because: "reading state from the changelog")
+        } else {
+            health.setReady()
+        }
+        health.setCondition("kafka", nil)
+    }
+
+    private func idleMilliseconds(_ ticking: (any TickingStage)?) -> Int {
+        guard let due = ticking?.nextTick else {
+            return Self.idleWaitMilliseconds
+        }
+        let wait = due.milliseconds - WallClock.nowMilliseconds()
+        return min(max(Int(clamping: wait), 0), Self.idleWaitMilliseconds)
+    }
+
+    /// Finishes what was judged and commits it. The alarm ends what hangs: the group hears of a
+    /// worker that ends in the middle as it hears of one that was killed, and nothing is lost.
+    private func stop(_ loop: WorkerLoop) -> WorkerEnd {
+        log.info("told to stop")
+        health.setNotReady(because: "stopping")
+        alarm(Self.stopDeadlineSeconds - 1)
+        do {
+            try loop.finish()
+        } catch LogFault.unavailable {
+            log.warning("Kafka is away: what was not committed will be read again")
+        } catch {
+            return Self.end(for: error)
+        }
+        return WorkerEnd(exitCode: 0, sentence: "told to stop")
+    }
+
+    /// Waits for one of the descriptors, a signal, or the time.
+    private func wait(descriptors: [Int32], milliseconds: Int) -> ProcessSignals.Event? {
+        var entries = ([signals.descriptor] + descriptors).map {
+            pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+        }
+        _ = unsafe poll(&entries, nfds_t(entries.count), Int32(clamping: milliseconds))
+        return entries[0].revents != 0 ? signals.take() : nil
+    }
+}

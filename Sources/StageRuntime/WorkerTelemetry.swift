@@ -1,0 +1,172 @@
+internal import Glibc
+internal import Kafka
+internal import Telemetry
+internal import TokenDomain
+
+/// The loop's measures and log lines in a real worker.
+final class WorkerTelemetry: LoopTelemetry {
+    private let worker: Worker
+    private let log: Log
+    private let health: Health
+    private let receivedRecords: Counter
+    private let completedRecords: Counter
+    private let deadLetters: Counter
+    private let transactions: Counter
+    private let duration: Histogram.Series
+    private let assignedPartitions: Gauge.Series
+    private let restoringPartitions: Gauge.Series
+    private let lagSeconds: Gauge
+    private var completedSeries: [String: Counter.Series] = [:]
+    private var receivedSeries: [Int: Counter.Series] = [:]
+    private var restoring: Set<Int32> = []
+
+    init(worker: Worker, log: Log, metrics: Metrics, health: Health) {
+        self.worker = worker
+        self.log = log
+        self.health = health
+        let stage = worker.rawValue
+        receivedRecords = metrics.counter(
+            "records_received_total",
+            help: "Records read from Kafka, by stage and topic.",
+            labels: ["stage", "topic"]
+        )
+        completedRecords = metrics.counter(
+            "records_completed_total",
+            help: "Records judged, by stage and what became of them.",
+            labels: ["stage", "outcome"]
+        )
+        deadLetters = metrics.counter(
+            "dlq_records_total",
+            help: "Records sent to the dead letters, by stage and reason.",
+            labels: ["stage", "reason"]
+        )
+        transactions = metrics.counter(
+            "transactions_total",
+            help: "Transactions ended, by stage and result.",
+            labels: ["stage", "result"]
+        )
+        duration =
+            metrics.histogram(
+                "process_duration_seconds",
+                help: "Time to judge one batch.",
+                labels: ["stage"]
+            ).series(stage)
+        assignedPartitions =
+            metrics.gauge(
+                "partitions_assigned",
+                help: "Partitions this worker reads.",
+                labels: ["stage"]
+            ).series(stage)
+        restoringPartitions =
+            metrics.gauge(
+                "partitions_restoring",
+                help: "Partitions whose state is still being read from the changelog.",
+                labels: ["stage"]
+            ).series(stage)
+        lagSeconds = metrics.gauge(
+            "consumer_lag_seconds",
+            help: "Age of the newest record read from a topic when it was judged.",
+            labels: ["stage", "topic"]
+        )
+    }
+
+    func instant() -> UInt64 {
+        var time = timespec()
+        unsafe clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) * 1_000_000_000 + UInt64(time.tv_nsec)
+    }
+
+    func judged(recordCount: Int, since instant: UInt64) {
+        guard recordCount > 0 else {
+            return
+        }
+        duration.observe(Double(self.instant() - instant) / 1e9)
+    }
+
+    func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {
+        var counts: [Int: Int64] = [:]
+        var newest: [Int: Int64] = [:]
+        for record in batch.records {
+            counts[record.topic, default: 0] += 1
+            newest[record.topic] = max(newest[record.topic] ?? 0, record.timestampMilliseconds)
+        }
+        for (topic, count) in counts {
+            let series =
+                receivedSeries[topic] ?? receivedRecords.series(worker.rawValue, sources[topic])
+            receivedSeries[topic] = series
+            series.add(count)
+        }
+        for (topic, time) in newest where time > 0 {
+            let age = max(now.milliseconds - time, 0)
+            lagSeconds.set(Double(age) / 1_000, worker.rawValue, sources[topic])
+        }
+    }
+
+    func completed(_ outcome: String) {
+        if let series = completedSeries[outcome] {
+            series.add()
+            return
+        }
+        let series = completedRecords.series(worker.rawValue, outcome)
+        completedSeries[outcome] = series
+        series.add()
+    }
+
+    func buried(_ fault: Fault) {
+        completed("dead_letter")
+        deadLetters.add(1, worker.rawValue, String(fault.reason))
+        log.limited(.warning, "a record went to the dead letters", ("code", .text(fault.code)))
+    }
+
+    func committed() {
+        transactions.add(1, worker.rawValue, "committed")
+    }
+
+    func aborted(code: String) {
+        transactions.add(1, worker.rawValue, "aborted")
+        log.limited(.warning, "a transaction was aborted and will be repeated", ("code", .text(code)))
+    }
+
+    func assigned(_ partitions: [TopicPartition]) {
+        assignedPartitions.set(Double(partitions.count))
+        restoring = []
+        restoringPartitions.set(0)
+        log.info("partitions assigned", ("count", .count(partitions.count)))
+    }
+
+    func lost(partitionCount: Int) {
+        log.warning(
+            "partitions were lost: this worker was away for longer than its session",
+            ("count", .count(partitionCount))
+        )
+    }
+
+    func restoring(partition: Int32, progress: (next: Int64, end: Int64)?) {
+        if restoring.insert(partition).inserted {
+            restoringPartitions.set(Double(restoring.count))
+        }
+        guard let progress else {
+            return
+        }
+        log.limited(
+            .info,
+            "reading state from the changelog",
+            ("partition", .count(partition)),
+            ("next_offset", .count(progress.next)),
+            ("end_offset", .count(progress.end))
+        )
+    }
+
+    func restored(partition: Int32, recordCount: Int) {
+        restoring.remove(partition)
+        restoringPartitions.set(Double(restoring.count))
+        guard recordCount > 0 else {
+            return
+        }
+        log.info(
+            "state is complete",
+            ("partition", .count(partition)),
+            ("records", .count(recordCount))
+        )
+    }
+}
