@@ -134,6 +134,7 @@ let package = Package(
         tests("StateStoreTests", ["StateStore"]),
         tests("HTTPServerTests", ["HTTPServer"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),
+        tests("TokenDomainTests", ["TokenDomain"]),
         tests("TokenWireTests", ["TokenWire", "TokenDomain"], resources: [.copy("Fixtures")]),
         // What the tests stand on: a cluster in memory, driven from a seed.
         .target(

@@ -1,0 +1,62 @@
+/// What an answer to Set App Account Token means: apple-api 5.2 as a table.
+package enum AccountTokenAnswer: Equatable, Sendable {
+    case accepted
+    /// Back off and try again: setting the same value twice does no harm.
+    case again(notBefore: Timestamp?)
+    case lane(LaneTrouble, until: Timestamp?)
+    case rejected
+}
+
+extension AccountTokenAnswer {
+    /// The codes of the "errors to retry": an answer about this moment, not about the transaction.
+    private static let retryableCodes: Set<Int64> = [4_040_002, 4_040_004, 4_040_006, 5_000_001]
+
+    /// Judges a reply; `errors` holds the one object of the body, if it has one.
+    package init(_ reply: AppleReply) {
+        let code = reply.errors?.first?.code
+        switch reply.transport {
+        case .notSent, .doubtful:
+            self = .again(notBefore: nil)
+        case .noKey:
+            self = .lane(.noKey, until: nil)
+        case .answered(let status):
+            switch status {
+            case 200...299:
+                self = .accepted
+            case 401:
+                self = .lane(.unauthorized, until: nil)
+            case 429:
+                self = .lane(.rateLimited, until: reply.retryAfter)
+            case 300...399, 402, 403, 405, 407, 410, 421, 426, 451:
+                self = .lane(.misdirected, until: nil)
+            case 404:
+                // With a code it is about one transaction; without, about the address.
+                guard let code else {
+                    self = .lane(.misdirected, until: nil)
+                    return
+                }
+                self = Self.retryableCodes.contains(code) ? .again(notBefore: nil) : .rejected
+            case 408, 409, 425:
+                self = .again(notBefore: nil)
+            case 400...499:
+                self = code.map(Self.retryableCodes.contains) == true
+                    ? .again(notBefore: nil) : .rejected
+            case 503:
+                self = .again(notBefore: reply.retryAfter)
+            default:
+                self = .again(notBefore: nil)
+            }
+        }
+    }
+}
+
+extension LaneGate.Word {
+    /// What the meaning of an account token's answer says about its lane.
+    package init(_ answer: AccountTokenAnswer) {
+        switch answer {
+        case .lane(let trouble, let until): self = .trouble(trouble, until: until)
+        case .again: self = .inconclusive
+        case .accepted, .rejected: self = .fine
+        }
+    }
+}

@@ -1,0 +1,252 @@
+/// The two requests of Apple's report API.
+package enum ReportRequest: String, Sendable, CaseIterable {
+    /// `PUT /externalPurchase/v1/reports`
+    case send
+    /// `GET /externalPurchase/v1/reports/{requestIdentifier}`
+    case retrieve
+}
+
+/// What came back for a request, before anybody judged it.
+package struct AppleReply: Equatable, Sendable {
+    package enum Transport: Equatable, Sendable {
+        case answered(status: Int)
+        /// Not one byte reached Apple.
+        case notSent
+        /// It may have been acted upon.
+        case doubtful
+        /// We have no usable key for the app, so nothing was sent.
+        case noKey
+    }
+
+    package var transport: Transport
+    /// The reasons in the body, from `errors[]` or a bare object; nil where it holds none.
+    package var errors: [AppleError]?
+    /// `requestIdentifier` in the body of a 200 to a PUT.
+    package var acknowledged: String?
+    /// Whether the report in the body of a 200 to a GET is ours: identifier, token, status and line
+    /// items by meaning; nil where the body holds no report.
+    package var isOurs: Bool?
+    /// When `Retry-After` allows the next request, in any form of apple-api 5.3.
+    package var retryAfter: Timestamp?
+
+    package init(
+        transport: Transport,
+        errors: [AppleError]? = nil,
+        acknowledged: String? = nil,
+        isOurs: Bool? = nil,
+        retryAfter: Timestamp? = nil
+    ) {
+        self.transport = transport
+        self.errors = errors
+        self.acknowledged = acknowledged
+        self.isOurs = isOurs
+        self.retryAfter = retryAfter
+    }
+}
+
+/// Why a whole lane waits: it is not this report's fault.
+package enum LaneTrouble: String, Sendable, CaseIterable {
+    /// 429.
+    case rateLimited = "rate_limited"
+    /// 401: sign again once, then stop.
+    case unauthorized
+    /// 403, 3xx, 404 and other answers that tell of a wrong address, role or way.
+    case misdirected
+    /// No usable key for the app.
+    case noKey = "no_key"
+}
+
+/// Why a report is not sent again by itself.
+package enum Rejection: String, Sendable, CaseIterable {
+    /// Apple named its reasons, or called the report malformed.
+    case refused = "rejected"
+    /// Apple holds something else under the identifier. Alarms.
+    case conflict = "identifier_conflict"
+    /// The identifier is taken, and GET shows nothing, for a day.
+    case unverifiable
+
+    /// The dead letter's fault: codes and fields, never Apple's text.
+    func fault(httpStatus: Int, errors: [AppleError], externalPurchaseID: TokenID) -> Fault {
+        let reasons = errors.map { error in
+            "\(error.code)" + (error.fieldName.map { " (\($0))" } ?? "")
+        }
+        let detail = reasons.isEmpty ? "HTTP \(httpStatus)" : "code " + reasons.joined(separator: ", ")
+        let sentence =
+            switch self {
+            case .refused: "Apple refuses the report: \(detail)"
+            case .conflict: "Apple holds another report under this identifier"
+            case .unverifiable: "Apple calls the identifier taken and shows nothing under it"
+            }
+        return Fault(
+            code: "report.\(rawValue)",
+            message: sentence,
+            externalPurchaseID: externalPurchaseID
+        )
+    }
+}
+
+/// What an answer to a report's request means: apple-api 2.7 and 2.8 as a table.
+package enum ReportAnswer: Equatable, Sendable {
+    /// 200: Apple has it.
+    case accepted
+    /// GET shows our own report.
+    case verified
+    /// Ask GET before anything else.
+    ///
+    /// - `isTaken`: Apple says that the identifier is taken.
+    /// - `isRefused`: and has other reasons, which stand if GET finds nothing.
+    case verify(isTaken: Bool, isRefused: Bool)
+    /// GET: nothing is held under the identifier.
+    case notHeld
+    /// Back off and try again under the same identifier.
+    case again(isDoubtful: Bool, notBefore: Timestamp?)
+    /// 26: reports met at Apple's; back off.
+    case serialise
+    /// 6, and the date is within minutes: a clock is off.
+    case futureDate
+    /// The lane waits. `until`: what Apple said.
+    case lane(LaneTrouble, until: Timestamp?)
+    case rejected(Rejection)
+}
+
+extension ReportAnswer {
+    /// Whether any of the request left us.
+    var wasSent: Bool {
+        switch self {
+        case .again(isDoubtful: false, _), .lane(.noKey, _): false
+        case .accepted, .verified, .verify, .notHeld, .again, .serialise, .futureDate, .lane,
+            .rejected:
+            true
+        }
+    }
+
+    /// Judges a reply.
+    ///
+    /// - Parameters:
+    ///   - identifier: the request's.
+    ///   - newestDate: the newest `creationDate` among the line items sent; nil without any.
+    package init(
+        _ reply: AppleReply,
+        to request: ReportRequest,
+        identifier: String,
+        newestDate: Timestamp?,
+        now: Timestamp
+    ) {
+        switch reply.transport {
+        case .notSent:
+            self = .again(isDoubtful: false, notBefore: nil)
+        case .noKey:
+            self = .lane(.noKey, until: nil)
+        case .doubtful:
+            self = .again(isDoubtful: request == .send, notBefore: nil)
+        case .answered(let status):
+            if let trouble = Self.trouble(status, reply) {
+                self = trouble
+            } else if request == .send {
+                self = Self.sent(status, reply, identifier: identifier, newestDate, now: now)
+            } else {
+                self = Self.retrieved(status, reply)
+            }
+        }
+    }
+
+    /// What has nothing to do with the report itself.
+    private static func trouble(_ status: Int, _ reply: AppleReply) -> ReportAnswer? {
+        switch status {
+        case 300...399, 402, 403, 404, 405, 407, 410, 421, 426, 451:
+            .lane(.misdirected, until: nil)
+        case 401:
+            .lane(.unauthorized, until: nil)
+        case 429:
+            .lane(.rateLimited, until: reply.retryAfter)
+        default:
+            nil
+        }
+    }
+
+    private static func sent(
+        _ status: Int,
+        _ reply: AppleReply,
+        identifier: String,
+        _ newestDate: Timestamp?,
+        now: Timestamp
+    ) -> ReportAnswer {
+        switch status {
+        case 200 where reply.acknowledged?.lowercased() == identifier.lowercased():
+            .accepted
+        case 200...299, 409:
+            .verify(isTaken: false, isRefused: false)
+        case 400:
+            refusal(reply.errors ?? [], newestDate: newestDate, now: now)
+        case 408, 425:
+            .again(isDoubtful: true, notBefore: nil)
+        case 401...499:
+            // 413, 415 and whatever else blames the request: it will not get better by itself.
+            .rejected(.refused)
+        case 503:
+            .again(isDoubtful: true, notBefore: reply.retryAfter)
+        default:
+            .again(isDoubtful: true, notBefore: nil)
+        }
+    }
+
+    /// A 400: one final reason makes all final, but a taken identifier is asked of GET first.
+    private static func refusal(
+        _ errors: [AppleError],
+        newestDate: Timestamp?,
+        now: Timestamp
+    ) -> ReportAnswer {
+        let kinds = errors.map { AppleErrorKind($0, newestDate: newestDate, now: now) }
+        let isFinal = errors.isEmpty || kinds.contains(.final)
+        if kinds.contains(.taken) {
+            return .verify(isTaken: true, isRefused: isFinal)
+        }
+        if isFinal {
+            return .rejected(.refused)
+        }
+        return kinds.contains(.futureDate) ? .futureDate : .serialise
+    }
+
+    private static func retrieved(_ status: Int, _ reply: AppleReply) -> ReportAnswer {
+        switch (status, reply.isOurs) {
+        case (200, true?):
+            return .verified
+        case (200, false?):
+            return .rejected(.conflict)
+        case (400, _) where reply.errors?.contains(where: { $0.code == 3 }) == true:
+            return .notHeld
+        case (503, _):
+            return .again(isDoubtful: true, notBefore: reply.retryAfter)
+        default:
+            // Whatever a GET says is no word about the report: it stays in doubt.
+            return .again(isDoubtful: true, notBefore: nil)
+        }
+    }
+}
+
+/// What one reason of a 400 asks for.
+package enum AppleErrorKind: Hashable, Sendable, CaseIterable {
+    /// The identifier was accepted before: by whom, GET tells.
+    case taken
+    /// Another report of the same data is under way at Apple's.
+    case simultaneous
+    /// A date lies in Apple's future by minutes.
+    case futureDate
+    /// Only a person, or other data, can help.
+    case final
+
+    /// - Parameter newestDate: the newest date sent, to tell a clock that is off from a wrong date.
+    package init(_ error: AppleError, newestDate: Timestamp?, now: Timestamp) {
+        switch (error.code, error.fieldName) {
+        case (1, "requestIdentifier"), (1, nil):
+            self = .taken
+        case (26, _):
+            self = .simultaneous
+        case (6, _):
+            let isNear = newestDate.map { $0 - now <= ReportPolicy.clockSkew } ?? false
+            self = isNear ? .futureDate : .final
+        default:
+            self = .final
+        }
+    }
+}

@@ -1,0 +1,86 @@
+/// One decided status for one token: numbered, named and stored before its first send.
+package struct ReportIntent: Equatable, Sendable {
+    /// What is known of its way to Apple, and so what the next request is.
+    package enum Phase: String, Sendable {
+        /// Not known to have reached Apple: PUT.
+        case planned
+        /// A send may have landed, or the identifier is taken: GET first.
+        case doubtful
+    }
+
+    /// From 1; in the order of decision.
+    package var number: Int
+    /// Apple's `requestIdentifier`; never changes.
+    package var identifier: String
+    package var status: ReportStatus
+    /// The JSON array as it came, byte for byte; only with LINE_ITEM.
+    package var lineItems: String?
+    package var reason: ReportReason
+    /// The record that made the debt: a refusal's dead letter names it.
+    package var origin: RecordOrigin
+    /// When Apple wants to have it; the earliest goes first.
+    package var deadline: Timestamp
+    package var phase: Phase
+    /// Since when Apple says that the identifier is taken; by whom, only a GET can tell.
+    package var takenSince: Timestamp?
+    /// PUTs answered or given up so far.
+    package var attempts: Int
+    package var firstSentAt: Timestamp?
+    /// Not before this; nil: as soon as the lane has room.
+    package var nextAttemptAt: Timestamp?
+    /// What Apple refused beside a taken identifier: it stands if GET finds nothing.
+    package var refusal: [AppleError]
+
+    package init(
+        number: Int,
+        identifier: String,
+        status: ReportStatus,
+        lineItems: String?,
+        reason: ReportReason,
+        origin: RecordOrigin,
+        deadline: Timestamp,
+        phase: Phase = .planned,
+        takenSince: Timestamp? = nil,
+        attempts: Int = 0,
+        firstSentAt: Timestamp? = nil,
+        nextAttemptAt: Timestamp? = nil,
+        refusal: [AppleError] = []
+    ) {
+        self.number = number
+        self.identifier = identifier
+        self.status = status
+        self.lineItems = lineItems
+        self.reason = reason
+        self.origin = origin
+        self.deadline = deadline
+        self.phase = phase
+        self.takenSince = takenSince
+        self.attempts = attempts
+        self.firstSentAt = firstSentAt
+        self.nextAttemptAt = nextAttemptAt
+        self.refusal = refusal
+    }
+}
+
+/// Why a report was owed: `reason` of its outcome.
+package enum ReportReason: String, Sendable, CaseIterable {
+    case hold, deadline, duplicate, unreported, reminder, unknown, request, month
+}
+
+/// Where the record lies that made a debt.
+package struct RecordOrigin: Hashable, Comparable, Sendable {
+    /// Index into `Worker.report.sources`.
+    package var topic: Int
+    package var partition: Int32
+    package var offset: Int64
+
+    package init(topic: Int, partition: Int32, offset: Int64) {
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+    }
+
+    package static func < (left: RecordOrigin, right: RecordOrigin) -> Bool {
+        (left.topic, left.partition, left.offset) < (right.topic, right.partition, right.offset)
+    }
+}

@@ -1,0 +1,59 @@
+/// The settings of the report rules, and how an intent gets its name.
+package struct ReportPolicy: Sendable {
+    /// How long a primary token is held for a purchase before NO_LINE_ITEM (`REPORT_HOLD`).
+    package var hold: Milliseconds
+    /// How long an unknown token's notice waits before the guard begins (`REPORT_UNRECOGNIZED_GRACE`).
+    package var unrecognizedGrace: Milliseconds
+    /// Days after creation within which a token without expiry is reported (`REPORT_DEADLINE_DAYS`).
+    package var deadlineDays: Int64
+    /// Whether a custom-link token that stays active owes NO_LINE_ITEM for every calendar month.
+    package var repeatsMonthly: Bool
+    /// Makes the `requestIdentifier` of intent `number` of a token: UUID v5 of ``nameSpace`` and
+    /// ``intentName(of:number:)``. Handed in, because hashing is no rule.
+    package var requestIdentifier: @Sendable (_ id: TokenID, _ number: Int) -> String
+
+    /// The name space of every request identifier of ours.
+    package static let nameSpace = "e48679a5-3e90-4844-bd7e-490c1e5f8947"
+
+    /// A report is due this long before its deadline, so that a short trouble does not miss it.
+    package static let deadlineMargin = Milliseconds.hours(1)
+    /// A token with expiry is due this long after it at the latest.
+    package static let deadlineAfterExpiry = Milliseconds.days(1)
+    /// What is known of a token is forgotten this long after its expiry (creation, where there is
+    /// none) and after the last that was heard of it.
+    package static let memory = Milliseconds.days(400)
+    /// Apple answers code 1, and GET finds nothing: after this long a person must look.
+    package static let unverifiableAfter = Milliseconds.hours(24)
+    /// A date refused as future (code 6) is sent again after this, if it is that near.
+    package static let clockSkew = Milliseconds.minutes(5)
+
+    package init(
+        hold: Milliseconds = .hours(24),
+        unrecognizedGrace: Milliseconds = .minutes(15),
+        deadlineDays: Int64 = 10,
+        repeatsMonthly: Bool = false,
+        requestIdentifier: @escaping @Sendable (_ id: TokenID, _ number: Int) -> String
+    ) {
+        self.hold = hold
+        self.unrecognizedGrace = unrecognizedGrace
+        self.deadlineDays = deadlineDays
+        self.repeatsMonthly = repeatsMonthly
+        self.requestIdentifier = requestIdentifier
+    }
+
+    /// The name whose UUID v5 is the `requestIdentifier` of a token's intent.
+    package static func intentName(of id: TokenID, number: Int) -> String {
+        "\(id.text)/\(number)"
+    }
+
+    /// Until when Apple wants to have heard of a token; nil where its dates are not known.
+    ///
+    /// Source: apple-api 2.9: 10 days after creation for tokens without expiry, soon after expiry
+    /// for custom link tokens.
+    package func deadline(creation: Timestamp?, expiration: Timestamp?) -> Timestamp? {
+        if let expiration {
+            return expiration + Self.deadlineAfterExpiry
+        }
+        return creation.map { $0 + .days(deadlineDays) }
+    }
+}

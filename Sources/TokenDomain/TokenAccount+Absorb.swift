@@ -1,0 +1,267 @@
+/// What became of a record that an account absorbed: the fixed words that metrics count by.
+package enum Absorption: Equatable, Sendable {
+    /// A debt was made; it is due now or later.
+    case owed
+    /// Said before: nothing changed but what was missing.
+    case repeated
+    /// Another customer claims a token that has one: counted, never reported again.
+    case ownerConflict
+    /// Known by its dead letter only.
+    case seen
+    /// A notice about a token known by its dead letter only: a person must replay it. Alarms.
+    case noticeForSeen
+    /// Apple asks for what it has already accepted.
+    case alreadyReported
+    /// Apple asks for what it has refused; the dead letter waits for a person.
+    case parked
+    /// Apple asks for what is under way.
+    case underWay
+    /// Unknown so far: waits for the guard.
+    case guarded
+    /// Nothing follows from it, as for CREATED.
+    case noted
+    /// A subtype that nobody knows yet.
+    case unknownSubtype
+    /// The record's own fault.
+    case refused(Fault)
+}
+
+extension TokenAccount {
+    /// Absorbs a record of `tokens.distinct.v1`.
+    ///
+    /// The first role absorbed stands, except that `seen` gives way to the token itself.
+    package mutating func absorb(
+        _ distinct: TokenDistinct,
+        origin: RecordOrigin,
+        policy: ReportPolicy
+    ) -> Absorption {
+        touch(distinct.receivedAt)
+        if case .seen = distinct.role {
+            guard role == nil else {
+                return .repeated
+            }
+            role = .seen
+            fill(from: distinct)
+            return waitingNotice == nil ? .seen : .noticeForSeen
+        }
+        if isKnown {
+            return absorbRepeat(distinct)
+        }
+        guard (distinct.appAppleID ?? appAppleID) != nil, (distinct.bundleID ?? bundleID) != nil
+        else {
+            return .refused(
+                Fault(
+                    code: "report.missing_field",
+                    message: "a token without app cannot be reported",
+                    externalPurchaseID: externalPurchaseID
+                )
+            )
+        }
+        role = distinct.role
+        adopt(distinct)
+        guard lastAccepted == nil else {
+            waitingNotice = nil
+            waitingReminder = nil
+            return .alreadyReported
+        }
+        debt = firstDebt(receivedAt: distinct.receivedAt, origin: origin, policy: policy)
+        if let notice = waitingNotice {
+            bringForward(to: notice.receivedAt, reason: .unreported, origin: notice.origin)
+        }
+        if let reminder = waitingReminder {
+            bringForward(to: reminder.receivedAt, reason: .reminder, origin: reminder.origin)
+        }
+        waitingNotice = nil
+        waitingReminder = nil
+        return .owed
+    }
+
+    /// Absorbs a record of `notifications.verified.v1`.
+    package mutating func absorb(
+        _ notice: NotificationVerified,
+        origin: RecordOrigin,
+        policy: ReportPolicy
+    ) -> Absorption {
+        let isUnreported = notice.subtype == "UNREPORTED"
+        guard isUnreported || notice.subtype == "ACTIVE_TOKEN_REMINDER" else {
+            // CREATED proves nothing: it is no sign that the token reached us.
+            return notice.subtype == "CREATED" ? .noted : .unknownSubtype
+        }
+        touch(notice.receivedAt)
+        guard remember(Notice(signedDate: notice.signedDate, uuid: notice.notificationUUID)) else {
+            return .repeated
+        }
+        fill(from: notice.token)
+        let waiting = WaitingNotice(receivedAt: notice.receivedAt, origin: origin)
+        return isUnreported
+            ? absorbUnreported(waiting, policy: policy)
+            : absorbReminder(waiting, signedDate: notice.signedDate, policy: policy)
+    }
+
+    // MARK: Tokens
+
+    private mutating func absorbRepeat(_ distinct: TokenDistinct) -> Absorption {
+        guard let another = distinct.customer else {
+            return .repeated
+        }
+        guard let customer else {
+            self.customer = another
+            return .repeated
+        }
+        guard customer != another else {
+            return .repeated
+        }
+        ownerConflictCount += 1
+        return .ownerConflict
+    }
+
+    private func firstDebt(
+        receivedAt: Timestamp,
+        origin: RecordOrigin,
+        policy: ReportPolicy
+    ) -> Debt {
+        if dueEvent == .duplicateDue {
+            return Debt(dueAt: receivedAt, reason: .duplicate, origin: origin)
+        }
+        let held = receivedAt + policy.hold
+        let deadline = policy.deadline(
+            creation: tokenCreationDate,
+            expiration: tokenExpirationDate
+        )
+        guard let latest = deadline.map({ $0 + -ReportPolicy.deadlineMargin }), latest < held else {
+            return Debt(dueAt: held, reason: .hold, origin: origin)
+        }
+        // Long past is due now; earlier than it came in cannot be.
+        return Debt(dueAt: max(latest, receivedAt), reason: .deadline, origin: origin)
+    }
+
+    private mutating func adopt(_ distinct: TokenDistinct) {
+        appAppleID = distinct.appAppleID ?? appAppleID
+        bundleID = distinct.bundleID ?? bundleID
+        tokenType = distinct.tokenType ?? tokenType
+        tokenCreationDate = distinct.tokenCreationDate ?? tokenCreationDate
+        tokenExpirationDate = distinct.tokenExpirationDate ?? tokenExpirationDate
+        customer = distinct.customer ?? customer
+    }
+
+    private mutating func fill(from distinct: TokenDistinct) {
+        appAppleID = appAppleID ?? distinct.appAppleID
+        bundleID = bundleID ?? distinct.bundleID
+        tokenType = tokenType ?? distinct.tokenType
+        tokenCreationDate = tokenCreationDate ?? distinct.tokenCreationDate
+        tokenExpirationDate = tokenExpirationDate ?? distinct.tokenExpirationDate
+        customer = customer ?? distinct.customer
+    }
+
+    // MARK: Notices
+
+    private mutating func absorbUnreported(
+        _ notice: WaitingNotice,
+        policy: ReportPolicy
+    ) -> Absorption {
+        guard lastAccepted == nil else {
+            return .alreadyReported
+        }
+        guard !hasParkedDebt else {
+            return .parked
+        }
+        if let deadline = current?.deadline {
+            // Apple waits for it: first in its lane. Its own debt is then what is under way, unless
+            // that was asked for by hand and may yet be refused.
+            current?.deadline = min(deadline, notice.receivedAt)
+            guard current?.reason == .request else {
+                return .underWay
+            }
+        }
+        switch role {
+        case .primary, .duplicate:
+            bringForward(to: notice.receivedAt, reason: .unreported, origin: notice.origin)
+        case .seen:
+            waitingNotice = Self.earlier(waitingNotice, notice)
+            return .noticeForSeen
+        case nil:
+            waitingNotice = Self.earlier(waitingNotice, notice)
+        }
+        guard current == nil else {
+            return .underWay
+        }
+        return isKnown ? .owed : .guarded
+    }
+
+    private mutating func absorbReminder(
+        _ notice: WaitingNotice,
+        signedDate: Timestamp,
+        policy: ReportPolicy
+    ) -> Absorption {
+        guard current == nil || current?.reason == .request else {
+            return .underWay
+        }
+        guard !hasParkedDebt else {
+            return .parked
+        }
+        guard isKnown else {
+            if lastAccepted == nil {
+                waitingReminder = Self.earlier(waitingReminder, notice)
+            }
+            return role == nil ? .noted : .noticeForSeen
+        }
+        if let lastAcceptedAt {
+            let isNewMonth = CalendarMonth(of: lastAcceptedAt) < CalendarMonth(of: signedDate)
+            guard policy.repeatsMonthly, isNewMonth,
+                NextStatus.owed(lastAccepted: lastAccepted, event: .monthDue) != nil
+            else {
+                return .alreadyReported
+            }
+        }
+        bringForward(to: notice.receivedAt, reason: .reminder, origin: notice.origin)
+        return current == nil ? .owed : .underWay
+    }
+
+    /// Makes the debt due earlier, or makes one; the earliest cause is the one that is told.
+    private mutating func bringForward(
+        to time: Timestamp,
+        reason: ReportReason,
+        origin: RecordOrigin
+    ) {
+        let candidate = Debt(dueAt: time, reason: reason, origin: origin)
+        guard let debt else {
+            self.debt = candidate
+            return
+        }
+        if (candidate.dueAt, candidate.origin) < (debt.dueAt, debt.origin) {
+            self.debt = candidate
+        }
+    }
+
+    private static func earlier(_ one: WaitingNotice?, _ other: WaitingNotice) -> WaitingNotice {
+        guard let one, (one.receivedAt, one.origin) < (other.receivedAt, other.origin) else {
+            return other
+        }
+        return one
+    }
+
+    /// - Returns: false where it was there before.
+    private mutating func remember(_ notice: Notice) -> Bool {
+        guard !notices.contains(where: { $0.uuid == notice.uuid }) else {
+            return false
+        }
+        let place = notices.firstIndex { notice < $0 } ?? notices.endIndex
+        notices.insert(notice, at: place)
+        if notices.count > Self.noticeCountMax {
+            notices.removeFirst()
+        }
+        return true
+    }
+
+    private mutating func fill(from token: ExternalPurchaseToken) {
+        appAppleID = appAppleID ?? token.appAppleID
+        bundleID = bundleID ?? token.bundleID
+        tokenType = tokenType ?? token.tokenType
+        tokenCreationDate = tokenCreationDate ?? token.tokenCreationDate
+        tokenExpirationDate = tokenExpirationDate ?? token.tokenExpirationDate
+    }
+
+    mutating func touch(_ time: Timestamp) {
+        touchedAt = max(touchedAt, time)
+    }
+}

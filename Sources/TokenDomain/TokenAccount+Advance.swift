@@ -1,0 +1,92 @@
+/// What a change of an account asks of the worker, in the transaction that stores the account.
+package enum ReportEffect: Equatable, Sendable {
+    /// One record of the ledger.
+    case outcome(ReportOutcome)
+    /// A refused debt: a dead letter that resumes it when replayed.
+    case deadLetter(ReportRequested, Fault, origin: RecordOrigin)
+    /// A report that was queued and has lost its meaning, as NO_LINE_ITEM after LINE_ITEM.
+    case cancelled(ReportIntent)
+}
+
+extension TokenAccount {
+    /// Makes the next intent if nothing is under way and something is due.
+    package mutating func advance(now: Timestamp, policy: ReportPolicy) -> [ReportEffect] {
+        var effects: [ReportEffect] = []
+        while current == nil, !queued.isEmpty {
+            let next = queued.removeFirst()
+            if NextStatus.mayFollow(lastAccepted: lastAccepted, requested: next.status) {
+                current = next
+            } else {
+                effects.append(.cancelled(next))
+            }
+        }
+        guard current == nil, let debt, debt.dueAt <= now else {
+            return effects
+        }
+        self.debt = nil
+        if let status = NextStatus.owed(lastAccepted: lastAccepted, event: dueEvent) {
+            plan(status, for: debt, policy: policy)
+        }
+        return effects
+    }
+
+    /// The guard has proven that everything received before its round was absorbed, and this token
+    /// was not among it.
+    package mutating func proveUnknown(now: Timestamp, policy: ReportPolicy) -> [ReportEffect] {
+        guard let notice = waitingNotice, role == nil, current == nil else {
+            return []
+        }
+        waitingNotice = nil
+        guard !hasParkedDebt,
+            let status = NextStatus.owed(lastAccepted: lastAccepted, event: .provenUnknown)
+        else {
+            return []
+        }
+        plan(
+            status,
+            for: Debt(dueAt: notice.receivedAt, reason: .unknown, origin: notice.origin),
+            policy: policy
+        )
+        return []
+    }
+
+    private mutating func plan(_ status: ReportStatus, for debt: Debt, policy: ReportPolicy) {
+        precondition(lane != nil && bundleID != nil, "a debt is made only where the app is known")
+        let deadline = policy.deadline(
+            creation: tokenCreationDate,
+            expiration: tokenExpirationDate
+        )
+        let isAskedFor = debt.reason == .unreported || debt.reason == .unknown
+        intentCount += 1
+        current = ReportIntent(
+            number: intentCount,
+            identifier: policy.requestIdentifier(externalPurchaseID, intentCount),
+            status: status,
+            lineItems: nil,
+            reason: debt.reason,
+            origin: debt.origin,
+            // Apple asks only when the time is over.
+            deadline: isAskedFor ? min(deadline ?? debt.dueAt, debt.dueAt) : deadline ?? debt.dueAt
+        )
+    }
+
+    /// The next month's debt of a token that stays active, once this month's report is accepted.
+    mutating func oweNextMonth(after intent: ReportIntent, at time: Timestamp, policy: ReportPolicy) {
+        guard policy.repeatsMonthly, lastAccepted == .noLineItem, isKnown,
+            tokenType?.hasPeriod == true, let expiration = tokenExpirationDate
+        else {
+            return
+        }
+        let next = CalendarMonth(of: time).adding(1)
+        guard next.start < expiration else {
+            return
+        }
+        // A month is told when it is over, or the token is.
+        let latest = expiration + ReportPolicy.deadlineAfterExpiry + -ReportPolicy.deadlineMargin
+        debt = Debt(
+            dueAt: min(next.adding(1).start, latest),
+            reason: .month,
+            origin: intent.origin
+        )
+    }
+}

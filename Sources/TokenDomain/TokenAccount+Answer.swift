@@ -1,0 +1,185 @@
+/// One answer of Apple to one request for one intent, with its meaning.
+package struct AnsweredReport: Equatable, Sendable {
+    /// The intent it was sent for, and how often that had been sent before: an answer that an
+    /// account has already taken in is known by it.
+    package var number: Int
+    package var attempts: Int
+    package var request: ReportRequest
+    package var meaning: ReportAnswer
+    /// 0: there was no answer.
+    package var httpStatus: Int
+    package var errors: [AppleError]
+    package var sentAt: Timestamp
+    package var answeredAt: Timestamp
+    /// When to try again, if it means that: chosen by ``Backoff``.
+    package var retryAt: Timestamp
+
+    package init(
+        number: Int,
+        attempts: Int,
+        request: ReportRequest,
+        meaning: ReportAnswer,
+        httpStatus: Int,
+        errors: [AppleError],
+        sentAt: Timestamp,
+        answeredAt: Timestamp,
+        retryAt: Timestamp
+    ) {
+        self.number = number
+        self.attempts = attempts
+        self.request = request
+        self.meaning = meaning
+        self.httpStatus = httpStatus
+        self.errors = errors
+        self.sentAt = sentAt
+        self.answeredAt = answeredAt
+        self.retryAt = retryAt
+    }
+}
+
+extension TokenAccount {
+    /// What the next request for the report under way is.
+    package var nextRequest: ReportRequest? {
+        current.map { $0.phase == .doubtful ? .retrieve : .send }
+    }
+
+    /// Takes in an answer. One that belongs to no request under way changes nothing: it was taken in
+    /// before, or the account moved on without it.
+    package mutating func absorb(
+        _ answer: AnsweredReport,
+        policy: ReportPolicy
+    ) -> [ReportEffect] {
+        guard var intent = current, intent.number == answer.number,
+            intent.attempts == answer.attempts, nextRequest == answer.request
+        else {
+            return []
+        }
+        if answer.request == .send {
+            intent.attempts += 1
+            if answer.meaning.wasSent {
+                intent.firstSentAt = intent.firstSentAt ?? answer.sentAt
+            }
+        }
+        intent.nextAttemptAt = nil
+        touch(answer.answeredAt)
+        switch answer.meaning {
+        case .accepted:
+            return settle(intent, .accepted, answer, policy: policy)
+        case .verified:
+            return settle(intent, .verified, answer, policy: policy)
+        case .rejected(let kind):
+            return refuse(intent, kind, answer, policy: policy)
+        case .verify(let isTaken, let isRefused):
+            intent.phase = .doubtful
+            intent.takenSince = isTaken ? intent.takenSince ?? answer.answeredAt : intent.takenSince
+            intent.refusal = isRefused ? answer.errors : []
+        case .notHeld:
+            guard intent.refusal.isEmpty else {
+                return refuse(intent, .refused, answer, policy: policy)
+            }
+            if let takenSince = intent.takenSince {
+                guard answer.answeredAt - takenSince < ReportPolicy.unverifiableAfter else {
+                    return refuse(intent, .unverifiable, answer, policy: policy)
+                }
+                intent.nextAttemptAt = answer.retryAt
+            }
+            intent.phase = .planned
+        case .again(let isDoubtful, let notBefore):
+            intent.phase = isDoubtful ? .doubtful : intent.phase
+            intent.nextAttemptAt = max(answer.retryAt, notBefore ?? answer.retryAt)
+        case .serialise:
+            intent.nextAttemptAt = answer.retryAt
+        case .futureDate:
+            intent.nextAttemptAt = answer.answeredAt + ReportPolicy.clockSkew
+        case .lane:
+            // The lane waits, not the report: it keeps its place.
+            break
+        }
+        current = intent
+        return []
+    }
+
+    // MARK: Ends
+
+    private mutating func settle(
+        _ intent: ReportIntent,
+        _ outcome: ReportOutcome.Outcome,
+        _ answer: AnsweredReport,
+        policy: ReportPolicy
+    ) -> [ReportEffect] {
+        current = nil
+        lastAccepted = intent.status
+        lastAcceptedAt = answer.answeredAt
+        if intent.identifier != policy.requestIdentifier(externalPurchaseID, intent.number) {
+            foreignIdentifiers.append(intent.identifier)
+            foreignIdentifiers.removeFirst(max(foreignIdentifiers.count - Self.foreignCountMax, 0))
+        }
+        // Any accepted report ends the token's own debt; so an accepted LINE_ITEM cancels
+        // NO_LINE_ITEM.
+        debt = nil
+        waitingNotice = nil
+        waitingReminder = nil
+        oweNextMonth(after: intent, at: answer.answeredAt, policy: policy)
+        return [.outcome(ledger(intent, outcome, answer))]
+            + advance(now: answer.answeredAt, policy: policy)
+    }
+
+    private mutating func refuse(
+        _ intent: ReportIntent,
+        _ kind: Rejection,
+        _ answer: AnsweredReport,
+        policy: ReportPolicy
+    ) -> [ReportEffect] {
+        current = nil
+        parked.append(intent)
+        parked.removeFirst(max(parked.count - Self.parkedCountMax, 0))
+        if intent.reason != .request {
+            debt = nil
+            waitingNotice = nil
+        }
+        guard let appAppleID, let bundleID else {
+            preconditionFailure("an intent is made only where the app is known")
+        }
+        let letter = ReportRequested(
+            externalPurchaseID: externalPurchaseID,
+            appAppleID: appAppleID,
+            bundleID: bundleID,
+            status: intent.status,
+            requestIdentifier: intent.identifier,
+            lineItems: intent.lineItems
+        )
+        let errors = intent.refusal.isEmpty ? answer.errors : intent.refusal
+        let fault = kind.fault(
+            httpStatus: answer.httpStatus,
+            errors: errors,
+            externalPurchaseID: externalPurchaseID
+        )
+        return [
+            .outcome(ledger(intent, .rejected, answer)),
+            .deadLetter(letter, fault, origin: intent.origin),
+        ] + advance(now: answer.answeredAt, policy: policy)
+    }
+
+    private func ledger(
+        _ intent: ReportIntent,
+        _ outcome: ReportOutcome.Outcome,
+        _ answer: AnsweredReport
+    ) -> ReportOutcome {
+        guard let appAppleID else {
+            preconditionFailure("an intent is made only where the app is known")
+        }
+        return ReportOutcome(
+            requestIdentifier: intent.identifier,
+            externalPurchaseID: externalPurchaseID,
+            appAppleID: appAppleID,
+            status: intent.status,
+            outcome: outcome,
+            httpStatus: answer.httpStatus,
+            errors: intent.refusal.isEmpty ? answer.errors : intent.refusal,
+            attempts: intent.attempts,
+            reason: intent.reason.rawValue,
+            firstSentAt: intent.firstSentAt ?? answer.sentAt,
+            settledAt: answer.answeredAt
+        )
+    }
+}

@@ -1,0 +1,166 @@
+/// What `report` knows of one externalPurchaseId: its value in the state, and the whole of it.
+///
+/// Its changes are in the extensions beside: `+Absorb` (records come in), `+Advance` (what is owed
+/// becomes an intent), `+Answer` (Apple answered). All are pure; time is a parameter.
+package struct TokenAccount: Equatable, Sendable {
+    /// Repeats of notices are known by so many; the newest by `signedDate` are kept.
+    package static let noticeCountMax = 16
+    /// Reports asked for by hand that wait behind the one under way.
+    package static let queueCountMax = 16
+    /// Refused intents kept for a replay of their dead letter; the oldest gives way.
+    package static let parkedCountMax = 8
+    /// Foreign identifiers that Apple has accepted, kept to know a replay of them.
+    package static let foreignCountMax = 8
+
+    /// A report that the token owes by itself.
+    package struct Debt: Equatable, Sendable {
+        package var dueAt: Timestamp
+        package var reason: ReportReason
+        package var origin: RecordOrigin
+
+        package init(dueAt: Timestamp, reason: ReportReason, origin: RecordOrigin) {
+            self.dueAt = dueAt
+            self.reason = reason
+            self.origin = origin
+        }
+    }
+
+    /// Apple asked for a token that no device and no link brought (yet).
+    package struct WaitingNotice: Equatable, Sendable {
+        /// When the first such notice was received.
+        package var receivedAt: Timestamp
+        package var origin: RecordOrigin
+
+        package init(receivedAt: Timestamp, origin: RecordOrigin) {
+            self.receivedAt = receivedAt
+            self.origin = origin
+        }
+    }
+
+    /// One notice absorbed.
+    package struct Notice: Hashable, Comparable, Sendable {
+        package var signedDate: Timestamp
+        package var uuid: String
+
+        package init(signedDate: Timestamp, uuid: String) {
+            self.signedDate = signedDate
+            self.uuid = uuid
+        }
+
+        package static func < (left: Notice, right: Notice) -> Bool {
+            (left.signedDate, left.uuid) < (right.signedDate, right.uuid)
+        }
+    }
+
+    package let externalPurchaseID: TokenID
+
+    // What the token says, as far as known: the first role's word, gaps filled by Apple's notices.
+    package var appAppleID: Int64?
+    package var bundleID: String?
+    package var tokenType: TokenType?
+    package var tokenCreationDate: Timestamp?
+    package var tokenExpirationDate: Timestamp?
+
+    /// Nil: no device and no link brought it.
+    package var role: TokenRole?
+    package var customer: CustomerID?
+    /// How many records named another customer than ``customer``.
+    package var ownerConflictCount = 0
+
+    package var lastAccepted: ReportStatus?
+    package var lastAcceptedAt: Timestamp?
+    /// Numbers given to intents so far.
+    package var intentCount = 0
+    /// The report under way; one at a time for a token (Apple's error 26).
+    package var current: ReportIntent?
+    /// Asked for by hand, behind ``current``, numbered already.
+    package var queued: [ReportIntent] = []
+    /// Refused by Apple: in the dead letters, where a replay finds them by identifier.
+    package var parked: [ReportIntent] = []
+    package var debt: Debt?
+    /// UNREPORTED for a token not known.
+    package var waitingNotice: WaitingNotice?
+    /// ACTIVE_TOKEN_REMINDER for a token not known: remembered, so that order makes no difference.
+    package var waitingReminder: WaitingNotice?
+    /// In their order; see ``noticeCountMax``.
+    package var notices: [Notice] = []
+    /// Identifiers not of our making that were accepted.
+    package var foreignIdentifiers: [String] = []
+    /// Offset of the last record of `reports.requested` absorbed: under at-least-once one may come
+    /// twice, and without identifier it would be another report.
+    package var lastRequestOffset: Int64?
+    /// The newest time that any record or answer about it carried.
+    package var touchedAt: Timestamp
+
+    package init(externalPurchaseID: TokenID, touchedAt: Timestamp) {
+        self.externalPurchaseID = externalPurchaseID
+        self.touchedAt = touchedAt
+    }
+
+    /// Whether a device or a link brought it. A `seen` token is neither known nor unknown.
+    package var isKnown: Bool {
+        switch role {
+        case .primary, .duplicate: true
+        case .seen, nil: false
+        }
+    }
+
+    /// Whose key and rate its reports use; nil where its app is not known.
+    package var lane: Lane? {
+        appAppleID.map { Lane(appAppleID: $0, environment: externalPurchaseID.environment) }
+    }
+
+    /// Whether a debt of its own was refused: a person has it, and Apple's asking changes nothing.
+    var hasParkedDebt: Bool { parked.contains { $0.reason != .request } }
+
+    /// What its own debt is, by its role: DUPLICATE_TOKEN exists for two types only.
+    var dueEvent: DueEvent {
+        switch role {
+        case .duplicate where tokenType?.hasPeriod == true:
+            .duplicateDue
+        case .primary, .duplicate, .seen, nil:
+            lastAccepted == nil ? .primaryDue : .monthDue
+        }
+    }
+}
+
+extension TokenAccount {
+    /// When an account wants attention next, and of which kind: one place each in the due table.
+    package enum Attention: Equatable, Sendable {
+        /// Sendable: the lane's turn decides, the earliest deadline first.
+        case ready(lane: Lane, deadline: Timestamp)
+        /// A debt falls due, or a retry.
+        case waiting(until: Timestamp)
+        /// The guard must prove first that the token is unknown; not before this.
+        case guarded(from: Timestamp)
+        /// Nothing is owed; to be forgotten then.
+        case forgotten(at: Timestamp)
+    }
+
+    package func attention(_ policy: ReportPolicy) -> Attention {
+        if let current {
+            guard let nextAttemptAt = current.nextAttemptAt else {
+                // An intent is made only where the app is known.
+                guard let lane else {
+                    return .forgotten(at: forgottenAt)
+                }
+                return .ready(lane: lane, deadline: current.deadline)
+            }
+            return .waiting(until: nextAttemptAt)
+        }
+        if let debt {
+            return .waiting(until: debt.dueAt)
+        }
+        if let waitingNotice, role == nil {
+            return .guarded(from: waitingNotice.receivedAt + policy.unrecognizedGrace)
+        }
+        return .forgotten(at: forgottenAt)
+    }
+
+    /// 400 days after expiry or creation, and never within 400 days of the last word about it: an
+    /// old token that comes again must still be known.
+    private var forgottenAt: Timestamp {
+        let tokenEnd = tokenExpirationDate ?? tokenCreationDate ?? touchedAt
+        return max(tokenEnd, touchedAt) + ReportPolicy.memory
+    }
+}
