@@ -151,5 +151,7 @@ let package = Package(
             "AppleSimulatorTests",
             ["AppleSimulator", "HTTPServer", "HTTPClient", "Crypto"]
         ),
+        tests("TelemetryTests", ["Telemetry", "HTTPServer"]),
+        tests("ConfigurationTests", ["StageRuntime", "Kafka", "TokenDomain"]),
     ]
 )
