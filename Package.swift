@@ -139,7 +139,7 @@ let package = Package(
         // What the tests stand on: a cluster in memory, driven from a seed.
         .target(
             name: "Simulation",
-            dependencies: ["Kafka", "StateStore", "StageRuntime"],
+            dependencies: ["Kafka", "StateStore", "StageRuntime", "TokenDomain"],
             path: "Tests/Simulation",
             swiftSettings: strict
         ),

@@ -1,4 +1,5 @@
 internal import Kafka
+package import TokenDomain
 
 /// A Kafka in memory, one thread, no clock: topics with transactions and isolation, groups with
 /// generations. Whatever is left to chance in a real cluster is drawn from its seed.
