@@ -121,7 +121,7 @@ extension AdminAPI {
     /// Makes tokens known that somebody else has made up, each by its own fields.
     func registerTokens(_ body: JSONValue) throws(Refusal) -> AppleAnswer {
         guard let elements = body["register"]?.elements else {
-            throw Refusal(sentence: "register is required: an array of tokens")
+            throw Refusal(sentence: "register (an array of tokens) or mint is required")
         }
         var tokens: [IssuedToken] = []
         for (index, element) in elements.enumerated() {
@@ -130,7 +130,10 @@ extension AdminAPI {
             }
             tokens.append(token)
         }
-        let taken = tokens.filter { !world.register($0) }.map(\.externalPurchaseID)
+        let notifies = body["notify"]?.flag ?? false
+        let taken = tokens.filter { token in
+            !(notifies ? world.issue(token, now: now) : world.register(token))
+        }.map(\.externalPurchaseID)
         return .json(
             200,
             .object([

@@ -5,6 +5,9 @@ struct AdminAPI {
     let world: AppleWorld
     let real: UnixMilliseconds
 
+    /// The world's time.
+    var now: UnixMilliseconds { world.clock.now(real: real) }
+
     /// A request that cannot be carried out; the sentence goes to the caller.
     struct Refusal: Error {
         var status = 400
@@ -18,6 +21,18 @@ struct AdminAPI {
         POST /tokens         {"register":[{"externalPurchaseId":…,"appAppleId":…,"bundleId":…,
                              "tokenCreationDate":…,"tokenExpirationDate"?,"tokenType"?,"customer"?}]}
         POST /keys           {"keyId":…,"issuerId":…,"publicKey":PEM,"bundleIds":[…]}
+        POST /tokens         {"mint":{"event":"install|update|request|purchase","appAppleId":…,
+                             "bundleId":…,"customer":…,"environment"?,"tokenType"?,"refresh"?,
+                             "count"?,"padded"?,"standardAlphabet"?,"blanks":"none|trailing|
+                             pretty|ragged"?}}, or an array of such
+        POST /notifications  {"subtype":"CREATED|ACTIVE_TOKEN_REMINDER|UNREPORTED",
+                             "externalPurchaseId":… or "externalPurchaseIds":[…] or "token":{…},
+                             "url"?,"deliver":false?,"times"?,"shuffled"?,"forged":"wrong-root|
+                             missing-leaf-oid|missing-intermediate-oid|two-certificates|
+                             alg-none|tampered-payload|wrong-bundle"?}
+        GET  /notifications  made so far, with every attempt; ?offset= &limit= &payload=1
+        PUT  /urls           {"production":URL,"sandbox":URL}: where the schedule sends to
+        GET  /roots.pem      the root under which all of them are signed
         GET  /faults         faults in force and how often they struck
         POST /faults         {"faults":["429:every=50,retry-after=2s"],"clear":true}
         DELETE /faults       no more faults
@@ -48,7 +63,19 @@ struct AdminAPI {
         case ("GET", "/reports"): return try reports(query)
         case ("GET", "/requests"): return try requests(query)
         case ("GET", "/tokens"): return try tokens(query)
-        case ("POST", "/tokens"): return try registerTokens(json(body))
+        case ("POST", "/tokens"):
+            let order = try json(body)
+            if let mintOrder = order["mint"] { return try mint(mintOrder) }
+            return try registerTokens(order)
+        case ("POST", "/notifications"): return try notify(json(body))
+        case ("GET", "/notifications"): return try notifications(query)
+        case ("PUT", "/urls"): return try setURLs(json(body))
+        case ("GET", "/roots.pem"):
+            return AppleAnswer(
+                status: 200,
+                headers: ["Content-Type": "application/x-pem-file"],
+                body: world.rootPEM
+            )
         case ("POST", "/keys"): return try addKey(json(body))
         case ("GET", "/faults"): return faults()
         case ("POST", "/faults"): return try addFaults(json(body))

@@ -13,6 +13,8 @@ package final class AppleSimulator: @unchecked Sendable {
         package var world = AppleWorld.Settings()
         package var faults: [FaultRule] = []
         package var keys: [RegisteredKey] = []
+        /// Where notifications go; environments without one get none by themselves.
+        package var notificationURLs: [StoreEnvironment: String] = [:]
 
         package init() {}
     }
@@ -55,6 +57,9 @@ package final class AppleSimulator: @unchecked Sendable {
         host = options.host
         world = AppleWorld(settings: options.world)
         for fault in options.faults { world.add(fault) }
+        for (environment, url) in options.notificationURLs {
+            world.setNotificationURL(url, for: environment)
+        }
         for key in options.keys {
             do throws(APIKeyFault) {
                 try world.addKey(

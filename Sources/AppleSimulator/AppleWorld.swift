@@ -30,6 +30,7 @@ package final class AppleWorld {
     var keys = APIKeys()
     var faults = FaultPlan()
     var limiter = RateLimiter()
+    var notifications = NotificationBook()
     var requests: RequestLog
     var generator: SeededGenerator
     private var productionReports = ReportStore()

@@ -12,6 +12,7 @@ final class SimulatorLoop {
     private let admin: HTTPServer
     private let world: AppleWorld
     private let lock: NSLock
+    private let sender: NotificationSender
     private var lateAnswers = LateAnswers()
 
     /// An answer that is made and not yet sent.
@@ -27,6 +28,7 @@ final class SimulatorLoop {
         }
         self.world = world
         self.lock = lock
+        sender = try NotificationSender()
         var servers: [HTTPServer] = []
         for (index, bodyMax) in [
             Self.bodyByteCountMax, Self.bodyByteCountMax, Self.adminBodyByteCountMax,
@@ -56,7 +58,8 @@ final class SimulatorLoop {
     /// Serves until one of `ends` becomes readable.
     func run(until ends: [Int32]) {
         var wait = DescriptorWait(
-            ends + doors.map(\.server.wakeDescriptor) + [admin.wakeDescriptor]
+            ends + doors.map(\.server.wakeDescriptor) 
+                + [admin.wakeDescriptor, sender.wakeDescriptor]
         )
         var hasMore = true
         while true {
@@ -69,12 +72,18 @@ final class SimulatorLoop {
     func close() {
         for door in doors { door.server.close() }
         admin.close()
+        sender.close()
     }
 
     private var millisecondsUntilDue: Int? {
+        let now = SystemClock.now()
+        lock.lock()
+        defer { lock.unlock() }
         let waits = [
             admin.millisecondsUntilTimeout,
-            lateAnswers.firstDue.map { Int(max(0, $0 - SystemClock.now())) },
+            lateAnswers.firstDue.map { Int(max(0, $0 - now)) },
+            sender.millisecondsUntilTimeout,
+            sender.millisecondsUntilDue(world, real: now),
         ]
         return (waits + doors.map(\.server.millisecondsUntilTimeout)).compactMap { $0 }.min()
     }
@@ -99,7 +108,7 @@ final class SimulatorLoop {
         admin.run()
         let calls = admin.takeRequests()
         for call in calls { serveAdmin(call, now: now) }
-        return answeredCount + due.count + calls.count > 0
+        return answeredCount + due.count + calls.count + sender.turn(world, real: now) > 0
     }
 
     /// Judges one batch; answers leave after its last, since all of them were under way together.

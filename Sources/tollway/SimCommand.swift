@@ -12,6 +12,9 @@ enum SimCommand {
             .value("--port", "P", "production on P, sandbox P+1, admin P+2 (9500; 0: any three)"),
             .value("--host", "ADDRESS", "where to listen (127.0.0.1)"),
             .value("--apps", "FILE", "register the API keys of this TOLLWAY_APPS_FILE"),
+            .value("--roots", "FILE", "write the root that signs notifications there, PEM"),
+            .value("--notify", "URL", "send production's notifications there"),
+            .value("--notify-sandbox", "URL", "send the sandbox's notifications there"),
             .value(
                 "--fault",
                 "FAULT",
@@ -68,6 +71,12 @@ enum SimCommand {
             }
             simulator.withWorld { $0.clock.set(now: start, rate: rate, real: real) }
         }
+        if let path = invocation.value("--roots") {
+            let pem = simulator.withWorld { Data($0.rootPEM) }
+            do { try pem.write(to: URL(fileURLWithPath: path), options: .atomic) } catch {
+                throw .usage("bad_value", "--roots \(path) cannot be written: \(error)")
+            }
+        }
         let signal = StopSignal()
         announce(simulator, asJSON: invocation.output != .table)
         simulator.run(untilReadable: signal.descriptor)
@@ -117,8 +126,21 @@ enum SimCommand {
             in: 0...10_000_000
         )
         options.world.seed = UInt64(try invocation.integer("--seed", default: 1, in: 0...Int.max))
+        options.notificationURLs[.production] = try url("--notify", invocation)
+        options.notificationURLs[.sandbox] = try url("--notify-sandbox", invocation)
         try readLimits(invocation, into: &options.world)
         return options
+    }
+
+    private static func url(
+        _ option: String,
+        _ invocation: Invocation
+    ) throws(CommandFailure) -> String? {
+        guard let text = invocation.value(option) else { return nil }
+        guard text.hasPrefix("http://") || text.hasPrefix("https://") else {
+            throw .usage("bad_value", "\(option) is \"\(text)\": it is no http or https URL")
+        }
+        return text
     }
 
     private static func readLimits(
