@@ -153,5 +153,6 @@ let package = Package(
         ),
         tests("TelemetryTests", ["Telemetry", "HTTPServer"]),
         tests("ConfigurationTests", ["StageRuntime", "Kafka", "TokenDomain"]),
+        tests("TollwayTests", ["tollway"]),
     ]
 )

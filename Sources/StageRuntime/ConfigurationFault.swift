@@ -1,3 +1,5 @@
+internal import Telemetry
+
 /// Why a program cannot start as it is configured. It names the setting, in one sentence, exit 2.
 package enum ConfigurationFault: Error, Equatable, Sendable {
     case unknownName(String, nearest: String?)
@@ -34,7 +36,7 @@ package enum ConfigurationFault: Error, Equatable, Sendable {
     package var sentence: String {
         switch self {
         case .unknownName(let name, let nearest):
-            "\(name) is no setting of Tollway" + (nearest.map { "; did you mean \($0)?" } ?? "")
+            "\(Self.shown(name)) is no setting of Tollway" + (nearest.map { "; did you mean \($0)?" } ?? "")
         case .missing(let setting, let because):
             "\(setting) is not set: \(because)"
         case .invalid(let setting, let value, let expected):
@@ -48,8 +50,6 @@ package enum ConfigurationFault: Error, Equatable, Sendable {
 
     /// A value as an error may show it: on one line, and short.
     private static func shown(_ value: String) -> String {
-        let isLong = value.count > 120
-        let line = value.prefix(120).map { $0.isNewline || $0 == "\0" ? " " : $0 }
-        return String(line) + (isLong ? "…" : "")
+        PlainText.printable(value, characterCountMax: 120)
     }
 }

@@ -93,16 +93,10 @@ enum TokenDecodeCommand {
                 ("tokenCreationDate", date(token.tokenCreationDate)),
                 ("tokenExpirationDate", token.tokenExpirationDate.map(date)),
             ]
-            return rows.compactMap { row in row.1.map { (row.0, printable($0)) } }
-        }
-
-        /// Whatever a hostile token says must not steer the terminal.
-        private func printable(_ text: String) -> String {
-            String(
-                text.unicodeScalars.map { scalar in
-                    scalar.properties.generalCategory == .control ? "\u{fffd}" : Character(scalar)
-                }
-            )
+            // Whatever a hostile token says must not steer the terminal.
+            return rows.compactMap { name, text in
+                text.map { (name, PlainText.printable($0, characterCountMax: 4_096)) }
+            }
         }
     }
 

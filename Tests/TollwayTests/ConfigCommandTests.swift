@@ -1,0 +1,73 @@
+import Foundation
+import Testing
+
+@Suite struct `tollway config` {
+    @Test func `says for each worker whether it could start`() throws {
+        let run = try TollwayProcess.run(["config", "check", "-o", "json"])
+        #expect(run.exitCode == 1)
+        let workers = try #require(try run.object()["workers"] as? [[String: Any]])
+        let answers = workers.map { "\($0["worker"] ?? "") \($0["setting"] ?? "ok")" }
+        #expect(
+            answers == [
+                "ingest ok", "decode TOLLWAY_APPS_FILE", "dedupe ok", "report TOLLWAY_APPS_FILE",
+                "notifications TOLLWAY_APPS_FILE",
+            ]
+        )
+        let one = try TollwayProcess.run(["config", "check", "--worker", "dedupe"])
+        #expect(one.exitCode == 0)
+        #expect(one.output == "dedupe: ok\n")
+    }
+
+    @Test func `reads the files that the workers would read`() throws {
+        let folder = try TemporaryFolder()
+        let apps = try folder.file("apps.json", Data(#"{"apps":[{"appAppleId":1}]}"#.utf8))
+        let environment = ["TOLLWAY_APPS_FILE": apps.path]
+        let run = try TollwayProcess.run(
+            ["config", "check", "--worker", "decode"],
+            environment: environment
+        )
+        #expect(run.exitCode == 1)
+        #expect(run.output.contains("app 1 needs a bundleId"))
+    }
+
+    @Test func `prints every setting and where it came from`() throws {
+        let run = try TollwayProcess.run(
+            ["config", "print", "--worker", "report", "-o", "ndjson"],
+            environment: ["TOLLWAY_INSTANCE": "here", "TOLLWAY_KAFKA_LINGER_MS": "5"]
+        )
+        #expect(run.exitCode == 0)
+        let settings = try run.objects().map { setting in
+            let value = setting["value"] as? String ?? "-"
+            return "\(setting["name"] ?? "")=\(value) \(setting["source"] ?? "")"
+        }
+        #expect(settings.contains("TOLLWAY_INSTANCE=here environment"))
+        #expect(settings.contains("TOLLWAY_KAFKA_LINGER_MS=5 environment"))
+        #expect(settings.contains("TOLLWAY_ADMIN_LISTEN=127.0.0.1:9404 default"))
+        #expect(settings.contains("TOLLWAY_APPS_FILE=- default"))
+    }
+
+    @Test func `shows no secret, whatever it is asked to print`() throws {
+        let run = try TollwayProcess.run(
+            ["config", "print"],
+            environment: ["TOLLWAY_KAFKA_SASL_OAUTHBEARER_CONFIG": "canary-0123"]
+        )
+        #expect(run.exitCode == 0)
+        #expect(!run.output.contains("canary"))
+        let refused = try TollwayProcess.run(
+            ["config", "print"],
+            environment: ["TOLLWAY_KAFKA_SASL_PASSWORD": "canary-0123"]
+        )
+        #expect(refused.exitCode == 1)
+        #expect(!refused.output.contains("canary") && !refused.talk.contains("canary"))
+    }
+
+    @Test func `names a setting that nobody knows`() throws {
+        let run = try TollwayProcess.run(
+            ["config", "print", "-o", "json"],
+            environment: ["TOLLWAY_TOPIC_PREFX": "a."]
+        )
+        #expect(run.exitCode == 1)
+        #expect(try run.errorCode() == "config.unknown_name")
+        #expect(run.output.contains("did you mean TOLLWAY_TOPIC_PREFIX?"))
+    }
+}
