@@ -1,0 +1,171 @@
+internal import AppStoreAPI
+internal import Crypto
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+internal import TokenWire
+
+/// Believes a notification only after its signature, and hands on what it says about a token.
+///
+/// | what came | what becomes of it |
+/// | --- | --- |
+/// | `EXTERNAL_PURCHASE_TOKEN` of an app of ours | a `notifications.verified.v1` record |
+/// | any other genuine type | settled and counted |
+/// | genuine, of an app that is not ours | dead letter `notifications.unknown_app` |
+/// | not genuine | dead letter `jws.*` |
+///
+/// Repeats are not looked for here: `report` knows which notices it has seen.
+final class NotificationsStage: Stage {
+    /// Index of `notifications.verified.v1` among the worker's targets.
+    private static let verifiedTopic = 0
+
+    private let verifier: SignedDataVerifier
+    private let appsByID: [Int64: AppsFile.App]
+    private let bundleIDs: Set<String>
+
+    init(apps: AppsFile, roots: TrustedRoots) {
+        verifier = SignedDataVerifier(roots: roots)
+        appsByID = Dictionary(apps.apps.map { ($0.appAppleID, $0) }) { first, _ in first }
+        bundleIDs = Set(apps.apps.map(\.bundleID))
+    }
+
+    func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
+        for record in batch.records {
+            let value = batch.arena.span.extracting(record.value.indices)
+            do throws(Fault) {
+                plan.conclude(try verdict(on: value, into: &plan))
+            } catch {
+                plan.conclude(.deadLetter(error))
+            }
+        }
+    }
+
+    private func verdict(
+        on value: Span<UInt8>,
+        into plan: inout BatchPlan
+    ) throws(Fault) -> Verdict {
+        let received = try Self.received(value)
+        let notification = try verified(received, now: plan.now)
+        let token = try Self.token(of: notification)
+        try checkApp(of: notification.identity, about: token?.id)
+        guard let token else {
+            return .settled(Self.reason(ofType: notification.type))
+        }
+        do throws(NotificationFault) {
+            let notice = try notification.verified(receivedAt: received.receivedAt)
+            Self.write(notice, into: &plan)
+            return .forward(outputCount: 1)
+        } catch {
+            throw error.fault(about: token.id)
+        }
+    }
+
+    private static func received(_ value: Span<UInt8>) throws(Fault) -> NotificationReceived {
+        do throws(WireFault) {
+            return try NotificationReceived(reading: value)
+        } catch {
+            throw Fault(code: "notifications.bad_envelope", message: error.message)
+        }
+    }
+
+    private func verified(
+        _ received: NotificationReceived,
+        now: Timestamp
+    ) throws(Fault) -> SignedNotification {
+        do throws(JWSFault) {
+            return SignedNotification(try verifier.verify(received.signedPayload, now: now))
+        } catch {
+            throw Fault(code: error.code, message: error.message)
+        }
+    }
+
+    /// A notification about a token, and the token's id where it can be read.
+    private struct TokenNotice {
+        var id: TokenID?
+    }
+
+    /// - Returns: nil if the notification is about something else.
+    private static func token(of notification: SignedNotification) throws(Fault) -> TokenNotice? {
+        guard !notification.type.isEmpty else {
+            throw Fault(
+                code: "notifications.missing_field",
+                message: "signed by Apple, but no notification: it has no notificationType"
+            )
+        }
+        guard notification.type == SignedNotification.externalPurchaseTokenType else {
+            return nil
+        }
+        let id = notification.payload["externalPurchaseToken"]?["externalPurchaseId"]?.text
+        return TokenNotice(id: id.map { TokenID($0) })
+    }
+
+    /// The app that a notification names must be one of ours, by both of its names.
+    ///
+    /// One that names none, as some types do not, is about all of them.
+    private func checkApp(of identity: SignedIdentity, about id: TokenID?) throws(Fault) {
+        let isKnown =
+            identity.appAppleIDs.contains { appsByID[$0] != nil }
+            || !identity.bundleIDs.isDisjoint(with: bundleIDs)
+        guard isKnown || identity.appAppleIDs.isEmpty && identity.bundleIDs.isEmpty else {
+            throw Fault(
+                code: "notifications.unknown_app",
+                message: "it is about an app that the configuration does not name",
+                externalPurchaseID: id
+            )
+        }
+        do throws(JWSFault) {
+            for appAppleID in identity.appAppleIDs {
+                let app = appsByID[appAppleID]
+                let isWhole = app.map { identity.bundleIDs.isSubset(of: [$0.bundleID]) } ?? false
+                guard isWhole else {
+                    throw .wrongApp("its bundle id and its Apple id belong to two apps")
+                }
+            }
+            for environment in AppleEnvironment.allCases
+            where identity.worlds.contains(.apple(environment)) {
+                // A section that contradicts the token's own prefix.
+                try identity.check(environment: environment)
+            }
+        } catch {
+            throw Fault(code: error.code, message: error.message, externalPurchaseID: id)
+        }
+    }
+
+    private static func reason(ofType type: String) -> StaticReason {
+        switch type {
+        case "TEST": "test"
+        case "RESCIND_CONSENT": "rescind_consent"
+        default: "other_type"
+        }
+    }
+
+    private static func write(_ notice: NotificationVerified, into plan: inout BatchPlan) {
+        let key = plan.outputs.place(notice.token.externalPurchaseID.text.utf8)
+        let start = plan.outputs.arena.count
+        notice.write(to: &plan.outputs.arena)
+        plan.outputs.outputs.append(
+            OutputBatch.Output(
+                topic: verifiedTopic,
+                key: key,
+                value: ByteRange(start: start, count: plan.outputs.arena.count - start)
+            )
+        )
+    }
+}
+
+extension NotificationFault {
+    fileprivate func fault(about id: TokenID?) -> Fault {
+        let (code, what) =
+            switch self {
+            case .missing(let field): ("missing_field", "the field \"\(field)\" is missing")
+            case .wrongType(let field): ("wrong_type", "the field \"\(field)\" has the wrong type")
+            case .outOfRange(let field):
+                ("out_of_range", "the field \"\(field)\" has a value out of range")
+            }
+        return Fault(
+            code: "notifications.\(code)",
+            message: "signed by Apple, but not as documented: \(what)",
+            externalPurchaseID: id
+        )
+    }
+}
