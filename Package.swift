@@ -131,11 +131,13 @@ let package = Package(
             ]
         ),
 
+        tests("CryptoTests", ["Crypto"]),
         tests("StateStoreTests", ["StateStore"]),
         tests("HTTPServerTests", ["HTTPServer"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),
         tests("TokenDomainTests", ["TokenDomain"]),
         tests("TokenWireTests", ["TokenWire", "TokenDomain"], resources: [.copy("Fixtures")]),
+        tests("AppStoreAPITests", ["AppStoreAPI", "Crypto", "HTTPClient", "TokenDomain", "TokenWire"]),
         // What the tests stand on: a cluster in memory, driven from a seed.
         .target(
             name: "Simulation",
@@ -154,5 +156,12 @@ let package = Package(
         tests("TelemetryTests", ["Telemetry", "HTTPServer"]),
         tests("ConfigurationTests", ["StageRuntime", "Kafka", "TokenDomain"]),
         tests("TollwayTests", ["tollway"]),
+        tests(
+            "NotificationsTests",
+            [
+                "notifications", "AppStoreAPI", "Crypto", "Kafka", "StageRuntime", "TokenDomain",
+                "TokenWire",
+            ]
+        ),
     ]
 )

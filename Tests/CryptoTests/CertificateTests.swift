@@ -1,0 +1,101 @@
+import Crypto
+import Testing
+
+@Suite struct `A certificate` {
+    let authority: TestCertificateAuthority
+
+    init() throws {
+        authority = try TestCertificateAuthority(validSeconds: 1_000...2_000)
+    }
+
+    @Test func `is read as it was written`() throws {
+        let der = authority.leaf.certificate.der
+        #expect(try Certificate(der: der).der == der)
+        #expect(String(decoding: authority.rootPEM, as: UTF8.self).hasPrefix("-----BEGIN CERT"))
+    }
+
+    @Test func `has the marks it was given, and no other`() {
+        let leaf = authority.leaf.certificate
+        #expect(leaf.hasExtension("1.2.840.113635.100.6.11.1"))
+        #expect(!leaf.hasExtension("1.2.840.113635.100.6.2.1"))
+        #expect(authority.intermediate.certificate.hasExtension("1.2.840.113635.100.6.2.1"))
+        #expect(!authority.root.certificate.hasExtension("1.2.840.113635.100.6.2.1"))
+    }
+
+    @Test func `gives its key, if that is on P-256`() throws {
+        let key = try authority.leaf.certificate.publicKey()
+        #expect(key.verify(signature: authority.leaf.sign([1, 2]), message: [1, 2]))
+        #expect(throws: CryptoFault.wrongCurve) { try authority.root.certificate.publicKey() }
+    }
+
+    @Test func `is refused with one byte more or less`() {
+        let der = authority.leaf.certificate.der
+        let damaged = [der + [0], Array(der.dropLast()), [], Array(der.dropFirst()), [0x30, 0x80]]
+        for bytes in damaged {
+            #expect(throws: CryptoFault.malformed) { try Certificate(der: bytes) }
+        }
+        let large = der + [UInt8](repeating: 0, count: Certificate.byteCountMax)
+        #expect(throws: CryptoFault.malformed) { try Certificate(der: large) }
+    }
+
+    @Test func `is refused, alone or in its chain, whatever byte of it changes`() throws {
+        let der = authority.leaf.certificate.der
+        let roots = try TrustedRoots(pem: authority.rootPEM)
+        for index in der.indices {
+            var damaged = der
+            damaged[index] ^= 0x01
+            #expect(throws: (any Error).self, "byte \(index)") {
+                let leaf = try Certificate(der: damaged)
+                return try verify(leaf, authority.intermediate.certificate, roots)
+            }
+        }
+    }
+
+    private func verify(
+        _ leaf: Certificate,
+        _ intermediate: Certificate,
+        _ roots: TrustedRoots
+    ) throws -> CertificateChain {
+        try CertificateChain.verify(
+            leaf: leaf,
+            intermediate: intermediate,
+            roots: roots,
+            atSeconds: 1_500,
+            requiringLeafOID: TestCertificateAuthority.leafOID,
+            intermediateOID: TestCertificateAuthority.intermediateOID
+        )
+    }
+}
+
+@Suite struct `A bundle of roots` {
+    let pem: [UInt8]
+
+    init() throws {
+        pem = try TestCertificateAuthority(validSeconds: 0...1).rootPEM
+    }
+
+    @Test func `holds every certificate in it, with text between them`() throws {
+        let text = Array("Root one\n".utf8) + pem + Array("\n\nRoot two\n".utf8) + pem
+        #expect(try TrustedRoots(pem: text).count == 2)
+    }
+
+    @Test func `holds up to its limit`() throws {
+        let full = Array(repeatElement(pem, count: TrustedRoots.countMax).joined())
+        #expect(try TrustedRoots(pem: full).count == TrustedRoots.countMax)
+        #expect(throws: CryptoFault.rootCount) { try TrustedRoots(pem: full + pem) }
+    }
+
+    @Test func `holds one at least`() {
+        #expect(throws: CryptoFault.rootCount) { try TrustedRoots(pem: []) }
+        #expect(throws: CryptoFault.rootCount) { try TrustedRoots(pem: Array("nothing\n".utf8)) }
+    }
+
+    @Test func `is refused if one of them is damaged`() {
+        let damaged = Array(
+            String(decoding: pem, as: UTF8.self).replacing("END CERT", with: "END KERT").utf8
+        )
+        #expect(throws: CryptoFault.malformed) { try TrustedRoots(pem: pem + damaged) }
+        let cut = Array(pem.prefix(pem.count / 2))
+        #expect(throws: CryptoFault.malformed) { try TrustedRoots(pem: pem + cut) }
+    }
+}
