@@ -1,1 +1,245 @@
+import Crypto
+import Kafka
+import StageRuntime
 import Testing
+import TokenDomain
+import TokenWire
+
+@testable import notifications
+
+/// A notification in the making; every case changes one thing.
+struct NotificationDraft: Sendable {
+    var type = #""EXTERNAL_PURCHASE_TOKEN""#
+    var subtype = #""subtype":"UNREPORTED","#
+    var uuid = #""notificationUUID":"9d1e0000-0000-4000-8000-000000000001","#
+    var signedDate = #""signedDate":1700000000000,"#
+    var section = "externalPurchaseToken"
+    var id = #""externalPurchaseId":"1c2d3e4f-0000-4000-8000-00000000a001","#
+    var created = #""tokenCreationDate":1690000000000,"#
+    var app = #""appAppleId":1234567890,"#
+    var bundle = #""bundleId":"com.example""#
+    var more = ""
+
+    var payload: String {
+        "{\"notificationType\":\(type),\(subtype)\(uuid)\(signedDate)\"version\":\"2.0\","
+            + "\"\(section)\":{\(id)\(created)\(app)\(bundle)\(more)}}"
+    }
+}
+
+@Suite struct `The notifications stage` {
+    let payloads: SignedPayloads
+    let stage: NotificationsStage
+
+    init() throws {
+        payloads = try SignedPayloads()
+        let apps = AppsFile(apps: [
+            AppsFile.App(appAppleID: 1_234_567_890, bundleID: "com.example"),
+            AppsFile.App(appAppleID: 2, bundleID: "com.example.two"),
+        ])
+        stage = NotificationsStage(apps: apps, roots: payloads.roots)
+    }
+
+    /// What the stage makes of record values, in one batch.
+    private func judge(_ values: [String]) -> BatchPlan {
+        var batch = RecordBatch()
+        for (index, value) in values.enumerated() {
+            let start = batch.arena.count
+            batch.arena.append(contentsOf: value.utf8)
+            batch.records.append(
+                RecordBatch.Record(
+                    topic: 0,
+                    partition: 0,
+                    offset: Int64(index),
+                    timestampMilliseconds: 1,
+                    key: .absent,
+                    value: ByteRange(start: start, count: value.utf8.count),
+                    headers: .absent
+                )
+            )
+        }
+        var plan = BatchPlan(
+            outputs: OutputBatch(),
+            state: StagedState(),
+            now: Timestamp(milliseconds: 1_800_000_000_000)
+        )
+        stage.judge(batch, into: &plan)
+        return plan
+    }
+
+    private func record(_ draft: NotificationDraft) -> String {
+        #"{"signedPayload":"\#(payloads.sign(draft.payload))","receivedAt":1700000005000}"#
+    }
+
+    private func code(_ verdict: Verdict?) -> String? {
+        guard case .deadLetter(let fault) = verdict else {
+            return nil
+        }
+        return fault.code
+    }
+
+    @Test func `hands on what Apple says about a token`() throws {
+        var draft = NotificationDraft()
+        draft.more = #","tokenType":"SERVICES","tokenExpirationDate":1690003600000"#
+        let plan = judge([record(draft)])
+        #expect(plan.verdicts == [.forward(outputCount: 1)])
+        let output = try #require(plan.outputs.outputs.first)
+        let id = "1c2d3e4f-0000-4000-8000-00000000a001"
+        #expect(Array(plan.outputs.arena[output.key.indices]) == Array(id.utf8))
+        let value = plan.outputs.arena.span.extracting(output.value.indices)
+        #expect(
+            try NotificationVerified(reading: value)
+                == NotificationVerified(
+                    notificationUUID: "9d1e0000-0000-4000-8000-000000000001",
+                    subtype: "UNREPORTED",
+                    signedDate: Timestamp(milliseconds: 1_700_000_000_000),
+                    token: ExternalPurchaseToken(
+                        externalPurchaseID: TokenID(id),
+                        appAppleID: 1_234_567_890,
+                        bundleID: "com.example",
+                        tokenType: .services,
+                        tokenCreationDate: Timestamp(milliseconds: 1_690_000_000_000),
+                        tokenExpirationDate: Timestamp(milliseconds: 1_690_003_600_000)
+                    ),
+                    receivedAt: Timestamp(milliseconds: 1_700_000_005_000)
+                )
+        )
+        #expect(Worker.notifications.targets[output.topic] == .notificationsVerified)
+    }
+
+    @Test(arguments: [
+        #""subtype":"CREATED","#, #""subtype":"ACTIVE_TOKEN_REMINDER","#, #""subtype":"NEW_ONE","#,
+        "", #""subtype":null,"#,
+    ])
+    func `leaves the subtype to those who act on it`(subtype: String) {
+        var draft = NotificationDraft()
+        draft.subtype = subtype
+        #expect(judge([record(draft)]).verdicts == [.forward(outputCount: 1)])
+    }
+
+    @Test func `takes sandbox tokens, new types, and a repeat again`() {
+        var sandbox = NotificationDraft()
+        sandbox.id = #""externalPurchaseId":"SANDBOX_1c2d","#
+        var newType = NotificationDraft()
+        newType.more = #","tokenType":"OUT_OF_APP","region":"JP""#
+        let repeated = record(sandbox)
+        let plan = judge([repeated, record(newType), repeated])
+        #expect(plan.verdicts == [Verdict](repeating: .forward(outputCount: 1), count: 3))
+        #expect(plan.outputs.outputs.count == 3)
+    }
+
+    @Test(arguments: [
+        (#""TEST""#, "data", "test"),
+        (#""RESCIND_CONSENT""#, "appData", "rescind_consent"),
+        (#""DID_RENEW""#, "data", "other_type"),
+        (#""SOMETHING_NEW""#, "summary", "other_type"),
+    ])
+    func `settles every other type`(type: String, section: String, reason: String) {
+        var draft = NotificationDraft()
+        (draft.type, draft.section, draft.id, draft.created) = (type, section, "", "")
+        let plan = judge([record(draft)])
+        guard case .settled(let settled) = plan.verdicts.first else {
+            Issue.record("\(plan.verdicts)")
+            return
+        }
+        #expect(settled.text == reason)
+        #expect(plan.outputs.outputs.isEmpty)
+        // A test notification in the sandbox may name no app at all.
+        (draft.app, draft.bundle) = ("", #""environment":"Sandbox""#)
+        #expect(judge([record(draft)]).verdicts == plan.verdicts)
+    }
+
+    /// Genuine, each with one thing wrong.
+    static let unusable: [(String, String, @Sendable (inout NotificationDraft) -> Void)] = [
+        (
+            "another app", "notifications.unknown_app",
+            { draft in
+                draft.app = #""appAppleId":99,"#
+                draft.bundle = #""bundleId":"com.stranger""#
+            }
+        ),
+        (
+            "another app's test", "notifications.unknown_app",
+            { draft in
+                (draft.type, draft.section) = (#""TEST""#, "data")
+                draft.app = #""appAppleId":99,"#
+                draft.bundle = #""bundleId":"com.stranger""#
+            }
+        ),
+        ("another bundle", "jws.wrong_app", { $0.bundle = #""bundleId":"com.stranger""# }),
+        ("our other app's bundle", "jws.wrong_app", { $0.bundle = #""bundleId":"com.example.two""# }),
+        ("another Apple id", "jws.wrong_app", { $0.app = #""appAppleId":99,"# }),
+        (
+            "an environment that contradicts the token", "jws.wrong_environment",
+            { $0.more = #","environment":"Sandbox""# }
+        ),
+        ("no id", "notifications.missing_field", { $0.id = "" }),
+        ("empty id", "notifications.out_of_range", { $0.id = #""externalPurchaseId":"","# }),
+        ("id no text", "notifications.wrong_type", { $0.id = #""externalPurchaseId":5,"# }),
+        ("no creation date", "notifications.missing_field", { $0.created = "" }),
+        (
+            "creation date no number", "notifications.wrong_type",
+            { $0.created = #""tokenCreationDate":"1690000000000","# }
+        ),
+        ("no Apple id", "notifications.missing_field", { $0.app = "" }),
+        ("no bundle", "notifications.missing_field", { $0.bundle = #""x":1"# }),
+        ("no UUID", "notifications.missing_field", { $0.uuid = "" }),
+        ("subtype no text", "notifications.wrong_type", { $0.subtype = #""subtype":1,"# }),
+        (
+            "expiration no number", "notifications.wrong_type",
+            { $0.more = #","tokenExpirationDate":"soon""# }
+        ),
+        ("type no text", "notifications.wrong_type", { $0.more = #","tokenType":1"# }),
+        ("no token", "notifications.missing_field", { $0.section = "data" }),
+        ("no type at all", "notifications.missing_field", { $0.type = "null" }),
+    ]
+
+    @Test(arguments: unusable.indices)
+    func `makes dead letters of what is genuine and cannot be used`(row: Int) {
+        let (name, expected, change) = Self.unusable[row]
+        var draft = NotificationDraft()
+        change(&draft)
+        let plan = judge([record(draft)])
+        #expect(code(plan.verdicts.first) == expected, "\(name)")
+        #expect(plan.outputs.outputs.isEmpty, "\(name)")
+    }
+
+    @Test func `names the token in the dead letter where it can`() {
+        var draft = NotificationDraft()
+        draft.created = ""
+        guard case .deadLetter(let fault) = judge([record(draft)]).verdicts.first else {
+            Issue.record("not a dead letter")
+            return
+        }
+        #expect(fault.externalPurchaseID == TokenID("1c2d3e4f-0000-4000-8000-00000000a001"))
+    }
+
+    @Test func `makes dead letters of forgeries, and goes on`() throws {
+        let good = record(NotificationDraft())
+        let forged = try SignedPayloads().sign(NotificationDraft().payload)
+        let plan = judge([
+            #"{"signedPayload":"\#(forged)","receivedAt":1}"#,
+            #"{"signedPayload":"a.b","receivedAt":1}"#,
+            #"{"receivedAt":1}"#,
+            #"{"signedPayload":7,"receivedAt":1}"#,
+            "", "null", "[]", "not JSON",
+            good,
+        ])
+        let codes = plan.verdicts.map { code($0) }
+        #expect(
+            codes == [
+                "jws.chain", "jws.malformed", "notifications.bad_envelope",
+                "notifications.bad_envelope", "notifications.bad_envelope",
+                "notifications.bad_envelope", "notifications.bad_envelope",
+                "notifications.bad_envelope", nil,
+            ]
+        )
+        #expect(plan.verdicts.last == .forward(outputCount: 1))
+    }
+
+    @Test func `takes the time of arrival where Apple signed no date`() throws {
+        // Certificates are then judged now: they must be valid at the time of the batch.
+        var draft = NotificationDraft()
+        draft.signedDate = ""
+        #expect(code(judge([record(draft)]).verdicts.first) == "jws.chain")
+    }
+}
