@@ -46,7 +46,7 @@ package final class StagedState {
             shown.removeAll(keepingCapacity: true)
         }
 
-        /// Every record, in an order that does not matter: each key stands once.
+        /// Every record; those put once in the order in which they were put.
         func all() -> [(key: [UInt8], value: [UInt8]?)] {
             records + values.map { ($0.key, $0.value) }
         }

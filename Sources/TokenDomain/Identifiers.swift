@@ -10,7 +10,7 @@ package struct TokenID: Hashable, Sendable, CustomStringConvertible {
 
     /// Apple's documented test: the seven letters `SANDBOX` at the start, compared as bytes.
     package var environment: AppleEnvironment {
-        text.utf8.starts(with: "SANDBOX".utf8) ? .sandbox : .production
+        AppleEnvironment(ofExternalPurchaseID: text.utf8.span)
     }
 }
 
@@ -29,6 +29,23 @@ package struct CustomerID: Hashable, Sendable, CustomStringConvertible {
 package enum AppleEnvironment: String, Hashable, Sendable, CaseIterable {
     case production
     case sandbox
+
+    private static let sandboxPrefix: StaticString = "SANDBOX"
+
+    /// The world of a token, by the UTF-8 of its id: ``TokenID/environment`` without a `TokenID`.
+    package init(ofExternalPurchaseID id: Span<UInt8>) {
+        let prefix = Self.sandboxPrefix
+        self = .production
+        guard id.count >= prefix.utf8CodeUnitCount else {
+            return
+        }
+        for index in 0..<prefix.utf8CodeUnitCount {
+            guard unsafe id[index] == prefix.utf8Start[index] else {
+                return
+            }
+        }
+        self = .sandbox
+    }
 }
 
 /// Which app, in which of Apple's worlds: the unit of rate limits, keys and held lanes.
