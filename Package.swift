@@ -150,6 +150,13 @@ let package = Package(
             ["StageRuntime", "Simulation", "Kafka", "StateStore", "TokenDomain"]
         ),
         tests(
+            "DedupeTests",
+            [
+                "dedupe", "Simulation", "StageRuntime", "StateStore", "Kafka", "TokenDomain",
+                "TokenWire",
+            ]
+        ),
+        tests(
             "AppleSimulatorTests",
             ["AppleSimulator", "HTTPServer", "HTTPClient", "Crypto"]
         ),

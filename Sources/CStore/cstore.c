@@ -1,6 +1,10 @@
+#define _GNU_SOURCE
 #include "cstore_internal.h"
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BLOOM_BITS_PER_KEY 10
 #define BLOCK_LEN (8 * 1024)
@@ -106,6 +110,32 @@ void cstore_shared_destroy(cstore_shared *shared)
     free(shared);
 }
 
+/* The path of the marker of damage, in a buffer to be freed; NULL: no memory. */
+static char *marker_path(const char *path)
+{
+    char *marker = NULL;
+    return asprintf(&marker, "%s/DAMAGED", path) < 0 ? NULL : marker;
+}
+
+int cstore_mark_damaged(cstore *store, cstore_error *error)
+{
+    char *marker = marker_path(store->path);
+    int file = marker == NULL ? -1 : open(marker, O_CREAT | O_WRONLY | O_CLOEXEC, 0640);
+    int result = file < 0 ? fail_errno(error, "marking a damaged store") : 0;
+    if (file >= 0)
+        close(file);
+    free(marker);
+    return result;
+}
+
+static bool is_marked_damaged(const char *path)
+{
+    char *marker = marker_path(path);
+    bool is_marked = marker != NULL && access(marker, F_OK) == 0;
+    free(marker);
+    return is_marked;
+}
+
 cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error)
 {
     static const char *const names[CSTORE_TABLE_COUNT] = {"state", "due", "default"};
@@ -118,6 +148,10 @@ cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error
         goto fail;
     }
     store->shared = shared;
+    if (is_marked_damaged(path)) {
+        fail_with(error, CSTORE_DAMAGED, "it was found damaged before");
+        goto fail;
+    }
     store->db = rocksdb_open_column_families(shared->options, path, CSTORE_TABLE_COUNT, names,
                                              options, store->families, &message);
     if (message != NULL) {

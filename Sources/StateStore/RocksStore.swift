@@ -80,12 +80,12 @@ package final class RocksStore: PartitionStore {
         if isBulk {
             let encoded = changes.encoded
             guard unsafe cstore_bulk_add(handle.store, encoded, encoded.count, &error) == 0 else {
-                throw StoreFault(error)
+                throw fault(error)
             }
         } else {
             let encoded = changes.encoded + Self.change(next)
             guard unsafe cstore_apply(handle.store, encoded, encoded.count, &error) == 0 else {
-                throw StoreFault(error)
+                throw fault(error)
             }
         }
         meta = next
@@ -101,7 +101,7 @@ package final class RocksStore: PartitionStore {
         var error = cstore_error()
         let marker = Self.change(meta)
         guard unsafe cstore_bulk_begin(handle.store, marker, marker.count, &error) == 0 else {
-            throw StoreFault(error)
+            throw fault(error)
         }
         isBulk = true
     }
@@ -135,7 +135,7 @@ package final class RocksStore: PartitionStore {
         var countMax = Self.scanCountFirst
         while true {
             guard unsafe cstore_cursor_read(cursor, countMax, &entries, &error) == 0 else {
-                throw StoreFault(error)
+                throw fault(error)
             }
             guard unsafe entries.count > 0 else {
                 return
@@ -154,7 +154,7 @@ package final class RocksStore: PartitionStore {
         var error = cstore_error()
         let table = Int32(StoreTable.state.rawValue)
         guard unsafe cstore_checksum(handle.store, table, &sum, &error) == 0 else {
-            throw StoreFault(error)
+            throw fault(error)
         }
         return sum
     }
@@ -164,7 +164,7 @@ package final class RocksStore: PartitionStore {
         try endBulk()
         var error = cstore_error()
         guard unsafe cstore_flush(handle.store, &error) == 0 else {
-            throw StoreFault(error)
+            throw fault(error)
         }
     }
 
@@ -228,14 +228,25 @@ package final class RocksStore: PartitionStore {
         let final = Self.change(meta)
         var error = cstore_error()
         guard unsafe cstore_bulk_end(handle.store, final, final.count, &error) == 0 else {
-            throw StoreFault(error)
+            throw fault(error)
         }
+    }
+
+    /// Damage shows where it is read: it is written down for the next one to open the store.
+    private func fault(_ error: cstore_error) -> StoreFault {
+        let fault = StoreFault(error)
+        if case .damaged = fault {
+            var markError = cstore_error()
+            // A disk that does not take the mark will show the damage again.
+            _ = unsafe cstore_mark_damaged(handle.store, &markError)
+        }
+        return fault
     }
 
     private func write(_ encoded: [UInt8]) throws(StoreFault) {
         var error = cstore_error()
         guard unsafe cstore_apply(handle.store, encoded, encoded.count, &error) == 0 else {
-            throw StoreFault(error)
+            throw fault(error)
         }
     }
 
@@ -261,7 +272,7 @@ package final class RocksStore: PartitionStore {
                 &error
             )
         else {
-            throw StoreFault(error)
+            throw fault(error)
         }
         var position = 0
         return keys.indices.map { index in

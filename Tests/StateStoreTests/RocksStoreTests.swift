@@ -129,6 +129,17 @@ import Testing
         #expect(try folder.open().changelogOffset == nil)
     }
 
+    @Test func `stays damaged once it was found to be, until it is wiped`() throws {
+        let folder = try filled()
+        try flip(#require(folder.files(ending: ".sst").first))
+        let store = try folder.open()
+        #expect(throws: StoreFault.self) { try store.checksum() }
+        store.close()
+        try expectDamaged(folder)
+        try folder.directory().wipe(partition: 0)
+        #expect(try folder.open().changelogOffset == nil)
+    }
+
     @Test func `is damaged wherever one bit of a table flipped, or does not need that bit`() throws {
         let folder = try filled()
         let path = try #require(try folder.files(ending: ".sst").first)
@@ -146,6 +157,10 @@ import Testing
                 #expect(try store.checksum() == sum)
             } catch StoreFault.damaged {
                 found += 1
+            }
+            let mark = folder.storePath + "/DAMAGED"
+            if FileManager.default.fileExists(atPath: mark) {
+                try FileManager.default.removeItem(atPath: mark)
             }
         }
         #expect(found > 50)

@@ -50,6 +50,13 @@ cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error
 int cstore_close(cstore *store, cstore_error *error);
 
 /**
+ * cstore_mark_damaged(store, error):
+ * Leave a word for the next cstore_open, which then refuses the store: damage is found where it is
+ * read, and not each time it is opened.  0, or -1.
+ */
+int cstore_mark_damaged(cstore *store, cstore_error *error);
+
+/**
  * cstore_get(store, table, keys, key_lens, count, value_lens, error):
  * Look up ${count} keys that lie back to back at ${keys}.  ${value_lens}[i] becomes the length of
  * the i-th value, -1 where the key is unknown.  The values lie back to back at the pointer returned,

@@ -1,0 +1,278 @@
+import Simulation
+import StateStore
+import Testing
+import TokenDomain
+
+@testable import StageRuntime
+@testable import dedupe
+
+@Suite struct `Dedupe` {
+    static let day: Int64 = 86_400_000
+
+    /// A SERVICES token of customer `c` in one period, unless told otherwise.
+    static func token(
+        _ id: String,
+        customer: String? = "c1.customer",
+        app: Int64 = 1,
+        type: TokenType? = .services,
+        creation: Int64 = 1_749_000_000_000,
+        expiration: Int64? = 1_780_000_000_000,
+        receivedAt: Int64 = 1_750_000_000_000
+    ) -> TokenDecoded {
+        TokenDecoded(
+            token: ExternalPurchaseToken(
+                externalPurchaseID: TokenID(id),
+                appAppleID: app,
+                bundleID: "com.example",
+                tokenType: type,
+                tokenCreationDate: Timestamp(milliseconds: creation),
+                tokenExpirationDate: expiration.map { Timestamp(milliseconds: $0) }
+            ),
+            customer: customer.map { CustomerID($0) },
+            receivedAt: Timestamp(milliseconds: receivedAt),
+            text: "eyJ0b2tlbiI6MX0"
+        )
+    }
+
+    /// Each row: tokens in the order of their offsets, and what each is.
+    static let rows: [(name: String, tokens: [TokenDecoded], answers: [StageDesk.Answer])] = [
+        ("the same id", [token("a"), token("a")], [.primary, .again]),
+        (
+            "refreshed tokens of a period",
+            [token("a"), token("b"), token("c"), token("b")],
+            [.primary, .duplicate(of: "a"), .duplicate(of: "a"), .again]
+        ),
+        (
+            "another customer's, dates and all",
+            [token("a"), token("b", customer: "c1.other")],
+            [.primary, .primary]
+        ),
+        (
+            "the same id from another customer",
+            [token("a"), token("a", customer: "c1.other")],
+            [.primary, .primary]
+        ),
+        (
+            "ACQUISITION beside SERVICES",
+            [token("a"), token("b", type: .acquisition), token("c", type: .acquisition)],
+            [.primary, .primary, .duplicate(of: "b")]
+        ),
+        ("another app", [token("a"), token("b", app: 2)], [.primary, .primary]),
+        ("another world", [token("a"), token("SANDBOX_b")], [.primary, .primary]),
+        (
+            "another period",
+            [token("a"), token("b", creation: 1_749_000_000_001), token("d", expiration: 1_780_000_000_001)],
+            [.primary, .primary, .primary]
+        ),
+        (
+            "SERVICES without expiry",
+            [token("a", expiration: nil), token("b", expiration: nil), token("a", expiration: nil)],
+            [.primary, .primary, .again]
+        ),
+        (
+            "types without periods",
+            [token("a", type: nil), token("b", type: nil), token("d", type: .other("LINK_OUT")),
+             token("e", type: .other("LINK_OUT"))],
+            [.primary, .primary, .primary, .primary]
+        ),
+        (
+            "no customer: no period, but repeats",
+            [token("a", customer: nil), token("b", customer: nil), token("a", customer: nil)],
+            [.primary, .primary, .again]
+        ),
+        (
+            "with and without a customer",
+            [token("a", customer: nil), token("a"), token("a", customer: nil)],
+            [.primary, .primary, .again]
+        ),
+        (
+            "a known id with other dates: the first claim stands",
+            [token("a"), token("a", creation: 1, expiration: 2), token("b", creation: 1, expiration: 2)],
+            [.primary, .again, .primary]
+        ),
+        (
+            "a known id with another's period",
+            [token("a"), token("b", creation: 1, expiration: 2), token("b")],
+            [.primary, .primary, .again]
+        ),
+        (
+            "texts that JSON escapes",
+            [token("a\"\\\u{1}é😀"), token("b"), token("a\"\\\u{1}é😀")],
+            [.primary, .duplicate(of: "a\"\\\u{1}é😀"), .again]
+        ),
+    ]
+
+    @Test(arguments: rows.indices)
+    func `tells tokens apart within one batch`(row: Int) throws {
+        let row = Self.rows[row]
+        #expect(try StageDesk().judge(row.tokens) == row.answers, "\(row.name)")
+    }
+
+    @Test(arguments: rows.indices)
+    func `tells them apart over batches that wait for one commit`(row: Int) throws {
+        let row = Self.rows[row]
+        let desk = StageDesk()
+        #expect(try row.tokens.flatMap { try desk.judge([$0]) } == row.answers, "\(row.name)")
+    }
+
+    @Test(arguments: rows.indices)
+    func `tells them apart with a transaction under way`(row: Int) throws {
+        let row = Self.rows[row]
+        let desk = StageDesk()
+        var answers: [StageDesk.Answer] = []
+        for (index, token) in row.tokens.enumerated() {
+            answers += try desk.judge([token])
+            if index == 0 {
+                _ = desk.submit()
+            }
+        }
+        #expect(answers == row.answers, "\(row.name)")
+    }
+
+    @Test(arguments: rows.indices)
+    func `tells them apart over commits and restarts`(row: Int) throws {
+        let row = Self.rows[row]
+        var desk = StageDesk()
+        var answers: [StageDesk.Answer] = []
+        for token in row.tokens {
+            answers += try desk.judge([token])
+            try desk.submitAndCommit()
+            let restored = try desk.restored()
+            #expect(
+                try restored.stores[0]?.checksum() == desk.stores[0]?.checksum(),
+                "the store is the fold of its changelog"
+            )
+            desk = restored
+        }
+        #expect(answers == row.answers, "\(row.name)")
+    }
+
+    @Test func `forgets what was aborted`() throws {
+        let desk = StageDesk()
+        #expect(try desk.judge([Self.token("a")]) == [.primary])
+        desk.state.abort()
+        #expect(try desk.judge([Self.token("b"), Self.token("a")]) == [.primary, .duplicate(of: "b")])
+    }
+
+    @Test func `asks each partition's own state`() throws {
+        let desk = StageDesk()
+        var value: [UInt8] = []
+        Self.token("a").write(to: &value)
+        let both = [(partition: Int32(0), value: value), (partition: Int32(1), value: value)]
+        #expect(try desk.judge(values: both) == [.primary, .primary])
+        #expect(try desk.judge(values: both) == [.again, .again])
+        #expect(desk.submit().map(\.partition) == [0, 1])
+    }
+
+    @Test func `writes one changelog record per new id`() throws {
+        let desk = StageDesk()
+        _ = try desk.judge(["a", "b", "a", "c"].map { Self.token($0) })
+        #expect(desk.submit().map(\.changes.count) == [3])
+    }
+
+    @Test(arguments: [
+        "", "null", "{}", "[]", "{", "\u{feff}{}",
+        #"{"externalPurchaseId":"","appAppleId":1,"bundleId":"b","tokenCreationDate":1,"receivedAt":1}"#,
+        #"{"externalPurchaseId":1,"appAppleId":1,"bundleId":"b","tokenCreationDate":1,"receivedAt":1}"#,
+        #"{"externalPurchaseId":"a","appAppleId":"1","bundleId":"b","tokenCreationDate":1,"receivedAt":1}"#,
+        #"{"externalPurchaseId":"a","appAppleId":1,"tokenCreationDate":1,"receivedAt":1}"#,
+        #"{"externalPurchaseId":"a","appAppleId":1,"bundleId":"b","receivedAt":1}"#,
+        #"{"externalPurchaseId":"a","appAppleId":1,"bundleId":"b","tokenCreationDate":1.5,"receivedAt":1}"#,
+        #"{"externalPurchaseId":"a","appAppleId":1,"bundleId":"b","tokenCreationDate":1}"#,
+        #"{"externalPurchaseId":"a","externalPurchaseId":"b","appAppleId":1,"bundleId":"b","tokenCreationDate":1,"receivedAt":1}"#,
+        #"{"externalPurchaseId":"a","appAppleId":1,"bundleId":"b","tokenCreationDate":1,"receivedAt":1}x"#,
+    ])
+    func `buries what it cannot read, and goes on`(value: String) throws {
+        let desk = StageDesk()
+        var good: [UInt8] = []
+        Self.token("a").write(to: &good)
+        let values = [(Int32(0), Array(value.utf8)), (0, good)].map { (partition: $0.0, value: $0.1) }
+        #expect(try desk.judge(values: values) == [.deadLetter("dedupe.bad_record"), .primary])
+    }
+
+    @Test func `buries a record without a value`() throws {
+        let desk = StageDesk()
+        var batch = RecordBatch()
+        batch.records = [
+            RecordBatch.Record(
+                topic: 0, partition: 0, offset: 0, timestampMilliseconds: 0,
+                key: .absent, value: .absent, headers: ByteRange(start: 0, count: 0)
+            )
+        ]
+        var plan = BatchPlan(outputs: OutputBatch(), state: desk.state, now: desk.now)
+        desk.stage.judge(batch, into: &plan)
+        guard case .deadLetter(let fault) = plan.verdicts.first else {
+            Issue.record("\(plan.verdicts)")
+            return
+        }
+        #expect(fault.code == "dedupe.bad_record")
+    }
+
+    /// Goal: any stream, cut into any batches, commits, aborts and restarts, is answered as one pass
+    /// over it with a set and a dictionary would.
+    @Test(arguments: 0..<200)
+    func `answers as the rule read aloud`(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        var desk = StageDesk()
+        var known: Set<String> = []
+        var firsts: [String: String] = [:]
+        let tokens = (0..<120).map { _ in Self.random(using: &generator) }
+        var index = 0
+        while index < tokens.count {
+            let count = min(Int.random(in: 1...12, using: &generator), tokens.count - index)
+            let batch = Array(tokens[index..<index + count])
+            let isAborted = generator.oneIn(8)
+            let answers = try desk.judge(batch)
+            if isAborted {
+                desk.state.abort()
+                continue
+            }
+            let expected = batch.map { Self.answer($0, known: &known, firsts: &firsts) }
+            #expect(answers == expected, "seed \(seed), from \(index)")
+            try desk.submitAndCommit()
+            if generator.oneIn(6) {
+                desk = try desk.restored()
+            }
+            index += count
+        }
+    }
+
+    private static func random(using generator: inout SeededGenerator) -> TokenDecoded {
+        let ids = (0..<30).map { $0 < 5 ? "SANDBOX_\($0)" : "\($0)" }
+        let types: [TokenType?] = [.services, .services, .acquisition, nil, .other("IN_APP")]
+        return token(
+            ids.randomElement(using: &generator) ?? "",
+            customer: [nil, "c1.a", "c1.b"].randomElement(using: &generator) ?? nil,
+            app: Int64.random(in: 1...2, using: &generator),
+            type: types.randomElement(using: &generator) ?? nil,
+            creation: Int64.random(in: 1...2, using: &generator),
+            expiration: [nil, 3, 4].randomElement(using: &generator) ?? nil
+        )
+    }
+
+    private static func answer(
+        _ token: TokenDecoded,
+        known: inout Set<String>,
+        firsts: inout [String: String]
+    ) -> StageDesk.Answer {
+        let id = token.token.externalPurchaseID.text
+        guard known.insert("\(token.customer?.text ?? "")/\(id)").inserted else {
+            return .again
+        }
+        guard let customer = token.customer, let type = token.token.tokenType,
+            type == .services || type == .acquisition, let end = token.token.tokenExpirationDate
+        else {
+            return .primary
+        }
+        let parts: [String] = [
+            customer.text, id.hasPrefix("SANDBOX") ? "s" : "p", "\(token.token.appAppleID)",
+            type.text, "\(token.token.tokenCreationDate)", "\(end)",
+        ]
+        let period = parts.joined(separator: "/")
+        if let first = firsts[period] {
+            return .duplicate(of: first)
+        }
+        firsts[period] = id
+        return .primary
+    }
+}

@@ -1,0 +1,95 @@
+import StateStore
+import Testing
+import TokenDomain
+
+@testable import StageRuntime
+@testable import dedupe
+
+@Suite struct `Keys that expire` {
+    private static let lifetime = SeenBefore.keyLifetime
+
+    @Test func `are known until 400 days after the token's expiry, and then forgotten`() throws {
+        let desk = StageDesk(partitionCount: 1)
+        let expiry = Timestamp(milliseconds: 1_780_000_000_000)
+        #expect(try desk.judge([Dedupe.token("a"), Dedupe.token("b")]).count == 2)
+        try desk.submitAndCommit()
+        #expect(try desk.entryCount() == 3)
+
+        desk.now = expiry + Self.lifetime + Milliseconds(-1)
+        try sweep(desk)
+        #expect(try desk.entryCount() == 3)
+        #expect(try desk.judge([Dedupe.token("a")]) == [.again])
+
+        desk.now = expiry + Self.lifetime
+        try sweep(desk)
+        #expect(try desk.entryCount() == 0)
+        #expect(
+            try desk.judge([Dedupe.token("c"), Dedupe.token("a")]) == [
+                .primary, .duplicate(of: "c"),
+            ]
+        )
+    }
+
+    @Test func `leave a changelog that folds to nothing`() throws {
+        let desk = StageDesk(partitionCount: 1)
+        _ = try desk.judge([Dedupe.token("a"), Dedupe.token("b"), Dedupe.token("d", customer: nil)])
+        try desk.submitAndCommit()
+        desk.now = Timestamp(milliseconds: 1_780_000_000_000) + Self.lifetime
+        try sweep(desk)
+        #expect(try desk.restored().entryCount() == 0)
+        // Each removal has the key of what it removes, so that compaction forgets both.
+        let changelog = desk.changelog[0] ?? []
+        let put = Set(changelog.filter { $0.value != nil }.map(\.key))
+        let removed = Set(changelog.filter { $0.value == nil }.map(\.key))
+        #expect(put == removed)
+    }
+
+    @Test func `are kept as long for a token that came late`() throws {
+        let desk = StageDesk(partitionCount: 1)
+        let old = Dedupe.token("a", creation: 1, expiration: 2)
+        #expect(try desk.judge([old]) == [.primary])
+        try desk.submitAndCommit()
+        try sweep(desk)
+        #expect(try desk.judge([old]) == [.again])
+    }
+
+    @Test func `cost the same however many there are`() throws {
+        let desk = StageDesk(partitionCount: 1)
+        let count = 3 * KeySweep.entryCountMax
+        _ = try desk.judge((0..<count).map { Dedupe.token("\($0)", customer: nil) })
+        try desk.submitAndCommit()
+        desk.now = Timestamp(milliseconds: 1_780_000_000_000) + Self.lifetime
+        var rounds = 0
+        while try desk.entryCount() > 0, rounds < 10 {
+            let before = try desk.entryCount()
+            _ = try desk.judge([])
+            try desk.submitAndCommit()
+            #expect(try before - desk.entryCount() <= KeySweep.entryCountMax)
+            desk.now = desk.now + KeySweep.interval
+            rounds += 1
+        }
+        #expect(try desk.entryCount() == 0)
+        #expect(rounds <= 5)
+    }
+
+    @Test func `are looked at once a second`() throws {
+        let desk = StageDesk(partitionCount: 1)
+        _ = try desk.judge([Dedupe.token("a")])
+        try desk.submitAndCommit()
+        desk.now = Timestamp(milliseconds: 1_780_000_000_000) + Self.lifetime
+        _ = try desk.judge([])
+        _ = try desk.judge([])
+        #expect(desk.submit().map(\.changes.count).reduce(0, +) <= 1)
+    }
+
+    /// Every partition comes to its turn, wherever its first stretch began.
+    private func sweep(_ desk: StageDesk) throws {
+        let now = desk.now
+        for _ in 0..<3 {
+            _ = try desk.judge([])
+            try desk.submitAndCommit()
+            desk.now = desk.now + KeySweep.interval
+        }
+        desk.now = now
+    }
+}

@@ -1,0 +1,167 @@
+import Kafka
+import StateStore
+import TokenDomain
+import TokenWire
+
+@testable import StageRuntime
+@testable import dedupe
+
+/// The stage with a store a partition behind it, and no log: batches in, answers out.
+final class StageDesk {
+    let stage = DedupeStage()
+    private(set) var state = StagedState()
+    private(set) var stores: [Int32: MemoryStore] = [:]
+    var now = Timestamp(milliseconds: 1_750_000_000_000)
+    /// Every record submitted so far.
+    private(set) var changelog: [Int32: [(key: [UInt8], value: [UInt8]?)]] = [:]
+    private var offset: Int64 = 0
+
+    /// What became of one record.
+    enum Answer: Equatable, CustomStringConvertible {
+        case primary
+        case duplicate(of: String)
+        case again
+        case deadLetter(String)
+
+        var description: String {
+            switch self {
+            case .primary: "primary"
+            case .duplicate(let first): "duplicate of \(first)"
+            case .again: "again"
+            case .deadLetter(let code): code
+            }
+        }
+    }
+
+    init(partitionCount: Int32 = 2) {
+        for partition in 0..<partitionCount {
+            let store = MemoryStore()
+            stores[partition] = store
+            state.open(store, partition: partition)
+        }
+    }
+
+    /// Judges one batch and leaves what it put staged.
+    func judge(_ tokens: [TokenDecoded], partition: Int32 = 0) throws -> [Answer] {
+        try judge(
+            values: tokens.map { token in
+                var value: [UInt8] = []
+                token.write(to: &value)
+                return (partition, value)
+            }
+        )
+    }
+
+    func judge(values: [(partition: Int32, value: [UInt8])]) throws -> [Answer] {
+        try answers(plan(values: values))
+    }
+
+    func plan(values: [(partition: Int32, value: [UInt8])]) -> BatchPlan {
+        var batch = RecordBatch()
+        for (partition, value) in values {
+            let start = batch.arena.count
+            batch.arena.append(contentsOf: value)
+            batch.records.append(
+                RecordBatch.Record(
+                    topic: 0,
+                    partition: partition,
+                    offset: offset,
+                    timestampMilliseconds: now.milliseconds,
+                    key: .absent,
+                    value: ByteRange(start: start, count: value.count),
+                    headers: ByteRange(start: 0, count: 0)
+                )
+            )
+            offset += 1
+        }
+        var plan = BatchPlan(outputs: OutputBatch(), state: state, now: now)
+        stage.judge(batch, into: &plan)
+        return plan
+    }
+
+    /// The records put since the last commit, by partition.
+    func submit() -> [(partition: Int32, changes: [(key: [UInt8], value: [UInt8]?)])] {
+        let submitted = state.submit()
+        for (partition, changes) in submitted {
+            changelog[partition, default: []] += changes
+        }
+        return submitted
+    }
+
+    /// What was submitted is durable: the stores learn of it.
+    func commit() throws {
+        let offsets = Dictionary(
+            uniqueKeysWithValues: state.partitions.map {
+                ($0, Int64(changelog[$0]?.count ?? 0))
+            }
+        )
+        try state.commit(changelogOffsets: offsets, stage: stage)
+    }
+
+    func submitAndCommit() throws {
+        _ = submit()
+        try commit()
+    }
+
+    /// A worker that begins with nothing but the changelog.
+    func restored() throws -> StageDesk {
+        let desk = StageDesk(partitionCount: 0)
+        desk.now = now
+        desk.changelog = changelog
+        for partition in state.partitions {
+            let store = MemoryStore()
+            try StagedState.apply(
+                changelog[partition] ?? [],
+                changelogOffset: Int64(changelog[partition]?.count ?? 0),
+                to: store,
+                stage: desk.stage
+            )
+            desk.stores[partition] = store
+            desk.state.open(store, partition: partition)
+        }
+        return desk
+    }
+
+    func entryCount(partition: Int32 = 0) throws -> Int {
+        var count = 0
+        try stores[partition]?.scan(.state, from: []) { _, _ in
+            count += 1
+            return true
+        }
+        return count
+    }
+
+    /// What a plan says, read back through `TokenWire`.
+    private func answers(_ plan: BatchPlan) throws -> [Answer] {
+        var outputs = plan.outputs.outputs[...]
+        return try plan.verdicts.map { verdict in
+            switch verdict {
+            case .forward(let outputCount):
+                guard outputCount == 1, let output = outputs.popFirst() else {
+                    return .deadLetter("not one output")
+                }
+                let token = try TokenDistinct(
+                    reading: plan.outputs.arena.span.extracting(output.value.indices)
+                )
+                let key = String(
+                    decoding: plan.outputs.arena[output.key.indices],
+                    as: UTF8.self
+                )
+                guard output.topic == 0, key == token.externalPurchaseID.text else {
+                    return .deadLetter("not keyed by the id")
+                }
+                switch token.role {
+                case .primary: return .primary
+                case .duplicate(let first): return .duplicate(of: first.text)
+                case .seen: return .deadLetter("seen")
+                }
+            case .settled:
+                return .again
+            case .deadLetter(let fault):
+                return .deadLetter(fault.code)
+            case .deadLetterAndForward(let fault, _):
+                return .deadLetter("forwarded " + fault.code)
+            }
+        }
+    }
+}
