@@ -152,8 +152,7 @@ let package = Package(
         tests(
             "DedupeTests",
             [
-                "dedupe", "Simulation", "StageRuntime", "StateStore", "Kafka", "TokenDomain",
-                "TokenWire",
+                "dedupe", "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire",
             ]
         ),
         tests(

@@ -1,7 +1,8 @@
-import Simulation
+import Kafka
 import StateStore
 import Testing
 import TokenDomain
+import TokenWire
 
 @testable import StageRuntime
 @testable import dedupe
@@ -221,7 +222,7 @@ import TokenDomain
         while index < tokens.count {
             let count = min(Int.random(in: 1...12, using: &generator), tokens.count - index)
             let batch = Array(tokens[index..<index + count])
-            let isAborted = generator.oneIn(8)
+            let isAborted = Int.random(in: 0..<8, using: &generator) == 0
             let answers = try desk.judge(batch)
             if isAborted {
                 desk.state.abort()
@@ -230,7 +231,7 @@ import TokenDomain
             let expected = batch.map { Self.answer($0, known: &known, firsts: &firsts) }
             #expect(answers == expected, "seed \(seed), from \(index)")
             try desk.submitAndCommit()
-            if generator.oneIn(6) {
+            if Int.random(in: 0..<6, using: &generator) == 0 {
                 desk = try desk.restored()
             }
             index += count

@@ -82,14 +82,13 @@ import TokenDomain
         #expect(desk.submit().map(\.changes.count).reduce(0, +) <= 1)
     }
 
-    /// Every partition comes to its turn, wherever its first stretch began.
+    /// A whole round of the partition, wherever it begins; the last stretch at the time that is set.
     private func sweep(_ desk: StageDesk) throws {
         let now = desk.now
-        for _ in 0..<3 {
+        for stretchesLeft in [2, 1, 0] as [Int64] {
+            desk.now = now + -.seconds(stretchesLeft)
             _ = try desk.judge([])
             try desk.submitAndCommit()
-            desk.now = desk.now + KeySweep.interval
         }
-        desk.now = now
     }
 }
