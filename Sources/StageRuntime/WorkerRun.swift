@@ -56,7 +56,7 @@ package final class WorkerRun {
     /// - Parameter makeStage: throws ``ConfigurationFault`` or ``WorkerEnd``.
     package static func main(
         _ worker: Worker,
-        environment: [String: String],
+        environment: [String: String] = ProcessEnvironment.read(),
         makeStage: @escaping (WorkerServices) throws -> any Stage
     ) -> Never {
         let signals = ProcessSignals()

@@ -19,6 +19,11 @@ enum Console {
         write(Array((sentence + "\n").utf8), to: STDERR_FILENO)
     }
 
+    /// Talk as it is, for what draws over itself.
+    static func sayRaw(_ text: String) {
+        write(Array(text.utf8), to: STDERR_FILENO)
+    }
+
     private static func write(_ bytes: [UInt8], to descriptor: Int32) {
         var rest = bytes[...]
         while !rest.isEmpty {

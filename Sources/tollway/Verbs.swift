@@ -2,6 +2,7 @@ extension TollwayCommand {
     /// Every verb, in the order of the help. One that is not built does not appear.
     static let verbs: [Verb] = [
         SimCommand.verb,
+        DemoCommand.verb,
         BrokerCommand.verb,
         TokenDecodeCommand.verb,
         ConfigCommand.check,

@@ -1,0 +1,174 @@
+internal import Foundation
+
+/// The account at the end: the generator's truth, Apple's side and our own ledger, row by row.
+struct DemoAccount {
+    /// Differences shown one by one; the rest is only counted.
+    static let differenceCountMax = 20
+
+    struct Row {
+        var demoClass: DemoClass
+        var inputCount: Int
+        /// Tokens of this class that must be reported, and how many are, exactly once and with the
+        /// right status, by each side's word.
+        var owedCount = 0
+        var appleCount = 0
+        var ledgerCount = 0
+        var deadLetterGoal = 0
+        var deadLetterCount = 0
+
+        var agrees: Bool {
+            owedCount == appleCount && owedCount == ledgerCount
+                && deadLetterGoal == deadLetterCount
+        }
+    }
+
+    private(set) var rows: [Row] = []
+    private(set) var differences: [String] = []
+    private(set) var differenceCount = 0
+    private(set) var statusCounts: [String: Int] = [:]
+    /// Ledger entries that a 200 did not settle: Apple's answer was lost and asked for again.
+    let verifiedCount: Int
+    let retriedCount: Int
+
+    var agrees: Bool { differenceCount == 0 && rows.allSatisfy(\.agrees) }
+
+    /// One line of the ledger (`reports.outcomes.v1`).
+    struct LedgerEntry {
+        var externalPurchaseID: String
+        var status: String
+        var outcome: String
+        var attempts: Int
+    }
+
+    /// - Parameters:
+    ///   - apple: every status that Apple's side stored, by token.
+    ///   - ledger: every outcome we recorded.
+    ///   - deadLetters: how many there are, by `<worker> <code>`.
+    init(
+        truth: DemoTruth,
+        apple: [String: [String]],
+        ledger: [LedgerEntry],
+        deadLetters: [String: Int]
+    ) {
+        verifiedCount = ledger.count { $0.outcome == "verified" }
+        retriedCount = ledger.count { $0.attempts > 1 }
+        var byClass: [DemoClass: Row] = [:]
+        for demoClass in DemoClass.allCases {
+            byClass[demoClass] = Row(
+                demoClass: demoClass,
+                inputCount: truth.inputs[demoClass] ?? 0,
+                deadLetterGoal: truth.deadLettersByClass[demoClass] ?? 0
+            )
+        }
+        let ledgerByID = Dictionary(grouping: ledger, by: \.externalPurchaseID)
+        for (id, report) in truth.reports.sorted(by: { $0.key < $1.key }) {
+            byClass[report.demoClass]?.owedCount += 1
+            let told = apple[id] ?? []
+            let noted = (ledgerByID[id] ?? []).map { $0.outcome == "rejected" ? "rejected" : $0.status }
+            if told == [report.status] {
+                byClass[report.demoClass]?.appleCount += 1
+                statusCounts[report.status, default: 0] += 1
+            }
+            if noted == [report.status] {
+                byClass[report.demoClass]?.ledgerCount += 1
+            }
+            if told != [report.status] || noted != [report.status] {
+                differ(
+                    "\(id) (\(report.demoClass.rawValue)): owed \(report.status); Apple has "
+                        + "\(Self.list(told)); the ledger has \(Self.list(noted))"
+                )
+            }
+        }
+        for id in Set(apple.keys).union(ledgerByID.keys).subtracting(truth.reports.keys).sorted() {
+            differ(
+                "\(id): nothing is owed; Apple has \(Self.list(apple[id] ?? [])); the ledger has "
+                    + Self.list((ledgerByID[id] ?? []).map(\.status))
+            )
+        }
+        for kind in Set(deadLetters.keys).union(truth.deadLetters.keys).sorted() {
+            let count = deadLetters[kind] ?? 0
+            let goal = truth.deadLetters[kind] ?? 0
+            // Each code of the demo belongs to one class; any other is in none and differs.
+            let demoClass: DemoClass = kind.hasPrefix("notifications") ? .forged : .undecodable
+            byClass[demoClass]?.deadLetterCount += min(count, goal)
+            if count != goal {
+                differ("dead letters \(kind): \(count), and \(goal) went in")
+            }
+        }
+        rows = DemoClass.allCases.compactMap { byClass[$0] }.filter { $0.inputCount > 0 }
+    }
+
+    private mutating func differ(_ sentence: String) {
+        differenceCount += 1
+        if differences.count < Self.differenceCountMax {
+            differences.append(sentence)
+        }
+    }
+
+    private static func list(_ statuses: [String]) -> String {
+        statuses.isEmpty ? "nothing" : statuses.joined(separator: ", ")
+    }
+
+    /// The account that must close: everything let in is a repeat, a dead letter, or reported.
+    var closing: String {
+        let tokens = rows.filter { !$0.demoClass.isNotice }
+        let accepted = tokens.map(\.inputCount).reduce(0, +)
+        let reported = tokens.map(\.owedCount).reduce(0, +)
+        let buried = tokens.map(\.deadLetterGoal).reduce(0, +)
+        return "accepted at the door \(accepted) = repeats \(accepted - reported - buried)"
+            + " + dead letters \(buried) + reported \(reported) + held 0"
+    }
+
+    // MARK: As text and as data
+
+    func table() -> String {
+        let heads = ["input", "in", "owed", "Apple has", "ledger has", "dead letters", ""]
+        var lines = [heads]
+        for row in rows {
+            lines.append([
+                row.demoClass.rawValue, String(row.inputCount), String(row.owedCount),
+                String(row.appleCount), String(row.ledgerCount),
+                row.deadLetterGoal == row.deadLetterCount
+                    ? String(row.deadLetterCount)
+                    : "\(row.deadLetterCount) of \(row.deadLetterGoal)",
+                row.agrees ? "ok" : "DIFFERS",
+            ])
+        }
+        let widths = heads.indices.map { column in lines.map { $0[column].count }.max() ?? 0 }
+        return lines.map { line in
+            zip(line.indices, line).map { column, cell in
+                let pad = String(repeating: " ", count: widths[column] - cell.count)
+                return column == 0 || column == heads.count - 1 ? cell + pad : pad + cell
+            }.joined(separator: "  ")
+        }.joined(separator: "\n") + "\n"
+    }
+
+    var json: [String: Any] {
+        [
+            "agrees": agrees,
+            "rows": rows.map { row in
+                [
+                    "input": row.demoClass.rawValue, "in": row.inputCount, "owed": row.owedCount,
+                    "apple": row.appleCount, "ledger": row.ledgerCount,
+                    "deadLetters": row.deadLetterCount, "deadLettersOwed": row.deadLetterGoal,
+                    "agrees": row.agrees,
+                ] as [String: Any]
+            },
+            "statuses": statusCounts,
+            "differences": differences,
+            "differenceCount": differenceCount,
+            "verifiedAfterLostAnswer": verifiedCount,
+            "settledAfterRetries": retriedCount,
+        ]
+    }
+}
+
+extension DemoClass {
+    /// Notices come from Apple, not through the token door.
+    var isNotice: Bool {
+        switch self {
+        case .unreportedKnown, .unreportedUnknown, .forged: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,128 @@
+internal import Foundation
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+
+/// The Kafka of a demo: the one that is named, one of our own from KAFKA_HOME, or the embedded one.
+enum DemoCluster {
+    case given(bootstrapServers: String)
+    case local(LocalCluster)
+    case embedded(bootstrapServers: String)
+
+    static let partitionCount = 12
+
+    var bootstrapServers: String {
+        switch self {
+        case .given(let servers), .embedded(let servers): servers
+        case .local(let cluster): cluster.bootstrapServers
+        }
+    }
+
+    var delivery: KafkaDelivery {
+        switch self {
+        case .given, .local: .exactlyOnce
+        case .embedded: .atLeastOnce
+        }
+    }
+
+    var sentence: String {
+        switch self {
+        case .given(let servers): "Kafka at \(servers), exactly-once"
+        case .local: "a Kafka of its own from KAFKA_HOME, exactly-once"
+        case .embedded:
+            "the embedded broker, at-least-once (set KAFKA_HOME for a real Kafka, exactly-once)"
+        }
+    }
+
+    /// - Parameter environment: `TOLLWAY_KAFKA_BOOTSTRAP_SERVERS` and `KAFKA_HOME` are looked at.
+    static func start(
+        environment: [String: String],
+        folder: URL,
+        topicPrefix: String,
+        processes: DemoProcesses
+    ) throws -> DemoCluster {
+        if let servers = environment[Setting.kafkaBootstrapServers] {
+            return .given(bootstrapServers: servers)
+        }
+        if let home = LocalCluster.homeFromEnvironment {
+            let cluster = try LocalCluster(
+                home: home,
+                folder: folder.appendingPathComponent("kafka").path
+            )
+            do {
+                try cluster.start()
+            } catch {
+                cluster.wipe()
+                throw error
+            }
+            return .local(cluster)
+        }
+        let output = try processes.start(
+            "tollway",
+            ["broker", "--partitions", String(partitionCount)],
+            name: "broker",
+            environment: ["TOLLWAY_TOPIC_PREFIX": topicPrefix]
+        )
+        let line = DemoCluster.firstLine(of: output)
+        guard !line.isEmpty else {
+            throw CommandFailure(.failed, code: "demo.broker", "the embedded broker did not start")
+        }
+        return .embedded(bootstrapServers: line)
+    }
+
+    /// Makes the pipeline's topics where the broker does not bring them.
+    func createTopics(prefix: String, settings: KafkaSettings) throws {
+        if case .embedded = self {
+            return
+        }
+        let admin = try KafkaAdmin(settings: settings)
+        defer { admin.close() }
+        try admin.create(
+            Topic.all.map { topic in
+                TopicPlan(
+                    name: topic.name(prefix: prefix),
+                    partitionCount: Self.partitionCount,
+                    configuration: topic.isChangelog ? ["cleanup.policy": "compact"] : [:]
+                )
+            }
+        )
+    }
+
+    /// Takes the demo's topics away again from a cluster that is not its own.
+    func cleanUp(prefix: String, settings: KafkaSettings) throws {
+        switch self {
+        case .given:
+            let admin = try KafkaAdmin(settings: settings)
+            defer { admin.close() }
+            try admin.deleteTopics(Topic.all.map { $0.name(prefix: prefix) })
+        case .local(let cluster):
+            cluster.wipe()
+        case .embedded:
+            break
+        }
+    }
+
+    /// What a process says first on its standard output; empty where it ends without a word.
+    static func firstLine(of output: FileHandle) -> String {
+        var bytes = Data()
+        while !bytes.contains(UInt8(ascii: "\n")) {
+            let more = output.availableData
+            guard !more.isEmpty else {
+                break
+            }
+            bytes.append(more)
+        }
+        return String(decoding: bytes, as: UTF8.self)
+            .split(separator: "\n").first.map { String($0) } ?? ""
+    }
+}
+
+extension Topic {
+    /// Whether only the newest record of a key counts.
+    fileprivate var isChangelog: Bool {
+        switch self {
+        case .dedupeState, .reportState, .deadLetterReplays: true
+        default: false
+        }
+    }
+}

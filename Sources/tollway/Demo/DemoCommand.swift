@@ -1,0 +1,197 @@
+internal import Crypto
+internal import Foundation
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+
+/// `tollway demo`: the whole pipeline on this machine, and an account that must close.
+enum DemoCommand {
+    static let verb = Verb(
+        words: ["demo"],
+        summary: "the whole pipeline on this machine, with an account at the end",
+        options: [
+            .value("--tokens", "N", "how many tokens to stream in (5000)"),
+            .value("--seed", "N", "of the input (1)"),
+            .flag("--keep", "leave the folder with logs, keys and state where it is"),
+        ],
+        details: """
+            Starts a broker, Apple's simulator and the five workers as processes of their
+            own, streams in tokens of every kind and notices, and compares what Apple was
+            told with the generator's truth and with our ledger. One token missing,
+            doubled or with the wrong status is exit 1.
+
+            The broker is the embedded one; with KAFKA_HOME (and Java) a one-node Kafka of
+            the demo's own; with TOLLWAY_KAFKA_BOOTSTRAP_SERVERS that cluster, under a
+            topic prefix of the demo's own. The last two run exactly-once.
+            """,
+        run: run
+    )
+
+    static let tokenCountMax = 1_000_000
+
+    private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let tokenCount = try invocation.integer("--tokens", default: 5_000, in: 10...tokenCountMax)
+        let seed = UInt64(try invocation.integer("--seed", default: 1, in: 0...Int.max))
+        do {
+            return try run(invocation, tokenCount: tokenCount, seed: seed)
+        } catch let failure as CommandFailure {
+            throw failure
+        } catch is DemoInterrupted {
+            Console.say("interrupted; everything is cleaned up")
+            return .interrupted
+        } catch let fault as LogFault {
+            throw CommandFailure(.noKafka, code: "demo.kafka", "\(fault)")
+        } catch {
+            throw CommandFailure(.failed, code: "demo.failed", "\(error)")
+        }
+    }
+
+    private static func run(
+        _ invocation: Invocation,
+        tokenCount: Int,
+        seed: UInt64
+    ) throws -> ExitCode {
+        let startedAt = Date()
+        let stop = StopSignal()
+        let folder = FileManager.default.temporaryDirectory
+            .appendingPathComponent("tollway-demo-\(UUID().uuidString.prefix(8).lowercased())")
+        try FileManager.default.createDirectory(
+            at: folder,
+            withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700]
+        )
+        defer {
+            if invocation.has("--keep") {
+                Console.say("kept: \(folder.path)")
+            } else {
+                remove(folder)
+            }
+        }
+        let prefix = "demo-\(UUID().uuidString.prefix(8).lowercased())."
+        let processes = DemoProcesses(folder: folder)
+        defer { stopAll(processes) }
+        let http = try DemoHTTP(stop: stop)
+        var workers = try DemoWorkers(folder: folder, processes: processes, topicPrefix: prefix)
+        let cluster = try DemoCluster.start(
+            environment: ProcessInfo.processInfo.environment,
+            folder: folder,
+            topicPrefix: prefix,
+            processes: processes
+        )
+        let settings = KafkaSettings(
+            bootstrapServers: cluster.bootstrapServers,
+            clientID: "\(prefix)demo"
+        )
+        defer {
+            stopAll(processes)
+            cleanUp(cluster, prefix: prefix, settings: settings)
+        }
+        try cluster.createTopics(prefix: prefix, settings: settings)
+        try workers.startSimulator(seed: seed, http: http)
+        try workers.startWorkers(cluster, http: http)
+        Console.say("\(cluster.sentence); five workers and Apple's simulator run")
+        let stream = DemoStream(
+            tokenCount: tokenCount,
+            seed: seed,
+            now: Int64(startedAt.timeIntervalSince1970 * 1_000)
+        )
+        let run = DemoRun(
+            stream: stream,
+            workers: workers,
+            cluster: cluster,
+            topicPrefix: prefix,
+            http: http
+        )
+        try run.register()
+        try run.deliver()
+        try run.awaitEnd()
+        let memory = Worker.allCases.map {
+            ($0.rawValue, processes.peakResidentByteCount($0.rawValue) ?? 0)
+        }
+        let account = try run.account()
+        print(
+            account,
+            faults: try run.faults(),
+            memory: memory,
+            seconds: Date().timeIntervalSince(startedAt),
+            invocation: invocation,
+            seed: seed
+        )
+        return account.agrees ? .ok : .failed
+    }
+
+    private static func stopAll(_ processes: DemoProcesses) {
+        for name in processes.stopAll() {
+            Console.say("\(name) did not stop in time and was killed")
+        }
+    }
+
+    private static func cleanUp(_ cluster: DemoCluster, prefix: String, settings: KafkaSettings) {
+        do {
+            try cluster.cleanUp(prefix: prefix, settings: settings)
+        } catch {
+            Console.say("topics with the prefix \(prefix) could not be removed: \(error)")
+        }
+    }
+
+    private static func remove(_ folder: URL) {
+        do {
+            try FileManager.default.removeItem(at: folder)
+        } catch {
+            Console.say("\(folder.path) could not be removed: \(error.localizedDescription)")
+        }
+    }
+
+    // MARK: Output
+
+    private static func print(
+        _ account: DemoAccount,
+        faults: [(fault: String, count: Int)],
+        memory: [(worker: String, byteCount: Int)],
+        seconds: TimeInterval,
+        invocation: Invocation,
+        seed: UInt64
+    ) {
+        guard invocation.output == .table else {
+            var data = account.json
+            data["seed"] = seed
+            data["seconds"] = (seconds * 10).rounded() / 10
+            data["faults"] = faults.map { ["fault": $0.fault, "struck": $0.count] as [String: Any] }
+            data["peakResidentBytes"] = Dictionary(
+                memory.map { ($0.worker, $0.byteCount) },
+                uniquingKeysWith: { first, _ in first }
+            )
+            write(data)
+            return
+        }
+        var text = "\n" + account.table() + "\n" + account.closing + "\n"
+        let statuses = account.statusCounts.sorted { $0.key < $1.key }
+            .map { "\($0.key) \($0.value)" }
+        text += "reported: " + statuses.joined(separator: ", ") + "\n"
+        text += "on the way: " + faults.map { "\($0.fault) \($0.count) times" }
+            .joined(separator: ", ") + "\n"
+        text += "settled after a retry: \(account.retriedCount), of these by asking Apple what it"
+            + " holds after a lost answer: \(account.verifiedCount)\n"
+        text += "peak memory: " + memory.map { "\($0.worker) \($0.byteCount >> 20) MB" }
+            .joined(separator: ", ") + "\n"
+        for difference in account.differences {
+            text += "DIFFERS  \(difference)\n"
+        }
+        if account.differenceCount > account.differences.count {
+            text += "and \(account.differenceCount - account.differences.count) more\n"
+        }
+        text += account.agrees
+            ? "every token once: Apple's side, the ledger and the input agree"
+            : "THE ACCOUNT DOES NOT CLOSE: \(account.differenceCount) differences (seed \(seed))"
+        Console.write(text + " (\(Int(seconds)) s)\n")
+    }
+
+    private static func write(_ data: [String: Any]) {
+        do {
+            let json = try JSONSerialization.data(withJSONObject: data, options: [.sortedKeys])
+            Console.write(Array(json) + [UInt8(ascii: "\n")])
+        } catch {
+            preconditionFailure("the account is plain JSON")
+        }
+    }
+}

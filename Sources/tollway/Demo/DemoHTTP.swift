@@ -1,0 +1,77 @@
+internal import Foundation
+internal import Glibc
+internal import HTTPClient
+
+/// One request after the other, for a command that has nothing else to do meanwhile.
+final class DemoHTTP {
+    private let client: HTTPClient
+    private let stop: StopSignal
+
+    init(stop: StopSignal) throws(CommandFailure) {
+        self.stop = stop
+        do throws(HTTPClientFault) {
+            client = try HTTPClient(
+                limits: HTTPClient.Limits(
+                    concurrency: 4,
+                    responseByteCountMax: 64 << 20,
+                    totalTimeoutMilliseconds: 60_000
+                ),
+                userAgent: "tollway-demo"
+            )
+        } catch {
+            throw CommandFailure(.failed, code: "demo.http", "no HTTP client: \(error)")
+        }
+    }
+
+    /// - Returns: the answer; nil where nobody answers.
+    /// - Throws: ``DemoInterrupted`` on the first signal.
+    func call(
+        _ method: String,
+        _ url: String,
+        contentType: String = "application/json",
+        headers: [(String, String)] = [],
+        body: [UInt8] = []
+    ) throws -> (status: Int, body: [UInt8])? {
+        _ = client.submit(
+            HTTPClientRequest(
+                method: method,
+                url: url,
+                headers: body.isEmpty ? headers : headers + [("Content-Type", contentType)],
+                body: body,
+                tag: 0
+            )
+        )
+        while true {
+            client.run()
+            if let response = client.takeResponses().first {
+                switch response.outcome {
+                case .answered(let answer): return (answer.status, answer.body)
+                case .failed: return nil
+                }
+            }
+            try pause(milliseconds: 1_000)
+        }
+    }
+
+    func json(_ url: String) throws -> Any? {
+        guard let (status, body) = try call("GET", url), status == 200 else {
+            return nil
+        }
+        return try JSONSerialization.jsonObject(with: Data(body))
+    }
+
+    /// Waits for an answer, the time, or a signal.
+    func pause(milliseconds: Int) throws {
+        var entries = [
+            pollfd(fd: stop.descriptor, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: client.wakeDescriptor, events: Int16(POLLIN), revents: 0),
+        ]
+        _ = unsafe poll(&entries, 2, Int32(milliseconds))
+        if entries[0].revents != 0 {
+            throw DemoInterrupted()
+        }
+    }
+}
+
+/// Ctrl-C, or SIGTERM: clean up and go.
+struct DemoInterrupted: Error {}

@@ -1,0 +1,129 @@
+internal import Foundation
+internal import Glibc
+
+/// The programs of the demo, as separate processes beside this one, each with its log in the
+/// demo's folder.
+final class DemoProcesses {
+    /// A worker that is told to stop is gone within 10 s.
+    static let stopSeconds = 12.0
+
+    private struct Running {
+        var name: String
+        var process: Process
+    }
+
+    private let folder: URL
+    private let programs: URL
+    private var running: [Running] = []
+
+    /// - Parameter folder: for logs and settings.
+    init(folder: URL) {
+        self.folder = folder
+        programs = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+            .deletingLastPathComponent()
+    }
+
+    /// Starts `tollway` itself or one of the workers.
+    ///
+    /// - Returns: what it prints on its standard output.
+    @discardableResult
+    func start(
+        _ program: String,
+        _ arguments: [String] = [],
+        name: String,
+        environment: [String: String]
+    ) throws(CommandFailure) -> FileHandle {
+        let executable = programs.appendingPathComponent(program)
+        guard unsafe access(executable.path, X_OK) == 0 else {
+            throw CommandFailure(
+                .usage,
+                code: "usage.missing_program",
+                "\(program) is not beside tollway in \(programs.path): build all products first"
+            )
+        }
+        let process = Process()
+        let output = Pipe()
+        process.executableURL = executable
+        process.arguments = arguments
+        process.environment = environment
+        process.standardOutput = output
+        process.standardInput = FileHandle.nullDevice
+        do {
+            process.standardError = try logFile(name)
+            try process.run()
+        } catch {
+            throw CommandFailure(.failed, code: "demo.start", "\(program) cannot start: \(error)")
+        }
+        running.append(Running(name: name, process: process))
+        return output.fileHandleForReading
+    }
+
+    private func logFile(_ name: String) throws -> FileHandle {
+        let file = folder.appendingPathComponent("\(name).log")
+        guard FileManager.default.createFile(atPath: file.path, contents: nil) else {
+            throw CocoaError(.fileWriteUnknown)
+        }
+        return try FileHandle(forWritingTo: file)
+    }
+
+    /// The first process that ended although nobody asked it to, and the end of its log.
+    func firstEnded() -> (name: String, exitCode: Int32, log: String)? {
+        guard let ended = running.first(where: { !$0.process.isRunning }) else {
+            return nil
+        }
+        return (ended.name, ended.process.terminationStatus, tail(ended.name))
+    }
+
+    private func tail(_ name: String) -> String {
+        guard
+            let text = try? String(
+                contentsOf: folder.appendingPathComponent("\(name).log"),
+                encoding: .utf8
+            )
+        else {
+            // The log says why; without it the exit code has to do.
+            return ""
+        }
+        return text.split(separator: "\n").suffix(5).joined(separator: "\n")
+    }
+
+    /// Largest resident size a process has had, bytes; nil where it is gone.
+    func peakResidentByteCount(_ name: String) -> Int? {
+        guard let pid = running.first(where: { $0.name == name })?.process.processIdentifier,
+            let status = FileManager.default.contents(atPath: "/proc/\(pid)/status")
+        else {
+            return nil
+        }
+        let line = String(decoding: status, as: UTF8.self).split(separator: "\n")
+            .first { $0.hasPrefix("VmHWM:") }
+        return line?.split(whereSeparator: \.isWhitespace).dropFirst().first
+            .flatMap { Int($0) }.map { $0 * 1_024 }
+    }
+
+    /// Workers first, what they stand on last; SIGKILL for what does not go in time.
+    ///
+    /// - Returns: names of those that had to be killed.
+    func stopAll() -> [String] {
+        var killed: [String] = []
+        let workers = running.filter { $0.name != "broker" && $0.name != "sim" }
+        let others = running.filter { $0.name == "broker" || $0.name == "sim" }
+        for group in [workers, others] {
+            for one in group where one.process.isRunning {
+                one.process.terminate()
+            }
+            let deadline = Date().addingTimeInterval(Self.stopSeconds)
+            for one in group {
+                while one.process.isRunning, Date() < deadline {
+                    usleep(10_000)
+                }
+                if one.process.isRunning {
+                    kill(one.process.processIdentifier, SIGKILL)
+                    one.process.waitUntilExit()
+                    killed.append(one.name)
+                }
+            }
+        }
+        running = []
+        return killed
+    }
+}

@@ -1,0 +1,88 @@
+internal import Foundation
+
+/// What the stages have done so far, read from their own metrics.
+struct DemoCounts: Equatable {
+    var received = 0
+    var decoded = 0
+    var distinct = 0
+    var reported = 0
+    var deadLetters = 0
+
+    /// Sums every sample of a metric whose labels hold all the given pairs.
+    static func sum(_ text: String, _ name: String, _ pairs: [String] = []) -> Int {
+        text.split(separator: "\n").reduce(0) { sum, line in
+            guard line.hasPrefix(name + "{") || line.hasPrefix(name + " "),
+                pairs.allSatisfy({ line.contains($0) }),
+                let value = line.split(separator: " ").last.flatMap({ Double($0) })
+            else {
+                return sum
+            }
+            return sum + Int(value)
+        }
+    }
+}
+
+/// Bars in a terminal, a plain line a second elsewhere; nothing where the output is data.
+struct DemoProgress {
+    private static let barWidth = 32
+
+    let isTerminal: Bool
+    let goals: DemoCounts
+    private let startedAt = Date()
+    private var lastLineAt = Date.distantPast
+    private var last = DemoCounts()
+    private var hasDrawn = false
+
+    init(isTerminal: Bool, goals: DemoCounts) {
+        self.isTerminal = isTerminal
+        self.goals = goals
+    }
+
+    mutating func show(_ counts: DemoCounts) {
+        let now = Date()
+        let elapsed = now.timeIntervalSince(lastLineAt)
+        guard elapsed >= (isTerminal ? 0.2 : 1) else {
+            return
+        }
+        let rate = hasDrawn ? Double(counts.reported - last.reported) / elapsed : 0
+        if isTerminal {
+            draw(counts)
+        } else {
+            Console.say(
+                "\(Int(now.timeIntervalSince(startedAt))) s: received \(counts.received)"
+                    + ", decoded \(counts.decoded), distinct \(counts.distinct)"
+                    + ", reported \(counts.reported) of \(goals.reported)"
+                    + ", dead letters \(counts.deadLetters), \(Int(rate)) reports/s"
+            )
+        }
+        hasDrawn = true
+        last = counts
+        lastLineAt = now
+    }
+
+    private func draw(_ counts: DemoCounts) {
+        let seconds = max(Date().timeIntervalSince(startedAt), 0.001)
+        let rows: [(String, Int, Int)] = [
+            ("received", counts.received, goals.received),
+            ("decoded", counts.decoded, goals.decoded),
+            ("distinct", counts.distinct, goals.distinct),
+            ("reported", counts.reported, goals.reported),
+            ("dead letters", counts.deadLetters, goals.deadLetters),
+        ]
+        var text = hasDrawn ? "\u{1b}[\(rows.count)A" : ""
+        for (name, count, goal) in rows {
+            let share = goal == 0 ? 1 : min(Double(count) / Double(goal), 1)
+            let filled = Int(share * Double(Self.barWidth))
+            let bar =
+                String(repeating: "█", count: filled)
+                + String(repeating: "░", count: Self.barWidth - filled)
+            let label = name.padding(toLength: 13, withPad: " ", startingAt: 0)
+            let number = String(count)
+            let pad = String(repeating: " ", count: max(8 - number.count, 0))
+            text +=
+                "\u{1b}[2K\(label) \(bar) \(pad)\(number) of \(goal)"
+                + "  \(Int(Double(count) / seconds))/s\n"
+        }
+        Console.sayRaw(text)
+    }
+}

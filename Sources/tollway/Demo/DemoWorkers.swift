@@ -1,0 +1,219 @@
+internal import Crypto
+internal import Foundation
+internal import Glibc
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+
+/// The five workers of a demo and Apple's simulator, configured as a deployment would be: by
+/// environment, with keys in files.
+struct DemoWorkers {
+    static let hold = "2s"
+    static let grace = "3s"
+    private static let startSeconds = 30.0
+    /// Some requests are refused, some fail, some 200s are lost on the way.
+    private static let faults = [
+        "429:every=61,retry-after=1s", "500:every=83", "reset-after:every=97", "reset-before:every=211",
+    ]
+
+    let ingestURL: String
+    let ingestKey: String
+    private(set) var simulator: (production: Int, sandbox: Int, admin: Int) = (0, 0, 0)
+    private(set) var adminPorts: [Worker: Int] = [:]
+    private let folder: URL
+    private let processes: DemoProcesses
+    private var environment: [String: String]
+    private let ingestPort: Int
+
+    init(folder: URL, processes: DemoProcesses, topicPrefix: String) throws {
+        self.folder = folder
+        self.processes = processes
+        var ports = try FreePorts.take(count: Worker.allCases.count + 1)
+        ingestPort = ports.removeLast()
+        ingestURL = "http://127.0.0.1:\(ingestPort)"
+        ingestKey = RandomBytes.next(count: 24).map { String($0, radix: 16) }.joined()
+        for (worker, port) in zip(Worker.allCases, ports) {
+            adminPorts[worker] = port
+        }
+        environment = [
+            "TOLLWAY_TOPIC_PREFIX": topicPrefix,
+            "TOLLWAY_STATE_DIR": folder.appendingPathComponent("state").path,
+            "TOLLWAY_REPORT_HOLD": Self.hold,
+            "TOLLWAY_REPORT_UNRECOGNIZED_GRACE": Self.grace,
+            "TOLLWAY_INGEST_LISTEN": "127.0.0.1:\(ingestPort)",
+        ]
+        environment["PATH"] = ProcessInfo.processInfo.environment["PATH"]
+        try writeSecrets()
+    }
+
+    /// Keys, as a deployment has them: in files that only their reader may read.
+    private mutating func writeSecrets() throws {
+        environment["TOLLWAY_INGEST_KEYS_FILE"] = try write("ingest-keys", Array(ingestKey.utf8))
+        environment["TOLLWAY_INGEST_CUSTOMER_KEY_FILE"] = try write(
+            "customer-key",
+            RandomBytes.next(count: 32)
+        )
+        var apps: [[String: Any]] = []
+        for (number, app) in DemoStream.apps.enumerated() {
+            let file = try write("key-\(number).p8", try P256PrivateKey.generate().pem)
+            apps.append([
+                "appAppleId": app.appAppleID,
+                "bundleId": app.bundleID,
+                "issuerId": UUIDText.v4(random: RandomBytes.next(count: 16)),
+                "keyId": "DEMOKEY00\(number)",
+                "privateKeyFile": file,
+                "reportsPerSecond": 1_000,
+            ])
+        }
+        environment["TOLLWAY_APPS_FILE"] = try write(
+            "apps.json",
+            Array(JSONSerialization.data(withJSONObject: ["apps": apps]))
+        )
+    }
+
+    private func write(_ name: String, _ bytes: [UInt8]) throws -> String {
+        let path = folder.appendingPathComponent(name).path
+        let isMade = FileManager.default.createFile(
+            atPath: path,
+            contents: Data(bytes),
+            attributes: [.posixPermissions: 0o600]
+        )
+        guard isMade else {
+            throw CommandFailure(.failed, code: "demo.file", "\(path) cannot be written")
+        }
+        return path
+    }
+
+    /// Starts Apple's side and fetches its roots.
+    mutating func startSimulator(seed: UInt64, http: DemoHTTP) throws {
+        var arguments = ["sim", "--port", "0", "-o", "json", "--request-log", "1000"]
+        arguments += ["--seed", String(seed), "--apps", environment["TOLLWAY_APPS_FILE"] ?? ""]
+        arguments += Self.faults.flatMap { ["--fault", $0] }
+        let output = try processes.start("tollway", arguments, name: "sim", environment: [:])
+        let line = DemoCluster.firstLine(of: output)
+        guard
+            let ports = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Int],
+            let production = ports["production"], let sandbox = ports["sandbox"],
+            let admin = ports["admin"]
+        else {
+            throw CommandFailure(.failed, code: "demo.sim", "the simulator did not start: \(line)")
+        }
+        simulator = (production, sandbox, admin)
+        environment["TOLLWAY_APPLE_PRODUCTION_URL"] = "http://127.0.0.1:\(production)"
+        environment["TOLLWAY_APPLE_SANDBOX_URL"] = "http://127.0.0.1:\(sandbox)"
+        guard let (status, roots) = try http.call("GET", simulatorURL("/roots.pem")), status == 200
+        else {
+            throw CommandFailure(.failed, code: "demo.sim", "the simulator gives no roots")
+        }
+        environment["TOLLWAY_APPLE_ROOTS_FILE"] = try write("roots.pem", roots)
+    }
+
+    func simulatorURL(_ path: String) -> String {
+        "http://127.0.0.1:\(simulator.admin)\(path)"
+    }
+
+    /// Starts the five workers and waits until all are ready.
+    func startWorkers(_ cluster: DemoCluster, http: DemoHTTP) throws {
+        for worker in Worker.allCases {
+            var environment = environment
+            environment[Setting.kafkaBootstrapServers] = cluster.bootstrapServers
+            environment[Setting.delivery.fullName] = cluster.delivery.rawValue
+            environment[Setting.adminListen.fullName] = "127.0.0.1:\(adminPorts[worker] ?? 0)"
+            environment[Setting.instance.fullName] = "demo"
+            try processes.start(
+                "tollway-\(worker.rawValue)",
+                name: worker.rawValue,
+                environment: environment
+            )
+        }
+        let deadline = Date().addingTimeInterval(Self.startSeconds)
+        for worker in Worker.allCases {
+            while try http.call("GET", adminURL(worker, "/readyz"))?.status != 200 {
+                try refuseEnded()
+                guard Date() < deadline else {
+                    throw CommandFailure(
+                        .failed,
+                        code: "demo.start",
+                        "\(worker.rawValue) is not ready after \(Int(Self.startSeconds)) s"
+                    )
+                }
+                try http.pause(milliseconds: 50)
+            }
+        }
+    }
+
+    /// - Throws: which process ended although nobody asked it to.
+    func refuseEnded() throws {
+        guard let ended = processes.firstEnded() else {
+            return
+        }
+        throw CommandFailure(
+            .failed,
+            code: "demo.ended",
+            "\(ended.name) ended with exit code \(ended.exitCode)\n\(ended.log)"
+        )
+    }
+
+    /// What the stages say of themselves.
+    func counts(http: DemoHTTP, reported: Int) throws -> DemoCounts {
+        var counts = DemoCounts(reported: reported)
+        for worker in [Worker.decode, .dedupe, .report, .notifications] {
+            guard let answer = try http.call("GET", adminURL(worker, "/metrics")) else {
+                continue
+            }
+            let text = String(decoding: answer.body, as: UTF8.self)
+            counts.deadLetters += DemoCounts.sum(text, "tollway_dlq_records_total")
+            switch worker {
+            case .decode:
+                counts.received = DemoCounts.sum(text, "tollway_records_received_total")
+                counts.decoded = DemoCounts.sum(
+                    text,
+                    "tollway_records_completed_total",
+                    ["outcome=\"forwarded\""]
+                )
+            case .dedupe:
+                counts.distinct = DemoCounts.sum(
+                    text,
+                    "tollway_records_completed_total",
+                    ["outcome=\"forwarded\""]
+                )
+            default: break
+            }
+        }
+        return counts
+    }
+
+    private func adminURL(_ worker: Worker, _ path: String) -> String {
+        "http://127.0.0.1:\(adminPorts[worker] ?? 0)\(path)"
+    }
+}
+
+/// Ports on loopback that nobody listens on now.
+private enum FreePorts {
+    static func take(count: Int) throws -> [Int] {
+        var sockets: [Int32] = []
+        defer {
+            for socket in sockets {
+                close(socket)
+            }
+        }
+        return try (0..<count).map { _ in
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            sockets.append(descriptor)
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let status = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
+                    unsafe bind(descriptor, raw, length) == 0
+                        ? unsafe getsockname(descriptor, raw, &length) : -1
+                }
+            }
+            guard status == 0 else {
+                throw CommandFailure(.failed, code: "demo.port", "the system gives no free port")
+            }
+            return Int(UInt16(bigEndian: address.sin_port))
+        }
+    }
+}
