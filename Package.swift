@@ -150,6 +150,10 @@ let package = Package(
             ["StageRuntime", "Simulation", "Kafka", "StateStore", "TokenDomain"]
         ),
         tests(
+            "IngestTests",
+            ["ingest", "HTTPServer", "HTTPClient", "Kafka", "TokenDomain", "TokenWire", "Telemetry"]
+        ),
+        tests(
             "DedupeTests",
             [
                 "dedupe", "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire",

@@ -2,6 +2,10 @@
 package struct HTTPRequest: Sendable {
     package struct ID: Hashable, Sendable {
         let number: UInt64
+
+        package init(number: UInt64) {
+            self.number = number
+        }
     }
 
     package let id: ID
@@ -18,7 +22,7 @@ package struct HTTPRequest: Sendable {
     /// Name, 0, value, 0, and so on: in the order in which they came.
     let headerBytes: [UInt8]
 
-    init(
+    package init(
         id: ID,
         method: String,
         path: String,

@@ -8,15 +8,15 @@ private let signalPipe = Atomic<Int32>(-1)
 /// in the middle of anything.
 ///
 /// The first stop signal is obeyed; a second one ends the process at once.
-struct ProcessSignals: Sendable {
-    enum Event: Equatable {
+package struct ProcessSignals: Sendable {
+    package enum Event: Equatable {
         case stop, reload
     }
 
     /// Readable once a signal came.
-    let descriptor: Int32
+    package let descriptor: Int32
 
-    init() {
+    package init() {
         var ends: [Int32] = [-1, -1]
         let status = unsafe pipe(&ends)
         precondition(status == 0, "the system gives a pipe for signals")
@@ -46,7 +46,7 @@ struct ProcessSignals: Sendable {
     }
 
     /// What came since the last call; a stop before a reload.
-    func take() -> Event? {
+    package func take() -> Event? {
         var event: Event?
         var byte: UInt8 = 0
         while unsafe read(descriptor, &byte, 1) == 1 {

@@ -115,7 +115,7 @@ package final class WorkerRun {
     }
 
     /// Whose fault an error is, as an exit code.
-    static func end(for error: any Error) -> WorkerEnd {
+    package static func end(for error: any Error) -> WorkerEnd {
         switch error {
         case let end as WorkerEnd:
             end

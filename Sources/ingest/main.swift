@@ -1,1 +1,3 @@
-print("not built")
+internal import FoundationEssentials
+
+IngestRun.main(environment: ProcessInfo.processInfo.environment)

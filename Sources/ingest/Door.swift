@@ -1,0 +1,160 @@
+internal import Crypto
+internal import HTTPServer
+internal import Kafka
+internal import TokenDomain
+
+/// Judges requests: refused with a problem, or made into records. Knows no socket and no broker.
+struct Door {
+    /// What was let in: its records are the last of the batch.
+    struct Admission: Equatable {
+        var route: Route
+        /// At least one.
+        var recordCount: Int
+        /// Goes with the records and back with the answer.
+        var requestID: String
+    }
+
+    /// Nil: no key is asked for (loopback only).
+    private let keys: BearerKeys?
+    private let seal: CustomerSeal?
+    private var notificationLimit: RateLimit
+
+    /// - Parameter now: monotonic milliseconds.
+    init(keys: BearerKeys?, seal: CustomerSeal?, now: Int64) {
+        self.keys = keys
+        self.seal = seal
+        notificationLimit = RateLimit(
+            perSecond: IngestLimits.notificationsPerSecond,
+            burst: IngestLimits.notificationBurst,
+            now: now
+        )
+    }
+
+    /// Judges one request, complete and within the server's limits.
+    ///
+    /// - Parameters:
+    ///   - isBusy: what refuses everything at this time, if anything does.
+    ///   - now: monotonic milliseconds, for the rate limit.
+    ///   - receivedAt: what the records say.
+    ///   - outputs: its records are appended; nothing is where it throws.
+    mutating func admit(
+        _ request: HTTPRequest,
+        isBusy: Problem?,
+        now: Int64,
+        receivedAt: Timestamp,
+        to outputs: inout OutputBatch
+    ) throws(Problem) -> Admission {
+        guard let route = Route(rawValue: request.path) else {
+            throw .notFound
+        }
+        guard request.method == "POST" else {
+            throw .methodNotAllowed
+        }
+        if route.needsKey, let keys {
+            guard keys.accept(request.header("authorization")) else {
+                throw .unauthorized
+            }
+        }
+        guard route != .notifications || notificationLimit.take(now: now) else {
+            throw .tooManyRequests
+        }
+        let isBatch = try isBatch(request, route)
+        guard request.body.count <= route.bodyByteCountMax else {
+            throw Problem(
+                status: 413,
+                code: "http.body_too_large",
+                detail: "The body has more than \(route.bodyByteCountMax) bytes."
+            )
+        }
+        if let isBusy {
+            throw isBusy
+        }
+        let arenaCount = outputs.arena.count
+        let outputCount = outputs.outputs.count
+        do throws(Problem) {
+            return try append(
+                request,
+                Admission(route: route, recordCount: 1, requestID: requestID(request)),
+                isBatch: isBatch,
+                receivedAt: receivedAt,
+                to: &outputs
+            )
+        } catch {
+            outputs.arena.removeLast(outputs.arena.count - arenaCount)
+            outputs.outputs.removeLast(outputs.outputs.count - outputCount)
+            throw error
+        }
+    }
+
+    private func append(
+        _ request: HTTPRequest,
+        _ single: Admission,
+        isBatch: Bool,
+        receivedAt: Timestamp,
+        to outputs: inout OutputBatch
+    ) throws(Problem) -> Admission {
+        var admission = single
+        switch admission.route {
+        case .tokens:
+            let body = TokensBody(
+                receivedAt: receivedAt,
+                requestID: admission.requestID,
+                seal: seal
+            )
+            if isBatch {
+                admission.recordCount = try body.appendLines(request.body, to: &outputs)
+            } else {
+                try body.appendOne(request.body, to: &outputs)
+            }
+        case .notifications:
+            try NotificationBody(receivedAt: receivedAt).append(request.body, to: &outputs)
+        case .accountTokens:
+            try AccountTokenBody(receivedAt: receivedAt, requestID: admission.requestID)
+                .append(request.body, to: &outputs)
+        }
+        return admission
+    }
+
+    /// Whether the body is a batch of lines.
+    ///
+    /// - Throws: 415 where it is neither that nor JSON, or compressed.
+    private func isBatch(_ request: HTTPRequest, _ route: Route) throws(Problem) -> Bool {
+        if let encoding = request.header("content-encoding"), encoding.lowercased() != "identity" {
+            throw .unsupported("The body must not be compressed.")
+        }
+        let type = request.header("content-type") ?? ""
+        let essence = type.prefix { $0 != ";" && $0 != " " && $0 != "\t" }.lowercased()
+        switch essence {
+        case "application/json": return false
+        case "application/x-ndjson" where route == .tokens: return true
+        default:
+            throw .unsupported(
+                route == .tokens
+                    ? "The body is application/json or application/x-ndjson."
+                    : "The body is application/json."
+            )
+        }
+    }
+
+    /// The client's own where it can stand in logs and records as it is, else a new one.
+    private func requestID(_ request: HTTPRequest) -> String {
+        if let own = request.header("x-request-id"), isPlain(own) {
+            return own
+        }
+        return UUIDText.v4(random: RandomBytes.next(count: UUIDText.byteCount))
+    }
+
+    private func isPlain(_ text: String) -> Bool {
+        (1...IngestLimits.requestIDByteCountMax).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"),
+                    UInt8(ascii: "."):
+                    true
+                default:
+                    false
+                }
+            }
+    }
+}

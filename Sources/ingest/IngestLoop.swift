@@ -1,0 +1,223 @@
+internal import Glibc
+internal import HTTPServer
+internal import Kafka
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+/// The one loop of `ingest`: requests in, records out, receipts in, answers out.
+///
+/// One wait for everything: the HTTP server's epoll, the producer's descriptor, the signals.
+final class IngestLoop {
+    /// The two clocks, handed in.
+    struct Clocks {
+        var now: () -> Timestamp
+        /// Milliseconds that never go back.
+        var monotonic: () -> Int64
+    }
+
+    /// The longest time between two turns, so that the probes see the loop alive.
+    private static let waitMillisecondsMax: Int64 = 1_000
+
+    private let server: HTTPServer
+    private let sink: any RecordSink
+    private let clocks: Clocks
+    private let measures: IngestMeasures
+    private let log: Log
+    private let health: Health
+    private var door: Door
+    private var waiting = Waiting()
+    private var outputs = OutputBatch()
+    private var tags: [UInt64] = []
+    private var stopsAt: Int64?
+    private var wasBrokerAway = false
+
+    init(
+        server: HTTPServer,
+        sink: any RecordSink,
+        door: Door,
+        clocks: Clocks,
+        measures: IngestMeasures,
+        log: Log,
+        health: Health
+    ) {
+        self.server = server
+        self.sink = sink
+        self.door = door
+        self.clocks = clocks
+        self.measures = measures
+        self.log = log
+        self.health = health
+    }
+
+    /// What to wait for besides the signals.
+    var wakeDescriptors: [Int32] { [server.wakeDescriptor, sink.wakeDescriptor] }
+
+    /// How long to wait at most.
+    func waitMilliseconds() -> Int {
+        var wait = Self.waitMillisecondsMax
+        if let milliseconds = server.millisecondsUntilTimeout {
+            wait = min(wait, Int64(milliseconds))
+        }
+        for deadline in [waiting.nextDeadline(), stopsAt] {
+            if let deadline {
+                wait = min(wait, deadline - clocks.monotonic())
+            }
+        }
+        return Int(max(wait, 0))
+    }
+
+    /// Takes nothing new in; what is held is still answered.
+    func stop() {
+        guard stopsAt == nil else {
+            return
+        }
+        stopsAt = clocks.monotonic() + IngestLimits.stopTimeoutMilliseconds
+        health.setNotReady(because: "stopping")
+        server.stopAccepting()
+    }
+
+    /// Whether everything held was answered since ``stop()``, or its time is over.
+    var hasStopped: Bool {
+        guard let stopsAt else {
+            return false
+        }
+        return clocks.monotonic() >= stopsAt
+            || (waiting.openCount == 0 && server.heldRequestCount == 0
+                && server.incompleteRequestCount == 0)
+    }
+
+    /// Moves everything on that can be moved without waiting.
+    func turn() throws(LogFault) {
+        server.run()
+        let now = clocks.monotonic()
+        tellBroker()
+        try admit(server.takeRequests(), now: now)
+        for receipt in try sink.takeRecordReceipts() {
+            if let topic = waiting.topic(of: receipt.tag) {
+                measures.received(topic, isStored: receipt.failure == nil)
+            }
+            if let failure = receipt.failure {
+                log.limited(.warning, "the broker did not store a record", ("code", .text(failure)))
+            }
+            if let entry = waiting.note(receipt) {
+                answer(entry, entry.failure, now: now)
+            }
+        }
+        for entry in waiting.takeExpired(now: now) {
+            answer(entry, .brokerAway, now: now)
+        }
+        server.run()
+        for note in sink.takeNotes() where note.level <= 4 {
+            log.limited(
+                .warning,
+                "librdkafka",
+                ("facility", .text(note.facility)),
+                ("text", .text(note.text))
+            )
+        }
+        measures.set(
+            inFlight: waiting.openCount,
+            fillLevel: sink.fillLevel,
+            connections: server.connectionCount
+        )
+        health.beat()
+    }
+
+    /// Answers what is still held: its records may be stored or not.
+    func end() {
+        for entry in waiting.takeAll() {
+            answer(entry, .stopping, now: clocks.monotonic())
+        }
+        server.run()
+        server.close()
+    }
+
+    private func admit(_ requests: [HTTPRequest], now: Int64) throws(LogFault) {
+        guard !requests.isEmpty else {
+            return
+        }
+        let receivedAt = clocks.now()
+        for request in requests {
+            do throws(Problem) {
+                let admission = try door.admit(
+                    request,
+                    isBusy: busyProblem,
+                    now: now,
+                    receivedAt: receivedAt,
+                    to: &outputs
+                )
+                let tag = waiting.add(request.id, admission, now: now)
+                tags.append(contentsOf: repeatElement(tag, count: admission.recordCount))
+            } catch {
+                refuse(request.id, error)
+                measures.answered(route: Route(rawValue: request.path), status: error.status)
+            }
+        }
+        precondition(tags.count == outputs.outputs.count, "one tag an output")
+        if !tags.isEmpty {
+            try sink.produce(outputs, tags: tags)
+            outputs.removeAll()
+            tags.removeAll(keepingCapacity: true)
+        }
+    }
+
+    private var busyProblem: Problem? {
+        if sink.isBrokerAway {
+            return .brokerAway
+        }
+        return sink.fillLevel >= IngestLimits.fillLevelMax ? .queueFull : nil
+    }
+
+    private func answer(_ entry: Waiting.Entry, _ problem: Problem?, now: Int64) {
+        let route = entry.admission.route
+        if let problem {
+            refuse(entry.request, problem)
+        } else {
+            var body: [UInt8] = []
+            JSONWriter.append(to: &body) { writer in
+                writer.beginObject()
+                writer.field("accepted", entry.admission.recordCount)
+                writer.endObject()
+            }
+            server.respond(
+                to: entry.request,
+                status: route.acceptedStatus,
+                headers: [
+                    ("Content-Type", "application/json"),
+                    ("X-Request-Id", entry.admission.requestID),
+                ],
+                body: body
+            )
+        }
+        measures.answered(route: route, status: problem?.status ?? route.acceptedStatus)
+        measures.took(milliseconds: now - entry.startedAt, route: route)
+    }
+
+    private func refuse(_ request: HTTPRequest.ID, _ problem: Problem) {
+        server.respond(
+            to: request,
+            status: problem.status,
+            headers: problem.headers,
+            body: problem.body
+        )
+    }
+
+    private func tellBroker() {
+        let isAway = sink.isBrokerAway
+        guard isAway != wasBrokerAway else {
+            return
+        }
+        wasBrokerAway = isAway
+        health.setCondition("kafka", isAway ? "the broker does not answer" : nil)
+        if isAway {
+            health.setNotReady(because: "the broker does not answer")
+            log.warning("the broker does not answer: requests get 503")
+        } else {
+            log.info("the broker answers again")
+            if stopsAt == nil {
+                health.setReady()
+            }
+        }
+    }
+}

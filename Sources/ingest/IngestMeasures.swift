@@ -1,0 +1,84 @@
+internal import Telemetry
+
+/// What `ingest` counts.
+final class IngestMeasures {
+    private let requests: Counter
+    private var requestSeries: [RequestKey: Counter.Series] = [:]
+    private let durations: [Route: Histogram.Series]
+    private let stored: [Counter.Series]
+    private let failed: [Counter.Series]
+    private let inFlight: Gauge.Series
+    private let fillLevel: Gauge.Series
+    private let connections: Gauge.Series
+
+    private struct RequestKey: Hashable {
+        var route: Route?
+        var status: Int
+    }
+
+    /// - Parameter topics: names of the topics, in the order of the targets.
+    init(_ metrics: Metrics, topics: [String]) {
+        requests = metrics.counter(
+            "ingest_requests_total",
+            help: "Requests answered, by route and status.",
+            labels: ["route", "status"]
+        )
+        let duration = metrics.histogram(
+            "ingest_request_duration_seconds",
+            help: "From a complete request to its answer, where records came of it.",
+            labels: ["route"]
+        )
+        durations = Dictionary(
+            uniqueKeysWithValues: Route.allCases.map { ($0, duration.series($0.rawValue)) }
+        )
+        let stored = metrics.counter(
+            "ingest_records_stored_total",
+            help: "Records with the broker's receipt, by topic.",
+            labels: ["topic"]
+        )
+        self.stored = topics.map { stored.series($0) }
+        let failed = metrics.counter(
+            "ingest_records_failed_total",
+            help: "Records that the broker did not store, by topic; their senders were told.",
+            labels: ["topic"]
+        )
+        self.failed = topics.map { failed.series($0) }
+        inFlight = metrics.gauge(
+            "ingest_requests_in_flight",
+            help: "Requests that wait for receipts."
+        ).series()
+        fillLevel = metrics.gauge(
+            "ingest_queue_fill_ratio",
+            help: "How full the producer's queue is; at 0.5 the door closes."
+        ).series()
+        connections = metrics.gauge(
+            "ingest_connections",
+            help: "Connections open."
+        ).series()
+    }
+
+    func answered(route: Route?, status: Int) {
+        let key = RequestKey(route: route, status: status)
+        if let series = requestSeries[key] {
+            series.add()
+            return
+        }
+        let series = requests.series(route?.rawValue ?? "other", String(status))
+        requestSeries[key] = series
+        series.add()
+    }
+
+    func took(milliseconds: Int64, route: Route) {
+        durations[route]?.observe(Double(max(milliseconds, 0)) / 1_000)
+    }
+
+    func received(_ topic: Int, isStored: Bool) {
+        (isStored ? stored : failed)[topic].add()
+    }
+
+    func set(inFlight count: Int, fillLevel level: Double, connections connectionCount: Int) {
+        inFlight.set(Double(count))
+        fillLevel.set(level)
+        connections.set(Double(connectionCount))
+    }
+}

@@ -1,0 +1,141 @@
+internal import Glibc
+internal import HTTPServer
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// `ingest` as a process: configuration, admin port, producer, loop, signals, exit.
+struct IngestRun {
+    /// Told to stop, it is gone within this, whatever the broker does.
+    private static let stopDeadlineSeconds: UInt32 = 10
+    private static let producerCloseMilliseconds = 1_000
+    /// What waits for the broker at most, in bytes; the door closes at half of it.
+    private static let queueByteCountMax = 32 << 20
+
+    static let serverLimits = HTTPServer.Limits(
+        bodyByteCountMax: IngestLimits.batchByteCountMax,
+        heldByteCountMax: 16 << 20,
+        headerByteCountMax: 16 << 10,
+        connectionCountMax: 1_024,
+        requestTimeoutMilliseconds: 10_000,
+        idleTimeoutMilliseconds: 60_000
+    )
+
+    /// Runs until it is told to stop, and exits.
+    static func main(environment: [String: String]) -> Never {
+        let signals = ProcessSignals()
+        let end: WorkerEnd
+        do {
+            let configuration = try Configuration(
+                environment: environment,
+                program: .worker(.ingest)
+            )
+            end = try run(configuration, signals)
+        } catch let HTTPServerFault.cannotListen(address, message) {
+            end = WorkerEnd(
+                exitCode: 2,
+                sentence: "\(Setting.ingestListen.fullName) is \(address): \(message)"
+            )
+        } catch {
+            end = WorkerRun.end(for: error)
+        }
+        if end.exitCode != 0 {
+            Log.writeToStandardError("tollway-ingest: \(end.sentence)\n")
+        }
+        // Not `exit`: the C libraries' own threads may still run, and what was to be kept is kept.
+        _exit(end.exitCode)
+    }
+
+    private static func run(
+        _ configuration: Configuration,
+        _ signals: ProcessSignals
+    ) throws -> WorkerEnd {
+        let log = Log(worker: Worker.ingest.rawValue)
+        let metrics = Metrics()
+        let health = Health()
+        let door = try makeDoor(configuration)
+        guard let address = ListenAddress(configuration.ingestListen) else {
+            throw ConfigurationFault.invalid(
+                setting: Setting.ingestListen.fullName,
+                value: configuration.ingestListen,
+                expected: "an address and a port"
+            )
+        }
+        let topics = Worker.ingest.targets.map { $0.name(prefix: configuration.topicPrefix) }
+        let producer = try KafkaProducer(
+            settings: configuration.kafka,
+            targets: topics,
+            queueByteCountMax: queueByteCountMax
+        )
+        let server = try HTTPServer(listen: address, limits: serverLimits)
+        let admin = try AdminServer(
+            listen: configuration.adminListen,
+            metrics: metrics,
+            health: health,
+            status: { Array("{\"worker\":\"ingest\"}\n".utf8) }
+        )
+        admin.start()
+        defer { admin.stop() }
+        let loop = IngestLoop(
+            server: server,
+            sink: producer,
+            door: door,
+            clocks: IngestLoop.Clocks(
+                now: { Timestamp(milliseconds: WallClock.nowMilliseconds()) },
+                monotonic: { WallClock.monotonicMilliseconds() }
+            ),
+            measures: IngestMeasures(metrics, topics: topics),
+            log: log,
+            health: health
+        )
+        log.info(
+            "the worker runs",
+            ("listen", .text("\(address.host) \(server.port)")),
+            ("keys", .flag(configuration.ingestKeysFile != nil)),
+            ("customers", .flag(configuration.ingestCustomerKeyFile != nil))
+        )
+        health.setStarted()
+        health.setReady()
+        defer {
+            loop.end()
+            producer.close(deadlineMilliseconds: producerCloseMilliseconds)
+        }
+        try turn(loop, signals, log)
+        return WorkerEnd(exitCode: 0, sentence: "told to stop")
+    }
+
+    private static func makeDoor(_ configuration: Configuration) throws -> Door {
+        let keys = try configuration.ingestKeysFile.map {
+            BearerKeys(try SecretFile.readBearerKeys(path: $0))
+        }
+        let seal = try configuration.ingestCustomerKeyFile.map {
+            CustomerSeal(
+                key: try SecretFile.read(
+                    path: $0,
+                    setting: Setting.ingestCustomerKeyFile.fullName
+                )
+            )
+        }
+        return Door(keys: keys, seal: seal, now: WallClock.monotonicMilliseconds())
+    }
+
+    private static func turn(
+        _ loop: IngestLoop,
+        _ signals: ProcessSignals,
+        _ log: Log
+    ) throws(LogFault) {
+        var entries = ([signals.descriptor] + loop.wakeDescriptors).map {
+            pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+        }
+        while !loop.hasStopped {
+            _ = unsafe poll(&entries, nfds_t(entries.count), Int32(loop.waitMilliseconds()))
+            if entries[0].revents != 0, signals.take() == .stop {
+                log.info("told to stop")
+                alarm(stopDeadlineSeconds - 1)
+                loop.stop()
+            }
+            try loop.turn()
+        }
+    }
+}

@@ -1,0 +1,145 @@
+internal import TokenWire
+
+/// A refusal, as `application/problem+json` tells it: nothing of the request was stored, except
+/// where the status is 503.
+///
+/// Source: RFC 9457
+struct Problem: Error, Equatable {
+    /// One line of a batch that is wrong.
+    struct Line: Equatable {
+        /// Counted from 1, blank lines included.
+        var number: Int
+        var code: String
+        var detail: String
+    }
+
+    /// As many bad lines as are named.
+    static let lineCountMax = 100
+
+    var status: Int
+    /// Stable; clients and dashboards count it.
+    var code: String
+    /// One sentence; never anything of the request but names of its fields.
+    var detail: String
+    /// The bad lines of a batch, the first ``lineCountMax`` of them.
+    var lines: [Line] = []
+    /// Seconds after which to send again, where that helps.
+    var retryAfterSeconds: Int?
+    /// Headers that belong to the status.
+    var headers: [(String, String)] {
+        var headers = [("Content-Type", "application/problem+json")]
+        switch status {
+        case 401: headers.append(("WWW-Authenticate", "Bearer realm=\"tollway\""))
+        case 405: headers.append(("Allow", "POST"))
+        default: break
+        }
+        if let retryAfterSeconds {
+            headers.append(("Retry-After", String(retryAfterSeconds)))
+        }
+        return headers
+    }
+
+    var title: String {
+        switch status {
+        case 400: "Bad Request"
+        case 401: "Unauthorized"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 413: "Content Too Large"
+        case 415: "Unsupported Media Type"
+        case 429: "Too Many Requests"
+        default: "Service Unavailable"
+        }
+    }
+
+    var body: [UInt8] {
+        var body: [UInt8] = []
+        JSONWriter.append(to: &body) { writer in
+            writer.beginObject()
+            writer.field("type", "about:blank")
+            writer.field("title", title)
+            writer.field("status", status)
+            writer.field("code", code)
+            writer.field("detail", detail)
+            if !lines.isEmpty {
+                writer.name("lines")
+                writer.beginArray()
+                for line in lines {
+                    writer.beginObject()
+                    writer.field("line", line.number)
+                    writer.field("code", line.code)
+                    writer.field("detail", line.detail)
+                    writer.endObject()
+                }
+                writer.endArray()
+            }
+            writer.endObject()
+        }
+        body.append(UInt8(ascii: "\n"))
+        return body
+    }
+}
+
+extension Problem {
+    static let unauthorized = Problem(
+        status: 401,
+        code: "ingest.unauthorized",
+        detail: "A bearer key that is live is needed."
+    )
+    static let notFound = Problem(
+        status: 404,
+        code: "ingest.not_found",
+        detail: "There are /v1/tokens, /v1/notifications and /v1/account-tokens."
+    )
+    static let methodNotAllowed = Problem(
+        status: 405,
+        code: "ingest.method_not_allowed",
+        detail: "Only POST."
+    )
+    static let tooManyRequests = Problem(
+        status: 429,
+        code: "ingest.too_many_requests",
+        detail: "More notifications a second than are taken in.",
+        retryAfterSeconds: 1
+    )
+    static let queueFull = Problem(
+        status: 503,
+        code: "ingest.queue_full",
+        detail: "More waits for the broker than is safe; send it again.",
+        retryAfterSeconds: 1
+    )
+    static let brokerAway = Problem(
+        status: 503,
+        code: "ingest.broker_away",
+        detail: "The broker does not answer; part may be stored, send it again.",
+        retryAfterSeconds: 5
+    )
+    static let stopping = Problem(
+        status: 503,
+        code: "ingest.stopping",
+        detail: "This server is stopping; part may be stored, send it again.",
+        retryAfterSeconds: 1
+    )
+    static let recordRefused = Problem(
+        status: 413,
+        code: "ingest.record_refused",
+        detail: "The broker takes no record of this size; the others may be stored."
+    )
+
+    static func unsupported(_ detail: String) -> Problem {
+        Problem(status: 415, code: "ingest.unsupported_media_type", detail: detail)
+    }
+
+    /// What cannot be read as the JSON that is asked for.
+    init(_ fault: WireFault) {
+        let code =
+            switch fault {
+            case .notJSON, .tooDeep: "ingest.not_json"
+            case .missing: "ingest.missing_field"
+            case .wrongType: "ingest.wrong_type"
+            case .outOfRange: "ingest.out_of_range"
+            case .repeated: "ingest.repeated_field"
+            }
+        self.init(status: 400, code: code, detail: "The body is wrong: \(fault.message).")
+    }
+}

@@ -1,0 +1,52 @@
+/// What a request asks for, by its path.
+enum Route: String, CaseIterable {
+    case tokens = "/v1/tokens"
+    case notifications = "/v1/notifications"
+    case accountTokens = "/v1/account-tokens"
+
+    /// Apple has no key of ours.
+    var needsKey: Bool { self != .notifications }
+
+    /// The largest body, in bytes.
+    var bodyByteCountMax: Int {
+        switch self {
+        case .tokens: IngestLimits.batchByteCountMax
+        // The envelope around the signed text is small; blanks in it are nobody's need.
+        case .notifications, .accountTokens: IngestLimits.signedTextByteCountMax + 4_096
+        }
+    }
+
+    /// Index of the topic it stores into, among the targets of `ingest`.
+    var topic: Int {
+        switch self {
+        case .tokens: 0
+        case .notifications: 1
+        case .accountTokens: 2
+        }
+    }
+
+    var acceptedStatus: Int { self == .notifications ? 200 : 202 }
+}
+
+/// Every limit of the door that a request can meet.
+enum IngestLimits {
+    static let batchByteCountMax = 1 << 20
+    static let batchRecordCountMax = 10_000
+    /// Longer than any token: what is longer than a token may be is decode's to refuse, and to keep.
+    static let tokenByteCountMax = 64 << 10
+    static let linkByteCountMax = 64 << 10
+    static let customerByteCountMax = 1_024
+    /// A JWS: the notification or the transaction.
+    static let signedTextByteCountMax = 64 << 10
+    /// Transaction and bundle ids.
+    static let identifierByteCountMax = 256
+    static let requestIDByteCountMax = 64
+    static let notificationsPerSecond = 1_000.0
+    static let notificationBurst = 2_000.0
+    /// From a complete request to its answer, whatever the broker does.
+    static let answerTimeoutMilliseconds: Int64 = 8_000
+    /// From SIGTERM to the last answer; within 10 s the process is gone.
+    static let stopTimeoutMilliseconds: Int64 = 7_000
+    /// Of the producer's queue, 0 to 1.
+    static let fillLevelMax = 0.5
+}

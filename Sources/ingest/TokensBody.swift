@@ -1,0 +1,239 @@
+internal import Kafka
+internal import TokenDomain
+internal import TokenWire
+
+/// Makes records of `tokens.received` from the body of `POST /v1/tokens`.
+///
+/// Only size and shape are looked at: what a token says is decode's business. The token's JSON
+/// string goes from the body into the record as it stands, without a copy in between.
+struct TokensBody {
+    /// What every record of the request carries.
+    let receivedAt: Timestamp
+    let requestID: String
+    /// Nil: a customer is refused.
+    let seal: CustomerSeal?
+
+    /// One token as an object of its own.
+    func appendOne(_ body: [UInt8], to outputs: inout OutputBatch) throws(Problem) {
+        try append(body, body.indices, to: &outputs)
+    }
+
+    /// One object a line; all of them, or none.
+    ///
+    /// - Returns: how many records it made; at least one.
+    func appendLines(_ body: [UInt8], to outputs: inout OutputBatch) throws(Problem) -> Int {
+        var bad: [Problem.Line] = []
+        var badCount = 0
+        var recordCount = 0
+        var number = 0
+        var start = 0
+        while start < body.count {
+            let end = body[start...].firstIndex(of: UInt8(ascii: "\n")) ?? body.count
+            number += 1
+            defer { start = end + 1 }
+            guard !isBlank(body[start..<end]) else {
+                continue
+            }
+            recordCount += 1
+            guard recordCount <= IngestLimits.batchRecordCountMax else {
+                throw Problem(
+                    status: 413,
+                    code: "ingest.too_many_lines",
+                    detail: "A batch has at most \(IngestLimits.batchRecordCountMax) lines."
+                )
+            }
+            do throws(Problem) {
+                try append(body, start..<end, to: &outputs)
+            } catch {
+                badCount += 1
+                if bad.count < Problem.lineCountMax {
+                    bad.append(
+                        Problem.Line(number: number, code: error.code, detail: error.detail)
+                    )
+                }
+            }
+        }
+        guard badCount == 0 else {
+            throw Problem(
+                status: 400,
+                code: "ingest.bad_lines",
+                detail: "\(badCount) of \(recordCount) lines are wrong; nothing was stored.",
+                lines: bad
+            )
+        }
+        guard recordCount > 0 else {
+            throw Problem(status: 400, code: "ingest.empty", detail: "The batch has no line.")
+        }
+        return recordCount
+    }
+
+    private func isBlank(_ line: ArraySlice<UInt8>) -> Bool {
+        line.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0d }
+    }
+
+    /// The members of one object, where they lie.
+    private struct Members {
+        /// The JSON string, its quotes included.
+        var token: Range<Int>?
+        var url: [UInt8]?
+        var customer: [UInt8]?
+    }
+
+    private func append(
+        _ body: [UInt8],
+        _ range: Range<Int>,
+        to outputs: inout OutputBatch
+    ) throws(Problem) {
+        let members: Members
+        do throws(WireFault) {
+            members = try read(body.span.extracting(range))
+        } catch {
+            throw Problem(error)
+        }
+        let key = try placeCustomer(members.customer, in: &outputs)
+        let start = outputs.arena.count
+        switch (members.token, members.url) {
+        case (let token?, nil):
+            let lexeme = range.lowerBound + token.lowerBound..<range.lowerBound + token.upperBound
+            guard lexeme.count - 2 <= IngestLimits.tokenByteCountMax else {
+                throw tooLarge("token", IngestLimits.tokenByteCountMax)
+            }
+            write(body[lexeme], customer: key, to: &outputs.arena)
+        case (nil, let url?):
+            try writeLink(url, customer: key, to: &outputs)
+        case (nil, nil):
+            throw Problem(.missing(field: "token"))
+        case (_?, _?):
+            throw Problem(
+                status: 400,
+                code: "ingest.both",
+                detail: "There are a token and a url; one of them is the token."
+            )
+        }
+        outputs.outputs.append(
+            OutputBatch.Output(
+                topic: Route.tokens.topic,
+                timestampMilliseconds: receivedAt.milliseconds,
+                key: key,
+                value: ByteRange(start: start, count: outputs.arena.count - start)
+            )
+        )
+    }
+
+    private func read(_ object: Span<UInt8>) throws(WireFault) -> Members {
+        var members = Members()
+        try JSONScanner.scanObject(object) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "token":
+                guard members.token == nil else {
+                    throw .repeated(field: "token")
+                }
+                guard !(try scanner.takeNull()) else {
+                    return
+                }
+                guard try scanner.peekKind() == .string else {
+                    throw .wrongType(field: "token")
+                }
+                let start = scanner.position
+                try scanner.skip()
+                members.token = start..<scanner.position
+            case "url": try fill(&members.url, "url", &scanner)
+            case "customer": try fill(&members.customer, "customer", &scanner)
+            default: try scanner.skip()
+            }
+        }
+        return members
+    }
+
+    private func fill(
+        _ slot: inout [UInt8]?,
+        _ field: String,
+        _ scanner: inout JSONScanner
+    ) throws(WireFault) {
+        guard slot == nil else {
+            throw .repeated(field: field)
+        }
+        guard !(try scanner.takeNull()) else {
+            return
+        }
+        slot = try scanner.stringBytes()
+    }
+
+    /// Puts the sealed customer into the arena: it is the record's key.
+    private func placeCustomer(
+        _ customer: [UInt8]?,
+        in outputs: inout OutputBatch
+    ) throws(Problem) -> ByteRange {
+        guard let customer else {
+            return .absent
+        }
+        guard let seal else {
+            throw Problem(
+                status: 400,
+                code: "ingest.customer_refused",
+                detail: "This server has no key to replace customers with, so it takes none."
+            )
+        }
+        guard !customer.isEmpty else {
+            throw Problem(.outOfRange(field: "customer"))
+        }
+        guard customer.count <= IngestLimits.customerByteCountMax else {
+            throw tooLarge("customer", IngestLimits.customerByteCountMax)
+        }
+        let start = outputs.arena.count
+        seal.seal(customer, to: &outputs.arena)
+        return ByteRange(start: start, count: outputs.arena.count - start)
+    }
+
+    /// As ``TokenReceived`` writes it, from a JSON string that is one already.
+    private func write(_ token: ArraySlice<UInt8>, customer: ByteRange, to arena: inout [UInt8]) {
+        // The key lies in the same arena, which the writer holds while it writes.
+        let sealed = customer.isAbsent ? nil : Array(arena[customer.indices])
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            writer.field("token", raw: token)
+            if let sealed {
+                writer.field("customer", utf8: sealed.span)
+            }
+            writer.field("receivedAt", receivedAt.milliseconds)
+            writer.field("source", TokenReceived.Source.app.rawValue)
+            writer.field("requestId", requestID)
+            writer.endObject()
+        }
+    }
+
+    private func writeLink(
+        _ url: [UInt8],
+        customer: ByteRange,
+        to outputs: inout OutputBatch
+    ) throws(Problem) {
+        guard url.count <= IngestLimits.linkByteCountMax else {
+            throw tooLarge("url", IngestLimits.linkByteCountMax)
+        }
+        let link: TokenLink
+        do throws(DecodeFault) {
+            link = try TokenLink(reading: url.span)
+        } catch {
+            throw Problem(status: 400, code: "ingest.bad_link", detail: error.message)
+        }
+        let sealed =
+            customer.isAbsent
+            ? nil : CustomerID(String(decoding: outputs.arena[customer.indices], as: UTF8.self))
+        TokenReceived(
+            token: link.token,
+            customer: sealed,
+            receivedAt: receivedAt,
+            source: .link,
+            bundleID: link.bundleID,
+            requestID: requestID
+        ).write(to: &outputs.arena)
+    }
+
+    private func tooLarge(_ field: String, _ byteCountMax: Int) -> Problem {
+        Problem(
+            status: 413,
+            code: "ingest.too_large",
+            detail: "The field \"\(field)\" has more than \(byteCountMax) bytes."
+        )
+    }
+}

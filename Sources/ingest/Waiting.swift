@@ -1,0 +1,130 @@
+internal import HTTPServer
+
+/// Requests whose records are on their way to the broker.
+///
+/// A request is answered once: when all of its records have their receipts, or when its time is
+/// over. Receipts that come later are still counted.
+struct Waiting {
+    struct Entry {
+        var request: HTTPRequest.ID
+        var admission: Door.Admission
+        /// Monotonic milliseconds.
+        var startedAt: Int64
+        var missingCount: Int
+        var failure: Problem?
+        var isAnswered = false
+    }
+
+    private var entries: [UInt64: Entry] = [:]
+    /// Tags in the order of their deadlines, which is that of their arrival.
+    private var queue: [(tag: UInt64, deadline: Int64)] = []
+    private var queueStart = 0
+    private var nextTag: UInt64 = 1
+    /// Requests not yet answered.
+    private(set) var openCount = 0
+
+    /// Takes a request in.
+    ///
+    /// - Returns: the tag that its records carry.
+    mutating func add(
+        _ request: HTTPRequest.ID,
+        _ admission: Door.Admission,
+        now: Int64
+    ) -> UInt64 {
+        let tag = nextTag
+        nextTag += 1
+        entries[tag] = Entry(
+            request: request,
+            admission: admission,
+            startedAt: now,
+            missingCount: admission.recordCount
+        )
+        queue.append((tag, now + IngestLimits.answerTimeoutMilliseconds))
+        openCount += 1
+        return tag
+    }
+
+    /// Notes one receipt.
+    ///
+    /// - Returns: the entry, once it is to be answered.
+    mutating func note(_ receipt: RecordReceipt) -> Entry? {
+        guard var entry = entries[receipt.tag] else {
+            return nil
+        }
+        entry.missingCount -= 1
+        if let failure = receipt.failure {
+            entry.failure = Self.problem(for: failure)
+        }
+        guard entry.missingCount == 0 else {
+            entries[receipt.tag] = entry
+            return nil
+        }
+        entries[receipt.tag] = nil
+        guard !entry.isAnswered else {
+            return nil
+        }
+        openCount -= 1
+        return entry
+    }
+
+    /// The topic that a tag's records go to.
+    func topic(of tag: UInt64) -> Int? { entries[tag]?.admission.route.topic }
+
+    /// What must be answered now although receipts are missing.
+    mutating func takeExpired(now: Int64) -> [Entry] {
+        var expired: [Entry] = []
+        while queueStart < queue.count, queue[queueStart].deadline <= now {
+            close(queue[queueStart].tag, into: &expired)
+            queueStart += 1
+        }
+        forgetStart()
+        return expired
+    }
+
+    /// Everything not answered, at the end.
+    mutating func takeAll() -> [Entry] {
+        var all: [Entry] = []
+        for place in queue[queueStart...] {
+            close(place.tag, into: &all)
+        }
+        queue = []
+        queueStart = 0
+        return all
+    }
+
+    /// Monotonic milliseconds; nil where nothing waits.
+    mutating func nextDeadline() -> Int64? {
+        while queueStart < queue.count, entries[queue[queueStart].tag] == nil {
+            queueStart += 1
+        }
+        forgetStart()
+        return queueStart < queue.count ? queue[queueStart].deadline : nil
+    }
+
+    private mutating func close(_ tag: UInt64, into list: inout [Entry]) {
+        guard let entry = entries[tag], !entry.isAnswered else {
+            return
+        }
+        entries[tag]?.isAnswered = true
+        openCount -= 1
+        list.append(entry)
+    }
+
+    /// Gives back what the queue has passed, now and then: moving it costs its length.
+    private mutating func forgetStart() {
+        guard queueStart > 1_024, queueStart * 2 > queue.count else {
+            return
+        }
+        queue.removeFirst(queueStart)
+        queueStart = 0
+    }
+
+    /// Only the size of a record is ever its own fault; all else is the broker's.
+    private static func problem(for failure: String) -> Problem {
+        switch failure {
+        case "MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "_MSG_SIZE_TOO_LARGE": .recordRefused
+        case "_QUEUE_FULL": .queueFull
+        default: .brokerAway
+        }
+    }
+}

@@ -1,0 +1,290 @@
+import Glibc
+import HTTPClient
+import HTTPServer
+import Telemetry
+import Testing
+import TokenDomain
+
+@testable import ingest
+
+/// `ingest` with sockets and without a broker, its clock in the test's hand.
+final class IngestBench {
+    let sink = MemorySink()
+    let server: HTTPServer
+    let client: HTTPClient
+    let health = Health()
+    let metrics = Metrics()
+    private(set) var loop: IngestLoop
+    private(set) var answers: [UInt64: HTTPClientResponse.Answer] = [:]
+    private let clock: TestClock
+
+    final class TestClock {
+        var milliseconds: Int64 = 1_000
+    }
+
+    init() throws {
+        server = try HTTPServer(
+            listen: ListenAddress(host: "127.0.0.1", port: 0),
+            limits: IngestRun.serverLimits
+        )
+        client = try HTTPClient(userAgent: "test")
+        let clock = TestClock()
+        self.clock = clock
+        health.setStarted()
+        health.setReady()
+        loop = IngestLoop(
+            server: server,
+            sink: sink,
+            door: Door(keys: nil, seal: nil, now: 0),
+            clocks: IngestLoop.Clocks(
+                now: { Timestamp(milliseconds: 1_700_000_000_000) },
+                monotonic: { clock.milliseconds }
+            ),
+            measures: IngestMeasures(metrics, topics: ["t", "n", "a"]),
+            log: Log(worker: "ingest", write: { _ in }),
+            health: health
+        )
+    }
+
+    func advance(milliseconds: Int64) {
+        clock.milliseconds += milliseconds
+    }
+
+    func post(
+        _ path: String,
+        _ body: String,
+        type: String = "application/json",
+        tag: UInt64 = 0
+    ) {
+        _ = client.submit(
+            HTTPClientRequest(
+                method: "POST",
+                url: "http://127.0.0.1:\(server.port)\(path)",
+                headers: [("Content-Type", type)],
+                body: Array(body.utf8),
+                tag: tag
+            )
+        )
+    }
+
+    func turn(until condition: () -> Bool) -> Bool {
+        let end = ContinuousClock.now + .seconds(10)
+        while !condition() {
+            guard ContinuousClock.now < end else {
+                return false
+            }
+            var descriptors = [server.wakeDescriptor, client.wakeDescriptor].map {
+                pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+            }
+            _ = unsafe poll(&descriptors, 2, Int32(min(10, loop.waitMilliseconds())))
+            do {
+                try loop.turn()
+            } catch {
+                return false
+            }
+            client.run()
+            for response in client.takeResponses() {
+                if case .answered(let answer) = response.outcome {
+                    answers[response.tag] = answer
+                }
+            }
+        }
+        return true
+    }
+
+    /// The answer to one request.
+    func answer(_ path: String, _ body: String, type: String = "application/json") throws
+        -> HTTPClientResponse.Answer
+    {
+        answers[0] = nil
+        post(path, body, type: type)
+        try #require(turn { answers[0] != nil })
+        return try #require(answers[0])
+    }
+
+    var rendered: String { String(decoding: metrics.render(), as: UTF8.self) }
+}
+
+@Suite struct `The loop of ingest` {
+    private static let batchType = "application/x-ndjson"
+
+    @Test(arguments: [
+        ("/v1/tokens", "{\"token\":\"a\"}", "application/json", 202, "{\"accepted\":1}"),
+        (
+            "/v1/tokens", "{\"token\":\"a\"}\n{\"token\":\"b\"}\n", batchType, 202,
+            "{\"accepted\":2}"
+        ),
+        (
+            "/v1/notifications", "{\"signedPayload\":\"\(signedText())\"}", "application/json",
+            200, "{\"accepted\":1}"
+        ),
+        (
+            "/v1/account-tokens",
+            "{\"appAccountToken\":\"\(`The door of ingest`.uuid)\",\"signedTransaction\":"
+                + "\"\(signedText())\"}", "application/json", 202, "{\"accepted\":1}"
+        ),
+    ])
+    func `says yes once everything is stored`(
+        path: String,
+        body: String,
+        type: String,
+        status: Int,
+        text: String
+    ) throws {
+        let bench = try IngestBench()
+        bench.sink.storesAtOnce = false
+        bench.post(path, body, type: type)
+        #expect(bench.turn { !bench.sink.records.isEmpty })
+        let count = bench.sink.records.count
+        bench.sink.settle(0..<count - 1)
+        try bench.loop.turn()
+        try bench.loop.turn()
+        #expect(bench.server.heldRequestCount == 1)
+        bench.sink.settle(count - 1..<count)
+        #expect(bench.turn { bench.answers[0] != nil })
+        let answer = try #require(bench.answers[0])
+        #expect(answer.status == status)
+        #expect(String(decoding: answer.body, as: UTF8.self) == text)
+        #expect(answer.header("content-type") == "application/json")
+        #expect(answer.header("x-request-id")?.count == 36)
+    }
+
+    @Test func `says no when one of many records was not stored, and only after the last`() throws {
+        let bench = try IngestBench()
+        bench.sink.storesAtOnce = false
+        bench.post("/v1/tokens", "{\"token\":\"a\"}\n{\"token\":\"b\"}\n", type: Self.batchType)
+        #expect(bench.turn { bench.sink.records.count == 2 })
+        bench.sink.settle(0..<1, failure: "_MSG_TIMED_OUT")
+        try bench.loop.turn()
+        #expect(bench.server.heldRequestCount == 1)
+        bench.sink.settle(1..<2)
+        #expect(bench.turn { bench.answers[0] != nil })
+        #expect(bench.answers[0]?.status == 503)
+        #expect(bench.answers[0]?.header("retry-after") == "5")
+        #expect(bench.answers[0]?.header("content-type") == "application/problem+json")
+        #expect(bench.rendered.contains("tollway_ingest_records_stored_total{topic=\"t\"} 1"))
+        #expect(bench.rendered.contains("tollway_ingest_records_failed_total{topic=\"t\"} 1"))
+    }
+
+    @Test func `answers within its time although the broker is silent`() throws {
+        let bench = try IngestBench()
+        bench.sink.storesAtOnce = false
+        bench.post("/v1/tokens", "{\"token\":\"a\"}")
+        #expect(bench.turn { bench.sink.records.count == 1 })
+        bench.advance(milliseconds: IngestLimits.answerTimeoutMilliseconds - 1)
+        try bench.loop.turn()
+        #expect(bench.server.heldRequestCount == 1)
+        bench.advance(milliseconds: 1)
+        #expect(bench.turn { bench.answers[0] != nil })
+        #expect(bench.answers[0]?.status == 503)
+        // The receipt that comes after all is counted and answers nothing.
+        bench.sink.settle(0..<1)
+        try bench.loop.turn()
+        #expect(bench.rendered.contains("tollway_ingest_records_stored_total{topic=\"t\"} 1"))
+        #expect(try bench.answer("/v1/none", "").status == 404)
+    }
+
+    @Test func `closes the door when the queue is half full, and opens it again`() throws {
+        let bench = try IngestBench()
+        bench.sink.fillLevel = 0.5
+        let refused = try bench.answer("/v1/tokens", "{\"token\":\"a\"}")
+        #expect(refused.status == 503)
+        #expect(refused.header("retry-after") == "1")
+        #expect(bench.sink.records.isEmpty)
+        bench.sink.fillLevel = 0.49
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
+    }
+
+    @Test func `closes the door while the broker is away, and is not ready`() throws {
+        let bench = try IngestBench()
+        bench.sink.isBrokerAway = true
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 503)
+        #expect(!bench.health.ready.isGood)
+        #expect(bench.health.live.isGood)
+        // What is wrong with a request is said all the same.
+        #expect(try bench.answer("/v1/nothing", "").status == 404)
+        bench.sink.isBrokerAway = false
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
+        #expect(bench.health.ready.isGood)
+    }
+
+    @Test func `does not fail the others for one that is wrong`() throws {
+        let bench = try IngestBench()
+        for tag in 0..<20 {
+            bench.post(
+                "/v1/tokens",
+                tag % 2 == 0 ? "{\"token\":\"\(tag)\"}" : "nonsense",
+                tag: UInt64(tag)
+            )
+        }
+        #expect(bench.turn { bench.answers.count == 20 })
+        for (tag, answer) in bench.answers {
+            #expect(answer.status == (tag % 2 == 0 ? 202 : 400))
+        }
+        #expect(bench.sink.records.count == 10)
+        #expect(
+            bench.rendered.contains(
+                "tollway_ingest_requests_total{route=\"/v1/tokens\",status=\"202\"} 10"
+            )
+        )
+        #expect(
+            bench.rendered.contains(
+                "tollway_ingest_requests_total{route=\"/v1/tokens\",status=\"400\"} 10"
+            )
+        )
+    }
+
+    @Test func `tells of a record that the broker takes for too large`() throws {
+        let bench = try IngestBench()
+        bench.sink.storesAtOnce = false
+        bench.post("/v1/tokens", "{\"token\":\"a\"}")
+        #expect(bench.turn { bench.sink.records.count == 1 })
+        bench.sink.settle(0..<1, failure: "MSG_SIZE_TOO_LARGE")
+        #expect(bench.turn { bench.answers[0] != nil })
+        #expect(bench.answers[0]?.status == 413)
+    }
+
+    @Test func `answers what it holds before it stops, and takes nothing more`() throws {
+        let bench = try IngestBench()
+        bench.sink.storesAtOnce = false
+        bench.post("/v1/tokens", "{\"token\":\"a\"}")
+        #expect(bench.turn { bench.sink.records.count == 1 })
+        bench.loop.stop()
+        #expect(!bench.loop.hasStopped)
+        #expect(!bench.health.ready.isGood)
+        bench.sink.settle(0..<1)
+        #expect(bench.turn { bench.answers[0] != nil })
+        #expect(bench.answers[0]?.status == 202)
+        #expect(bench.answers[0]?.header("connection") == "close")
+        #expect(bench.turn { bench.loop.hasStopped })
+        bench.loop.end()
+    }
+
+    @Test func `stops in time although the broker is silent, and says so to who waits`() throws {
+        let bench = try IngestBench()
+        bench.sink.storesAtOnce = false
+        bench.post("/v1/tokens", "{\"token\":\"a\"}")
+        #expect(bench.turn { bench.sink.records.count == 1 })
+        bench.loop.stop()
+        bench.advance(milliseconds: IngestLimits.stopTimeoutMilliseconds - 1)
+        try bench.loop.turn()
+        #expect(!bench.loop.hasStopped)
+        bench.advance(milliseconds: 1)
+        #expect(bench.loop.hasStopped)
+        bench.loop.end()
+        let end = ContinuousClock.now + .seconds(10)
+        while bench.client.inFlightCount > 0, ContinuousClock.now < end {
+            var entry = pollfd(fd: bench.client.wakeDescriptor, events: Int16(POLLIN), revents: 0)
+            _ = unsafe poll(&entry, 1, 100)
+            bench.client.run()
+            for response in bench.client.takeResponses() {
+                guard case .answered(let answer) = response.outcome else {
+                    Issue.record("the connection was dropped instead")
+                    return
+                }
+                #expect(answer.status == 503)
+            }
+        }
+        #expect(bench.client.inFlightCount == 0)
+    }
+}

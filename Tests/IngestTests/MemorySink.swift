@@ -1,0 +1,57 @@
+import Kafka
+
+@testable import ingest
+
+/// A broker that does what the test says.
+final class MemorySink: RecordSink {
+    /// One record as it was handed over.
+    struct Record: Equatable {
+        var topic: Int
+        var key: String?
+        var value: String
+        var tag: UInt64
+    }
+
+    private(set) var records: [Record] = []
+    private var receipts: [RecordReceipt] = []
+    /// Whether records are stored at once.
+    var storesAtOnce = true
+    var fillLevel = 0.0
+    var isBrokerAway = false
+    let wakeDescriptor: Int32 = -1
+
+    func produce(_ outputs: OutputBatch, tags: [UInt64]) throws(LogFault) {
+        precondition(outputs.outputs.count == tags.count)
+        for (output, tag) in zip(outputs.outputs, tags) {
+            records.append(
+                Record(
+                    topic: output.topic,
+                    key: output.key.isAbsent ? nil : text(outputs, output.key),
+                    value: text(outputs, output.value),
+                    tag: tag
+                )
+            )
+            if storesAtOnce {
+                receipts.append(RecordReceipt(tag: tag, failure: nil))
+            }
+        }
+    }
+
+    /// Gives receipts for records, by their index.
+    func settle(_ indices: Range<Int>, failure: String? = nil) {
+        for index in indices {
+            receipts.append(RecordReceipt(tag: records[index].tag, failure: failure))
+        }
+    }
+
+    func takeRecordReceipts() throws(LogFault) -> [RecordReceipt] {
+        defer { receipts = [] }
+        return receipts
+    }
+
+    func takeNotes() -> [KafkaNote] { [] }
+
+    private func text(_ outputs: OutputBatch, _ range: ByteRange) -> String {
+        String(decoding: outputs.arena[range.indices], as: UTF8.self)
+    }
+}
