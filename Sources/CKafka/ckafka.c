@@ -1,1 +1,462 @@
-#include "ckafka.h"
+/* Configuration, faults, notes, and the copying of records in and out. */
+#include "ckafka_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    ARENA_KEPT = 8 << 20, /* an arena that one batch made larger is given back */
+    HEADER_NULL = -1,
+};
+
+/* -- small things ----------------------------------------------------------------------------- */
+
+int64_t ck_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+void ck_wake(int descriptor)
+{
+    uint64_t one = 1;
+    /* EAGAIN means that the counter is full, so it is readable: which is what was wanted. */
+    while (write(descriptor, &one, sizeof one) < 0 && errno == EINTR) {
+    }
+}
+
+void ck_calm(int descriptor)
+{
+    uint64_t count;
+    /* EAGAIN: nothing to forget. */
+    while (read(descriptor, &count, sizeof count) < 0 && errno == EINTR) {
+    }
+}
+
+void ck_wait_readable(int descriptor, int64_t wait_ms)
+{
+    struct pollfd fd = {.fd = descriptor, .events = POLLIN};
+    /* Interrupted by a signal: the caller looks again and finds the time that is left. */
+    (void)poll(&fd, 1, (int)(wait_ms > 60000 ? 60000 : wait_ms));
+}
+
+void *ck_take_memory(size_t size)
+{
+    void *memory = calloc(1, size ? size : 1);
+    if (!memory)
+        abort();
+    return memory;
+}
+
+void *ck_grow(void *memory, size_t size)
+{
+    memory = realloc(memory, size);
+    if (!memory)
+        abort();
+    return memory;
+}
+
+int ck_fail(ckafka_fault *fault, int kind, int code, const char *message)
+{
+    if (!fault)
+        return -1;
+    memset(fault, 0, sizeof *fault);
+    fault->kind = kind;
+    fault->code = code;
+    snprintf(fault->name, sizeof fault->name, "%s", rd_kafka_err2name(code));
+    snprintf(fault->message, sizeof fault->message, "%s", message ? message : "");
+    return -1;
+}
+
+int ck_fail_error(ckafka_fault *fault, int kind, rd_kafka_error_t *error)
+{
+    ck_fail(fault, kind, rd_kafka_error_code(error), rd_kafka_error_string(error));
+    rd_kafka_error_destroy(error);
+    return -1;
+}
+
+const char *ckafka_code_name(int32_t code)
+{
+    return rd_kafka_err2name(code);
+}
+
+const char *ckafka_library_version(void)
+{
+    return rd_kafka_version_str();
+}
+
+/* -- lists ------------------------------------------------------------------------------------ */
+
+int ck_names_read(names *n, const char *list)
+{
+    memset(n, 0, sizeof *n);
+    for (const char *at = list; at && *at; at += strlen(at) + 1)
+        n->count++;
+    n->items = ck_take_memory(sizeof *n->items * (n->count + 1));
+    size_t index = 0;
+    for (const char *at = list; at && *at; at += strlen(at) + 1)
+        n->items[index++] = strdup(at);
+    return 0;
+}
+
+void ck_names_free(names *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        free(n->items[i]);
+    free(n->items);
+    memset(n, 0, sizeof *n);
+}
+
+int ck_names_index(const names *n, const char *name)
+{
+    for (size_t i = 0; i < n->count; i++)
+        if (strcmp(n->items[i], name) == 0)
+            return (int)i;
+    return -1;
+}
+
+/* -- watch ------------------------------------------------------------------------------------ */
+
+void ck_watch_open(watch *w, void *owner)
+{
+    memset(w, 0, sizeof *w);
+    pthread_mutex_init(&w->lock, NULL);
+    w->owner = owner;
+}
+
+void ck_watch_close(watch *w)
+{
+    pthread_mutex_destroy(&w->lock);
+}
+
+void ck_watch_note(watch *w, int level, const char *facility, const char *text)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->note_count == NOTES_KEPT) {
+        w->note_start = (w->note_start + 1) % NOTES_KEPT;
+        w->note_count--;
+    }
+    ckafka_note *note = &w->notes[(w->note_start + w->note_count++) % NOTES_KEPT];
+    note->level = level;
+    snprintf(note->facility, sizeof note->facility, "%s", facility ? facility : "");
+    snprintf(note->text, sizeof note->text, "%s", text ? text : "");
+    pthread_mutex_unlock(&w->lock);
+}
+
+size_t ck_watch_take(watch *w, ckafka_note *notes, size_t capacity)
+{
+    pthread_mutex_lock(&w->lock);
+    size_t count = 0;
+    while (count < capacity && w->note_count > 0) {
+        notes[count++] = w->notes[w->note_start];
+        w->note_start = (w->note_start + 1) % NOTES_KEPT;
+        w->note_count--;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return count;
+}
+
+static void on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text)
+{
+    watch *w = rd_kafka_opaque(rk);
+    /* A setting that this kind of handle has no use for is no news. */
+    if (w && strcmp(facility, "CONFWARN") != 0)
+        ck_watch_note(w, level, facility, text);
+}
+
+static void on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque)
+{
+    watch *w = opaque;
+    (void)rk;
+    switch (code) {
+    case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
+        atomic_store(&w->is_away, 1);
+        break;
+    case RD_KAFKA_RESP_ERR__TRANSPORT:
+    case RD_KAFKA_RESP_ERR__TIMED_OUT:
+    case RD_KAFKA_RESP_ERR__SSL: /* an unclean TLS close looks like this (#4294) */
+        /* A connection that was up, and not one more attempt to reach a dead broker: the code is
+         * the same, only the text tells. */
+        if (strstr(reason, "state UP"))
+            atomic_fetch_add(&w->disconnect_count, 1);
+        break;
+    default:
+        break;
+    }
+    ck_watch_note(w, code == RD_KAFKA_RESP_ERR__FATAL ? 3 : 4, rd_kafka_err2name(code), reason);
+}
+
+/* -- handles ---------------------------------------------------------------------------------- */
+
+rd_kafka_conf_t *ck_configure(const char *settings, watch *w, ckafka_fault *fault)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    char message[300];
+    const char *at = settings;
+    while (at && *at) {
+        const char *name = at;
+        const char *value = name + strlen(name) + 1;
+        if (rd_kafka_conf_set(conf, name, value, message, sizeof message) != RD_KAFKA_CONF_OK) {
+            ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, RD_KAFKA_RESP_ERR__INVALID_ARG, message);
+            rd_kafka_conf_destroy(conf);
+            return NULL;
+        }
+        at = value + strlen(value) + 1;
+    }
+    if (w) {
+        rd_kafka_conf_set_opaque(conf, w);
+        rd_kafka_conf_set_log_cb(conf, on_log);
+        rd_kafka_conf_set_error_cb(conf, on_error);
+    }
+    return conf;
+}
+
+char *ck_setting_of(const char *settings, const char *wanted)
+{
+    for (const char *at = settings; at && *at;) {
+        const char *value = at + strlen(at) + 1;
+        if (strcmp(at, wanted) == 0)
+            return strdup(value);
+        at = value + strlen(value) + 1;
+    }
+    return strdup("none");
+}
+
+int ckafka_check_settings(const char *settings, ckafka_fault *fault)
+{
+    rd_kafka_conf_t *conf = ck_configure(settings, NULL, fault);
+    if (!conf)
+        return -1;
+    rd_kafka_conf_destroy(conf);
+    return 0;
+}
+
+rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, ckafka_fault *fault)
+{
+    char message[300];
+    rd_kafka_t *rk = rd_kafka_new(type, conf, message, sizeof message);
+    if (!rk) {
+        /* Settings that do not go together are found only here. */
+        ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, rd_kafka_last_error(), message);
+        rd_kafka_conf_destroy(conf);
+    }
+    return rk;
+}
+
+typedef struct retirement {
+    rd_kafka_t *rk;
+    watch *watch;
+} retirement;
+
+static void *destroy_handle(void *argument)
+{
+    retirement *r = argument;
+    rd_kafka_destroy_flags(r->rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    atomic_fetch_sub(&r->watch->retiring_count, 1);
+    free(r);
+    return NULL;
+}
+
+void ck_retire(rd_kafka_t *rk, watch *w)
+{
+    if (!rk)
+        return;
+    retirement *r = ck_take_memory(sizeof *r);
+    r->rk = rk;
+    r->watch = w;
+    pthread_t thread;
+    atomic_fetch_add(&w->retiring_count, 1);
+    if (pthread_create(&thread, NULL, destroy_handle, r) == 0)
+        pthread_detach(thread);
+}
+
+bool ck_retired_all(watch *w, int wait_ms)
+{
+    int64_t until = ck_now_ms() + wait_ms;
+    struct timespec pause = {0, 5000000};
+    while (atomic_load(&w->retiring_count) > 0 && ck_now_ms() < until)
+        nanosleep(&pause, NULL);
+    return atomic_load(&w->retiring_count) == 0;
+}
+
+/* -- records in ------------------------------------------------------------------------------- */
+
+void ck_intake_reset(intake *in)
+{
+    if (in->arena_capacity > ARENA_KEPT) {
+        free(in->arena);
+        in->arena = NULL;
+        in->arena_capacity = 0;
+    }
+    in->arena_count = in->record_count = in->end_count = 0;
+}
+
+void ck_intake_free(intake *in)
+{
+    free(in->arena);
+    free(in->records);
+    free(in->ends);
+    memset(in, 0, sizeof *in);
+}
+
+static void intake_reserve(intake *in, size_t count)
+{
+    if (in->arena_count + count <= in->arena_capacity)
+        return;
+    size_t capacity = in->arena_capacity ? in->arena_capacity * 2 : 65536;
+    while (capacity < in->arena_count + count)
+        capacity *= 2;
+    in->arena = ck_grow(in->arena, capacity);
+    in->arena_capacity = capacity;
+}
+
+static void intake_put(intake *in, const void *bytes, size_t count)
+{
+    if (count == 0)
+        return;
+    intake_reserve(in, count);
+    memcpy(in->arena + in->arena_count, bytes, count);
+    in->arena_count += count;
+}
+
+static void intake_put_length(intake *in, uint32_t length)
+{
+    uint8_t bytes[4] = {length, length >> 8, length >> 16, length >> 24};
+    intake_put(in, bytes, sizeof bytes);
+}
+
+static void intake_put_headers(intake *in, const rd_kafka_message_t *message)
+{
+    rd_kafka_headers_t *headers;
+    if (rd_kafka_message_headers(message, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return;
+    const char *name;
+    const void *value;
+    size_t count;
+    for (size_t i = 0; !rd_kafka_header_get_all(headers, i, &name, &value, &count); i++) {
+        size_t name_count = strlen(name);
+        intake_put_length(in, (uint32_t)name_count);
+        intake_put(in, name, name_count);
+        intake_put_length(in, value ? (uint32_t)count : UINT32_MAX);
+        if (value)
+            intake_put(in, value, count);
+    }
+}
+
+int ck_intake_add(intake *in, const rd_kafka_message_t *message, int topic)
+{
+    if (in->record_count == in->record_capacity) {
+        in->record_capacity = in->record_capacity ? in->record_capacity * 2 : 1024;
+        in->records = ck_grow(in->records, in->record_capacity * sizeof *in->records);
+    }
+    ckafka_record *record = &in->records[in->record_count++];
+    rd_kafka_timestamp_type_t kind;
+    record->topic = topic;
+    record->partition = message->partition;
+    record->offset = message->offset;
+    record->timestamp_ms = rd_kafka_message_timestamp(message, &kind);
+    if (kind == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE)
+        record->timestamp_ms = -1;
+    record->key_start = (int64_t)in->arena_count;
+    record->key_count = message->key ? (int64_t)message->key_len : -1;
+    if (message->key)
+        intake_put(in, message->key, message->key_len);
+    record->value_start = (int64_t)in->arena_count;
+    record->value_count = message->payload ? (int64_t)message->len : -1;
+    if (message->payload)
+        intake_put(in, message->payload, message->len);
+    record->headers_start = (int64_t)in->arena_count;
+    intake_put_headers(in, message);
+    record->headers_count = (int64_t)in->arena_count - record->headers_start;
+    return 0;
+}
+
+int ck_intake_end(intake *in, int topic, int32_t partition, int64_t offset)
+{
+    if (in->end_count == in->end_capacity) {
+        in->end_capacity = in->end_capacity ? in->end_capacity * 2 : 64;
+        in->ends = ck_grow(in->ends, in->end_capacity * sizeof *in->ends);
+    }
+    in->ends[in->end_count++] =
+        (ckafka_position){.offset = offset, .topic = topic, .partition = partition};
+    return 0;
+}
+
+void ck_intake_show(const intake *in, ckafka_batch *batch)
+{
+    batch->records = in->records;
+    batch->record_count = in->record_count;
+    batch->ends = in->ends;
+    batch->end_count = in->end_count;
+    batch->arena = in->arena;
+    batch->arena_count = in->arena_count;
+}
+
+/* -- records out ------------------------------------------------------------------------------ */
+
+static uint32_t read_length(const uint8_t *at)
+{
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static rd_kafka_headers_t *read_headers(const uint8_t *at, size_t count)
+{
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(8);
+    const uint8_t *end = at + count;
+    while (end - at >= 8) {
+        uint32_t name_count = read_length(at);
+        const uint8_t *name = at + 4;
+        if (name_count > (size_t)(end - name) - 4)
+            break;
+        at = name + name_count;
+        uint32_t value_count = read_length(at);
+        at += 4;
+        if (value_count == UINT32_MAX) {
+            rd_kafka_header_add(headers, (const char *)name, name_count, NULL, HEADER_NULL);
+            continue;
+        }
+        if (value_count > (size_t)(end - at))
+            break;
+        rd_kafka_header_add(headers, (const char *)name, name_count, at, value_count);
+        at += value_count;
+    }
+    return headers;
+}
+
+rd_kafka_resp_err_t ck_produce_output(rd_kafka_t *rk, rd_kafka_topic_t *topic,
+                                   const ckafka_output *output, const uint8_t *arena,
+                                   void *opaque)
+{
+    static const uint8_t nothing[1];
+    const void *key = output->key_count < 0 ? NULL
+                      : output->key_count ? arena + output->key_start
+                                          : nothing;
+    const void *value = output->value_count < 0 ? NULL
+                        : output->value_count ? arena + output->value_start
+                                              : nothing;
+    size_t key_count = output->key_count > 0 ? (size_t)output->key_count : 0;
+    size_t value_count = output->value_count > 0 ? (size_t)output->value_count : 0;
+    /* producev and not produceva: the latter frees headers twice on some errors (#4628). */
+    if (output->headers_count <= 0)
+        return rd_kafka_producev(
+            rk, RD_KAFKA_V_RKT(topic), RD_KAFKA_V_PARTITION(output->partition),
+            RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_KEY(key, key_count),
+            RD_KAFKA_V_VALUE((void *)value, value_count),
+            RD_KAFKA_V_TIMESTAMP(output->timestamp_ms), RD_KAFKA_V_OPAQUE(opaque), RD_KAFKA_V_END);
+    rd_kafka_headers_t *headers =
+        read_headers(arena + output->headers_start, (size_t)output->headers_count);
+    rd_kafka_resp_err_t code = rd_kafka_producev(
+        rk, RD_KAFKA_V_RKT(topic), RD_KAFKA_V_PARTITION(output->partition),
+        RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_KEY(key, key_count),
+        RD_KAFKA_V_VALUE((void *)value, value_count), RD_KAFKA_V_TIMESTAMP(output->timestamp_ms),
+        RD_KAFKA_V_OPAQUE(opaque), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
+    if (code)
+        rd_kafka_headers_destroy(headers); /* taken over only on success */
+    return code;
+}

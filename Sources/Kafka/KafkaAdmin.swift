@@ -1,3 +1,5 @@
+internal import CKafka
+
 /// A topic as the broker describes it.
 package struct TopicDescription: Equatable, Sendable {
     package struct Partition: Equatable, Sendable {
@@ -41,34 +43,149 @@ package struct TopicPlan: Equatable, Sendable {
 /// The embedded broker knows none of the orders and no configurations: those calls end as
 /// `.unavailable`.
 package final class KafkaAdmin {
+    private let client: LogClient
+    private let deadlineMilliseconds: Int
+
     package init(settings: KafkaSettings, deadlineMilliseconds: Int = 10_000) throws(LogFault) {
-        throw LogFault.unusable(message: "not built yet")
+        try settings.check()
+        self.deadlineMilliseconds = deadlineMilliseconds
+        client = try LogClient(settings: settings.reader(isolation: .readUncommitted))
     }
 
-    package func clusterID() throws(LogFault) -> String { "" }
+    package func clusterID() throws(LogFault) -> String {
+        try client.clusterID(deadlineMilliseconds: deadlineMilliseconds)
+    }
+
     /// Every topic, Kafka's own left out, by name.
-    package func topics() throws(LogFault) -> [TopicDescription] { [] }
-    /// One topic; nil where there is none. Does not create it.
-    package func topic(_ name: String) throws(LogFault) -> TopicDescription? { nil }
+    package func topics() throws(LogFault) -> [TopicDescription] {
+        try client.topics(named: nil, deadlineMilliseconds: deadlineMilliseconds)
+            .filter { !$0.name.hasPrefix("__") }
+            .sorted { $0.name < $1.name }
+    }
+
+    /// One topic; nil where there is none. Does not create it, except on the embedded broker.
+    package func topic(_ name: String) throws(LogFault) -> TopicDescription? {
+        try client.topics(named: name, deadlineMilliseconds: deadlineMilliseconds).first
+    }
+
     /// Every setting of a topic, defaults included.
-    package func configuration(ofTopic name: String) throws(LogFault) -> [String: String] { [:] }
+    package func configuration(ofTopic name: String) throws(LogFault) -> [String: String] {
+        try client.configuration(
+            ofTopic: name,
+            onlySet: false,
+            deadlineMilliseconds: deadlineMilliseconds
+        )
+    }
+
     /// Makes topics; one that is there already is left as it is.
-    package func create(_ plans: [TopicPlan]) throws(LogFault) {}
+    package func create(_ plans: [TopicPlan]) throws(LogFault) {
+        for plan in plans {
+            try client.create(plan, deadlineMilliseconds: deadlineMilliseconds)
+        }
+    }
+
     /// Changes some settings of a topic and keeps its others.
+    ///
+    /// The client library only replaces them all, so what is set is read first; another hand that
+    /// changes the same topic in between loses its change.
     package func alterConfiguration(
         ofTopic name: String,
         _ changes: [String: String]
-    ) throws(LogFault) {}
+    ) throws(LogFault) {
+        let present = try client.configuration(
+            ofTopic: name,
+            onlySet: true,
+            deadlineMilliseconds: deadlineMilliseconds
+        )
+        try client.replaceConfiguration(
+            ofTopic: name,
+            with: present.merging(changes) { _, changed in changed },
+            deadlineMilliseconds: deadlineMilliseconds
+        )
+    }
+
     /// Deletes topics; one that is not there is passed over.
-    package func deleteTopics(_ names: [String]) throws(LogFault) {}
+    package func deleteTopics(_ names: [String]) throws(LogFault) {
+        guard !names.isEmpty else {
+            return
+        }
+        try client.delete(names, deadlineMilliseconds: deadlineMilliseconds)
+    }
+
     /// First offsets still there, by partition number.
-    package func startOffsets(ofTopic name: String) throws(LogFault) -> [Int64] { [] }
+    package func startOffsets(ofTopic name: String) throws(LogFault) -> [Int64] {
+        try client.offsets(ofTopic: name, at: -2, deadlineMilliseconds: deadlineMilliseconds)
+    }
+
     /// Next offsets to be written (read uncommitted), by partition number.
-    package func endOffsets(ofTopic name: String) throws(LogFault) -> [Int64] { [] }
+    package func endOffsets(ofTopic name: String) throws(LogFault) -> [Int64] {
+        try client.offsets(ofTopic: name, at: -1, deadlineMilliseconds: deadlineMilliseconds)
+    }
+
     /// What a group has committed, by partition number; nil where it has nothing.
     package func committedOffsets(
         ofGroup group: String,
         topic: String
-    ) throws(LogFault) -> [Int64?] { [] }
-    package func close() {}
+    ) throws(LogFault) -> [Int64?] {
+        try client.groupOffsets(
+            group,
+            topic: topic,
+            deadlineMilliseconds: deadlineMilliseconds
+        ).map { $0 < 0 ? nil : $0 }
+    }
+
+    package func close() {
+        client.close()
+    }
+}
+
+extension LogClient {
+    fileprivate func create(_ plan: TopicPlan, deadlineMilliseconds: Int) throws(LogFault) {
+        var fault = ckafka_fault()
+        let settings = plan.configuration.sorted { $0.key < $1.key }.flatMap { [$0.key, $0.value] }
+        let result = unsafe ckafka_client_create_topic(
+            handle,
+            plan.name,
+            Int32(clamping: plan.partitionCount),
+            Int32(clamping: plan.replicationFactor),
+            CText.list(settings),
+            Int32(clamping: deadlineMilliseconds),
+            &fault
+        )
+        guard result == 0 else {
+            throw LogFault(fault)
+        }
+    }
+
+    fileprivate func replaceConfiguration(
+        ofTopic name: String,
+        with configuration: [String: String],
+        deadlineMilliseconds: Int
+    ) throws(LogFault) {
+        var fault = ckafka_fault()
+        let settings = configuration.sorted { $0.key < $1.key }.flatMap { [$0.key, $0.value] }
+        let result = unsafe ckafka_client_replace_configuration(
+            handle,
+            name,
+            CText.list(settings),
+            Int32(clamping: deadlineMilliseconds),
+            &fault
+        )
+        guard result == 0 else {
+            throw LogFault(fault)
+        }
+    }
+
+    fileprivate func delete(_ names: [String], deadlineMilliseconds: Int) throws(LogFault) {
+        var fault = ckafka_fault()
+        let result = unsafe ckafka_client_delete_topics(
+            handle,
+            CText.list(names),
+            Int32(clamping: deadlineMilliseconds),
+            &fault
+        )
+        guard result == 0 else {
+            throw LogFault(fault)
+        }
+    }
 }

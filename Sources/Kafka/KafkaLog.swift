@@ -1,4 +1,9 @@
+internal import CKafka
+
 /// The log of one worker on a real Kafka: its group's consumer, its producer, its commit thread.
+///
+/// What the consumer promises and refuses is said at ``RecordLog``; the defects of the client
+/// library that are worked around lie in the C target, each with its number.
 package final class KafkaLog: RecordLog {
     /// Who this worker is to Kafka.
     package struct Member: Sendable, Equatable {
@@ -16,8 +21,18 @@ package final class KafkaLog: RecordLog {
         }
     }
 
+    /// Kafka's default for `max.message.bytes` of a topic.
+    package static let recordByteCountMaxDefault = 1_048_588
+
     package let sources: [String]
     package let targets: [String]
+    private let settings: KafkaSettings
+    private let sourceIndices: [String: Int32]
+    @safe private let handle: WorkerHandle
+    /// Read committed, for changelogs; made with the first of them.
+    private var changelogs: LogClient?
+    /// Read uncommitted, for their high watermarks.
+    private var watermarks: LogClient?
 
     /// Makes the clients and starts their threads. Asks the broker nothing: it may be away.
     ///
@@ -25,6 +40,7 @@ package final class KafkaLog: RecordLog {
     ///   - changelog: the member of `targets` that holds the state; under at-least-once it is
     ///     written after the other outputs are stored.
     ///   - recordByteCountMax: `max.message.bytes` of targets that differ from Kafka's default.
+    /// - Throws: ``LogFault/misconfigured(message:)`` for settings the client library refuses.
     package init(
         settings: KafkaSettings,
         delivery: KafkaDelivery,
@@ -34,49 +50,160 @@ package final class KafkaLog: RecordLog {
         changelog: String? = nil,
         recordByteCountMax: [String: Int] = [:]
     ) throws(LogFault) {
+        try settings.check()
         self.sources = sources
         self.targets = targets
-        throw LogFault.unusable(message: "not built yet")
+        self.settings = settings
+        sourceIndices = Dictionary(
+            uniqueKeysWithValues: sources.enumerated().map { ($1, Int32($0)) }
+        )
+        let limits = targets.map { recordByteCountMax[$0] ?? Self.recordByteCountMaxDefault }
+        handle = try WorkerHandle(
+            consumer: settings.consumer(member: member),
+            producer: settings.workerProducer(
+                transactionalID: delivery == .exactlyOnce ? member.transactionalID : nil,
+                // The library's own check must not come before ours.
+                messageByteCountMax: (limits.max() ?? Self.recordByteCountMaxDefault) + 65_536
+            ),
+            inquirer: settings.reader(isolation: .readUncommitted),
+            sources: CText.list(sources),
+            targets: CText.list(targets),
+            limits: limits.map(Int64.init),
+            changelog: changelog.flatMap { targets.firstIndex(of: $0) },
+            isTransactional: delivery == .exactlyOnce
+        )
     }
 
-    package var wakeDescriptor: Int32 { -1 }
+    package var wakeDescriptor: Int32 { handle.wakeDescriptor }
 
     package func poll(
         into batch: inout RecordBatch,
         recordCountMax: Int,
         waitMilliseconds: Int
-    ) throws(LogFault) -> GroupEvent? { nil }
+    ) throws(LogFault) -> GroupEvent? {
+        var shown = unsafe ckafka_batch()
+        try unsafe handle.poll(
+            recordCountMax: recordCountMax,
+            waitMilliseconds: waitMilliseconds,
+            into: &shown
+        )
+        unsafe batch.append(shown)
+        guard unsafe shown.event != Int32(CKAFKA_EVENT_NONE) else {
+            return nil
+        }
+        let partitions = unsafe UnsafeBufferPointer(
+            start: shown.event_partitions,
+            count: shown.event_partition_count
+        ).filter { $0.topic >= 0 }.map(topicPartition).sorted()
+        switch unsafe Int(shown.event) {
+        case CKAFKA_EVENT_ASSIGN: return .assigning(partitions)
+        case CKAFKA_EVENT_REVOKE: return .revoking(partitions)
+        default: return .lost(partitions)
+        }
+    }
 
-    package func completeAssignment() throws(LogFault) -> [TopicPartition: Int64] { [:] }
+    package func completeAssignment() throws(LogFault) -> [TopicPartition: Int64] {
+        offsets(try handle.assign(), of: sources)
+    }
 
-    package func completeRevocation() throws(LogFault) {}
+    package func completeRevocation() throws(LogFault) {
+        try handle.unassign()
+    }
 
     package func submit(
         _ outputs: consuming OutputBatch,
         positions: [TopicPartition: Int64]
-    ) throws(LogFault) {}
+    ) throws(LogFault) {
+        precondition(!positions.isEmpty, "a transaction without positions is fenced by nothing")
+        let flatPositions = positions.map { partition, offset in
+            guard let topic = sourceIndices[partition.topic] else {
+                preconditionFailure("\(partition) is no source")
+            }
+            return ckafka_position(offset: offset, topic: topic, partition: partition.partition)
+        }
+        try handle.submit(outputs, positions: flatPositions)
+    }
 
-    package func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome? { nil }
+    package func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome? {
+        guard let outcome = try handle.takeOutcome(waitMilliseconds: waitMilliseconds) else {
+            return nil
+        }
+        switch outcome {
+        case .committed(let positions):
+            return .committed(nextOffsets: offsets(positions, of: targets))
+        case .aborted(let code, let positions):
+            return .aborted(code: code, resumedAt: offsets(positions, of: sources))
+        }
+    }
 
-    package func endOffsets(ofTopic topic: String) throws(LogFault) -> [Int64]? { nil }
+    package func endOffsets(ofTopic topic: String) throws(LogFault) -> [Int64]? {
+        try handle.inquire(group: nil, topic: topic)
+    }
 
     package func committedOffsets(
         ofGroup group: String,
         topic: String
-    ) throws(LogFault) -> [Int64?]? { nil }
+    ) throws(LogFault) -> [Int64?]? {
+        try handle.inquire(group: group, topic: topic)?.map { $0 < 0 ? nil : $0 }
+    }
 
     package func changelogReader(
         _ partition: TopicPartition,
         from offset: Int64
     ) throws(LogFault) -> any ChangelogReader {
-        throw LogFault.unusable(message: "not built yet")
+        let watermarks = try client(&self.watermarks, isolation: .readUncommitted)
+        let marks = try watermarks.watermarks(
+            partition,
+            deadlineMilliseconds: KafkaChangelogReader.questionMilliseconds
+        )
+        return KafkaChangelogReader(
+            partition: partition,
+            from: offset,
+            startOffset: marks.start,
+            endOffset: marks.end,
+            client: try client(&changelogs, isolation: .readCommitted)
+        )
     }
 
-    /// What the client library said since the last call, oldest first; at most 64 are kept.
-    package func takeNotes() -> [KafkaNote] { [] }
+    /// What the client library said since the last call, oldest first; at most 64 a handle are kept.
+    package func takeNotes() -> [KafkaNote] { handle.takeNotes() }
 
     /// True from the moment no broker answers until one does.
-    package var isBrokerAway: Bool { false }
+    package var isBrokerAway: Bool { handle.isAway }
 
-    package func close(deadlineMilliseconds: Int) {}
+    package func close(deadlineMilliseconds: Int) {
+        changelogs?.close()
+        watermarks?.close()
+        changelogs = nil
+        watermarks = nil
+        handle.close(deadlineMilliseconds: deadlineMilliseconds)
+    }
+
+    private func client(
+        _ slot: inout LogClient?,
+        isolation: LogBrowser.Isolation
+    ) throws(LogFault) -> LogClient {
+        if let client = slot {
+            return client
+        }
+        let client = try LogClient(settings: settings.reader(isolation: isolation))
+        slot = client
+        return client
+    }
+
+    private func topicPartition(_ position: ckafka_position) -> TopicPartition {
+        TopicPartition(topic: sources[Int(position.topic)], partition: position.partition)
+    }
+
+    private func offsets(
+        _ positions: [ckafka_position],
+        of topics: [String]
+    ) -> [TopicPartition: Int64] {
+        var offsets: [TopicPartition: Int64] = [:]
+        for position in positions where position.topic >= 0 {
+            let topic = topics[Int(position.topic)]
+            offsets[TopicPartition(topic: topic, partition: position.partition)] = position.offset
+        }
+        return offsets
+    }
 }

@@ -1,5 +1,10 @@
+internal import CKafka
+
 /// The idempotent producer of `ingest`: batches in, receipts out, nothing blocks.
-package final class KafkaProducer {
+///
+/// Safe because the handle lives as long as this object, or until ``close(deadlineMilliseconds:)``,
+/// and what a call shows is copied before the next one. One thread calls it.
+@safe package final class KafkaProducer {
     /// What became of one output.
     package struct Receipt: Equatable, Sendable {
         package var tag: UInt64
@@ -9,6 +14,8 @@ package final class KafkaProducer {
     }
 
     package let targets: [String]
+    private let queueByteCountMax: Int
+    private var open: OpaquePointer?
 
     /// Makes the client. Asks the broker nothing: it may be away.
     ///
@@ -18,30 +25,96 @@ package final class KafkaProducer {
         targets: [String],
         queueByteCountMax: Int = 32 << 20
     ) throws(LogFault) {
+        try settings.check()
         self.targets = targets
-        throw LogFault.unusable(message: "not built yet")
+        self.queueByteCountMax = queueByteCountMax
+        var fault = ckafka_fault()
+        let made = unsafe ckafka_producer_new(
+            settings.ingestProducer(queueByteCountMax: queueByteCountMax),
+            CText.list(targets),
+            queueByteCountMax,
+            &fault
+        )
+        guard let made = unsafe made else {
+            throw LogFault(fault)
+        }
+        unsafe open = made
+        wakeDescriptor = unsafe ckafka_producer_wake_descriptor(made)
+    }
+
+    deinit {
+        close(deadlineMilliseconds: 0)
+    }
+
+    private var handle: OpaquePointer {
+        guard let handle = unsafe open else {
+            preconditionFailure("the producer was closed")
+        }
+        return unsafe handle
     }
 
     /// Hands over outputs, each with a tag that its receipt brings back. Never blocks; an output
     /// for which there is no room gets a receipt that says so.
-    package func produce(_ outputs: OutputBatch, tags: [UInt64]) throws(LogFault) {}
+    package func produce(_ outputs: OutputBatch, tags: [UInt64]) {
+        precondition(tags.count == outputs.outputs.count, "one tag per output")
+        let flat = outputs.flat
+        unsafe ckafka_producer_produce(handle, flat, flat.count, outputs.arena, tags)
+    }
 
-    /// The receipts since the last call.
-    package func takeReceipts() throws(LogFault) -> [Receipt] { [] }
+    /// The receipts since the last call. Every output gets exactly one.
+    ///
+    /// After an error that ends an idempotent producer a new one takes its place, and what was
+    /// waiting is reported as failed; some of it may have been stored.
+    package func takeReceipts() throws(LogFault) -> [Receipt] {
+        var fault = ckafka_fault()
+        var shown: UnsafePointer<ckafka_receipt>?
+        var count = 0
+        guard unsafe ckafka_producer_take_receipts(handle, &shown, &count, &fault) == 0 else {
+            throw LogFault(fault)
+        }
+        return unsafe UnsafeBufferPointer(start: shown, count: count).map { receipt in
+            Receipt(
+                tag: receipt.tag,
+                failure: receipt.code == 0
+                    ? nil : unsafe String(cString: ckafka_code_name(receipt.code))
+            )
+        }
+    }
 
     /// Becomes readable when receipts wait.
-    package var wakeDescriptor: Int32 { -1 }
+    package let wakeDescriptor: Int32
+
     /// How full the queue is, 0 to 1: refuse at the door from one half on.
-    package var fillLevel: Double { 0 }
+    package var fillLevel: Double {
+        Double(unsafe ckafka_producer_waiting_byte_count(handle)) / Double(queueByteCountMax)
+    }
+
     /// Outputs without a receipt.
-    package var waitingCount: Int { 0 }
+    package var waitingCount: Int { unsafe ckafka_producer_waiting_count(handle) }
+
     /// True from the moment no broker answers, or none has stored for 5 s what waits, until one does.
-    package var isBrokerAway: Bool { false }
-    package func takeNotes() -> [KafkaNote] { [] }
+    package var isBrokerAway: Bool { unsafe ckafka_producer_is_away(handle) != 0 }
+
+    /// What the client library said since the last call, oldest first; at most 64 are kept.
+    package func takeNotes() -> [KafkaNote] {
+        let handle = unsafe handle
+        return unsafe KafkaNote.collect { notes, capacity in
+            unsafe ckafka_producer_take_notes(handle, notes, capacity)
+        }
+    }
 
     /// Waits for the receipts of what was handed over.
     ///
     /// - Returns: whether all are there.
-    package func flush(deadlineMilliseconds: Int) -> Bool { true }
-    package func close(deadlineMilliseconds: Int) {}
+    package func flush(deadlineMilliseconds: Int) -> Bool {
+        unsafe ckafka_producer_flush(handle, Int32(clamping: deadlineMilliseconds)) != 0
+    }
+
+    package func close(deadlineMilliseconds: Int) {
+        guard let handle = unsafe open else {
+            return
+        }
+        unsafe open = nil
+        unsafe ckafka_producer_close(handle, Int32(clamping: deadlineMilliseconds))
+    }
 }

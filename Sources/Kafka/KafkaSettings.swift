@@ -1,3 +1,5 @@
+internal import CKafka
+
 /// How far a worker's commit reaches.
 package enum KafkaDelivery: String, Sendable, CaseIterable {
     /// Outputs, changelog and positions in one Kafka transaction.
@@ -23,6 +25,130 @@ package struct KafkaSettings: Sendable, Equatable {
         self.clientID = clientID
         self.extra = extra
     }
+
+    /// Settings on which the promises of ``RecordLog`` rest: not for an operator to turn.
+    package static let reserved: Set<String> = [
+        "acks", "auto.commit.enable", "bootstrap.servers", "enable.auto.commit",
+        "enable.auto.offset.store", "enable.gapless.guarantee", "enable.idempotence",
+        "enable.partition.eof", "group.id", "group.instance.id", "group.protocol",
+        "isolation.level", "metadata.broker.list", "partition.assignment.strategy", "partitioner",
+        "request.required.acks", "test.mock.num.brokers", "transactional.id",
+    ]
+
+    /// Whether the client library knows every setting and takes its value.
+    ///
+    /// - Throws: ``LogFault/misconfigured(message:)`` with the setting's name.
+    package func check() throws(LogFault) {
+        if let name = extra.keys.sorted().first(where: { Self.reserved.contains($0) }) {
+            throw LogFault.misconfigured(
+                message: "the Kafka setting \(name) is Tollway's own; delivery rests on it"
+            )
+        }
+        var fault = ckafka_fault()
+        guard unsafe ckafka_check_settings(list(common), &fault) == 0 else {
+            throw LogFault(fault)
+        }
+    }
+
+    /// One block of texts, as the C side reads settings: what is given later wins.
+    private func list(_ settings: [(String, String)]) -> [CChar] {
+        let own = settings + extra.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        return CText.list(own.flatMap { [$0.0, $0.1] })
+    }
+
+    private var common: [(String, String)] {
+        [
+            ("bootstrap.servers", bootstrapServers),
+            ("client.id", clientID),
+            ("socket.keepalive.enable", "true"),
+            ("socket.nagle.disable", "true"),
+            // Above the session's 15 s, below the transaction's 40 s.
+            ("socket.timeout.ms", "20000"),
+            ("topic.metadata.refresh.interval.ms", "30000"),
+            // The pipeline is to be at rest soon after the broker's return.
+            ("reconnect.backoff.ms", "100"),
+            ("reconnect.backoff.max.ms", "1000"),
+        ]
+    }
+
+    private var reading: [(String, String)] {
+        [
+            ("enable.auto.commit", "false"),
+            ("enable.auto.offset.store", "false"),
+            ("auto.offset.reset", "earliest"),
+            ("enable.partition.eof", "true"),
+            ("check.crcs", "true"),
+            ("fetch.wait.max.ms", "50"),
+            ("fetch.error.backoff.ms", "100"),
+            ("fetch.message.max.bytes", "1048576"),
+            ("fetch.max.bytes", "8388608"),
+            // With the default of 64 MiB a worker alone would pass its 64 MB.
+            ("queued.max.messages.kbytes", "8192"),
+        ]
+    }
+
+    private var writing: [(String, String)] {
+        [
+            ("enable.idempotence", "true"),
+            ("acks", "all"),
+            // As Java's default; CRC32, the library's own default, would part keyed topics.
+            ("partitioner", "murmur2_random"),
+            ("compression.type", "lz4"),
+            ("batch.size", "262144"),
+            ("linger.ms", "5"),
+        ]
+    }
+
+    func consumer(member: KafkaLog.Member) -> [CChar] {
+        list(
+            common + reading + [
+                ("group.id", member.group),
+                ("group.instance.id", member.instance),
+                ("isolation.level", "read_committed"),
+                // Eager: cooperative-sticky loses assignments and crashes in 2.0.2.
+                ("partition.assignment.strategy", "range"),
+                ("heartbeat.interval.ms", "3000"),
+                ("session.timeout.ms", "15000"),
+                ("max.poll.interval.ms", "300000"),
+            ]
+        )
+    }
+
+    /// A reader without a group.
+    func reader(isolation: LogBrowser.Isolation) -> [CChar] {
+        let level = isolation == .readCommitted ? "read_committed" : "read_uncommitted"
+        return list(common + reading + [("isolation.level", level)])
+    }
+
+    func workerProducer(transactionalID: String?, messageByteCountMax: Int) -> [CChar] {
+        var settings =
+            common + writing + [
+                ("message.max.bytes", "\(messageByteCountMax)"),
+                ("queue.buffering.max.kbytes", "16384"),
+            ]
+        if let transactionalID {
+            settings += [
+                ("transactional.id", transactionalID),
+                ("transaction.timeout.ms", "40000"),
+                // The wait after CONCURRENT_TRANSACTIONS, which every second transaction meets:
+                // 15,500 records/s with the default of 100, 50,700 with 5.
+                ("retry.backoff.ms", "5"),
+            ]
+        }
+        return list(settings)
+    }
+
+    func ingestProducer(queueByteCountMax: Int) -> [CChar] {
+        list(
+            common + writing + [
+                ("queue.buffering.max.kbytes", "\(queueByteCountMax / 1024 + 1024)"),
+                ("queue.buffering.max.messages", "500000"),
+                // Long: after a possibly stored failure the idempotent producer of 2.0.2 counts
+                // wrongly and dies.
+                ("message.timeout.ms", "300000"),
+            ]
+        )
+    }
 }
 
 /// A line from the client library, for the log.
@@ -32,4 +158,23 @@ package struct KafkaNote: Sendable, Equatable {
     /// librdkafka's fixed word for it, such as `FAIL`.
     package var facility: String
     package var text: String
+
+    static let countMax = 192
+
+    /// Collects notes by a call that fills an array of the C side's.
+    static func collect(
+        _ take: (UnsafeMutablePointer<ckafka_note>?, Int) -> Int
+    ) -> [KafkaNote] {
+        var notes = [ckafka_note](repeating: ckafka_note(), count: countMax)
+        let count = unsafe notes.withUnsafeMutableBufferPointer { buffer in
+            unsafe take(buffer.baseAddress, buffer.count)
+        }
+        return notes.prefix(count).map { note in
+            KafkaNote(
+                level: Int(note.level),
+                facility: CText.text(of: note.facility),
+                text: CText.text(of: note.text)
+            )
+        }
+    }
 }

@@ -14,22 +14,60 @@ package final class LogBrowser {
 
     /// Full names of the topics; `Record.topic` is an index into it.
     package let topics: [String]
+    private let client: LogClient
+    private let reader: LogReader
+    private let deadlineMilliseconds: Int
+    /// What is still to be read, by partition: the next offset and the end at the start.
+    private var open: [TopicPartition: (next: Int64, end: Int64)] = [:]
 
-    /// - Parameter deadlineMilliseconds: for the questions asked at start.
+    /// - Parameter deadlineMilliseconds: for each question asked at the start.
     package init(
         settings: KafkaSettings,
         topics: [String],
         isolation: Isolation = .readCommitted,
         deadlineMilliseconds: Int = 10_000
     ) throws(LogFault) {
+        try settings.check()
         self.topics = topics
-        throw LogFault.unusable(message: "not built yet")
+        self.deadlineMilliseconds = deadlineMilliseconds
+        client = try LogClient(settings: settings.reader(isolation: isolation))
+        reader = try LogReader(client: client, topics: topics)
     }
 
     /// Starts on every partition of every topic at one place. Their ends are what they are now.
-    package func start(from place: Start = .earliest) throws(LogFault) {}
+    ///
+    /// Read committed, an end is the last stable offset: what an open transaction holds back is
+    /// not waited for.
+    package func start(from place: Start = .earliest) throws(LogFault) {
+        for topic in topics {
+            let ends = try offsets(of: topic, at: -1)
+            let starts = try self.starts(of: topic, from: place, partitionCount: ends.count)
+            for partition in ends.indices {
+                try start(
+                    TopicPartition(topic: topic, partition: Int32(partition)),
+                    at: starts[partition],
+                    end: ends[partition]
+                )
+            }
+        }
+    }
+
     /// Starts on the partitions given.
-    package func start(at places: [TopicPartition: Start]) throws(LogFault) {}
+    package func start(at places: [TopicPartition: Start]) throws(LogFault) {
+        for (partition, place) in places.sorted(by: { $0.key < $1.key }) {
+            let number = Int(partition.partition)
+            let ends = try offsets(of: partition.topic, at: -1)
+            guard ends.indices.contains(number) else {
+                throw LogFault.misconfigured(message: "there is no partition \(partition)")
+            }
+            let starts = try self.starts(
+                of: partition.topic,
+                from: place,
+                partitionCount: ends.count
+            )
+            try start(partition, at: starts[number], end: ends[number])
+        }
+    }
 
     /// Appends what is there.
     ///
@@ -39,7 +77,70 @@ package final class LogBrowser {
         into batch: inout RecordBatch,
         recordCountMax: Int,
         waitMilliseconds: Int
-    ) throws(LogFault) -> Bool { true }
+    ) throws(LogFault) -> Bool {
+        let recordStart = batch.records.count
+        let endStart = batch.ends.count
+        try reader.read(
+            into: &batch,
+            recordCountMax: recordCountMax,
+            waitMilliseconds: waitMilliseconds
+        )
+        for record in batch.records[recordStart...] {
+            advance(record.topic, record.partition, to: record.offset + 1)
+        }
+        for end in batch.ends[endStart...] {
+            advance(end.topic, end.partition, to: end.offset)
+        }
+        return open.isEmpty
+    }
 
-    package func close() {}
+    package func close() {
+        reader.close()
+        client.close()
+    }
+
+    private func start(
+        _ partition: TopicPartition,
+        at offset: Int64,
+        end: Int64
+    ) throws(LogFault) {
+        guard let topic = topics.firstIndex(of: partition.topic) else {
+            throw LogFault.misconfigured(message: "\(partition.topic) is not a topic of this browser")
+        }
+        if offset < end {
+            open[partition] = (offset, end)
+        }
+        try reader.start(topic: topic, partition: partition.partition, offset: offset)
+    }
+
+    private func starts(
+        of topic: String,
+        from place: Start,
+        partitionCount: Int
+    ) throws(LogFault) -> [Int64] {
+        switch place {
+        case .earliest:
+            return try offsets(of: topic, at: -2)
+        case .offset(let offset):
+            let earliest = try offsets(of: topic, at: -2)
+            return earliest.map { max($0, offset) }
+        case .timestamp(let milliseconds):
+            let found = try offsets(of: topic, at: max(milliseconds, 0))
+            let ends = try offsets(of: topic, at: -1)
+            // Kafka answers -1 where nothing is as young.
+            return zip(found, ends).map { $0 < 0 ? $1 : $0 }
+        }
+    }
+
+    private func offsets(of topic: String, at time: Int64) throws(LogFault) -> [Int64] {
+        try client.offsets(ofTopic: topic, at: time, deadlineMilliseconds: deadlineMilliseconds)
+    }
+
+    private func advance(_ topic: Int, _ number: Int32, to offset: Int64) {
+        let partition = TopicPartition(topic: topics[topic], partition: number)
+        guard let place = open[partition] else {
+            return
+        }
+        open[partition] = offset < place.end ? (offset, place.end) : nil
+    }
 }

@@ -1,8 +1,12 @@
+internal import CKafka
+
 /// The embedded broker: librdkafka's mock cluster, on loopback, on ports of its own choice.
 ///
 /// It shows flow, not guarantees: transactions are theatre, nothing outlives the process, and it
 /// keeps 5 MiB (as compressed) a partition. See ``KafkaDelivery/atLeastOnce``.
-package final class MockBroker {
+///
+/// Safe because the handle lives as long as this object, or until ``close()``.
+@safe package final class MockBroker {
     /// A request of Kafka's protocol, by its key.
     package enum API: Int16, Sendable {
         case produce = 0
@@ -21,20 +25,78 @@ package final class MockBroker {
         case transactionalOffsetCommit = 28
     }
 
+    private var open: OpaquePointer?
+    /// What clients connect to.
+    package let bootstrapServers: String
+
+    /// - Parameter topics: partition counts by name; a topic that a client asks for is made with 4.
     package init(brokerCount: Int = 1, topics: [String: Int] = [:]) throws(LogFault) {
-        throw LogFault.unusable(message: "not built yet")
+        var fault = ckafka_fault()
+        let made = unsafe ckafka_mock_new(Int32(brokerCount), &fault)
+        guard let made = unsafe made else {
+            throw LogFault(fault)
+        }
+        unsafe open = made
+        bootstrapServers = unsafe String(cString: ckafka_mock_bootstrap_servers(made))
+        for (name, partitionCount) in topics.sorted(by: { $0.key < $1.key }) {
+            try createTopic(name, partitionCount: partitionCount)
+        }
     }
 
-    /// What clients connect to.
-    package var bootstrapServers: String { "" }
-    package func createTopic(_ name: String, partitionCount: Int) throws(LogFault) {}
+    deinit {
+        close()
+    }
+
+    private var handle: OpaquePointer {
+        guard let handle = unsafe open else {
+            preconditionFailure("the embedded broker was closed")
+        }
+        return unsafe handle
+    }
+
+    package func createTopic(_ name: String, partitionCount: Int) throws(LogFault) {
+        var fault = ckafka_fault()
+        let result = unsafe ckafka_mock_create_topic(
+            handle,
+            name,
+            Int32(clamping: partitionCount),
+            &fault
+        )
+        guard result == 0 else {
+            throw LogFault(fault)
+        }
+    }
+
     /// The next requests of this kind are answered with these error codes, one each; -195 cuts
     /// the connection.
-    package func pushErrors(_ codes: [Int32], for api: API) {}
-    package func clearErrors(for api: API) {}
+    package func pushErrors(_ codes: [Int32], for api: API) {
+        unsafe ckafka_mock_push_errors(handle, api.rawValue, codes, codes.count)
+    }
+
+    package func clearErrors(for api: API) {
+        unsafe ckafka_mock_clear_errors(handle, api.rawValue)
+    }
+
     /// Takes a broker down, or brings it back; numbers start at 1.
-    package func setBroker(_ number: Int32, isUp: Bool) throws(LogFault) {}
+    package func setBroker(_ number: Int32, isUp: Bool) throws(LogFault) {
+        guard unsafe ckafka_mock_set_broker(handle, number, isUp ? 1 : 0) == 0 else {
+            throw LogFault.misconfigured(message: "there is no embedded broker \(number)")
+        }
+    }
+
     /// How long a broker takes for every answer.
-    package func setRoundTrip(ofBroker number: Int32, milliseconds: Int) throws(LogFault) {}
-    package func close() {}
+    package func setRoundTrip(ofBroker number: Int32, milliseconds: Int) throws(LogFault) {
+        let time = Int32(clamping: milliseconds)
+        guard unsafe ckafka_mock_set_round_trip(handle, number, time) == 0 else {
+            throw LogFault.misconfigured(message: "there is no embedded broker \(number)")
+        }
+    }
+
+    package func close() {
+        guard let handle = unsafe open else {
+            return
+        }
+        unsafe open = nil
+        unsafe ckafka_mock_close(handle)
+    }
 }

@@ -1,1 +1,262 @@
+/*
+ * Kafka for Tollway: flat structs and opaque handles over librdkafka 2.0.2.
+ *
+ * C never calls Swift.  Callbacks of the library stay in here, write into flat structs, and come
+ * back from the next call.  One call serves a batch, never a record.  Pointers handed out live
+ * until the next call on the same handle, unless said otherwise.
+ *
+ * A list of texts is one block of bytes: each text ended by a NUL, the list by an empty text.
+ * Settings are such a list, name and value in turn.
+ */
 #pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Why a call failed, by what the caller must do. */
+enum {
+    CKAFKA_FAULT_NONE = 0,
+    CKAFKA_FAULT_UNAVAILABLE = 1,
+    CKAFKA_FAULT_FENCED = 2,
+    CKAFKA_FAULT_UNUSABLE = 3,
+    CKAFKA_FAULT_MISCONFIGURED = 4,
+    CKAFKA_FAULT_TOO_LARGE = 5,
+};
+
+typedef struct ckafka_fault {
+    int32_t kind;
+    int32_t code;          /* librdkafka's or Kafka's number */
+    int64_t index;         /* of the output, where TOO_LARGE */
+    int64_t byte_count;    /* where TOO_LARGE */
+    int64_t byte_count_max;
+    char name[64];         /* rd_kafka_err2name of the code */
+    char message[400];
+} ckafka_fault;
+
+/* Offsets into the batch's arena; a negative count is a null. */
+typedef struct ckafka_record {
+    int64_t offset;
+    int64_t timestamp_ms;
+    int64_t key_start, key_count;
+    int64_t value_start, value_count;
+    int64_t headers_start, headers_count;
+    int32_t topic;
+    int32_t partition;
+} ckafka_record;
+
+typedef struct ckafka_position {
+    int64_t offset;
+    int32_t topic;
+    int32_t partition;
+} ckafka_position;
+
+enum { CKAFKA_EVENT_NONE = 0, CKAFKA_EVENT_ASSIGN = 1, CKAFKA_EVENT_REVOKE = 2, CKAFKA_EVENT_LOST = 3 };
+
+typedef struct ckafka_batch {
+    const ckafka_record *records;
+    size_t record_count;
+    const ckafka_position *ends; /* partitions read to their end */
+    size_t end_count;
+    const uint8_t *arena;
+    size_t arena_count;
+    const ckafka_position *event_partitions;
+    size_t event_partition_count;
+    int32_t event;
+} ckafka_batch;
+
+typedef struct ckafka_output {
+    int64_t timestamp_ms; /* 0: now */
+    int64_t key_start, key_count;
+    int64_t value_start, value_count;
+    int64_t headers_start, headers_count;
+    int32_t topic;
+    int32_t partition; /* -1: by key */
+} ckafka_output;
+
+enum { CKAFKA_OUTCOME_NONE = 0, CKAFKA_OUTCOME_COMMITTED = 1, CKAFKA_OUTCOME_ABORTED = 2 };
+
+typedef struct ckafka_outcome {
+    int32_t kind;
+    char code[64];                    /* why, where aborted */
+    const ckafka_position *positions; /* committed: next offset of each target partition written;
+                                         aborted: where each source partition goes on */
+    size_t position_count;
+} ckafka_outcome;
+
+typedef struct ckafka_note {
+    int32_t level;
+    char facility[24];
+    char text[360];
+} ckafka_note;
+
+/* -- Settings ------------------------------------------------------------------------------- */
+
+/* ckafka_check_settings: whether the library knows every name and takes every value. */
+int ckafka_check_settings(const char *settings, ckafka_fault *fault);
+
+/* ckafka_library_version: the version that runs, as text. */
+const char *ckafka_library_version(void);
+
+/* -- A worker: consumer, producer, commit thread -------------------------------------------- */
+
+typedef struct ckafka_worker ckafka_worker;
+
+/*
+ * ckafka_worker_new: the settings are those of its three handles, ${sources} and ${targets} lists
+ * of topics, ${target_byte_count_max} the largest record of each target, ${changelog} an index
+ * into the targets or -1.  Asks the broker nothing: it may be away.
+ */
+ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *producer_settings,
+                                 const char *inquirer_settings, const char *sources,
+                                 const char *targets, const int64_t *target_byte_count_max,
+                                 int32_t changelog, int32_t is_transactional, ckafka_fault *fault);
+
+/* ckafka_worker_wake_descriptor: an eventfd, readable when poll or take_outcome has news. */
+int ckafka_worker_wake_descriptor(const ckafka_worker *worker);
+
+/*
+ * ckafka_worker_poll(worker, record_max, byte_max, wait_ms, batch, fault):
+ * Wait at most ${wait_ms} for the first record or event, then fill ${batch} with what is already
+ * there: at most ${record_max} records, none beyond the first that passes ${byte_max} bytes.  An
+ * event comes alone, and again until it is completed.  With ${record_max} of 0 records stay where
+ * they are.
+ */
+int ckafka_worker_poll(ckafka_worker *worker, size_t record_max, size_t byte_max, int wait_ms,
+                       ckafka_batch *batch, ckafka_fault *fault);
+
+/* ckafka_worker_assign: take the partitions of the assign event; ${positions} are where they start. */
+int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position **positions, size_t *count,
+                         ckafka_fault *fault);
+
+/* ckafka_worker_unassign: let go of everything. */
+int ckafka_worker_unassign(ckafka_worker *worker, ckafka_fault *fault);
+
+/*
+ * ckafka_worker_submit(worker, outputs, output_count, arena, arena_count, positions, count, fault):
+ * Copy all that and let the commit thread write it and commit ${positions}.  Refused while a
+ * transaction is under way, without positions, and for an output that is too large.
+ */
+int ckafka_worker_submit(ckafka_worker *worker, const ckafka_output *outputs, size_t output_count,
+                         const uint8_t *arena, size_t arena_count, const ckafka_position *positions,
+                         size_t position_count, ckafka_fault *fault);
+
+/* ckafka_worker_take_outcome: what became of it; kind NONE while it is not known. */
+int ckafka_worker_take_outcome(ckafka_worker *worker, int wait_ms, ckafka_outcome *outcome,
+                               ckafka_fault *fault);
+
+/*
+ * ckafka_worker_inquire(worker, group, topic, offsets, count, fault):
+ * End offsets of ${topic} where ${group} is null, else what ${group} has committed on it (-1 where
+ * nothing), by partition number.  Returns 1 with an answer, 0 while it is not there, -1 on a fault.
+ * An answer that nobody fetched for two seconds is asked for again.
+ */
+int ckafka_worker_inquire(ckafka_worker *worker, const char *group, const char *topic,
+                          const int64_t **offsets, size_t *count, ckafka_fault *fault);
+
+int ckafka_worker_is_away(const ckafka_worker *worker);
+size_t ckafka_worker_take_notes(ckafka_worker *worker, ckafka_note *notes, size_t capacity);
+
+/* ckafka_worker_close: leave and free; what does not end in time is left to the process's end. */
+void ckafka_worker_close(ckafka_worker *worker, int deadline_ms);
+
+/* -- The producer of ingest ------------------------------------------------------------------ */
+
+typedef struct ckafka_producer ckafka_producer;
+
+typedef struct ckafka_receipt {
+    uint64_t tag;
+    int32_t code; /* 0: stored */
+} ckafka_receipt;
+
+ckafka_producer *ckafka_producer_new(const char *settings, const char *targets,
+                                     size_t queue_byte_count_max, ckafka_fault *fault);
+int ckafka_producer_wake_descriptor(const ckafka_producer *producer);
+/* ckafka_producer_produce: one tag an output; what finds no room gets its receipt at once. */
+void ckafka_producer_produce(ckafka_producer *producer, const ckafka_output *outputs, size_t count,
+                             const uint8_t *arena, const uint64_t *tags);
+int ckafka_producer_take_receipts(ckafka_producer *producer, const ckafka_receipt **receipts,
+                                  size_t *count, ckafka_fault *fault);
+size_t ckafka_producer_waiting_count(const ckafka_producer *producer);
+size_t ckafka_producer_waiting_byte_count(const ckafka_producer *producer);
+int ckafka_producer_is_away(const ckafka_producer *producer);
+size_t ckafka_producer_take_notes(ckafka_producer *producer, ckafka_note *notes, size_t capacity);
+/* ckafka_producer_flush: 1 when nothing waits any more. */
+int ckafka_producer_flush(ckafka_producer *producer, int deadline_ms);
+void ckafka_producer_close(ckafka_producer *producer, int deadline_ms);
+
+/* ckafka_code_name: Kafka's name of an error code; lives for ever. */
+const char *ckafka_code_name(int32_t code);
+
+/* -- A client: questions, orders, plain reading ---------------------------------------------- */
+
+typedef struct ckafka_client ckafka_client;
+typedef struct ckafka_reader ckafka_reader;
+
+typedef struct ckafka_partition {
+    int32_t topic; /* index into the names */
+    int32_t partition;
+    int32_t leader;
+    int32_t replica_start, replica_count; /* into the node ids */
+    int32_t in_sync_start, in_sync_count;
+} ckafka_partition;
+
+typedef struct ckafka_topics {
+    const char *names; /* list */
+    size_t name_count;
+    const ckafka_partition *partitions;
+    size_t partition_count;
+    const int32_t *nodes;
+    size_t node_count;
+} ckafka_topics;
+
+ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault);
+void ckafka_client_close(ckafka_client *client);
+int ckafka_client_cluster_id(ckafka_client *client, int deadline_ms, const char **text,
+                             ckafka_fault *fault);
+/* ckafka_client_topics: every topic, or the one named (none: an empty answer). */
+int ckafka_client_topics(ckafka_client *client, const char *topic, int deadline_ms,
+                         ckafka_topics *topics, ckafka_fault *fault);
+/* ckafka_client_configuration: name and value in turn; ${only_set} leaves defaults out. */
+int ckafka_client_configuration(ckafka_client *client, const char *topic, int only_set,
+                                int deadline_ms, const char **pairs, ckafka_fault *fault);
+int ckafka_client_create_topic(ckafka_client *client, const char *topic, int partition_count,
+                               int replication_factor, const char *settings, int deadline_ms,
+                               ckafka_fault *fault);
+/* ckafka_client_replace_configuration: sets these and unsets all others of the topic. */
+int ckafka_client_replace_configuration(ckafka_client *client, const char *topic,
+                                        const char *settings, int deadline_ms,
+                                        ckafka_fault *fault);
+int ckafka_client_delete_topics(ckafka_client *client, const char *topics, int deadline_ms,
+                                ckafka_fault *fault);
+/* ckafka_client_offsets: by partition number; ${at_ms} is -1 for the end, -2 for the start, else a
+ * time (the end where nothing is as young). */
+int ckafka_client_offsets(ckafka_client *client, const char *topic, int64_t at_ms, int deadline_ms,
+                          const int64_t **offsets, size_t *count, ckafka_fault *fault);
+int ckafka_client_group_offsets(ckafka_client *client, const char *group, const char *topic,
+                                int deadline_ms, const int64_t **offsets, size_t *count,
+                                ckafka_fault *fault);
+int ckafka_client_watermarks(ckafka_client *client, const char *topic, int32_t partition,
+                             int deadline_ms, int64_t *start, int64_t *end, ckafka_fault *fault);
+size_t ckafka_client_take_notes(ckafka_client *client, ckafka_note *notes, size_t capacity);
+
+/* A reader takes partitions by hand; several may share one client. ${topics} is a list. */
+ckafka_reader *ckafka_reader_new(ckafka_client *client, const char *topics, ckafka_fault *fault);
+int ckafka_reader_start(ckafka_reader *reader, int32_t topic, int32_t partition, int64_t offset,
+                        ckafka_fault *fault);
+int ckafka_reader_poll(ckafka_reader *reader, size_t record_max, size_t byte_max, int wait_ms,
+                       ckafka_batch *batch, ckafka_fault *fault);
+void ckafka_reader_close(ckafka_reader *reader);
+
+/* -- The embedded broker --------------------------------------------------------------------- */
+
+typedef struct ckafka_mock ckafka_mock;
+
+ckafka_mock *ckafka_mock_new(int broker_count, ckafka_fault *fault);
+const char *ckafka_mock_bootstrap_servers(const ckafka_mock *mock);
+int ckafka_mock_create_topic(ckafka_mock *mock, const char *topic, int partition_count,
+                             ckafka_fault *fault);
+void ckafka_mock_push_errors(ckafka_mock *mock, int16_t api, const int32_t *codes, size_t count);
+void ckafka_mock_clear_errors(ckafka_mock *mock, int16_t api);
+int ckafka_mock_set_broker(ckafka_mock *mock, int32_t broker, int is_up);
+int ckafka_mock_set_round_trip(ckafka_mock *mock, int32_t broker, int milliseconds);
+void ckafka_mock_close(ckafka_mock *mock);

@@ -1,0 +1,421 @@
+/* Questions about offsets, asked of any handle; and a thread that asks them for a loop. */
+#include "ckafka_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    PARTITION_MAX = 100000,
+    ANSWER_FRESH_MS = 2000, /* an older answer may say less than its asker believes */
+    ASK_DEADLINE_MS = 5000,
+    PROBE_EVERY_MS = 500,
+    QUESTION_MAX = 64,
+};
+
+rd_kafka_resp_err_t ck_ask_partition_count(rd_kafka_t *rk, const char *topic, int deadline_ms,
+                                        int *count)
+{
+    rd_kafka_topic_t *handle = rd_kafka_topic_new(rk, topic, NULL);
+    if (!handle)
+        return rd_kafka_last_error();
+    const struct rd_kafka_metadata *metadata = NULL;
+    rd_kafka_resp_err_t code = rd_kafka_metadata(rk, 0, handle, &metadata, deadline_ms);
+    if (!code) {
+        if (metadata->topic_cnt != 1)
+            code = RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+        else if (metadata->topics[0].err)
+            code = metadata->topics[0].err;
+        else if (metadata->topics[0].partition_cnt <= 0 ||
+                 metadata->topics[0].partition_cnt > PARTITION_MAX)
+            code = RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
+        else
+            *count = metadata->topics[0].partition_cnt;
+        rd_kafka_metadata_destroy(metadata);
+    }
+    rd_kafka_topic_destroy(handle);
+    return code;
+}
+
+/* Offsets of a list of partitions into an array by partition number. */
+static rd_kafka_resp_err_t list_to_offsets(const rd_kafka_topic_partition_list_t *list,
+                                           int64_t *offsets, int count)
+{
+    for (int i = 0; i < list->cnt; i++) {
+        if (list->elems[i].err)
+            return list->elems[i].err;
+        if (list->elems[i].partition >= 0 && list->elems[i].partition < count)
+            offsets[list->elems[i].partition] = list->elems[i].offset;
+    }
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+rd_kafka_resp_err_t ck_ask_offsets(rd_kafka_t *rk, const char *topic, int64_t at_ms, int deadline_ms,
+                                int64_t **offsets, size_t *count)
+{
+    int partition_count = 0;
+    rd_kafka_resp_err_t code = ck_ask_partition_count(rk, topic, deadline_ms, &partition_count);
+    if (code)
+        return code;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partition_count);
+    for (int i = 0; i < partition_count; i++)
+        rd_kafka_topic_partition_list_add(list, topic, i)->offset = at_ms;
+    /* One request a leader instead of two a partition; -1 and -2 are Kafka's own "times". */
+    code = rd_kafka_offsets_for_times(rk, list, deadline_ms);
+    int64_t *found = ck_take_memory(sizeof *found * (size_t)partition_count);
+    if (!code)
+        code = list_to_offsets(list, found, partition_count);
+    rd_kafka_topic_partition_list_destroy(list);
+    if (code) {
+        free(found);
+        return code;
+    }
+    *offsets = found;
+    *count = (size_t)partition_count;
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+static rd_kafka_resp_err_t read_group_answer(rd_kafka_event_t *event, int64_t *offsets, int count)
+{
+    rd_kafka_resp_err_t code = rd_kafka_event_error(event);
+    if (code)
+        return code;
+    size_t group_count = 0;
+    const rd_kafka_group_result_t **groups = rd_kafka_ListConsumerGroupOffsets_result_groups(
+        rd_kafka_event_ListConsumerGroupOffsets_result(event), &group_count);
+    if (group_count != 1)
+        return RD_KAFKA_RESP_ERR__BAD_MSG;
+    const rd_kafka_error_t *error = rd_kafka_group_result_error(groups[0]);
+    if (error)
+        return rd_kafka_error_code(error);
+    const rd_kafka_topic_partition_list_t *list = rd_kafka_group_result_partitions(groups[0]);
+    return list ? list_to_offsets(list, offsets, count) : RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+rd_kafka_resp_err_t ck_ask_group_offsets(rd_kafka_t *rk, const char *group, const char *topic,
+                                      int deadline_ms, int64_t **offsets, size_t *count)
+{
+    int partition_count = 0;
+    rd_kafka_resp_err_t code = ck_ask_partition_count(rk, topic, deadline_ms, &partition_count);
+    if (code)
+        return code;
+    char text[200];
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partition_count);
+    for (int i = 0; i < partition_count; i++)
+        rd_kafka_topic_partition_list_add(list, topic, i);
+    rd_kafka_AdminOptions_t *options =
+        rd_kafka_AdminOptions_new(rk, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
+    rd_kafka_AdminOptions_set_request_timeout(options, deadline_ms, text, sizeof text);
+    rd_kafka_ListConsumerGroupOffsets_t *question =
+        rd_kafka_ListConsumerGroupOffsets_new(group, list);
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(rk);
+    rd_kafka_ListConsumerGroupOffsets(rk, &question, 1, options, queue);
+    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, deadline_ms + 1000);
+    int64_t *found = ck_take_memory(sizeof *found * (size_t)partition_count);
+    for (int i = 0; i < partition_count; i++)
+        found[i] = -1;
+    code = event ? read_group_answer(event, found, partition_count)
+                 : RD_KAFKA_RESP_ERR__TIMED_OUT;
+    for (int i = 0; i < partition_count; i++)
+        if (found[i] < 0)
+            found[i] = -1;
+    if (event)
+        rd_kafka_event_destroy(event);
+    rd_kafka_queue_destroy(queue);
+    rd_kafka_ListConsumerGroupOffsets_destroy(question);
+    rd_kafka_AdminOptions_destroy(options);
+    rd_kafka_topic_partition_list_destroy(list);
+    if (code) {
+        free(found);
+        return code;
+    }
+    *offsets = found;
+    *count = (size_t)partition_count;
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+/* -- inquiries -------------------------------------------------------------------------------- */
+
+typedef struct question {
+    char *group; /* null: end offsets */
+    char *topic;
+    enum { IDLE, ASKED, ASKING, ANSWERED } state;
+    int64_t answered_at;
+    rd_kafka_resp_err_t code;
+    int64_t *offsets;
+    size_t count;
+} question;
+
+struct inquiries {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_closing;
+    rd_kafka_t *asker;
+    int wake_descriptor;
+    watch *watches[4];
+    size_t watch_count;
+    question questions[QUESTION_MAX];
+    size_t question_count;
+    int64_t *shown; /* the array last handed out */
+
+    rd_kafka_t *consumer;
+    rd_kafka_topic_partition_list_t *starts_asked; /* to be answered; null when not asked */
+    rd_kafka_topic_partition_list_t *starts;
+    unsigned starts_generation; /* an answer to a question since forgotten is dropped */
+};
+
+/* Committed offsets, and the earliest record where there is none. */
+static rd_kafka_resp_err_t ask_starts(rd_kafka_t *consumer, rd_kafka_t *asker,
+                                      rd_kafka_topic_partition_list_t *list)
+{
+    /* Under read_committed this waits out pending transactional offsets ("require stable"). */
+    rd_kafka_resp_err_t code = rd_kafka_committed(consumer, list, ASK_DEADLINE_MS);
+    if (code)
+        return code;
+    rd_kafka_topic_partition_list_t *missing = rd_kafka_topic_partition_list_new(list->cnt);
+    for (int i = 0; i < list->cnt && !code; i++) {
+        code = list->elems[i].err;
+        if (list->elems[i].offset < 0)
+            rd_kafka_topic_partition_list_add(missing, list->elems[i].topic,
+                                              list->elems[i].partition)
+                ->offset = RD_KAFKA_OFFSET_BEGINNING;
+    }
+    if (!code && missing->cnt > 0)
+        code = rd_kafka_offsets_for_times(asker, missing, ASK_DEADLINE_MS);
+    for (int i = 0; i < missing->cnt && !code; i++) {
+        code = missing->elems[i].err;
+        rd_kafka_topic_partition_list_find(list, missing->elems[i].topic,
+                                           missing->elems[i].partition)
+            ->offset = missing->elems[i].offset;
+    }
+    rd_kafka_topic_partition_list_destroy(missing);
+    return code;
+}
+
+static void answer_starts(inquiries *q)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_copy(q->starts_asked);
+    unsigned generation = q->starts_generation;
+    pthread_mutex_unlock(&q->lock);
+    rd_kafka_resp_err_t code = ask_starts(q->consumer, q->asker, list);
+    pthread_mutex_lock(&q->lock);
+    if (code || generation != q->starts_generation) {
+        /* Asked again at the next turn, until it is answered or forgotten. */
+        rd_kafka_topic_partition_list_destroy(list);
+        return;
+    }
+    rd_kafka_topic_partition_list_destroy(q->starts_asked);
+    q->starts_asked = NULL;
+    q->starts = list;
+    ck_wake(q->wake_descriptor);
+}
+
+static void answer(inquiries *q, question *asked)
+{
+    int64_t *offsets = NULL;
+    size_t count = 0;
+    asked->state = ASKING;
+    pthread_mutex_unlock(&q->lock);
+    /* Without "require stable": an older answer only makes the asker wait longer. */
+    rd_kafka_resp_err_t code =
+        asked->group
+            ? ck_ask_group_offsets(q->asker, asked->group, asked->topic, ASK_DEADLINE_MS, &offsets,
+                                &count)
+            : ck_ask_offsets(q->asker, asked->topic, RD_KAFKA_OFFSET_END, ASK_DEADLINE_MS, &offsets,
+                          &count);
+    pthread_mutex_lock(&q->lock);
+    free(asked->offsets);
+    asked->offsets = offsets;
+    asked->count = count;
+    asked->code = code;
+    asked->answered_at = ck_now_ms();
+    asked->state = ANSWERED;
+    ck_wake(q->wake_descriptor);
+}
+
+static bool is_any_away(const inquiries *q)
+{
+    for (size_t i = 0; i < q->watch_count; i++)
+        if (atomic_load(&q->watches[i]->is_away))
+            return true;
+    return false;
+}
+
+/* A handle learns that brokers are back only by using them. */
+static void probe(inquiries *q)
+{
+    const struct rd_kafka_metadata *metadata = NULL;
+    pthread_mutex_unlock(&q->lock);
+    rd_kafka_resp_err_t code = rd_kafka_metadata(q->asker, 0, NULL, &metadata, 1000);
+    if (!code) {
+        rd_kafka_metadata_destroy(metadata);
+        for (size_t i = 0; i < q->watch_count; i++)
+            atomic_store(&q->watches[i]->is_away, 0);
+        ck_wake(q->wake_descriptor);
+    }
+    pthread_mutex_lock(&q->lock);
+}
+
+static void wait_for_change(inquiries *q, int milliseconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += milliseconds / 1000;
+    until.tv_nsec += (long)(milliseconds % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_cond_timedwait(&q->changed, &q->lock, &until);
+}
+
+static question *first_asked(inquiries *q)
+{
+    for (size_t i = 0; i < q->question_count; i++)
+        if (q->questions[i].state == ASKED)
+            return &q->questions[i];
+    return NULL;
+}
+
+static void *run_inquiries(void *argument)
+{
+    inquiries *q = argument;
+    pthread_mutex_lock(&q->lock);
+    while (!q->is_closing) {
+        question *asked = first_asked(q);
+        bool had_starts = q->starts_asked != NULL;
+        if (had_starts)
+            answer_starts(q);
+        if (asked)
+            answer(q, asked);
+        rd_kafka_poll(q->asker, 0); /* errors for its watch */
+        if (!q->is_closing && is_any_away(q))
+            probe(q);
+        if (!q->is_closing && !first_asked(q) && !(q->starts_asked && !had_starts))
+            wait_for_change(q, PROBE_EVERY_MS);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return NULL;
+}
+
+inquiries *ck_inquiries_open(rd_kafka_t *asker, int wake_descriptor, watch **watches,
+                          size_t watch_count)
+{
+    inquiries *q = ck_take_memory(sizeof *q);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&q->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&q->lock, NULL);
+    q->asker = asker;
+    q->wake_descriptor = wake_descriptor;
+    q->watch_count = watch_count;
+    for (size_t i = 0; i < watch_count; i++)
+        q->watches[i] = watches[i];
+    if (pthread_create(&q->thread, NULL, run_inquiries, q) != 0)
+        abort(); /* no thread, no worker */
+    return q;
+}
+
+void ck_inquiries_close(inquiries *q)
+{
+    pthread_mutex_lock(&q->lock);
+    q->is_closing = true;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    pthread_join(q->thread, NULL);
+    for (size_t i = 0; i < q->question_count; i++) {
+        free(q->questions[i].group);
+        free(q->questions[i].topic);
+        free(q->questions[i].offsets);
+    }
+    free(q->shown);
+    if (q->starts)
+        rd_kafka_topic_partition_list_destroy(q->starts);
+    if (q->starts_asked)
+        rd_kafka_topic_partition_list_destroy(q->starts_asked);
+    pthread_cond_destroy(&q->changed);
+    pthread_mutex_destroy(&q->lock);
+    free(q);
+}
+
+static question *find_question(inquiries *q, const char *group, const char *topic)
+{
+    for (size_t i = 0; i < q->question_count; i++) {
+        question *known = &q->questions[i];
+        bool same_group = group ? known->group && strcmp(known->group, group) == 0 : !known->group;
+        if (same_group && strcmp(known->topic, topic) == 0)
+            return known;
+    }
+    if (q->question_count == QUESTION_MAX)
+        return NULL;
+    question *fresh = &q->questions[q->question_count++];
+    fresh->group = group ? strdup(group) : NULL;
+    fresh->topic = strdup(topic);
+    return fresh;
+}
+
+int ck_inquiries_ask(inquiries *q, const char *group, const char *topic, const int64_t **offsets,
+                  size_t *count, ckafka_fault *fault)
+{
+    int result = 0;
+    pthread_mutex_lock(&q->lock);
+    question *asked = find_question(q, group, topic);
+    if (!asked) {
+        result = ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__QUEUE_FULL,
+                      "more than 64 different questions about offsets");
+    } else if (asked->state == ANSWERED && ck_now_ms() - asked->answered_at <= ANSWER_FRESH_MS) {
+        asked->state = IDLE;
+        if (asked->code) {
+            result = ck_fail(fault, CKAFKA_FAULT_UNAVAILABLE, asked->code,
+                          rd_kafka_err2str(asked->code));
+        } else {
+            free(q->shown);
+            q->shown = asked->offsets;
+            *offsets = asked->offsets;
+            *count = asked->count;
+            asked->offsets = NULL;
+            result = 1;
+        }
+    } else if (asked->state == IDLE || asked->state == ANSWERED) {
+        asked->state = ASKED;
+        pthread_cond_signal(&q->changed);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return result;
+}
+
+void ck_inquiries_ask_starts(inquiries *q, rd_kafka_t *consumer,
+                          const rd_kafka_topic_partition_list_t *partitions)
+{
+    ck_inquiries_forget_starts(q);
+    pthread_mutex_lock(&q->lock);
+    q->consumer = consumer;
+    q->starts_asked = rd_kafka_topic_partition_list_copy(partitions);
+    pthread_cond_signal(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+}
+
+rd_kafka_topic_partition_list_t *ck_inquiries_take_starts(inquiries *q)
+{
+    pthread_mutex_lock(&q->lock);
+    rd_kafka_topic_partition_list_t *starts = q->starts;
+    q->starts = NULL;
+    pthread_mutex_unlock(&q->lock);
+    return starts;
+}
+
+void ck_inquiries_forget_starts(inquiries *q)
+{
+    pthread_mutex_lock(&q->lock);
+    q->starts_generation++;
+    if (q->starts_asked)
+        rd_kafka_topic_partition_list_destroy(q->starts_asked);
+    if (q->starts)
+        rd_kafka_topic_partition_list_destroy(q->starts);
+    q->starts_asked = q->starts = NULL;
+    pthread_mutex_unlock(&q->lock);
+}

@@ -1,0 +1,965 @@
+/*
+ * The transaction under way: produce all, flush, send offsets, commit, on a thread of its own,
+ * because each of these may block while the loop has a group to answer and records to judge.
+ */
+#include "ckafka_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    IDLE_LOOK_MS = 100,
+    INIT_TURN_MS = 5000,
+    WARM_UP_MS = 2000,
+    STORE_MS = 30000,          /* for all outputs to be stored; below the transaction's 40 s */
+    FIRST_REPORT_MS = 2000,
+    DOUBTFUL_MS = 5000,        /* a commit that took longer may have been sent twice */
+    WATCHDOG_MS = 45000,       /* above the transaction's 40 s */
+    FENCE_VERDICT_MS = 4000,   /* a heartbeat interval and some: see await_fence_verdict */
+    RETRY_MS = 50,
+    RETRY_MAX = 200,
+    REBUILD_MAX = 10,
+    REBUILD_WINDOW_MS = 300000,
+    COMMITTED_TURN_MS = 5000,
+    RECORD_OVERHEAD = 128,     /* batch and record heads, at the most */
+    BUFFER_KEPT = 8 << 20,
+};
+
+enum phase { RESTING, STORING, SENDING_OFFSETS, ENDING };
+enum state { NOTHING, SUBMITTED, RUNNING, DONE };
+
+/* How one step of a transaction ended. */
+enum verdict { FINE, ABORT, REBUILD };
+
+typedef struct next_offset {
+    int64_t offset;
+    int32_t partition;
+} next_offset;
+
+typedef struct next_offsets {
+    next_offset *items;
+    size_t count, capacity;
+} next_offsets;
+
+struct committer {
+    names sources, targets;
+    int64_t *target_byte_count_max;
+    char *settings;
+    int changelog;
+    bool is_transactional;
+    rd_kafka_t *consumer;
+    atomic_uint *assignment_epoch;
+    watch *watch;
+    int wake_descriptor;
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_closing, has_ended;
+    atomic_int is_ready;
+    atomic_int phase;
+    atomic_llong phase_since;
+    enum state state;
+    ckafka_fault fault; /* for the next call of the loop; under the lock */
+
+    /* The transaction, copied: while RUNNING it belongs to the thread. */
+    ckafka_output *outputs;
+    size_t output_count, output_capacity;
+    uint8_t *arena;
+    size_t arena_count, arena_capacity;
+    ckafka_position *positions;
+    size_t position_count;
+    unsigned epoch;
+    uint64_t number;
+    char life[17];      /* tells this process from its predecessors in commit metadata */
+    char mark[48];      /* what the offsets of this transaction carry */
+    ckafka_outcome outcome;
+    ckafka_position *outcome_positions;
+
+    /* The producer: only the thread touches it. */
+    rd_kafka_t *producer;
+    rd_kafka_topic_t **topics;
+    unsigned disconnects_known;
+    bool must_rebuild;
+    int64_t rebuilds[REBUILD_MAX];
+    size_t rebuild_count;
+    size_t waiting_count, stored_count, failed_count;
+    rd_kafka_resp_err_t failed_code;
+    next_offsets *next; /* one a target */
+};
+
+static void enter(committer *c, enum phase phase)
+{
+    atomic_store(&c->phase_since, ck_now_ms());
+    atomic_store(&c->phase, phase);
+}
+
+static bool is_closing(committer *c)
+{
+    pthread_mutex_lock(&c->lock);
+    bool closing = c->is_closing;
+    pthread_mutex_unlock(&c->lock);
+    return closing;
+}
+
+static void give_up(committer *c, int kind, int code, const char *message)
+{
+    pthread_mutex_lock(&c->lock);
+    ck_fail(&c->fault, kind, code, message);
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    ck_wake(c->wake_descriptor);
+}
+
+static bool has_given_up(committer *c)
+{
+    pthread_mutex_lock(&c->lock);
+    bool given_up = c->fault.kind != CKAFKA_FAULT_NONE;
+    pthread_mutex_unlock(&c->lock);
+    return given_up;
+}
+
+static void pause_ms(int milliseconds)
+{
+    struct timespec t = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
+    nanosleep(&t, NULL);
+}
+
+/* -- delivery reports ------------------------------------------------------------------------- */
+
+static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque)
+{
+    committer *c = ((watch *)opaque)->owner;
+    /* A retired producer reports its remains on another thread. */
+    if (rk != c->producer)
+        return;
+    c->waiting_count--;
+    if (message->err) {
+        c->failed_count++;
+        c->failed_code = message->err;
+        return;
+    }
+    c->stored_count++;
+    size_t target = (size_t)(uintptr_t)message->_private;
+    next_offsets *next = &c->next[target];
+    for (size_t i = 0; i < next->count; i++) {
+        if (next->items[i].partition != message->partition)
+            continue;
+        if (next->items[i].offset <= message->offset)
+            next->items[i].offset = message->offset + 1;
+        return;
+    }
+    if (next->count == next->capacity) {
+        next->capacity = next->capacity ? next->capacity * 2 : 16;
+        next->items = ck_grow(next->items, sizeof *next->items * next->capacity);
+    }
+    next->items[next->count++] = (next_offset){message->offset + 1, message->partition};
+}
+
+/* -- the producer ----------------------------------------------------------------------------- */
+
+static void drop_producer(committer *c)
+{
+    rd_kafka_t *old = c->producer;
+    atomic_store(&c->is_ready, 0);
+    if (!old)
+        return;
+    for (size_t i = 0; i < c->targets.count; i++)
+        if (c->topics[i])
+            rd_kafka_topic_destroy(c->topics[i]);
+    memset(c->topics, 0, sizeof *c->topics * c->targets.count);
+    c->producer = NULL;
+    ck_retire(old, c->watch);
+}
+
+static bool open_producer(committer *c)
+{
+    ckafka_fault fault;
+    rd_kafka_conf_t *conf = ck_configure(c->settings, c->watch, &fault);
+    if (conf) {
+        rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+        c->producer = ck_open_handle(RD_KAFKA_PRODUCER, conf, &fault);
+    }
+    if (!c->producer) {
+        give_up(c, fault.kind, fault.code, fault.message);
+        return false;
+    }
+    for (size_t i = 0; i < c->targets.count; i++)
+        c->topics[i] = rd_kafka_topic_new(c->producer, c->targets.items[i], NULL);
+    return true;
+}
+
+static bool is_fence(rd_kafka_resp_err_t code)
+{
+    return code == RD_KAFKA_RESP_ERR__FENCED || code == RD_KAFKA_RESP_ERR_PRODUCER_FENCED ||
+           code == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
+}
+
+/* A producer is told "fenced" by a newer instance with its name, but also after its transaction
+ * timed out. The group knows: the older of two static members learns it with its next heartbeat.
+ * Waiting for that keeps two instances from fencing each other in turn. */
+static bool await_fence_verdict(committer *c)
+{
+    int64_t until = ck_now_ms() + FENCE_VERDICT_MS;
+    char text[300];
+    while (ck_now_ms() < until && !is_closing(c)) {
+        if (rd_kafka_fatal_error(c->consumer, text, sizeof text)) {
+            give_up(c, CKAFKA_FAULT_FENCED, RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID, text);
+            return true;
+        }
+        pause_ms(RETRY_MS);
+    }
+    return false;
+}
+
+/* Whether one more rebuild is within reason. */
+static bool count_rebuild(committer *c)
+{
+    int64_t oldest = c->rebuilds[c->rebuild_count % REBUILD_MAX];
+    int64_t now = ck_now_ms();
+    c->rebuilds[c->rebuild_count++ % REBUILD_MAX] = now;
+    if (c->rebuild_count <= REBUILD_MAX || now - oldest > REBUILD_WINDOW_MS)
+        return true;
+    give_up(c, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__FAIL,
+            "more than 10 producers failed within 5 minutes");
+    return false;
+}
+
+/* Ends what a predecessor left open, and takes over its name. 1: done, 0: a new producer is
+ * needed, -1: given up or closing. */
+static int init_transactions(committer *c)
+{
+    for (;;) {
+        if (is_closing(c))
+            return -1;
+        rd_kafka_error_t *error = rd_kafka_init_transactions(c->producer, INIT_TURN_MS);
+        if (!error)
+            return 1;
+        rd_kafka_resp_err_t code = rd_kafka_error_code(error);
+        bool is_retriable = rd_kafka_error_is_retriable(error);
+        char text[300];
+        snprintf(text, sizeof text, "%s", rd_kafka_error_string(error));
+        rd_kafka_error_destroy(error);
+        rd_kafka_poll(c->producer, 0);
+        if (is_retriable) {
+            pause_ms(RETRY_MS);
+            continue;
+        }
+        ck_watch_note(c->watch, 3, "INIT", text);
+        switch (code) {
+        case RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT:
+        case RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+        case RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE:
+            give_up(c, CKAFKA_FAULT_MISCONFIGURED, code, text);
+            return -1;
+        default:
+            if (is_fence(code) && await_fence_verdict(c))
+                return -1;
+            return 0;
+        }
+    }
+}
+
+/* The first record for a topic waits up to a second for its leader (#5032): ask beforehand. */
+static bool warm_up(committer *c)
+{
+    for (size_t i = 0; i < c->targets.count; i++) {
+        for (int turn = 0;; turn++) {
+            const struct rd_kafka_metadata *metadata = NULL;
+            if (is_closing(c))
+                return false;
+            rd_kafka_resp_err_t code =
+                rd_kafka_metadata(c->producer, 0, c->topics[i], &metadata, WARM_UP_MS);
+            bool is_there = !code && metadata->topic_cnt == 1 && !metadata->topics[0].err &&
+                            metadata->topics[0].partition_cnt > 0;
+            if (!code)
+                rd_kafka_metadata_destroy(metadata);
+            rd_kafka_poll(c->producer, 0);
+            /* A topic that is not there is told by the first transaction that needs it. */
+            if (is_there || (!code && turn == 20))
+                break;
+            pause_ms(RETRY_MS);
+        }
+    }
+    return true;
+}
+
+/* Makes a producer that can take a transaction; false when closing or given up. */
+static bool make_ready(committer *c)
+{
+    while (!is_closing(c) && !has_given_up(c)) {
+        drop_producer(c);
+        c->must_rebuild = false;
+        if (!open_producer(c))
+            return false;
+        if (c->is_transactional) {
+            int done = init_transactions(c);
+            if (done < 0 || (done == 0 && !count_rebuild(c)))
+                return false;
+            if (done == 0) {
+                pause_ms(1000);
+                continue;
+            }
+        }
+        if (!warm_up(c))
+            return false;
+        c->disconnects_known = atomic_load(&c->watch->disconnect_count);
+        atomic_store(&c->watch->is_away, 0);
+        atomic_store(&c->is_ready, 1);
+        ck_wake(c->wake_descriptor);
+        return true;
+    }
+    return false;
+}
+
+/* -- the steps of a transaction --------------------------------------------------------------- */
+
+static void set_code(committer *c, rd_kafka_resp_err_t code)
+{
+    snprintf(c->outcome.code, sizeof c->outcome.code, "%s", rd_kafka_err2name(code));
+}
+
+/* What an error of a transactional call means; takes the error. Retriable ones are the caller's. */
+static enum verdict judge_error(committer *c, rd_kafka_error_t *error)
+{
+    enum verdict verdict = REBUILD;
+    if (!rd_kafka_error_is_fatal(error) && rd_kafka_error_txn_requires_abort(error))
+        verdict = ABORT;
+    set_code(c, rd_kafka_error_code(error));
+    ck_watch_note(c->watch, 4, "TXNERR", rd_kafka_error_string(error));
+    rd_kafka_error_destroy(error);
+    return verdict;
+}
+
+static enum verdict judge_produce_error(committer *c, rd_kafka_resp_err_t code)
+{
+    char text[200];
+    set_code(c, code);
+    if (rd_kafka_fatal_error(c->producer, text, sizeof text))
+        return REBUILD;
+    if (code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC)
+        ck_watch_note(c->watch, 3, "PRODUCE", "an output for a topic or partition that is not there");
+    return ABORT;
+}
+
+/* Hands over the outputs: those of the changelog, or the others, or all. */
+static enum verdict produce(committer *c, bool only_changelog, bool only_others, int64_t until)
+{
+    for (size_t i = 0; i < c->output_count; i++) {
+        const ckafka_output *output = &c->outputs[i];
+        bool is_changelog = output->topic == c->changelog;
+        if ((only_changelog && !is_changelog) || (only_others && is_changelog))
+            continue;
+        for (;;) {
+            rd_kafka_resp_err_t code =
+                ck_produce_output(c->producer, c->topics[output->topic], output, c->arena,
+                               (void *)(uintptr_t)output->topic);
+            if (!code) {
+                c->waiting_count++;
+                break;
+            }
+            if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL || ck_now_ms() > until)
+                return judge_produce_error(c, code);
+            rd_kafka_poll(c->producer, RETRY_MS);
+        }
+        if ((i & 1023) == 0)
+            rd_kafka_poll(c->producer, 0);
+    }
+    return FINE;
+}
+
+/* Waits until everything is stored. */
+static enum verdict flush(committer *c, int64_t until)
+{
+    char text[200];
+    while (c->waiting_count > 0) {
+        rd_kafka_flush(c->producer, 200);
+        if (c->failed_count > 0)
+            return judge_produce_error(c, c->failed_code);
+        if (rd_kafka_fatal_error(c->producer, text, sizeof text)) {
+            set_code(c, rd_kafka_fatal_error(c->producer, text, sizeof text));
+            return REBUILD;
+        }
+        if (ck_now_ms() > until) {
+            /* An abort would wait for the same broker; a new producer's start ends it as well. */
+            set_code(c, RD_KAFKA_RESP_ERR__TIMED_OUT);
+            return REBUILD;
+        }
+    }
+    return c->failed_count > 0 ? judge_produce_error(c, c->failed_code) : FINE;
+}
+
+static rd_kafka_topic_partition_list_t *position_list(committer *c)
+{
+    rd_kafka_topic_partition_list_t *list =
+        rd_kafka_topic_partition_list_new((int)c->position_count);
+    for (size_t i = 0; i < c->position_count; i++) {
+        rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_add(
+            list, c->sources.items[c->positions[i].topic], c->positions[i].partition);
+        at->offset = c->positions[i].offset;
+        /* Text only: 2.0.2 cuts metadata at a zero byte (#4649). The mark tells afterwards
+         * whether this very transaction was committed, also where no position moved. */
+        at->metadata = strdup(c->mark);
+        at->metadata_size = strlen(c->mark);
+    }
+    return list;
+}
+
+/* The generation in `CGMDv2:`, the only public way to it. */
+static int32_t generation_of(const rd_kafka_consumer_group_metadata_t *metadata)
+{
+    static const char head[] = "CGMDv2:";
+    const size_t head_count = sizeof head - 1;
+    void *bytes = NULL;
+    size_t count = 0;
+    int32_t generation = -1;
+    rd_kafka_error_t *error = rd_kafka_consumer_group_metadata_write(metadata, &bytes, &count);
+    if (error) {
+        rd_kafka_error_destroy(error);
+        return -1;
+    }
+    if (count > head_count + sizeof generation && memcmp(bytes, head, head_count) == 0) {
+        memcpy(&generation, (const char *)bytes + head_count, sizeof generation);
+        /* group NUL member NUL: without a member the broker does not fence. */
+        const char *group = (const char *)bytes + head_count + sizeof generation;
+        const char *member = group + strlen(group) + 1;
+        if (member >= (const char *)bytes + count || *member == '\0')
+            generation = -1;
+    }
+    rd_kafka_mem_free(NULL, bytes);
+    return generation;
+}
+
+/* Whether the assignment is still the one that the records were read under. Asked after the
+ * generation was read: a new generation needs an unassign first, which changes the epoch. */
+static bool is_assignment_moved(committer *c)
+{
+    return atomic_load(c->assignment_epoch) != c->epoch;
+}
+
+static enum verdict send_offsets(committer *c)
+{
+    rd_kafka_consumer_group_metadata_t *metadata = rd_kafka_consumer_group_metadata(c->consumer);
+    enum verdict verdict = FINE;
+    if (!metadata || generation_of(metadata) < 0 || is_assignment_moved(c)) {
+        /* The broker would take offsets without a generation from anybody. */
+        set_code(c, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION);
+        if (metadata)
+            rd_kafka_consumer_group_metadata_destroy(metadata);
+        return ABORT;
+    }
+    rd_kafka_topic_partition_list_t *list = position_list(c);
+    enter(c, SENDING_OFFSETS);
+    for (int turn = 0;; turn++) {
+        rd_kafka_error_t *error =
+            rd_kafka_send_offsets_to_transaction(c->producer, list, metadata, -1);
+        if (!error)
+            break;
+        if (rd_kafka_error_is_retriable(error) && !rd_kafka_error_is_fatal(error) &&
+            !rd_kafka_error_txn_requires_abort(error) && turn < RETRY_MAX && !is_closing(c)) {
+            rd_kafka_error_destroy(error);
+            pause_ms(RETRY_MS);
+            continue;
+        }
+        verdict = judge_error(c, error);
+        break;
+    }
+    enter(c, RESTING);
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_consumer_group_metadata_destroy(metadata);
+    return verdict;
+}
+
+/* Commits or aborts. A call that stays retriable is in doubt: a new producer decides. */
+static enum verdict end_transaction(committer *c, bool commits)
+{
+    enum verdict verdict = FINE;
+    int64_t started = ck_now_ms();
+    enter(c, ENDING);
+    for (;;) {
+        rd_kafka_error_t *error = commits ? rd_kafka_commit_transaction(c->producer, -1)
+                                          : rd_kafka_abort_transaction(c->producer, -1);
+        if (!error)
+            break;
+        if (rd_kafka_error_is_retriable(error) && !rd_kafka_error_is_fatal(error) &&
+            !rd_kafka_error_txn_requires_abort(error) && ck_now_ms() - started < DOUBTFUL_MS) {
+            rd_kafka_error_destroy(error);
+            pause_ms(RETRY_MS);
+            continue;
+        }
+        verdict = judge_error(c, error);
+        break;
+    }
+    enter(c, RESTING);
+    return verdict;
+}
+
+/* An abort before the first delivery report may overtake AddPartitionsToTxn and be fatal (#4849). */
+static enum verdict abort_transaction(committer *c)
+{
+    int64_t until = ck_now_ms() + FIRST_REPORT_MS;
+    while (c->waiting_count > 0 && c->stored_count + c->failed_count == 0 && ck_now_ms() < until)
+        rd_kafka_poll(c->producer, RETRY_MS);
+    char code[sizeof c->outcome.code];
+    memcpy(code, c->outcome.code, sizeof code);
+    enum verdict verdict = end_transaction(c, false);
+    memcpy(c->outcome.code, code, sizeof code); /* why it was aborted, not how */
+    return verdict == FINE ? FINE : REBUILD;
+}
+
+/* -- outcomes --------------------------------------------------------------------------------- */
+
+static void show_committed(committer *c)
+{
+    size_t count = 0;
+    for (size_t t = 0; t < c->targets.count; t++)
+        count += c->next[t].count;
+    c->outcome_positions = ck_grow(c->outcome_positions, sizeof *c->outcome_positions * (count + 1));
+    size_t at = 0;
+    for (size_t t = 0; t < c->targets.count; t++)
+        for (size_t i = 0; i < c->next[t].count; i++)
+            c->outcome_positions[at++] = (ckafka_position){
+                .offset = c->next[t].items[i].offset,
+                .topic = (int32_t)t,
+                .partition = c->next[t].items[i].partition,
+            };
+    c->outcome.kind = CKAFKA_OUTCOME_COMMITTED;
+    c->outcome.positions = c->outcome_positions;
+    c->outcome.position_count = count;
+}
+
+/* Asks the group what it has of the assignment; null when closing or when it moved on. */
+static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
+{
+    while (!is_closing(c) && !is_assignment_moved(c) && !has_given_up(c)) {
+        rd_kafka_topic_partition_list_t *list = NULL;
+        rd_kafka_resp_err_t code = rd_kafka_assignment(c->consumer, &list);
+        /* read_committed: waits until no transactional offset is pending. */
+        if (!code)
+            code = rd_kafka_committed(c->consumer, list, COMMITTED_TURN_MS);
+        for (int i = 0; !code && i < list->cnt; i++)
+            code = list->elems[i].err;
+        if (!code)
+            return list;
+        if (list)
+            rd_kafka_topic_partition_list_destroy(list);
+        pause_ms(RETRY_MS);
+    }
+    return NULL;
+}
+
+static void show_aborted(committer *c, const rd_kafka_topic_partition_list_t *list)
+{
+    size_t count = list ? (size_t)list->cnt : 0;
+    c->outcome_positions = ck_grow(c->outcome_positions, sizeof *c->outcome_positions * (count + 1));
+    for (size_t i = 0; i < count; i++)
+        c->outcome_positions[i] = (ckafka_position){
+            .offset = list->elems[i].offset,
+            .topic = ck_names_index(&c->sources, list->elems[i].topic),
+            .partition = list->elems[i].partition,
+        };
+    c->outcome.kind = CKAFKA_OUTCOME_ABORTED;
+    c->outcome.positions = c->outcome_positions;
+    c->outcome.position_count = count;
+}
+
+static bool carries_mark(committer *c, const rd_kafka_topic_partition_list_t *list)
+{
+    for (int i = 0; list && i < list->cnt; i++)
+        if (list->elems[i].metadata_size == strlen(c->mark) &&
+            memcmp(list->elems[i].metadata, c->mark, list->elems[i].metadata_size) == 0)
+            return true;
+    return false;
+}
+
+/* -- a transaction ---------------------------------------------------------------------------- */
+
+static enum verdict run_exactly_once(committer *c)
+{
+    int64_t until = ck_now_ms() + STORE_MS;
+    rd_kafka_error_t *error = rd_kafka_begin_transaction(c->producer);
+    if (error) {
+        judge_error(c, error);
+        return REBUILD;
+    }
+    enum verdict verdict = produce(c, false, false, until);
+    if (verdict == FINE)
+        verdict = flush(c, until);
+    /* With the coordinator away sending offsets blocks for a minute, whatever its timeout
+     * (#5456): a new producer waits for the broker without that. */
+    if (verdict == FINE && atomic_load(&c->watch->is_away)) {
+        set_code(c, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN);
+        verdict = REBUILD;
+    }
+    if (verdict == FINE)
+        verdict = send_offsets(c);
+    if (verdict == FINE) {
+        int64_t started = ck_now_ms();
+        verdict = end_transaction(c, true);
+        /* The request may have been sent twice, and a stray one would end the next transaction
+         * of this producer; a new one fences it. */
+        if (ck_now_ms() - started > DOUBTFUL_MS)
+            c->must_rebuild = true;
+    }
+    return verdict == ABORT ? abort_transaction(c) == FINE ? ABORT : REBUILD : verdict;
+}
+
+static enum verdict run_at_least_once(committer *c)
+{
+    int64_t until = ck_now_ms() + STORE_MS;
+    enum verdict verdict = produce(c, false, true, until);
+    if (verdict == FINE)
+        verdict = flush(c, until);
+    if (verdict == FINE)
+        verdict = produce(c, true, false, until);
+    if (verdict == FINE)
+        verdict = flush(c, until);
+    if (verdict != FINE) {
+        /* What still waits must not be written behind the retry's back. */
+        rd_kafka_purge(c->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+        return REBUILD;
+    }
+    rd_kafka_topic_partition_list_t *list = position_list(c);
+    enter(c, SENDING_OFFSETS);
+    for (;;) {
+        rd_kafka_resp_err_t code = is_assignment_moved(c)
+                                       ? RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION
+                                       : rd_kafka_commit(c->consumer, list, 0);
+        if (!code)
+            break;
+        bool is_passing = code == RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS ||
+                          code == RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE ||
+                          code == RD_KAFKA_RESP_ERR_NOT_COORDINATOR ||
+                          code == RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT ||
+                          code == RD_KAFKA_RESP_ERR__WAIT_COORD ||
+                          code == RD_KAFKA_RESP_ERR__TRANSPORT ||
+                          code == RD_KAFKA_RESP_ERR__TIMED_OUT;
+        if (is_passing && ck_now_ms() < until && !is_closing(c)) {
+            pause_ms(RETRY_MS);
+            continue;
+        }
+        set_code(c, code);
+        verdict = ABORT;
+        break;
+    }
+    enter(c, RESTING);
+    rd_kafka_topic_partition_list_destroy(list);
+    return verdict;
+}
+
+/* Finds out what became of a transaction that did not simply succeed. Where its producer is beyond
+ * use, a new one with the same name has ended whatever was open; then the group's offsets carry
+ * our mark, or it never was. */
+static void settle(committer *c, enum verdict verdict)
+{
+    bool was_fenced = is_fence(rd_kafka_fatal_error(c->producer, NULL, 0));
+    if (verdict == REBUILD) {
+        if (was_fenced && await_fence_verdict(c))
+            return;
+        if (!count_rebuild(c) || !make_ready(c))
+            return;
+    }
+    rd_kafka_topic_partition_list_t *list = ask_committed(c);
+    if (carries_mark(c, list))
+        show_committed(c);
+    else
+        show_aborted(c, list);
+    if (list)
+        rd_kafka_topic_partition_list_destroy(list);
+}
+
+static void run(committer *c)
+{
+    memset(&c->outcome, 0, sizeof c->outcome);
+    for (size_t t = 0; t < c->targets.count; t++)
+        c->next[t].count = 0;
+    c->waiting_count = c->stored_count = c->failed_count = 0;
+    snprintf(c->mark, sizeof c->mark, "tw.%s.%llu", c->life, (unsigned long long)++c->number);
+    enum verdict verdict = c->is_transactional ? run_exactly_once(c) : run_at_least_once(c);
+    if (verdict == FINE) {
+        show_committed(c);
+        atomic_store(&c->watch->is_away, 0);
+    } else {
+        settle(c, verdict);
+    }
+}
+
+static bool wants_rebuild(committer *c)
+{
+    /* After a lost connection the coordinator may have been lost, and the next transaction would
+     * hang; a producer that is idle now has the time. */
+    return c->must_rebuild || !atomic_load(&c->is_ready) ||
+           (c->is_transactional &&
+            atomic_load(&c->watch->disconnect_count) != c->disconnects_known);
+}
+
+static void wait_idle(committer *c)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += (long)IDLE_LOOK_MS * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_cond_timedwait(&c->changed, &c->lock, &until);
+}
+
+static void *run_thread(void *argument)
+{
+    committer *c = argument;
+    for (;;) {
+        if (wants_rebuild(c) && !make_ready(c))
+            break;
+        pthread_mutex_lock(&c->lock);
+        if (c->state != SUBMITTED && !c->is_closing)
+            wait_idle(c);
+        bool closing = c->is_closing;
+        bool has_work = c->state == SUBMITTED;
+        if (has_work && !closing)
+            c->state = RUNNING;
+        pthread_mutex_unlock(&c->lock);
+        if (closing)
+            break;
+        rd_kafka_poll(c->producer, 0);
+        if (!has_work)
+            continue;
+        /* Found out only now that the connection was lost: the transaction waits for it. */
+        if (wants_rebuild(c) && !make_ready(c))
+            break;
+        run(c);
+        pthread_mutex_lock(&c->lock);
+        c->state = DONE;
+        pthread_cond_broadcast(&c->changed);
+        pthread_mutex_unlock(&c->lock);
+        ck_wake(c->wake_descriptor);
+    }
+    pthread_mutex_lock(&c->lock);
+    c->has_ended = true;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* -- the loop's side -------------------------------------------------------------------------- */
+
+static void make_life(committer *c)
+{
+    unsigned char bytes[8] = {0};
+    if (getentropy(bytes, sizeof bytes) != 0)
+        abort(); /* two lives with one mark could take each other's commit for their own */
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(c->life + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static void copy_names(names *into, const names *from)
+{
+    into->count = from->count;
+    into->items = ck_take_memory(sizeof *into->items * (from->count + 1));
+    for (size_t i = 0; i < from->count; i++)
+        into->items[i] = strdup(from->items[i]);
+}
+
+static size_t list_size(const char *list)
+{
+    const char *at = list;
+    while (*at)
+        at += strlen(at) + 1;
+    return (size_t)(at - list) + 1;
+}
+
+static void free_committer(committer *c)
+{
+    for (size_t t = 0; c->next && t < c->targets.count; t++)
+        free(c->next[t].items);
+    free(c->next);
+    free(c->topics);
+    free(c->outputs);
+    free(c->arena);
+    free(c->positions);
+    free(c->outcome_positions);
+    free(c->target_byte_count_max);
+    free(c->settings);
+    ck_names_free(&c->sources);
+    ck_names_free(&c->targets);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
+{
+    /* What is wrong with the settings is told now, not by the thread. */
+    rd_kafka_conf_t *conf = ck_configure(setup->settings, NULL, fault);
+    if (!conf)
+        return NULL;
+    rd_kafka_conf_destroy(conf);
+    committer *c = ck_take_memory(sizeof *c);
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&c->lock, NULL);
+    copy_names(&c->sources, setup->sources);
+    copy_names(&c->targets, setup->targets);
+    size_t limits = sizeof *c->target_byte_count_max * (c->targets.count + 1);
+    c->target_byte_count_max = ck_take_memory(limits);
+    memcpy(c->target_byte_count_max, setup->target_byte_count_max,
+           sizeof *c->target_byte_count_max * c->targets.count);
+    c->settings = ck_take_memory(list_size(setup->settings) + 1);
+    memcpy(c->settings, setup->settings, list_size(setup->settings));
+    c->changelog = setup->changelog;
+    c->is_transactional = setup->is_transactional;
+    c->consumer = setup->consumer;
+    c->assignment_epoch = setup->assignment_epoch;
+    c->watch = setup->watch;
+    c->watch->owner = c;
+    c->wake_descriptor = setup->wake_descriptor;
+    c->topics = ck_take_memory(sizeof *c->topics * (c->targets.count + 1));
+    c->next = ck_take_memory(sizeof *c->next * (c->targets.count + 1));
+    make_life(c);
+    if (pthread_create(&c->thread, NULL, run_thread, c) != 0) {
+        free_committer(c);
+        ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE, "no thread");
+        return NULL;
+    }
+    return c;
+}
+
+bool ck_committer_is_ready(committer *c)
+{
+    return atomic_load(&c->is_ready) != 0;
+}
+
+static int check_outputs(committer *c, const ckafka_output *outputs, size_t count,
+                         ckafka_fault *fault)
+{
+    for (size_t i = 0; i < count; i++) {
+        const ckafka_output *o = &outputs[i];
+        if (o->topic < 0 || (size_t)o->topic >= c->targets.count)
+            return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
+                        "an output for a topic that is no target");
+        int64_t size = (o->key_count > 0 ? o->key_count : 0) +
+                       (o->value_count > 0 ? o->value_count : 0) + o->headers_count +
+                       RECORD_OVERHEAD;
+        if (size <= c->target_byte_count_max[o->topic])
+            continue;
+        ck_fail(fault, CKAFKA_FAULT_TOO_LARGE, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE,
+             c->targets.items[o->topic]);
+        fault->index = (int64_t)i;
+        fault->byte_count = size;
+        fault->byte_count_max = c->target_byte_count_max[o->topic];
+        return -1;
+    }
+    return 0;
+}
+
+static void copy_transaction(committer *c, const ckafka_output *outputs, size_t output_count,
+                             const uint8_t *arena, size_t arena_count,
+                             const ckafka_position *positions, size_t position_count)
+{
+    if (c->arena_capacity > BUFFER_KEPT || arena_count > c->arena_capacity) {
+        free(c->arena);
+        c->arena = ck_take_memory(arena_count);
+        c->arena_capacity = arena_count;
+    }
+    if (arena_count > 0)
+        memcpy(c->arena, arena, arena_count);
+    c->arena_count = arena_count;
+    if (output_count > c->output_capacity) {
+        c->outputs = ck_grow(c->outputs, sizeof *outputs * output_count);
+        c->output_capacity = output_count;
+    }
+    if (output_count > 0)
+        memcpy(c->outputs, outputs, sizeof *outputs * output_count);
+    c->output_count = output_count;
+    c->positions = ck_grow(c->positions, sizeof *positions * position_count);
+    memcpy(c->positions, positions, sizeof *positions * position_count);
+    c->position_count = position_count;
+}
+
+int ck_committer_submit(committer *c, const ckafka_output *outputs, size_t output_count,
+                     const uint8_t *arena, size_t arena_count, const ckafka_position *positions,
+                     size_t position_count, ckafka_fault *fault)
+{
+    if (position_count == 0)
+        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
+                    "a transaction without positions: nothing would fence it");
+    if (ck_committer_check(c, fault) || check_outputs(c, outputs, output_count, fault))
+        return -1;
+    pthread_mutex_lock(&c->lock);
+    if (c->state != NOTHING) {
+        pthread_mutex_unlock(&c->lock);
+        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
+                    "a transaction is under way already");
+    }
+    copy_transaction(c, outputs, output_count, arena, arena_count, positions, position_count);
+    c->epoch = atomic_load(c->assignment_epoch);
+    c->state = SUBMITTED;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}
+
+int ck_committer_check(committer *c, ckafka_fault *fault)
+{
+    int phase = atomic_load(&c->phase);
+    if ((phase == SENDING_OFFSETS || phase == ENDING) &&
+        ck_now_ms() - atomic_load(&c->phase_since) > WATCHDOG_MS)
+        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__TIMED_OUT,
+                    phase == ENDING ? "ending a transaction hangs for 45 s"
+                                    : "sending offsets hangs for 45 s");
+    int result = 0;
+    pthread_mutex_lock(&c->lock);
+    if (c->fault.kind) {
+        *fault = c->fault;
+        result = -1;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return result;
+}
+
+int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault)
+{
+    int64_t until = ck_now_ms() + wait_ms;
+    memset(outcome, 0, sizeof *outcome);
+    for (;;) {
+        if (ck_committer_check(c, fault))
+            return -1;
+        pthread_mutex_lock(&c->lock);
+        if (c->state != NOTHING && c->state != DONE && ck_now_ms() < until)
+            wait_idle(c);
+        bool is_done = c->state == DONE;
+        bool is_waiting = c->state != NOTHING && !is_done;
+        if (is_done) {
+            *outcome = c->outcome;
+            c->state = NOTHING;
+        }
+        pthread_mutex_unlock(&c->lock);
+        if (!is_waiting || ck_now_ms() >= until)
+            return is_done ? 0 : ck_committer_check(c, fault);
+    }
+}
+
+bool ck_committer_close(committer *c, int deadline_ms)
+{
+    int64_t until = ck_now_ms() + deadline_ms;
+    pthread_mutex_lock(&c->lock);
+    c->is_closing = true;
+    pthread_cond_broadcast(&c->changed);
+    while (!c->has_ended && ck_now_ms() < until)
+        wait_idle(c);
+    bool has_ended = c->has_ended;
+    pthread_mutex_unlock(&c->lock);
+    if (!has_ended)
+        return false;
+    pthread_join(c->thread, NULL);
+    drop_producer(c);
+    free_committer(c);
+    return true;
+}

@@ -1,0 +1,142 @@
+/* What the C files of this target share.  ck_ keeps their names apart from those of other targets
+ * in one program. */
+#pragma once
+
+#include "ckafka.h"
+
+#include <librdkafka/rdkafka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* The defects worked around here, and the sizes relied upon, are those of one version. */
+_Static_assert(RD_KAFKA_VERSION >= 0x020000ff, "librdkafka 2.0 or newer");
+_Static_assert(sizeof(void *) == 8, "tags travel as pointers");
+
+enum { NOTES_KEPT = 64 };
+
+/* What the library's own threads tell about one handle; its opaque. */
+typedef struct watch {
+    pthread_mutex_t lock;
+    ckafka_note notes[NOTES_KEPT];
+    size_t note_start, note_count;
+    atomic_int is_away;          /* no broker answers */
+    atomic_uint disconnect_count; /* connections lost since the handle was made */
+    atomic_int retiring_count;    /* handles that may still write notes */
+    void *owner;                 /* for rebalance and delivery callbacks */
+} watch;
+
+/* A batch as it is filled; grows to the largest batch, and shrinks after an unusual one. */
+typedef struct intake {
+    uint8_t *arena;
+    size_t arena_count, arena_capacity;
+    ckafka_record *records;
+    size_t record_count, record_capacity;
+    ckafka_position *ends;
+    size_t end_count, end_capacity;
+} intake;
+
+typedef struct names {
+    char **items;
+    size_t count;
+} names;
+
+void ck_watch_open(watch *w, void *owner);
+void ck_watch_close(watch *w);
+void ck_watch_note(watch *w, int level, const char *facility, const char *text);
+size_t ck_watch_take(watch *w, ckafka_note *notes, size_t capacity);
+
+int ck_fail(ckafka_fault *fault, int kind, int code, const char *message);
+int ck_fail_error(ckafka_fault *fault, int kind, rd_kafka_error_t *error); /* takes the error */
+
+/* A configuration from a list, callbacks of ${w} set; null with a fault. */
+rd_kafka_conf_t *ck_configure(const char *settings, watch *w, ckafka_fault *fault);
+
+/* The value of a setting in a list, "none" without one; the caller's to free. */
+char *ck_setting_of(const char *settings, const char *name);
+
+/* A handle; ${conf} is taken in any case. */
+rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, ckafka_fault *fault);
+
+/* Destroys a handle on a thread of its own: rd_kafka_destroy of 2.0.2 may hang after a broker
+ * outage (#4519, #4674), and nobody waits for it. */
+void ck_retire(rd_kafka_t *rk, watch *w);
+/* Waits for the retired handles of a watch; false if some still hang. */
+bool ck_retired_all(watch *w, int wait_ms);
+
+int ck_names_read(names *n, const char *list);
+void ck_names_free(names *n);
+int ck_names_index(const names *n, const char *name); /* -1: none */
+
+void ck_intake_reset(intake *in);
+void ck_intake_free(intake *in);
+/* Copies a message, key, value and headers; 0, or -1 without memory. */
+int ck_intake_add(intake *in, const rd_kafka_message_t *message, int topic);
+int ck_intake_end(intake *in, int topic, int32_t partition, int64_t offset);
+void ck_intake_show(const intake *in, ckafka_batch *batch);
+
+/* One output to the library, its bytes copied. */
+rd_kafka_resp_err_t ck_produce_output(rd_kafka_t *rk, rd_kafka_topic_t *topic,
+                                   const ckafka_output *output, const uint8_t *arena,
+                                   void *opaque);
+
+int64_t ck_now_ms(void); /* monotonic */
+void ck_wake(int descriptor);
+void ck_calm(int descriptor); /* forgets wakes so far */
+/* Waits until ${descriptor} is readable, at most ${wait_ms}. */
+void ck_wait_readable(int descriptor, int64_t wait_ms);
+void *ck_take_memory(size_t size); /* calloc or abort: a worker without memory cannot go on */
+void *ck_grow(void *memory, size_t size);
+
+/* End offsets or committed offsets; the array is the caller's to free. */
+rd_kafka_resp_err_t ck_ask_partition_count(rd_kafka_t *rk, const char *topic, int deadline_ms,
+                                        int *count);
+rd_kafka_resp_err_t ck_ask_offsets(rd_kafka_t *rk, const char *topic, int64_t at_ms, int deadline_ms,
+                                int64_t **offsets, size_t *count);
+rd_kafka_resp_err_t ck_ask_group_offsets(rd_kafka_t *rk, const char *group, const char *topic,
+                                      int deadline_ms, int64_t **offsets, size_t *count);
+
+/* -- inquiries: a thread that asks, so that the loop does not wait ---------------------------- */
+
+typedef struct inquiries inquiries;
+
+/* ${wake_descriptor} is written when an answer is there; ${watches} are cleared of "away" once a
+ * probe succeeds. */
+inquiries *ck_inquiries_open(rd_kafka_t *asker, int wake_descriptor, watch **watches,
+                          size_t watch_count);
+void ck_inquiries_close(inquiries *q);
+int ck_inquiries_ask(inquiries *q, const char *group, const char *topic, const int64_t **offsets,
+                  size_t *count, ckafka_fault *fault);
+/* Where to start these partitions: ${consumer}'s committed offsets, the earliest where none. */
+void ck_inquiries_ask_starts(inquiries *q, rd_kafka_t *consumer,
+                          const rd_kafka_topic_partition_list_t *partitions);
+/* The answer, the caller's to destroy; null while it is not there. */
+rd_kafka_topic_partition_list_t *ck_inquiries_take_starts(inquiries *q);
+void ck_inquiries_forget_starts(inquiries *q);
+
+/* -- committer: the transaction under way, on a thread of its own ----------------------------- */
+
+typedef struct committer committer;
+
+typedef struct committer_setup {
+    const char *settings; /* of the producer; copied */
+    const names *sources, *targets;
+    const int64_t *target_byte_count_max;
+    int changelog;
+    bool is_transactional;
+    rd_kafka_t *consumer;
+    atomic_uint *assignment_epoch; /* changes with every assignment and revocation */
+    watch *watch;
+    int wake_descriptor;
+} committer_setup;
+
+committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault);
+bool ck_committer_is_ready(committer *c);
+int ck_committer_submit(committer *c, const ckafka_output *outputs, size_t output_count,
+                     const uint8_t *arena, size_t arena_count, const ckafka_position *positions,
+                     size_t position_count, ckafka_fault *fault);
+int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault);
+/* A fault found outside of a transaction, or by the watchdog. */
+int ck_committer_check(committer *c, ckafka_fault *fault);
+/* Ends the thread; false if it does not end in time (the memory is left then). */
+bool ck_committer_close(committer *c, int deadline_ms);

@@ -1,0 +1,215 @@
+/* The producer of ingest: idempotent, never blocking, a receipt for each output. */
+#include "ckafka_internal.h"
+
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum {
+    STALLED_MS = 5000, /* nothing stored for so long while something waits: the broker is away */
+    PURGE_MS = 1000,
+    MALLOC_ARENA_MAX = 2,
+};
+
+struct ckafka_producer {
+    char *settings;
+    names targets;
+    watch watch;
+    int wake_descriptor;
+    rd_kafka_t *rk;
+    rd_kafka_topic_t **topics;
+    rd_kafka_queue_t *queue;
+    inquiries *prober;
+    size_t queue_byte_count_max;
+    size_t waiting_count, waiting_byte_count;
+    int64_t stored_at; /* the last receipt, or the first hand-over after none waited */
+    ckafka_receipt *receipts;
+    size_t receipt_count, receipt_capacity, shown_count;
+};
+
+static void add_receipt(ckafka_producer *p, uint64_t tag, rd_kafka_resp_err_t code)
+{
+    if (p->receipt_count == p->receipt_capacity) {
+        p->receipt_capacity = p->receipt_capacity ? p->receipt_capacity * 2 : 1024;
+        p->receipts = ck_grow(p->receipts, sizeof *p->receipts * p->receipt_capacity);
+    }
+    p->receipts[p->receipt_count++] = (ckafka_receipt){.tag = tag, .code = code};
+}
+
+static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque)
+{
+    ckafka_producer *p = ((watch *)opaque)->owner;
+    (void)rk;
+    p->waiting_count--;
+    p->waiting_byte_count -= message->len + message->key_len;
+    if (!message->err) {
+        p->stored_at = ck_now_ms();
+        atomic_store(&p->watch.is_away, 0);
+    }
+    add_receipt(p, (uint64_t)(uintptr_t)message->_private, message->err);
+}
+
+static int open_client(ckafka_producer *p, ckafka_fault *fault)
+{
+    static const uint64_t one = 1;
+    rd_kafka_conf_t *conf = ck_configure(p->settings, &p->watch, fault);
+    if (!conf)
+        return -1;
+    rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+    p->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, fault);
+    if (!p->rk)
+        return -1;
+    for (size_t i = 0; i < p->targets.count; i++)
+        p->topics[i] = rd_kafka_topic_new(p->rk, p->targets.items[i], NULL);
+    p->queue = rd_kafka_queue_get_main(p->rk);
+    rd_kafka_queue_io_event_enable(p->queue, p->wake_descriptor, &one, sizeof one);
+    watch *watches[] = {&p->watch};
+    p->prober = ck_inquiries_open(p->rk, p->wake_descriptor, watches, 1);
+    return 0;
+}
+
+static void close_client(ckafka_producer *p)
+{
+    ck_inquiries_close(p->prober);
+    for (size_t i = 0; i < p->targets.count; i++)
+        rd_kafka_topic_destroy(p->topics[i]);
+    rd_kafka_queue_destroy(p->queue);
+    ck_retire(p->rk, &p->watch);
+    p->rk = NULL;
+}
+
+static void free_producer(ckafka_producer *p)
+{
+    close(p->wake_descriptor);
+    ck_names_free(&p->targets);
+    ck_watch_close(&p->watch);
+    free(p->settings);
+    free(p->topics);
+    free(p->receipts);
+    free(p);
+}
+
+ckafka_producer *ckafka_producer_new(const char *settings, const char *targets,
+                                     size_t queue_byte_count_max, ckafka_fault *fault)
+{
+    mallopt(M_ARENA_MAX, MALLOC_ARENA_MAX);
+    ckafka_producer *p = ck_take_memory(sizeof *p);
+    size_t count = 0;
+    while (settings[count])
+        count += strlen(settings + count) + 1;
+    p->settings = ck_take_memory(count + 1);
+    memcpy(p->settings, settings, count);
+    ck_names_read(&p->targets, targets);
+    ck_watch_open(&p->watch, p);
+    p->topics = ck_take_memory(sizeof *p->topics * (p->targets.count + 1));
+    p->queue_byte_count_max = queue_byte_count_max;
+    p->wake_descriptor = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (p->wake_descriptor < 0) {
+        ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE, "no descriptor");
+    } else if (open_client(p, fault) == 0) {
+        return p;
+    }
+    free_producer(p);
+    return NULL;
+}
+
+int ckafka_producer_wake_descriptor(const ckafka_producer *p)
+{
+    return p->wake_descriptor;
+}
+
+void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, size_t count,
+                             const uint8_t *arena, const uint64_t *tags)
+{
+    if (p->waiting_count == 0)
+        p->stored_at = ck_now_ms();
+    for (size_t i = 0; i < count; i++) {
+        const ckafka_output *o = &outputs[i];
+        size_t size = (size_t)(o->key_count > 0 ? o->key_count : 0) +
+                      (size_t)(o->value_count > 0 ? o->value_count : 0);
+        rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR__QUEUE_FULL;
+        if (o->topic < 0 || (size_t)o->topic >= p->targets.count)
+            code = RD_KAFKA_RESP_ERR__INVALID_ARG;
+        else if (p->waiting_byte_count + size <= p->queue_byte_count_max)
+            code = ck_produce_output(p->rk, p->topics[o->topic], o, arena,
+                                  (void *)(uintptr_t)tags[i]);
+        if (code) {
+            add_receipt(p, tags[i], code);
+            ck_wake(p->wake_descriptor);
+            continue;
+        }
+        p->waiting_count++;
+        p->waiting_byte_count += size;
+    }
+}
+
+/* After a fatal error nothing waiting will be stored by this client: all of it fails, and a new
+ * client takes what comes. What was stored after all is a repeat for dedupe to absorb. */
+static int replace_client(ckafka_producer *p, ckafka_fault *fault)
+{
+    rd_kafka_purge(p->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+    rd_kafka_flush(p->rk, PURGE_MS);
+    close_client(p);
+    p->waiting_count = p->waiting_byte_count = 0;
+    return open_client(p, fault);
+}
+
+int ckafka_producer_take_receipts(ckafka_producer *p, const ckafka_receipt **receipts,
+                                  size_t *count, ckafka_fault *fault)
+{
+    char text[300];
+    if (p->shown_count > 0) {
+        p->receipt_count -= p->shown_count;
+        memmove(p->receipts, p->receipts + p->shown_count, sizeof *p->receipts * p->receipt_count);
+        p->shown_count = 0;
+    }
+    ck_calm(p->wake_descriptor);
+    rd_kafka_poll(p->rk, 0);
+    int result = 0;
+    if (rd_kafka_fatal_error(p->rk, text, sizeof text)) {
+        ck_watch_note(&p->watch, 3, "FATAL", text);
+        result = replace_client(p, fault);
+    }
+    *receipts = p->receipts;
+    *count = p->receipt_count;
+    p->shown_count = p->receipt_count;
+    return result;
+}
+
+size_t ckafka_producer_waiting_count(const ckafka_producer *p)
+{
+    return p->waiting_count;
+}
+
+size_t ckafka_producer_waiting_byte_count(const ckafka_producer *p)
+{
+    return p->waiting_byte_count;
+}
+
+int ckafka_producer_is_away(const ckafka_producer *p)
+{
+    return atomic_load(&p->watch.is_away) ||
+           (p->waiting_count > 0 && ck_now_ms() - p->stored_at > STALLED_MS);
+}
+
+size_t ckafka_producer_take_notes(ckafka_producer *p, ckafka_note *notes, size_t capacity)
+{
+    return ck_watch_take(&p->watch, notes, capacity);
+}
+
+int ckafka_producer_flush(ckafka_producer *p, int deadline_ms)
+{
+    rd_kafka_flush(p->rk, deadline_ms);
+    return p->waiting_count == 0;
+}
+
+void ckafka_producer_close(ckafka_producer *p, int deadline_ms)
+{
+    rd_kafka_flush(p->rk, deadline_ms);
+    close_client(p);
+    /* A handle that hangs may still write notes: then the memory is left to the process's end. */
+    if (ck_retired_all(&p->watch, deadline_ms > 100 ? deadline_ms : 100))
+        free_producer(p);
+}

@@ -1,0 +1,22 @@
+internal import CKafka
+
+extension LogFault {
+    /// What the C side says went wrong.
+    init(_ fault: ckafka_fault) {
+        let code = CText.text(of: fault.name)
+        let said = CText.text(of: fault.message)
+        let message = said.isEmpty ? code : said
+        switch Int(fault.kind) {
+        case CKAFKA_FAULT_UNAVAILABLE: self = .unavailable(code: code, message: message)
+        case CKAFKA_FAULT_FENCED: self = .fenced(message: message)
+        case CKAFKA_FAULT_MISCONFIGURED: self = .misconfigured(message: message)
+        case CKAFKA_FAULT_TOO_LARGE:
+            self = .recordTooLarge(
+                outputIndex: Int(fault.index),
+                byteCount: Int(fault.byte_count),
+                byteCountMax: Int(fault.byte_count_max)
+            )
+        default: self = .unusable(message: message)
+        }
+    }
+}

@@ -1,0 +1,61 @@
+internal import CKafka
+
+extension RecordBatch {
+    /// Largest share of a batch that one call brings: bounds memory, not records.
+    static let byteCountMax = 8 << 20
+
+    /// Appends what the C side shows; its memory is read here and never kept.
+    mutating func append(_ shown: ckafka_batch) {
+        let base = arena.count
+        let bytes = unsafe UnsafeBufferPointer(start: shown.arena, count: shown.arena_count)
+        unsafe arena.append(contentsOf: bytes)
+        let recordsShown = unsafe UnsafeBufferPointer(
+            start: shown.records,
+            count: shown.record_count
+        )
+        records.reserveCapacity(records.count + recordsShown.count)
+        for unsafe record in unsafe recordsShown {
+            records.append(
+                Record(
+                    topic: Int(record.topic),
+                    partition: record.partition,
+                    offset: record.offset,
+                    timestampMilliseconds: record.timestamp_ms,
+                    key: ByteRange(start: base + Int(record.key_start), count: Int(record.key_count)),
+                    value: ByteRange(
+                        start: base + Int(record.value_start),
+                        count: Int(record.value_count)
+                    ),
+                    headers: ByteRange(
+                        start: base + Int(record.headers_start),
+                        count: Int(record.headers_count)
+                    )
+                )
+            )
+        }
+        for unsafe end in unsafe UnsafeBufferPointer(start: shown.ends, count: shown.end_count) {
+            ends.append(
+                PartitionEnd(topic: Int(end.topic), partition: end.partition, offset: end.offset)
+            )
+        }
+    }
+}
+
+extension OutputBatch {
+    /// The outputs in the C side's form; they refer to `arena`.
+    var flat: [ckafka_output] {
+        outputs.map { output in
+            ckafka_output(
+                timestamp_ms: output.timestampMilliseconds,
+                key_start: Int64(output.key.start),
+                key_count: Int64(output.key.count),
+                value_start: Int64(output.value.start),
+                value_count: Int64(output.value.count),
+                headers_start: Int64(output.headers.start),
+                headers_count: Int64(max(output.headers.count, 0)),
+                topic: Int32(output.topic),
+                partition: output.partition
+            )
+        }
+    }
+}

@@ -1,0 +1,163 @@
+internal import CKafka
+
+/// The one owner of a worker's C handle: every pointer of it stays in here.
+///
+/// Safe because the handle lives exactly as long as this object, or until ``close``, after which
+/// every call is refused by a precondition; and what a call shows is copied before the next one.
+@safe final class WorkerHandle {
+    enum Outcome {
+        case committed([ckafka_position])
+        case aborted(code: String, [ckafka_position])
+    }
+
+    private var open: OpaquePointer?
+    let wakeDescriptor: Int32
+
+    init(
+        consumer: [CChar],
+        producer: [CChar],
+        inquirer: [CChar],
+        sources: [CChar],
+        targets: [CChar],
+        limits: [Int64],
+        changelog: Int?,
+        isTransactional: Bool
+    ) throws(LogFault) {
+        var fault = ckafka_fault()
+        let made = unsafe ckafka_worker_new(
+            consumer,
+            producer,
+            inquirer,
+            sources,
+            targets,
+            limits,
+            Int32(changelog ?? -1),
+            isTransactional ? 1 : 0,
+            &fault
+        )
+        guard let made = unsafe made else {
+            throw LogFault(fault)
+        }
+        unsafe open = made
+        wakeDescriptor = unsafe ckafka_worker_wake_descriptor(made)
+    }
+
+    deinit {
+        // Nobody closed it: the process goes on, so its threads must not.
+        if let handle = unsafe open {
+            unsafe ckafka_worker_close(handle, 1000)
+        }
+    }
+
+    private var handle: OpaquePointer {
+        guard let handle = unsafe open else {
+            preconditionFailure("the log was closed")
+        }
+        return unsafe handle
+    }
+
+    func poll(
+        recordCountMax: Int,
+        waitMilliseconds: Int,
+        into batch: inout ckafka_batch
+    ) throws(LogFault) {
+        var fault = ckafka_fault()
+        let result = unsafe ckafka_worker_poll(
+            handle,
+            max(recordCountMax, 0),
+            RecordBatch.byteCountMax,
+            Int32(clamping: waitMilliseconds),
+            &batch,
+            &fault
+        )
+        guard result == 0 else {
+            throw LogFault(fault)
+        }
+    }
+
+    func assign() throws(LogFault) -> [ckafka_position] {
+        var fault = ckafka_fault()
+        var shown: UnsafePointer<ckafka_position>?
+        var count = 0
+        guard unsafe ckafka_worker_assign(handle, &shown, &count, &fault) == 0 else {
+            throw LogFault(fault)
+        }
+        return unsafe Array(UnsafeBufferPointer(start: shown, count: count))
+    }
+
+    func unassign() throws(LogFault) {
+        var fault = ckafka_fault()
+        guard unsafe ckafka_worker_unassign(handle, &fault) == 0 else {
+            throw LogFault(fault)
+        }
+    }
+
+    func submit(_ outputs: OutputBatch, positions: [ckafka_position]) throws(LogFault) {
+        var fault = ckafka_fault()
+        let flat = outputs.flat
+        let result = unsafe ckafka_worker_submit(
+            handle,
+            flat,
+            flat.count,
+            outputs.arena,
+            outputs.arena.count,
+            positions,
+            positions.count,
+            &fault
+        )
+        guard result == 0 else {
+            throw LogFault(fault)
+        }
+    }
+
+    func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> Outcome? {
+        var fault = ckafka_fault()
+        var outcome = unsafe ckafka_outcome()
+        let result = unsafe ckafka_worker_take_outcome(
+            handle,
+            Int32(clamping: waitMilliseconds),
+            &outcome,
+            &fault
+        )
+        guard result == 0 else {
+            throw LogFault(fault)
+        }
+        let positions = unsafe Array(
+            UnsafeBufferPointer(start: outcome.positions, count: outcome.position_count)
+        )
+        switch unsafe Int(outcome.kind) {
+        case CKAFKA_OUTCOME_COMMITTED: return .committed(positions)
+        case CKAFKA_OUTCOME_ABORTED:
+            return .aborted(code: unsafe CText.text(of: outcome.code), positions)
+        default: return nil
+        }
+    }
+
+    func inquire(group: String?, topic: String) throws(LogFault) -> [Int64]? {
+        var fault = ckafka_fault()
+        var shown: UnsafePointer<Int64>?
+        var count = 0
+        switch unsafe ckafka_worker_inquire(handle, group, topic, &shown, &count, &fault) {
+        case 0: return nil
+        case 1: return unsafe Array(UnsafeBufferPointer(start: shown, count: count))
+        default: throw LogFault(fault)
+        }
+    }
+
+    func takeNotes() -> [KafkaNote] {
+        let handle = unsafe handle
+        return unsafe KafkaNote.collect { notes, capacity in
+            unsafe ckafka_worker_take_notes(handle, notes, capacity)
+        }
+    }
+
+    var isAway: Bool { unsafe ckafka_worker_is_away(handle) != 0 }
+
+    func close(deadlineMilliseconds: Int) {
+        guard let handle = unsafe open else {
+            return
+        }
+        unsafe open = nil
+        unsafe ckafka_worker_close(handle, Int32(clamping: deadlineMilliseconds))
+    }
+}
