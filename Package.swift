@@ -132,6 +132,14 @@ let package = Package(
         ),
 
         tests("CryptoTests", ["Crypto"]),
+        // What every log promises, for whoever has one.
+        .target(
+            name: "RecordLogContract",
+            dependencies: ["Kafka"],
+            path: "Tests/RecordLogContract",
+            swiftSettings: strict
+        ),
+        tests("KafkaTests", ["Kafka", "RecordLogContract"]),
         tests("StateStoreTests", ["StateStore"]),
         tests("HTTPServerTests", ["HTTPServer"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),

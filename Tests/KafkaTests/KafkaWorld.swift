@@ -1,0 +1,95 @@
+import Kafka
+import RecordLogContract
+import Synchronization
+
+/// Logs on a broker: the embedded one or a real Kafka.
+final class KafkaWorld: RecordLogWorld {
+    let settings: KafkaSettings
+    let delivery: KafkaDelivery
+    let mock: MockBroker?
+    let patienceMilliseconds = 30_000
+
+    var isTransactional: Bool { delivery == .exactlyOnce }
+
+    private static let topicNumber = Atomic(0)
+
+    /// On an embedded broker of its own.
+    init(mock: MockBroker, delivery: KafkaDelivery = .atLeastOnce) {
+        self.mock = mock
+        self.delivery = delivery
+        settings = KafkaSettings(
+            bootstrapServers: mock.bootstrapServers,
+            clientID: "test",
+            extra: ["fetch.wait.max.ms": "10"]
+        )
+    }
+
+    /// On a real Kafka.
+    init(bootstrapServers: String, delivery: KafkaDelivery) {
+        mock = nil
+        self.delivery = delivery
+        settings = KafkaSettings(bootstrapServers: bootstrapServers, clientID: "test")
+    }
+
+    func makeTopic(partitionCount: Int) throws -> String {
+        let number = Self.topicNumber.add(1, ordering: .relaxed).newValue
+        let name = "contract.\(delivery == .exactlyOnce ? "eos" : "alo").\(number)"
+        if let mock {
+            try mock.createTopic(name, partitionCount: partitionCount)
+        } else {
+            let admin = try KafkaAdmin(settings: settings)
+            defer { admin.close() }
+            try admin.create([TopicPlan(name: name, partitionCount: partitionCount)])
+        }
+        return name
+    }
+
+    func write(_ records: [OutsideRecord], to topic: String) throws {
+        let producer = try KafkaProducer(settings: settings, targets: [topic])
+        defer { producer.close(deadlineMilliseconds: 5000) }
+        var outputs = OutputBatch()
+        for record in records {
+            outputs.append(record, topic: 0)
+        }
+        producer.produce(outputs, tags: records.indices.map(UInt64.init))
+        _ = producer.flush(deadlineMilliseconds: patienceMilliseconds)
+        let receipts = try producer.takeReceipts()
+        guard receipts.count == records.count, receipts.allSatisfy(\.isStored) else {
+            throw BrokenPromise("\(receipts.count) receipts, \(receipts.first { !$0.isStored } as Any)")
+        }
+    }
+
+    func contents(of topic: String) throws -> [OutsideRecord] {
+        let browser = try LogBrowser(settings: settings, topics: [topic])
+        defer { browser.close() }
+        try browser.start()
+        var batch = RecordBatch()
+        _ = try until(self, "\(topic) has no end") {
+            try browser.read(into: &batch, recordCountMax: 1000, waitMilliseconds: 50) ? true : nil
+        }
+        return batch.records
+            .sorted { ($0.partition, $0.offset) < ($1.partition, $1.offset) }
+            .map { OutsideRecord($0, in: batch.arena) }
+    }
+
+    func openLog(
+        group: String,
+        instance: String,
+        sources: [String],
+        targets: [String],
+        changelog: String?
+    ) throws -> any RecordLog {
+        try KafkaLog(
+            settings: settings,
+            delivery: delivery,
+            member: KafkaLog.Member(
+                group: group,
+                instance: instance,
+                transactionalID: "\(group)-\(instance)"
+            ),
+            sources: sources,
+            targets: targets,
+            changelog: changelog
+        )
+    }
+}
