@@ -13,6 +13,9 @@ internal import CKafka
         package var isStored: Bool { failure == nil }
     }
 
+    /// Key, value and headers; the client library refuses a megabyte with what it puts around them.
+    package static let recordByteCountMax = 999_000
+
     package let targets: [String]
     private let queueByteCountMax: Int
     private var open: OpaquePointer?
@@ -55,8 +58,22 @@ internal import CKafka
 
     /// Hands over outputs, each with a tag that its receipt brings back. Never blocks; an output
     /// for which there is no room gets a receipt that says so.
-    package func produce(_ outputs: OutputBatch, tags: [UInt64]) {
+    ///
+    /// - Throws: ``LogFault/recordTooLarge(outputIndex:byteCount:byteCountMax:)``; then nothing of
+    ///   the batch was handed over.
+    package func produce(_ outputs: OutputBatch, tags: [UInt64]) throws(LogFault) {
         precondition(tags.count == outputs.outputs.count, "one tag per output")
+        for (index, output) in outputs.outputs.enumerated() {
+            let byteCount =
+                max(output.key.count, 0) + max(output.value.count, 0) + output.headers.count
+            guard byteCount <= Self.recordByteCountMax else {
+                throw LogFault.recordTooLarge(
+                    outputIndex: index,
+                    byteCount: byteCount,
+                    byteCountMax: Self.recordByteCountMax
+                )
+            }
+        }
         let flat = outputs.flat
         unsafe ckafka_producer_produce(handle, flat, flat.count, outputs.arena, tags)
     }

@@ -51,7 +51,7 @@ final class KafkaWorld: RecordLogWorld {
         for record in records {
             outputs.append(record, topic: 0)
         }
-        producer.produce(outputs, tags: records.indices.map(UInt64.init))
+        try producer.produce(outputs, tags: records.indices.map(UInt64.init))
         _ = producer.flush(deadlineMilliseconds: patienceMilliseconds)
         let receipts = try producer.takeReceipts()
         guard receipts.count == records.count, receipts.allSatisfy(\.isStored) else {
