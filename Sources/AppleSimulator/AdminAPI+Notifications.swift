@@ -77,14 +77,7 @@ extension AdminAPI {
             let words = NotificationSubtype.allCases.map(\.rawValue).joined(separator: ", ")
             throw Refusal(sentence: "subtype is one of \(words)")
         }
-        var forgery: NotificationForgery?
-        if let word = body["forged"] {
-            forgery = word.text.flatMap(NotificationForgery.init)
-            guard forgery != nil else {
-                let words = NotificationForgery.allCases.map(\.rawValue).joined(separator: ", ")
-                throw Refusal(sentence: "forged is one of \(words)")
-            }
-        }
+        let forgery = try forgery(body)
         let times = body["times"]?.integer ?? 1
         guard (1...100).contains(times) else {
             throw Refusal(sentence: "times is a number from 1 to 100")

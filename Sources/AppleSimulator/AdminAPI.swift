@@ -20,11 +20,14 @@ struct AdminAPI {
         GET  /tokens         issued tokens and their standing; ?offset= &limit= (1000)
         POST /tokens         {"register":[{"externalPurchaseId":…,"appAppleId":…,"bundleId":…,
                              "tokenCreationDate":…,"tokenExpirationDate"?,"tokenType"?,"customer"?}]}
-        POST /keys           {"keyId":…,"issuerId":…,"publicKey":PEM,"bundleIds":[…]}
         POST /tokens         {"mint":{"event":"install|update|request|purchase","appAppleId":…,
                              "bundleId":…,"customer":…,"environment"?,"tokenType"?,"refresh"?,
                              "count"?,"padded"?,"standardAlphabet"?,"blanks":"none|trailing|
                              pretty|ragged"?}}, or an array of such
+        POST /keys           {"keyId":…,"issuerId":…,"publicKey":PEM,"bundleIds":[…]}
+        POST /transactions   {"transactionId":…,"bundleId":…,"originalTransactionId"?,
+                             "environment"?,"inAppOwnershipType"?,"appTransactionId"?,"forged"?}
+        GET  /transactions   purchases and the account tokens set on them
         POST /notifications  {"subtype":"CREATED|ACTIVE_TOKEN_REMINDER|UNREPORTED",
                              "externalPurchaseId":… or "externalPurchaseIds":[…] or "token":{…},
                              "url"?,"deliver":false?,"times"?,"shuffled"?,"forged":"wrong-root|
@@ -67,6 +70,8 @@ struct AdminAPI {
             let order = try json(body)
             if let mintOrder = order["mint"] { return try mint(mintOrder) }
             return try registerTokens(order)
+        case ("POST", "/transactions"): return try addTransaction(json(body))
+        case ("GET", "/transactions"): return try transactions(query)
         case ("POST", "/notifications"): return try notify(json(body))
         case ("GET", "/notifications"): return try notifications(query)
         case ("PUT", "/urls"): return try setURLs(json(body))

@@ -99,8 +99,22 @@ extension AppleWorld {
             return judge(report, environment: request.environment, bundleID: bundleID, now: now)
         case .reportLookup:
             return get(target.identifier, environment: request.environment, bundleID: bundleID)
-        case .accountToken, .notificationHistory, .testNotification:
-            return AppleAnswer(status: 404)
+        case .accountToken:
+            guard request.hasJSONBody else {
+                return .malformed("Simulated: Content-Type is not application/json")
+            }
+            return accountTokens.set(
+                request.body,
+                transactionID: target.identifier,
+                environment: request.environment,
+                bundleID: bundleID
+            )
+        case .notificationHistory:
+            return notificationHistory(request, bundleID: bundleID, now: now)
+        case .testNotification:
+            return request.method == "POST"
+                ? requestTestNotification(request.environment, bundleID: bundleID, now: now)
+                : testNotificationStatus(target.identifier, request.environment, bundleID: bundleID)
         }
     }
 
@@ -116,6 +130,8 @@ extension AppleWorld {
         case .rateLimitNoHeader: return RateLimitAnswer.noHeader.answer(retryAt: retryAt)
         case .rateLimitBare: return RateLimitAnswer.bare.answer(retryAt: retryAt)
         case .unauthenticated: return .unauthenticated
+        case .notFoundRetryable:
+            return .error(404, code: 4_040_006, "Please try again.")
         case .simultaneous: return .errors([ReportError(.simultaneousSubmission)])
         // Never seen: the connection is reset instead.
         case .resetBefore: return AppleAnswer(status: 0)
@@ -146,7 +162,7 @@ extension AppleWorld {
 
     private func log(_ passage: Passage, reply: AppleReply) {
         let answer = reply.answer
-        let codes = answer.status == 400 ? Self.errorCodes(answer.body) : []
+        let codes = answer.status >= 400 ? Self.errorCodes(answer.body) : []
         let outcome: String
         if let early = passage.outcome {
             outcome = early

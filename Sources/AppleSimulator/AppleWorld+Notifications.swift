@@ -19,6 +19,7 @@ struct NotificationBook {
     var urlByEnvironment: [StoreEnvironment: String] = [:]
     var stored: [StoredNotification] = []
     var due = DueQueue<Event>()
+    var testIndexByToken: [String: Int] = [:]
     private(set) var droppedCount = 0
     /// Made at the first use: it takes some milliseconds.
     var signer: NotificationSigner?
@@ -51,7 +52,7 @@ extension AppleWorld {
     /// The root under which notifications are signed, in PEM.
     package var rootPEM: [UInt8] { signer.rootPEM }
 
-    private var signer: NotificationSigner {
+    var signer: NotificationSigner {
         if let signer = notifications.signer { return signer }
         do {
             let signer = try NotificationSigner()

@@ -30,11 +30,20 @@ package final class AppleWorld {
     var keys = APIKeys()
     var faults = FaultPlan()
     var limiter = RateLimiter()
+    var accountTokens = AccountTokens()
     var notifications = NotificationBook()
     var requests: RequestLog
     var generator: SeededGenerator
     private var productionReports = ReportStore()
     private var sandboxReports = ReportStore()
+    private var lineItems: [AppKey: LineItemBook] = [:]
+
+    /// An app in one environment: line item identifiers are unique within.
+    private struct AppKey: Hashable {
+        var environment: StoreEnvironment
+        var bundleID: String
+    }
+
     /// Tokens whose report is being answered.
     private var busyTokens: Set<String> = []
 
@@ -150,7 +159,17 @@ package final class AppleWorld {
                 && token.map { tokens.hasSibling($0) } ?? false
         )
         let rules = ReportRules(requiresSiblingForDuplicate: settings.requiresSiblingForDuplicate)
-        let errors = rules.violations(report, facts: facts)
+        var errors = rules.violations(report, facts: facts)
+        if report.status == .lineItem, let items = report.lineItems {
+            errors += LineItemRules(
+                items,
+                token: token,
+                book: lineItems[AppKey(environment: environment, bundleID: bundleID)]
+                    ?? LineItemBook(),
+                dateFloor: settings.lineItemDateFloor,
+                now: now
+            ).violations()
+        }
         guard errors.isEmpty, let index, let identifier = report.requestIdentifier,
             let status = report.status
         else { return .errors(errors) }
@@ -171,6 +190,13 @@ package final class AppleWorld {
         now: UnixMilliseconds
     ) {
         tokens.noteReport(status, at: tokenIndex)
+        if let items = report.lineItems {
+            let app = AppKey(
+                environment: environment,
+                bundleID: tokens.tokens[tokenIndex].bundleID
+            )
+            lineItems[app, default: LineItemBook()].apply(items)
+        }
         switch environment {
         case .production:
             productionReports.append(

@@ -11,6 +11,8 @@ package enum FaultKind: String, CaseIterable, Sendable {
     /// 429 with neither `Retry-After` nor body.
     case rateLimitBare = "429-bare"
     case unauthenticated = "401"
+    /// 404 with code 4040006, for account tokens.
+    case notFoundRetryable = "404-retryable"
     /// Code 26: another report of the same data is under way (S11).
     case simultaneous = "26"
     /// The connection is reset and nothing was processed.

@@ -54,6 +54,8 @@ struct IssuedTokens: Sendable {
     private(set) var tokens: [IssuedToken] = []
     private(set) var standings: [TokenStanding] = []
     private var indexByID: [String: Int32] = [:]
+    /// Of every app that has a token.
+    private(set) var appAppleIDByBundleID: [String: Int64] = [:]
     /// For the strict duplicate rule and for minting: tokens of one simulated person and app.
     private var indexesByHolder: [Holder: [Int32]] = [:]
 
@@ -71,6 +73,7 @@ struct IssuedTokens: Sendable {
         guard indexByID[token.externalPurchaseID] == nil else { return false }
         let index = Int32(tokens.count)
         indexByID[token.externalPurchaseID] = index
+        appAppleIDByBundleID[token.bundleID] = token.appAppleID
         tokens.append(token)
         standings.append(TokenStanding())
         if let holder = Self.holder(of: token) { indexesByHolder[holder, default: []].append(index) }
