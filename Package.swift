@@ -173,7 +173,7 @@ let package = Package(
         ),
         tests("TelemetryTests", ["Telemetry", "HTTPServer"]),
         tests("ConfigurationTests", ["StageRuntime", "Kafka", "TokenDomain"]),
-        tests("TollwayTests", ["tollway"]),
+        tests("TollwayTests", ["tollway", "Crypto", "TokenWire"]),
         tests(
             "NotificationsTests",
             [

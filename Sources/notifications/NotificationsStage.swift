@@ -2,6 +2,7 @@ internal import AppStoreAPI
 internal import Crypto
 internal import Kafka
 internal import StageRuntime
+internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
@@ -15,18 +16,48 @@ internal import TokenWire
 /// | not genuine | dead letter `jws.*` |
 ///
 /// Repeats are not looked for here: `report` knows which notices it has seen.
-final class NotificationsStage: Stage {
+final class NotificationsStage: ReloadingStage {
     /// Index of `notifications.verified.v1` among the worker's targets.
     private static let verifiedTopic = 0
 
-    private let verifier: SignedDataVerifier
-    private let appsByID: [Int64: AppsFile.App]
-    private let bundleIDs: Set<String>
+    private let load: () throws(ConfigurationFault) -> TrustFiles
+    private let log: Log?
+    private var verifier: SignedDataVerifier
+    private var appsByID: [Int64: AppsFile.App] = [:]
+    private var bundleIDs: Set<String> = []
 
-    init(apps: AppsFile, roots: TrustedRoots) {
-        verifier = SignedDataVerifier(roots: roots)
-        appsByID = Dictionary(apps.apps.map { ($0.appAppleID, $0) }) { first, _ in first }
-        bundleIDs = Set(apps.apps.map(\.bundleID))
+    /// Reads the apps and the roots, now and at every reload.
+    ///
+    /// - Throws: what is wrong with the files; later only the log says so, and what was read last
+    ///   stays in force.
+    init(
+        log: Log? = nil,
+        load: @escaping () throws(ConfigurationFault) -> TrustFiles
+    ) throws(ConfigurationFault) {
+        self.load = load
+        self.log = log
+        let files = try load()
+        verifier = SignedDataVerifier(roots: files.roots)
+        take(files.apps)
+    }
+
+    func reload() {
+        do throws(ConfigurationFault) {
+            let files = try load()
+            verifier = SignedDataVerifier(roots: files.roots)
+            take(files.apps)
+            log?.info("read again", ("apps", .integer(Int64(files.apps.apps.count))))
+        } catch {
+            log?.error(
+                "cannot be read again; what was read before stays in force",
+                ("because", .text(error.sentence))
+            )
+        }
+    }
+
+    private func take(_ file: AppsFile) {
+        appsByID = Dictionary(file.apps.map { ($0.appAppleID, $0) }) { first, _ in first }
+        bundleIDs = Set(file.apps.map(\.bundleID))
     }
 
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {

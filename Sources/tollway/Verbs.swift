@@ -5,6 +5,8 @@ extension TollwayCommand {
         DemoCommand.verb,
         BrokerCommand.verb,
         TokenDecodeCommand.verb,
+        NotificationVerifyCommand.verb,
+        TransactionVerifyCommand.verb,
         ConfigCommand.check,
         ConfigCommand.print,
     ]

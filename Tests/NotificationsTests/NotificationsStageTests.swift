@@ -36,7 +36,8 @@ struct NotificationDraft: Sendable {
             AppsFile.App(appAppleID: 1_234_567_890, bundleID: "com.example"),
             AppsFile.App(appAppleID: 2, bundleID: "com.example.two"),
         ])
-        stage = NotificationsStage(apps: apps, roots: payloads.roots)
+        let files = TrustFiles(apps: apps, roots: payloads.roots)
+        stage = try NotificationsStage { files }
     }
 
     /// What the stage makes of record values, in one batch.

@@ -1,0 +1,37 @@
+internal import Crypto
+internal import StageRuntime
+
+/// What the worker believes in: the roots that Apple signs under, and the apps that are ours.
+struct TrustFiles {
+    static let rootsByteCountMax = 1 << 20
+
+    var apps: AppsFile
+    var roots: TrustedRoots
+
+    init(apps: AppsFile, roots: TrustedRoots) {
+        self.apps = apps
+        self.roots = roots
+    }
+
+    /// Reads both files.
+    ///
+    /// - Throws: which setting names a file that cannot be used, and why.
+    init(_ configuration: Configuration) throws(ConfigurationFault) {
+        apps = try AppsFile.load(try configuration.requiredFile(.appsFile))
+        let path = try configuration.requiredFile(.appleRootsFile)
+        let pem = try BoundedFile.read(
+            path: path,
+            setting: Setting.appleRootsFile.fullName,
+            byteCountMax: Self.rootsByteCountMax
+        )
+        do throws(CryptoFault) {
+            roots = try TrustedRoots(pem: pem)
+        } catch {
+            throw .unreadableFile(
+                setting: Setting.appleRootsFile.fullName,
+                path: path,
+                because: error.explanation
+            )
+        }
+    }
+}

@@ -1,0 +1,127 @@
+internal import AppStoreAPI
+internal import Crypto
+internal import Foundation
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// What `tollway notification verify` and `tollway transaction verify` have in common.
+enum SignedDataCheck {
+    /// A JWS may have 64 KiB; in JSON, with white space around it, somewhat more.
+    private static let fileByteCountMax = 1 << 20
+    private static let rootsByteCountMax = 1 << 20
+
+    static let options: [Verb.Option] = [
+        .value("--roots", "FILE", "trusted roots as PEM; else TOLLWAY_APPLE_ROOTS_FILE"),
+        .value("--bundle-id", "ID", "refuse what is signed for another app"),
+        .value("--app-apple-id", "N", "the same, by the app's Apple id, where it is named"),
+        .value("--environment", "production|sandbox", "refuse what is of the other one"),
+    ]
+
+    static let details = """
+        FILE holds a JWS, or an object with one: {"signedPayload":"..."} or
+        {"signedTransaction":"..."}; without FILE, or with -, standard input does. Prints the
+        payload as Apple signed it. The certificates must have been valid when it was signed.
+        Exit 1 and a code if it is not genuine or not for the app asked for: jws.malformed .alg
+        .chain .certificate .oid .signature .wrong_app .wrong_environment. Exit 2 if that cannot
+        be found out.
+        """
+
+    static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let expected = try Expected(invocation)
+        let roots = try roots(invocation)
+        let file = try InputFile.read(
+            invocation.operands.first ?? "-",
+            byteCountMax: fileByteCountMax
+        )
+        do throws(JWSFault) {
+            let text = try jws(in: file)
+            let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+            let payload = try SignedDataVerifier(roots: roots).verify(text.span, now: now)
+            try SignedIdentity(payload.value).check(
+                bundleID: expected.bundleID,
+                appAppleID: expected.appAppleID,
+                environment: expected.environment
+            )
+            write(payload.bytes, invocation.output)
+            return .ok
+        } catch {
+            throw CommandFailure(.failed, code: error.code, "\(error.code): \(error.message)")
+        }
+    }
+
+    /// What was asked for beyond being genuine.
+    private struct Expected {
+        var bundleID: String?
+        var appAppleID: Int64?
+        var environment: AppleEnvironment?
+
+        init(_ invocation: Invocation) throws(CommandFailure) {
+            bundleID = invocation.value("--bundle-id")
+            guard bundleID != "" else {
+                throw .usage("bad_value", "--bundle-id is empty")
+            }
+            if invocation.has("--app-apple-id") {
+                appAppleID = Int64(
+                    try invocation.integer("--app-apple-id", default: 0, in: 1...Int.max)
+                )
+            }
+            if let text = invocation.value("--environment") {
+                environment = AppleEnvironment(rawValue: text)
+                guard environment != nil else {
+                    throw .usage(
+                        "bad_value",
+                        "--environment is \"\(text)\": it must be production or sandbox"
+                    )
+                }
+            }
+        }
+    }
+
+    private static func roots(_ invocation: Invocation) throws(CommandFailure) -> TrustedRoots {
+        let name = Setting.appleRootsFile.fullName
+        guard let path = invocation.value("--roots") ?? ProcessInfo.processInfo.environment[name]
+        else {
+            throw .usage("missing_roots", "say which roots to trust: --roots FILE, or \(name)")
+        }
+        let pem = try InputFile.read(path, byteCountMax: rootsByteCountMax)
+        do throws(CryptoFault) {
+            return try TrustedRoots(pem: pem)
+        } catch {
+            // Apple hands its roots out in DER.
+            let hint = pem.first == 0x30 ? "; openssl x509 -inform der turns DER into PEM" : ""
+            throw .usage(
+                "bad_roots",
+                "the roots in \"\(path)\" cannot be used: \(error.explanation)\(hint)"
+            )
+        }
+    }
+
+    /// The JWS in a file, bare or as the one member of an object that names it.
+    private static func jws(in file: [UInt8]) throws(JWSFault) -> [UInt8] {
+        guard file.count <= fileByteCountMax else {
+            throw .malformed("the file is larger than 1 MiB")
+        }
+        let blanks: Set<UInt8> = [0x20, 0x09, 0x0a, 0x0d]
+        let text = file.drop { blanks.contains($0) }.reversed().drop { blanks.contains($0) }
+        let trimmed = Array(text.reversed())
+        guard trimmed.first == UInt8(ascii: "{") else {
+            return trimmed
+        }
+        guard let object = JSONValue(trimmed) else {
+            throw .malformed("the file is neither a JWS nor JSON")
+        }
+        guard let jws = object["signedPayload"]?.text ?? object["signedTransaction"]?.text else {
+            throw .malformed("the object has neither signedPayload nor signedTransaction")
+        }
+        return Array(jws.utf8)
+    }
+
+    private static func write(_ payload: [UInt8], _ output: OutputFormat) {
+        let lineEnds: Set<UInt8> = [0x0a, 0x0d]
+        // Between values a line end is white space like any other; within them JSON has none.
+        let shown =
+            output == .ndjson ? payload.map { lineEnds.contains($0) ? 0x20 : $0 } : payload
+        Console.write(shown + [UInt8(ascii: "\n")])
+    }
+}
