@@ -131,6 +131,14 @@ let package = Package(
             ]
         ),
 
+        // Measured by hand, with Tests/Benchmarks/decode.sh.
+        .executableTarget(
+            name: "decode-benchmark",
+            dependencies: ["TokenWire", "TokenDomain", "CText"],
+            path: "Tests/Benchmarks/DecodeBenchmark",
+            swiftSettings: strict
+        ),
+
         tests("CryptoTests", ["Crypto"]),
         // What every log promises, for whoever has one.
         .target(
@@ -144,8 +152,12 @@ let package = Package(
         tests("HTTPServerTests", ["HTTPServer"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),
         tests("TokenDomainTests", ["TokenDomain"]),
-        tests("TokenWireTests", ["TokenWire", "TokenDomain"], resources: [.copy("Fixtures")]),
         tests("AppStoreAPITests", ["AppStoreAPI", "Crypto", "HTTPClient", "TokenDomain", "TokenWire"]),
+        tests(
+            "TokenWireTests",
+            ["TokenWire", "TokenDomain", "CText"],
+            resources: [.copy("Fixtures")]
+        ),
         // What the tests stand on: a cluster in memory, driven from a seed.
         .target(
             name: "Simulation",

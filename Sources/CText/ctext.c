@@ -228,3 +228,133 @@ ctext_base64url_encode(uint8_t *out, const uint8_t *bytes, size_t count)
     }
     return (size_t)(out - start);
 }
+
+/* What one block of 64 bytes holds, a bit for each byte. */
+struct block {
+    uint64_t quotes;
+    uint64_t controls;
+    /* Backslashes and non-ASCII bytes. */
+    uint64_t special;
+};
+
+/*
+ * Whether each bit of ${quotes} before a place, that place included, makes an odd number: a string
+ * is open there.
+ */
+static inline uint64_t
+odd_before(uint64_t quotes)
+{
+    for (int shift = 1; shift < 64; shift *= 2)
+        quotes ^= quotes << shift;
+    return quotes;
+}
+
+/*
+ * Take a block in: ${inside} is all ones where a string is open at its first byte.  What is not
+ * plain gathers in ${odd}.
+ */
+static inline uint64_t
+take_block(struct block block, uint64_t inside, uint64_t *odd)
+{
+    uint64_t strings = odd_before(block.quotes) ^ inside;
+    *odd |= block.special | (block.controls & strings);
+    return (uint64_t)((int64_t)strings >> 63);
+}
+
+static int
+quotes_scalar(uint64_t *quotes, const uint8_t *bytes, size_t count)
+{
+    uint64_t inside = 0, odd = 0;
+
+    for (size_t start = 0; start < count; start += 64) {
+        struct block block = { 0, 0, 0 };
+        size_t end = count - start < 64 ? count - start : 64;
+        for (size_t index = 0; index < end; index++) {
+            uint8_t byte = bytes[start + index];
+            block.quotes |= (uint64_t)(byte == '"') << index;
+            block.controls |= (uint64_t)(byte < 0x20) << index;
+            block.special |= (uint64_t)(byte == '\\' || byte >= 0x80) << index;
+        }
+        *quotes++ = block.quotes;
+        inside = take_block(block, inside, &odd);
+    }
+    return (odd | inside) == 0;
+}
+
+#if defined(__x86_64__)
+
+__attribute__((target("avx2"))) static inline uint64_t
+mask_avx2(__m256i low, __m256i high)
+{
+    return (uint32_t)_mm256_movemask_epi8(low)
+        | (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32;
+}
+
+__attribute__((target("avx2"))) static int
+quotes_avx2(uint64_t *quotes, const uint8_t *bytes, size_t count)
+{
+    const __m256i quote = _mm256_set1_epi8('"'), backslash = _mm256_set1_epi8('\\');
+    const __m256i control = _mm256_set1_epi8(0x1f);
+    uint64_t inside = 0, odd = 0;
+
+    for (size_t start = 0; start < count; start += 64) {
+        uint64_t here = count - start < 64 ? ((uint64_t)1 << (count - start)) - 1 : ~(uint64_t)0;
+        __m256i low = _mm256_loadu_si256((const __m256i *)(bytes + start));
+        __m256i high = _mm256_loadu_si256((const __m256i *)(bytes + start + 32));
+        struct block block;
+        block.quotes =
+            here & mask_avx2(_mm256_cmpeq_epi8(low, quote), _mm256_cmpeq_epi8(high, quote));
+        block.controls = here
+            & mask_avx2(
+                _mm256_cmpeq_epi8(_mm256_min_epu8(low, control), low),
+                _mm256_cmpeq_epi8(_mm256_min_epu8(high, control), high));
+        block.special = here
+            & mask_avx2(
+                _mm256_or_si256(_mm256_cmpeq_epi8(low, backslash), low),
+                _mm256_or_si256(_mm256_cmpeq_epi8(high, backslash), high));
+        *quotes++ = block.quotes;
+        inside = take_block(block, inside, &odd);
+    }
+    return (odd | inside) == 0;
+}
+
+__attribute__((target("avx512f,avx512bw"))) static int
+quotes_avx512(uint64_t *quotes, const uint8_t *bytes, size_t count)
+{
+    uint64_t inside = 0, odd = 0;
+
+    for (size_t start = 0; start < count; start += 64) {
+        size_t left = count - start;
+        __mmask64 here = left >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << left) - 1;
+        __m512i bytes_here = _mm512_maskz_loadu_epi8(here, bytes + start);
+        struct block block;
+        block.quotes = _mm512_cmpeq_epi8_mask(bytes_here, _mm512_set1_epi8('"'));
+        block.controls =
+            _mm512_mask_cmplt_epu8_mask(here, bytes_here, _mm512_set1_epi8(0x20));
+        block.special = _mm512_movepi8_mask(bytes_here)
+            | _mm512_cmpeq_epi8_mask(bytes_here, _mm512_set1_epi8('\\'));
+        *quotes++ = block.quotes;
+        inside = take_block(block, inside, &odd);
+    }
+    return (odd | inside) == 0;
+}
+
+#endif
+
+int
+ctext_json_quotes_at(int level, uint64_t *quotes, const uint8_t *bytes, size_t count)
+{
+#if defined(__x86_64__)
+    if (level == CTEXT_AVX512)
+        return quotes_avx512(quotes, bytes, count);
+    if (level == CTEXT_AVX2)
+        return quotes_avx2(quotes, bytes, count);
+#endif
+    return quotes_scalar(quotes, bytes, count);
+}
+
+int
+ctext_json_quotes(uint64_t *quotes, const uint8_t *bytes, size_t count)
+{
+    return ctext_json_quotes_at(level_best, quotes, bytes, count);
+}

@@ -80,9 +80,13 @@ package struct JSONWriter {
     }
 
     /// A text as bytes, which must be UTF-8.
-    package mutating func string(utf8 text: Span<UInt8>) {
+    ///
+    /// - Returns: where its content lies among ``bytes``, escapes included.
+    @discardableResult
+    package mutating func string(utf8 text: Span<UInt8>) -> Range<Int> {
         separate()
         bytes.append(UInt8(ascii: "\""))
+        let contentStart = bytes.count
         unsafe text.withUnsafeBufferPointer { text in
             var start = 0
             var index = unsafe Self.cleanEnd(text, from: 0)
@@ -94,8 +98,10 @@ package struct JSONWriter {
             }
             unsafe bytes.append(contentsOf: text[start..<index])
         }
+        let contentEnd = bytes.count
         bytes.append(UInt8(ascii: "\""))
         needsComma = true
+        return contentStart..<contentEnd
     }
 
     package mutating func integer(_ value: Int64) {
@@ -147,9 +153,10 @@ package struct JSONWriter {
         string(text)
     }
 
-    package mutating func field(_ name: StaticString, utf8 text: Span<UInt8>) {
+    @discardableResult
+    package mutating func field(_ name: StaticString, utf8 text: Span<UInt8>) -> Range<Int> {
         self.name(name)
-        string(utf8: text)
+        return string(utf8: text)
     }
 
     package mutating func field(_ name: StaticString, _ value: Int64?) {

@@ -56,12 +56,28 @@ struct TokenMembers {
         }
     }
 
-    /// The id, where one was read: also out of a token that is refused for something else.
-    var readableID: TokenID? {
-        guard case .text(let text) = externalPurchaseID, !text.isEmpty else {
-            return nil
+    /// What could be read of a token that is refused for something else.
+    var known: TokenFields {
+        var known = TokenFields()
+        if case .text(let text) = externalPurchaseID, !text.isEmpty {
+            known.externalPurchaseID = TokenID(String(decoding: text, as: UTF8.self))
         }
-        return TokenID(String(decoding: text, as: UTF8.self))
+        if case .integer(let value) = appAppleID, value > 0 {
+            known.appAppleID = value
+        }
+        if case .text(let text) = bundleID, !text.isEmpty {
+            known.bundleID = String(decoding: text, as: UTF8.self)
+        }
+        if case .text(let text) = tokenType {
+            known.tokenType = TokenType(text: String(decoding: text, as: UTF8.self))
+        }
+        if case .integer(let value) = tokenCreationDate, value > 0 {
+            known.tokenCreationDate = Timestamp(milliseconds: value)
+        }
+        if case .integer(let value) = tokenExpirationDate, value > 0 {
+            known.tokenExpirationDate = Timestamp(milliseconds: value)
+        }
+        return known
     }
 
     func token() throws(DecodeFault) -> ExternalPurchaseToken {

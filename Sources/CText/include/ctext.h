@@ -51,3 +51,18 @@ size_t ctext_base64_decode_at(
  * (${count} * 4 + 2) / 3.
  */
 size_t ctext_base64url_encode(uint8_t *out, const uint8_t *bytes, size_t count);
+
+/**
+ * ctext_json_quotes(quotes, bytes, count):
+ * Look at ${count} bytes of JSON, of which CTEXT_SLACK more may be read.  Set one word of ${quotes}
+ * for each 64 bytes, bit i for a quote at byte i.  Return 1 if every string is plain: only ASCII
+ * anywhere, no backslash, no control character between quotes, and the quotes pair up.  Else
+ * return 0: then ask a careful parser.
+ */
+int ctext_json_quotes(uint64_t *quotes, const uint8_t *bytes, size_t count);
+
+/**
+ * ctext_json_quotes_at(level, quotes, bytes, count):
+ * The same at a level of the caller's choice, at most ctext_level_best(): for tests.
+ */
+int ctext_json_quotes_at(int level, uint64_t *quotes, const uint8_t *bytes, size_t count);

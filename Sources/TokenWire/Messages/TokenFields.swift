@@ -9,6 +9,17 @@ struct TokenFields {
     var tokenCreationDate: Timestamp?
     var tokenExpirationDate: Timestamp?
 
+    init() {}
+
+    init(_ token: ExternalPurchaseToken) {
+        externalPurchaseID = token.externalPurchaseID
+        appAppleID = token.appAppleID
+        bundleID = token.bundleID
+        tokenType = token.tokenType
+        tokenCreationDate = token.tokenCreationDate
+        tokenExpirationDate = token.tokenExpirationDate
+    }
+
     /// Reads the member if it is one of a token's; `environment` follows from the id.
     ///
     /// - Returns: false where the member is none of them and still unread.

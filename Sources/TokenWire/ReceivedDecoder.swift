@@ -1,0 +1,246 @@
+package import TokenDomain
+
+/// Turns values of `tokens.received.v1` into values of `tokens.decoded.v1`, bytes to bytes.
+///
+/// A record that looks as Apple and ingest write it costs no allocation.
+@safe
+package struct ReceivedDecoder: ~Copyable {
+    /// The apps we speak for: bundle id by app id.
+    package struct Apps: Equatable, Sendable {
+        private var bundleIDs: [Int64: [UInt8]] = [:]
+
+        package init(_ apps: some Sequence<(appAppleID: Int64, bundleID: String)>) {
+            for app in apps {
+                bundleIDs[app.appAppleID] = Array(app.bundleID.utf8)
+            }
+        }
+
+        func bundleID(of appAppleID: Int64) -> [UInt8]? { bundleIDs[appAppleID] }
+    }
+
+    /// Where in the arena the bytes of a record lie that is to be written.
+    package struct Written: Equatable, Sendable {
+        package var value: Range<Int>
+        package var key: Range<Int>
+    }
+
+    private var reader = TokenReader()
+    /// Texts of the envelope that had escapes, without them.
+    private var unescaped: UnsafeMutableBufferPointer<UInt8>
+    private var unescapedCount = 0
+    /// What a `seen` record can say of the last value, if that was refused.
+    private var known = TokenFields()
+    private var receivedAt = Timestamp(milliseconds: 0)
+
+    package init() {
+        unsafe unescaped = .allocate(capacity: 0)
+    }
+
+    deinit {
+        unsafe unescaped.deallocate()
+    }
+
+    /// Judges one value and appends what comes of it to an arena.
+    ///
+    /// - Parameters:
+    ///   - recordTime: Kafka's own time of the record.
+    ///   - apps: every other app's tokens are refused.
+    /// - Throws: why it is a dead letter; ``writeSeen(to:)`` may then have something to say.
+    package mutating func decode(
+        _ value: Span<UInt8>,
+        recordTime: Timestamp,
+        apps: Apps,
+        into arena: inout [UInt8]
+    ) throws(DecodeFault) -> Written {
+        known = TokenFields()
+        receivedAt = recordTime
+        let envelope: ReceivedEnvelope
+        do throws(WireFault) {
+            envelope = try ReceivedEnvelope.read(value)
+        } catch {
+            salvage(value)
+            throw .badEnvelope(reason: error.message)
+        }
+        receivedAt = TokenReceived.receivedAt(
+            stated: envelope.receivedAt.map { Timestamp(milliseconds: $0) },
+            recordTime: recordTime
+        )
+        return try unsafe value.withUnsafeBufferPointer { (value) throws(DecodeFault) in
+            try unsafe decode(envelope, value, apps, &arena)
+        }
+    }
+
+    private mutating func decode(
+        _ envelope: ReceivedEnvelope,
+        _ value: UnsafeBufferPointer<UInt8>,
+        _ apps: Apps,
+        _ arena: inout [UInt8]
+    ) throws(DecodeFault) -> Written {
+        unescapedCount = 0
+        let text = unsafe TokenText.trimmed(content(envelope.token, value))
+        do throws(DecodeFault) {
+            try unsafe reader.read(trimmed: text)
+        } catch {
+            known = reader.known
+            throw error
+        }
+        do throws(DecodeFault) {
+            let customer = unsafe try customer(envelope.customer, value)
+            try unsafe check(
+                apps,
+                linkedBundleID: envelope.bundleID.map { unsafe content($0, value) }
+            )
+            return unsafe write(text, customer, to: &arena)
+        } catch {
+            known = reader.known
+            throw error
+        }
+    }
+
+    /// The customer's bytes, in the only form that may stand in a topic.
+    private mutating func customer(
+        _ customer: ReceivedEnvelope.Customer,
+        _ value: UnsafeBufferPointer<UInt8>
+    ) throws(DecodeFault) -> UnsafeBufferPointer<UInt8>? {
+        switch customer {
+        case .absent:
+            return nil
+        case .other:
+            throw .badCustomer
+        case .text(let range):
+            let text = unsafe content(range, value)
+            guard unsafe CustomerID.isWellFormed(Span(_unsafeElements: text)) else {
+                throw .badCustomer
+            }
+            return unsafe text
+        }
+    }
+
+    /// Whether the token is for an app of ours, and for the one whose link it came by.
+    private func check(
+        _ apps: Apps,
+        linkedBundleID: UnsafeBufferPointer<UInt8>?
+    ) throws(DecodeFault) {
+        guard let bundleID = apps.bundleID(of: reader.fields.appAppleID) else {
+            throw .unknownApp(appAppleID: reader.fields.appAppleID)
+        }
+        let stated = unsafe reader.slice(reader.fields.bundleID)
+        guard unsafe stated.elementsEqual(bundleID),
+            unsafe linkedBundleID?.elementsEqual(stated) ?? true
+        else {
+            throw .bundleMismatch
+        }
+    }
+
+    // MARK: Texts of the envelope
+
+    /// A string's content: in place, or without its escapes in memory of our own.
+    private mutating func content(
+        _ string: JSONStringRange?,
+        _ value: UnsafeBufferPointer<UInt8>
+    ) -> UnsafeBufferPointer<UInt8> {
+        guard let string else {
+            preconditionFailure("an envelope without token is refused when it is read")
+        }
+        let raw = unsafe UnsafeBufferPointer(rebasing: value[string.start..<string.end])
+        guard string.hasEscape else {
+            return unsafe raw
+        }
+        if unsafe unescapedCount == 0 && unescaped.count < value.count {
+            // Made large enough for all texts of this value before the first one is lent.
+            unsafe unescaped.deallocate()
+            unsafe unescaped = .allocate(capacity: value.count)
+            unsafe unescaped.initialize(repeating: 0)
+        }
+        let target = unsafe UnsafeMutableBufferPointer(rebasing: unescaped[unescapedCount...])
+        let count = unsafe JSONString.unescape(raw, into: target)
+        unescapedCount += count
+        return unsafe UnsafeBufferPointer(rebasing: target[..<count])
+    }
+
+    /// Looks for the token's id in a value that is refused for its envelope.
+    private mutating func salvage(_ value: Span<UInt8>) {
+        guard let token = ReceivedEnvelope.salvageToken(value) else {
+            return
+        }
+        do throws(DecodeFault) {
+            try reader.read(token.span)
+        } catch {
+            // The envelope's fault stands; what is known of the token is all that is asked here.
+        }
+        known = reader.known
+    }
+
+    // MARK: Outputs
+
+    private func write(
+        _ text: UnsafeBufferPointer<UInt8>,
+        _ customer: UnsafeBufferPointer<UInt8>?,
+        to arena: inout [UInt8]
+    ) -> Written {
+        let fields = reader.fields
+        let id = unsafe reader.slice(fields.externalPurchaseID)
+        let start = arena.count
+        var idRange = 0..<0
+        var customerRange: Range<Int>?
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            unsafe idRange = writer.field("externalPurchaseId", utf8: Span(_unsafeElements: id))
+            writer.field("environment", reader.environment.rawValue)
+            writer.field("appAppleId", fields.appAppleID)
+            unsafe writer.field(
+                "bundleId",
+                utf8: Span(_unsafeElements: reader.slice(fields.bundleID))
+            )
+            if let type = fields.tokenType {
+                unsafe writer.field("tokenType", utf8: Span(_unsafeElements: reader.slice(type)))
+            }
+            writer.field("tokenCreationDate", fields.tokenCreationDate)
+            writer.field("tokenExpirationDate", fields.tokenExpirationDate)
+            if let customer = unsafe customer {
+                customerRange = unsafe writer.field(
+                    "customer",
+                    utf8: Span(_unsafeElements: customer)
+                )
+            }
+            writer.field("receivedAt", receivedAt.milliseconds)
+            unsafe writer.field("token", utf8: Span(_unsafeElements: text))
+            writer.endObject()
+        }
+        let value = start..<arena.count
+        if let customerRange {
+            return Written(value: value, key: customerRange)
+        }
+        if idRange.count != id.count {
+            // The id had to be escaped; a key is never.
+            let keyStart = arena.count
+            unsafe arena.append(contentsOf: id)
+            idRange = keyStart..<arena.count
+        }
+        return Written(value: value, key: idRange)
+    }
+
+    /// Appends the `seen` record that goes with the dead letter of the last value.
+    ///
+    /// - Returns: nil where not even the token's id could be read; then there is no such record.
+    package func writeSeen(to arena: inout [UInt8]) -> (id: TokenID, written: Written)? {
+        guard let id = known.externalPurchaseID else {
+            return nil
+        }
+        let start = arena.count
+        TokenDistinct(
+            externalPurchaseID: id,
+            appAppleID: known.appAppleID,
+            bundleID: known.bundleID,
+            tokenType: known.tokenType,
+            tokenCreationDate: known.tokenCreationDate,
+            tokenExpirationDate: known.tokenExpirationDate,
+            customer: nil,
+            receivedAt: receivedAt,
+            role: .seen
+        ).write(to: &arena)
+        let value = start..<arena.count
+        arena.append(contentsOf: id.text.utf8)
+        return (id, Written(value: value, key: value.upperBound..<arena.count))
+    }
+}
