@@ -158,6 +158,7 @@ let package = Package(
             ["TokenWire", "TokenDomain", "CText"],
             resources: [.copy("Fixtures")]
         ),
+        tests("DecodeTests", ["decode", "StageRuntime", "Kafka", "TokenDomain", "TokenWire"]),
         // What the tests stand on: a cluster in memory, driven from a seed.
         .target(
             name: "Simulation",

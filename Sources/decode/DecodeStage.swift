@@ -1,0 +1,83 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+internal import TokenWire
+
+/// Says of every record of `tokens.received` what token it is, or why it is none.
+final class DecodeStage: ReloadingStage {
+    /// The places of its targets in `Worker.decode.targets`.
+    static let decodedTopic = 0
+    static let distinctTopic = 1
+
+    private var decoder = ReceivedDecoder()
+    private var apps: ReceivedDecoder.Apps
+    private let reloadApps: () -> AppsFile?
+
+    /// - Parameter reloadApps: the apps file as it is now; nil keeps the apps known so far.
+    init(apps: AppsFile, reloadApps: @escaping () -> AppsFile? = { nil }) {
+        self.apps = ReceivedDecoder.Apps(apps)
+        self.reloadApps = reloadApps
+    }
+
+    func reload() {
+        if let apps = reloadApps() {
+            self.apps = ReceivedDecoder.Apps(apps)
+        }
+    }
+
+    func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
+        let arena = batch.arena.span
+        for record in batch.records {
+            guard !record.value.isAbsent else {
+                let fault = DecodeFault.badEnvelope(reason: "it has no value")
+                plan.conclude(.deadLetter(fault.fault))
+                continue
+            }
+            let recordTime =
+                record.timestampMilliseconds < 0
+                ? plan.now : Timestamp(milliseconds: record.timestampMilliseconds)
+            do throws(DecodeFault) {
+                let decoded = try decoder.decode(
+                    arena.extracting(record.value.indices),
+                    recordTime: recordTime,
+                    apps: apps,
+                    into: &plan.outputs.arena
+                )
+                plan.outputs.outputs.append(Self.output(decoded, topic: Self.decodedTopic))
+                plan.conclude(.forward(outputCount: 1))
+            } catch {
+                bury(error, into: &plan)
+            }
+        }
+    }
+
+    /// A dead letter, and beside it a `seen` record where the token's id could be read: a token among
+    /// our own dead letters must not be reported as one that nobody knows.
+    private func bury(_ fault: DecodeFault, into plan: inout BatchPlan) {
+        guard let seen = decoder.writeSeen(to: &plan.outputs.arena) else {
+            plan.conclude(.deadLetter(fault.fault))
+            return
+        }
+        plan.outputs.outputs.append(Self.output(seen.written, topic: Self.distinctTopic))
+        plan.conclude(
+            .deadLetterAndForward(fault.fault(externalPurchaseID: seen.id), outputCount: 1)
+        )
+    }
+
+    private static func output(
+        _ written: ReceivedDecoder.Written,
+        topic: Int
+    ) -> OutputBatch.Output {
+        OutputBatch.Output(
+            topic: topic,
+            key: ByteRange(start: written.key.lowerBound, count: written.key.count),
+            value: ByteRange(start: written.value.lowerBound, count: written.value.count)
+        )
+    }
+}
+
+extension ReceivedDecoder.Apps {
+    init(_ file: AppsFile) {
+        self.init(file.apps.map { (appAppleID: $0.appAppleID, bundleID: $0.bundleID) })
+    }
+}
