@@ -75,6 +75,15 @@ package final class AppleWorld {
         faults.removeAll()
     }
 
+    /// Every accepted report, for tests that look at the world without a network.
+    package var acceptedReports: [(externalPurchaseID: String, status: String)] {
+        StoreEnvironment.allCases.flatMap { environment in
+            reports(environment).entries.map { entry in
+                (tokens.tokens[Int(entry.tokenIndex)].externalPurchaseID, entry.status.rawValue)
+            }
+        }
+    }
+
     func reports(_ environment: StoreEnvironment) -> ReportStore {
         environment == .production ? productionReports : sandboxReports
     }

@@ -77,21 +77,6 @@ private final class FirstOfKeyStage: StatefulStage {
     }
 }
 
-/// Counts nothing: the log is the witness.
-final class SilentTelemetry: LoopTelemetry {
-    func instant() -> UInt64 { 0 }
-    func judged(recordCount: Int, since instant: UInt64) {}
-    func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
-    func completed(_ outcome: String) {}
-    func buried(_ fault: Fault) {}
-    func committed() {}
-    func aborted(code: String) {}
-    func assigned(_ partitions: [TopicPartition]) {}
-    func lost(partitionCount: Int) {}
-    func restoring(partition: Int32, progress: (next: Int64, end: Int64)?) {}
-    func restored(partition: Int32, recordCount: Int) {}
-}
-
 /// A storm over several instances of one worker.
 private struct LoopRun {
     final class Instance {

@@ -1,0 +1,121 @@
+import Kafka
+import TokenDomain
+import Testing
+
+@testable import StageRuntime
+
+@Suite struct `A dead letter` {
+    private static let origin = DeadLetter.Origin(
+        topic: "tollway.tokens.received.v1",
+        partition: 7,
+        offset: 42,
+        group: "tollway.decode"
+    )
+
+    private func letter(
+        _ fault: Fault = Fault(code: "decode.not_json", message: "byte 7 is no JSON"),
+        history: DeadLetter.History = .none
+    ) -> DeadLetter {
+        DeadLetter(
+            fault: fault,
+            worker: .decode,
+            origin: Self.origin,
+            failedAt: Timestamp(milliseconds: 1_800_000_000_123),
+            history: history
+        )
+    }
+
+    private func headers(_ letter: DeadLetter) -> [String: String] {
+        var arena: [UInt8] = []
+        letter.appendHeaders(to: &arena)
+        let range = ByteRange(start: 0, count: arena.count)
+        return Dictionary(
+            HeaderList.entries(in: range, of: arena).map { name, value in
+                (name, String(decoding: arena[value.indices], as: UTF8.self))
+            },
+            uniquingKeysWith: { first, _ in first }
+        )
+    }
+
+    @Test func `says where it came from, why and when`() {
+        let headers = headers(letter())
+        #expect(headers["__dlq.errors.topic"] == "tollway.tokens.received.v1")
+        #expect(headers["__dlq.errors.partition"] == "7")
+        #expect(headers["__dlq.errors.offset"] == "42")
+        #expect(headers["__dlq.errors.group"] == "tollway.decode")
+        #expect(headers["__dlq.errors.delivery.count"] == "1")
+        #expect(headers["__dlq.errors.message"] == "byte 7 is no JSON")
+        #expect(headers["tollway.dlq.code"] == "decode.not_json")
+        #expect(headers["tollway.dlq.reason"] == "not_json")
+        #expect(headers["tollway.dlq.stage"] == "decode")
+        #expect(headers["tollway.dlq.worker"] == "tollway-decode")
+        #expect(headers["tollway.dlq.failed_at"] == "2027-01-15T08:00:00.123Z")
+        #expect(headers["tollway.dlq.first_failed_at"] == headers["tollway.dlq.failed_at"])
+        #expect(headers["tollway.dlq.replay_count"] == "0")
+        #expect(headers["tollway.dlq.replay_id"] == nil)
+    }
+
+    @Test func `counts on where an earlier failure left off`() {
+        let headers = headers(
+            letter(
+                history: DeadLetter.History(
+                    firstFailedAt: "2027-01-01T00:00:00.000Z",
+                    attempts: 2,
+                    replayCount: 1,
+                    replayID: "r-1"
+                )
+            )
+        )
+        #expect(headers["tollway.dlq.first_failed_at"] == "2027-01-01T00:00:00.000Z")
+        #expect(headers["tollway.dlq.attempts"] == "3")
+        #expect(headers["tollway.dlq.replay_count"] == "1")
+        #expect(headers["tollway.dlq.replay_id"] == "r-1")
+    }
+
+    @Test func `keeps its headers within 4 KiB, on a character, however long the sentence`() {
+        let fault = Fault(code: "decode.not_json", message: String(repeating: "ä", count: 5_000))
+        var arena: [UInt8] = []
+        letter(fault).appendHeaders(to: &arena)
+        #expect(arena.count <= DeadLetter.headerByteCountMax)
+        let message = headers(letter(fault))["__dlq.errors.message"]
+        #expect(message?.hasSuffix("ä…") == true)
+    }
+
+    @Test(arguments: [
+        ("byte 7 is no JSON", "byte 12 is no JSON", true),
+        ("byte 7 is no JSON", "field 7 is no JSON", false),
+    ])
+    func `is grouped with its like whatever the numbers`(one: String, other: String, alike: Bool) {
+        let prints = [one, other].map {
+            letter(Fault(code: "decode.not_json", message: $0)).fingerprint
+        }
+        #expect((prints[0] == prints[1]) == alike)
+        #expect(prints.allSatisfy { $0.count == 16 })
+    }
+
+    @Test func `keeps the record's own headers and drops earlier diagnostics`() {
+        var arena: [UInt8] = Array("keyvalue".utf8)
+        let start = arena.count
+        HeaderList.append(name: "traceparent".utf8, value: "00-1".utf8, to: &arena)
+        HeaderList.append(name: "tollway.dlq.code".utf8, value: "old".utf8, to: &arena)
+        HeaderList.append(name: "null".utf8, value: [UInt8]?.none, to: &arena)
+        let range = ByteRange(start: start, count: arena.count - start)
+        var outputs = OutputBatch()
+        outputs.append(
+            letter(),
+            topic: 3,
+            key: arena[0..<3],
+            value: arena[3..<8],
+            businessHeaders: HeaderList.entries(in: range, of: arena),
+            of: arena
+        )
+        let output = outputs.outputs[0]
+        let entries = HeaderList.entries(in: output.headers, of: outputs.arena)
+        #expect(output.topic == 3)
+        #expect(Array(outputs.arena[output.key.indices]) == Array("key".utf8))
+        #expect(Array(outputs.arena[output.value.indices]) == Array("value".utf8))
+        #expect(entries.first?.name == "traceparent")
+        #expect(entries.contains { $0.name == "null" && $0.value.isAbsent })
+        #expect(entries.count { $0.name == "tollway.dlq.code" } == 1)
+    }
+}
