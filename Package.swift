@@ -184,7 +184,7 @@ let package = Package(
             "AppleSimulatorTests",
             ["AppleSimulator", "HTTPServer", "HTTPClient", "Crypto"]
         ),
-        tests("TelemetryTests", ["Telemetry", "HTTPServer"]),
+        tests("TelemetryTests", ["Telemetry", "HTTPClient"]),
         tests("ConfigurationTests", ["StageRuntime", "Kafka", "TokenDomain"]),
         tests("TollwayTests", ["tollway", "Crypto", "TokenWire"]),
         tests(

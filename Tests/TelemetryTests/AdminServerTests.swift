@@ -1,0 +1,85 @@
+import Glibc
+import HTTPClient
+import Telemetry
+import Testing
+
+@Suite struct `The admin port` {
+    /// Asks the running server, and waits for its answer.
+    private func ask(
+        _ server: AdminServer,
+        _ path: String,
+        method: String = "GET"
+    ) throws -> HTTPClientResponse.Answer {
+        let client = try HTTPClient(userAgent: "test")
+        defer { client.close() }
+        let url = "http://127.0.0.1:\(server.port)\(path)"
+        _ = client.submit(HTTPClientRequest(method: method, url: url))
+        while true {
+            client.run()
+            if let response = client.takeResponses().first {
+                switch response.outcome {
+                case .answered(let answer): return answer
+                case .failed(let failure): throw failure
+                }
+            }
+            var entry = pollfd(fd: client.wakeDescriptor, events: Int16(POLLIN), revents: 0)
+            _ = unsafe poll(&entry, 1, 1_000)
+        }
+    }
+
+    private func server(
+        _ health: Health = Health(),
+        listen: String = "127.0.0.1:0"
+    ) throws -> AdminServer {
+        let metrics = Metrics()
+        metrics.counter("a_total", help: "A.").add(3)
+        return try AdminServer(listen: listen, metrics: metrics, health: health) {
+            Array(#"{"worker":"decode"}"#.utf8)
+        }
+    }
+
+    @Test func `answers probes, metrics and status from its own thread`() throws {
+        let health = Health()
+        let server = try server(health)
+        server.start()
+        defer { server.stop() }
+        #expect(try ask(server, "/livez").status == 200)
+        #expect(try ask(server, "/readyz").status == 503)
+        health.setStarted()
+        health.setReady()
+        #expect(try ask(server, "/readyz").status == 200)
+        let metrics = try ask(server, "/metrics")
+        #expect(metrics.header("content-type") == "text/plain; version=0.0.4; charset=utf-8")
+        #expect(String(decoding: metrics.body, as: UTF8.self).hasSuffix("tollway_a_total 3\n"))
+        let status = try ask(server, "/debug/status")
+        #expect(status.header("content-type") == "application/json")
+        #expect(status.body == Array(#"{"worker":"decode"}"#.utf8))
+        let refusal = try ask(server, "/metrics", method: "DELETE")
+        #expect(refusal.status == 405)
+        #expect(refusal.header("allow") == "GET, HEAD")
+    }
+
+    @Test func `stops when told to, also twice, also before it started`() throws {
+        let server = try server()
+        server.stop()
+        server.start()
+        #expect(try ask(server, "/livez?verbose").status == 200)
+        server.stop()
+        server.stop()
+        #expect(throws: HTTPClientResponse.Failure.self) { try ask(server, "/livez") }
+    }
+
+    @Test func `says which address it cannot have`() throws {
+        let first = try server()
+        let taken = "127.0.0.1:\(first.port)"
+        for listen in [taken, "192.0.2.1:80", "nonsense", ""] {
+            let fault = #expect(throws: AdminServerFault.self) { try server(listen: listen) }
+            guard case .cannotListen(let address, let because) = fault else {
+                Issue.record("\(listen) was taken")
+                continue
+            }
+            #expect(address == listen)
+            #expect(!because.isEmpty)
+        }
+    }
+}
