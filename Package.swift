@@ -194,5 +194,6 @@ let package = Package(
                 "TokenWire",
             ]
         ),
+        tests("RepositoryTests", []),
     ]
 )

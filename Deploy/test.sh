@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, runs every test, and says what was skipped and why.
+#
+#   Deploy/test.sh                        everything but what needs a real Kafka
+#   KAFKA_HOME=/opt/kafka Deploy/test.sh  that too; a folder with libs/, and Java in the PATH
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$here")
+# shellcheck source=Deploy/dependencies.sh
+. "$here/dependencies.sh"
+cd "$root"
+
+# The suites that run through our C, for the sanitizers.
+c_suites='CText|TokenWire|Kafka|HTTPServer|HTTPClient|Crypto|StateStore|AppStoreAPI'
+
+skipped=()
+failed=()
+began=$SECONDS
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+step() {
+    printf '\n== %s (%d s)\n' "$1" $((SECONDS - began))
+}
+
+# run NAME COMMAND...: its output on the screen and in the log; a failure is kept for the end.
+run() {
+    local name=$1
+    shift
+    if ! "$@" 2>&1 | tee "$log"; then
+        failed+=("$name")
+        return 1
+    fi
+}
+
+missing_tools() {
+    command -v python3 >/dev/null || echo python3
+    python3 -c 'import jsonschema' 2>/dev/null || echo python3-jsonschema
+    command -v shellcheck >/dev/null || echo shellcheck
+}
+
+# test_run NAME ARGUMENT...: swift test without its line for every test; lines of skipped ones are kept.
+test_run() {
+    local name=$1 line
+    shift
+    if ! swift test "$@" >"$log" 2>&1; then
+        failed+=("$name")
+        grep -vE '^. (Test|Suite|Test case) .*(started|passed)' "$log" | tail -n 200 || true
+    fi
+    while read -r line; do
+        skipped+=("$line")
+    done < <(sed -nE 's/^. (Test|Suite) (.*) skipped: (.*)$/\2: \3/p; s/^. (Test|Suite) (.*) skipped\.?$/\2/p' "$log")
+    grep -E '^. Test run with ' "$log" || true
+}
+
+step 'what the build needs'
+require_swift
+mapfile -t missing < <(missing_libraries; missing_tools)
+install_packages "${missing[@]}"
+swift --version 2>&1 | head -n 1
+if [ -n "${KAFKA_HOME:-}" ] && ! command -v java >/dev/null; then
+    skipped+=("tests on a real Kafka: KAFKA_HOME is set, and there is no java in the PATH (Debian: openjdk-17-jre-headless)")
+    unset KAFKA_HOME
+elif [ -z "${KAFKA_HOME:-}" ]; then
+    skipped+=("tests on a real Kafka: KAFKA_HOME is not set")
+fi
+
+step 'build'
+run build swift build --build-tests || tollway_fail 'FAILED: the build'
+
+step 'format and scripts'
+swift format lint --parallel --recursive Package.swift Sources Tests >"$log" 2>&1 || true
+echo "swift format: $(grep -c 'warning:' "$log" || true) findings"
+run shellcheck shellcheck Deploy/*.sh .ci/run || true
+
+step 'tests'
+test_run tests --skip-build
+
+step 'our C under Address and UB sanitizers'
+# swift knows no UB sanitizer, so only clang is told; its run-time part is inside Address's.
+sanitized=(
+    --scratch-path .build/sanitized --sanitize=address
+    -Xcc -fsanitize=undefined -Xcc -fno-sanitize-recover=undefined
+)
+if run 'sanitizer build' swift build --build-tests "${sanitized[@]}" >/dev/null; then
+    # Leaks at exit are those of libraries that keep their tables for the life of the process.
+    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
+        test_run sanitizers --skip-build "${sanitized[@]}" --filter "($c_suites)Tests"
+fi
+
+step 'summary'
+if [ ${#skipped[@]} -gt 0 ]; then
+    echo 'skipped:'
+    printf '  %s\n' "${skipped[@]}" | sort -u
+fi
+if [ ${#failed[@]} -gt 0 ]; then
+    printf 'FAILED after %d s: %s\n' $((SECONDS - began)) "$(IFS=,; echo "${failed[*]}")"
+    exit 1
+fi
+printf 'all passed after %d s\n' $((SECONDS - began))
