@@ -37,14 +37,17 @@ import Testing
     @Test func `names no file Utils and keeps files short enough to read`() throws {
         for file in try SourceTree.files(["Sources"]) {
             #expect(!file.name.lowercased().contains("util"), "\(file.path)")
-            #expect(file.lineCount <= 450, "\(file.path) asks to be cut by topic")
+            // C has no extensions to cut a type by.
+            let lineCountMax = file.name.hasSuffix(".c") ? 1_000 : 450
+            #expect(file.lineCount <= lineCountMax, "\(file.path) asks to be cut by topic")
         }
     }
 
     @Test func `leaves no decision hidden or undone`() throws {
         // Spelt in pieces, so that this file does not find itself.
         let inSources = [
-            "try" + "? ", "catch {" + "}", "nonisolated(" + "unsafe)", "public " + "func",
+            " try" + "? ", "(try" + "? ", "catch {" + "}", "nonisolated(" + "unsafe)",
+            "public " + "func",
         ]
         let inTests = ["Thread." + "sleep(", "u" + "sleep(", "Task." + "sleep("]
         let anywhere = ["TO" + "DO", "FIX" + "ME", "not " + "implemented"]

@@ -13,7 +13,8 @@ struct DemoWorkers {
     private static let startSeconds = 30.0
     /// Some requests are refused, some fail, some 200s are lost on the way.
     private static let faults = [
-        "429:every=61,retry-after=1s", "500:every=83", "reset-after:every=97", "reset-before:every=211",
+        "429:every=61,retry-after=1s", "500:every=83", "reset-after:every=97",
+        "reset-before:every=211",
     ]
 
     let ingestURL: String
@@ -84,6 +85,16 @@ struct DemoWorkers {
         return path
     }
 
+    /// The simulator's first line, `{"production":9500,…}`; nil where it is none.
+    private static func ports(in line: String) -> [String: Int]? {
+        do {
+            return try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Int]
+        } catch {
+            // The line itself stands in the caller's error.
+            return nil
+        }
+    }
+
     /// Starts Apple's side and fetches its roots.
     mutating func startSimulator(seed: UInt64, http: DemoHTTP) throws {
         var arguments = ["sim", "--port", "0", "-o", "json", "--request-log", "1000"]
@@ -92,8 +103,8 @@ struct DemoWorkers {
         let output = try processes.start("tollway", arguments, name: "sim", environment: [:])
         let line = DemoCluster.firstLine(of: output)
         guard
-            let ports = try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Int],
-            let production = ports["production"], let sandbox = ports["sandbox"],
+            let ports = Self.ports(in: line), let production = ports["production"],
+            let sandbox = ports["sandbox"],
             let admin = ports["admin"]
         else {
             throw CommandFailure(.failed, code: "demo.sim", "the simulator did not start: \(line)")
