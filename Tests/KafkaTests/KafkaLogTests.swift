@@ -4,9 +4,83 @@ import Testing
 
 @Suite struct `The log on the embedded broker` {
     @Test(arguments: RecordLogContract.allCases)
-    func `keeps the promise that it`(promise: RecordLogContract) throws {
-        let mock = try MockBroker()
-        defer { mock.close() }
-        try promise.check(in: KafkaWorld(mock: mock))
+    func `keeps the promise that it`(promise: RecordLogContract) async throws {
+        try await onThread {
+            let mock = try MockBroker()
+            defer { mock.close() }
+            try promise.check(in: KafkaWorld(mock: mock))
+        }
+    }
+
+    @Test func `waits for a broker that is away at start, and goes on by itself`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            try world.write([OutsideRecord(partition: 0, key: nil, value: [1])], to: "source")
+            try mock.setBroker(1, isUp: false)
+            let log = try world.openLog(
+                group: "g",
+                instance: "a",
+                sources: ["source"],
+                targets: [],
+                changelog: nil
+            )
+            defer { log.close(deadlineMilliseconds: 2000) }
+            let kafka = try #require(log as? KafkaLog)
+            var batch = RecordBatch()
+            try until(world, "nobody said that the broker is away") {
+                let asked = ContinuousClock.now
+                let event = try kafka.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 20)
+                #expect(event == nil && batch.records.isEmpty)
+                #expect(ContinuousClock.now - asked < .seconds(1), "a poll of 20 ms hangs")
+                return kafka.isBrokerAway ? true : nil
+            }
+            try mock.setBroker(1, isUp: true)
+            try until(world, "the record did not come after the broker's return") {
+                let event = try kafka.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 20)
+                if event != nil {
+                    _ = try kafka.completeAssignment()
+                }
+                return batch.records.isEmpty ? nil : true
+            }
+            #expect(!kafka.isBrokerAway)
+        }
+    }
+
+    @Test(arguments: [
+        (["no.such.setting": "1"], "no.such.setting"),
+        (["isolation.level": "read_uncommitted"], "isolation.level"),
+        (["fetch.wait.max.ms": "soon"], "fetch.wait.max.ms"),
+    ])
+    func `refuses a setting and names it`(extra: [String: String], name: String) {
+        let settings = KafkaSettings(
+            bootstrapServers: "127.0.0.1:1",
+            clientID: "test",
+            extra: extra
+        )
+        let fault = #expect(throws: LogFault.self) { try settings.check() }
+        guard case .misconfigured(let message) = fault else {
+            Issue.record("\(String(describing: fault)) is no fault of the settings")
+            return
+        }
+        #expect(message.contains(name))
+    }
+}
+
+@Suite(.enabled(if: RealKafka.isThere, RealKafka.skipped))
+struct `The log on a real Kafka` {
+    @Test(arguments: RecordLogContract.allCases)
+    func `keeps the promise, exactly once, that it`(promise: RecordLogContract) async throws {
+        try await onThread {
+            try promise.check(in: try RealKafka.shared.world(.exactlyOnce))
+        }
+    }
+
+    @Test(arguments: RecordLogContract.allCases)
+    func `keeps the promise, at least once, that it`(promise: RecordLogContract) async throws {
+        try await onThread {
+            try promise.check(in: try RealKafka.shared.world(.atLeastOnce))
+        }
     }
 }

@@ -20,7 +20,8 @@ final class KafkaWorld: RecordLogWorld {
         settings = KafkaSettings(
             bootstrapServers: mock.bootstrapServers,
             clientID: "test",
-            extra: ["fetch.wait.max.ms": "10"]
+            // The embedded broker keeps a member that left until its session ends.
+            extra: ["fetch.wait.max.ms": "10", "session.timeout.ms": "6000"]
         )
     }
 

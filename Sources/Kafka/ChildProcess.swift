@@ -1,0 +1,235 @@
+internal import Glibc
+
+/// A process that we started: in a session of its own, so that Ctrl-C on our terminal does not end
+/// it before we do, its output in a file.
+final class ChildProcess {
+    /// `POSIX_SPAWN_SETSID`, which the C library shows only to those who ask for its extensions.
+    private static let ownSession: Int16 = 0x80
+
+    private let identifier: pid_t
+    /// The exit status once it was collected; until then the identifier is surely ours.
+    private var status: Int32?
+
+    init(arguments: [String], log: String) throws(LocalCluster.Fault) {
+        let output = unsafe open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o644)
+        guard output >= 0 else {
+            throw LocalCluster.Fault.failed(message: "\(log) cannot be written")
+        }
+        defer { Glibc.close(output) }
+        var actions = unsafe posix_spawn_file_actions_t()
+        var attributes = posix_spawnattr_t()
+        unsafe posix_spawn_file_actions_init(&actions)
+        unsafe posix_spawnattr_init(&attributes)
+        defer {
+            unsafe posix_spawn_file_actions_destroy(&actions)
+            unsafe posix_spawnattr_destroy(&attributes)
+        }
+        unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        unsafe posix_spawn_file_actions_adddup2(&actions, output, 1)
+        unsafe posix_spawn_file_actions_adddup2(&actions, output, 2)
+        // A worker blocks signals to take them by descriptor; the child is to hear them.
+        var none = sigset_t()
+        unsafe sigemptyset(&none)
+        unsafe posix_spawnattr_setsigmask(&attributes, &none)
+        unsafe posix_spawnattr_setflags(
+            &attributes,
+            Self.ownSession | Int16(POSIX_SPAWN_SETSIGMASK)
+        )
+        var texts: [UnsafeMutablePointer<CChar>?] = unsafe arguments.map { unsafe strdup($0) }
+        unsafe texts.append(nil)
+        defer {
+            for unsafe text in unsafe texts {
+                unsafe free(text)
+            }
+        }
+        var identifier: pid_t = 0
+        let result = unsafe posix_spawn(
+            &identifier,
+            arguments[0],
+            &actions,
+            &attributes,
+            texts,
+            environ
+        )
+        guard result == 0 else {
+            throw LocalCluster.Fault.failed(
+                message: "\(arguments[0]) does not start: \(unsafe String(cString: strerror(result)))"
+            )
+        }
+        self.identifier = identifier
+    }
+
+    var isRunning: Bool {
+        collect()
+        return status == nil
+    }
+
+    func send(_ signal: Int32) throws(LocalCluster.Fault) {
+        guard isRunning, kill(identifier, signal) == 0 else {
+            throw LocalCluster.Fault.failed(message: "process \(identifier) is gone")
+        }
+    }
+
+    func end(signal: Int32, secondsMax: Int) throws(LocalCluster.Fault) {
+        try send(signal)
+        awaitEnd(secondsMax: secondsMax)
+    }
+
+    /// Waits for its end, and makes one after the time given.
+    ///
+    /// - Returns: its exit status as `waitpid` tells it.
+    @discardableResult
+    func awaitEnd(secondsMax: Int) -> Int32 {
+        let start = ContinuousClock.now
+        while isRunning, ContinuousClock.now - start < .seconds(secondsMax) {
+            Self.pause(milliseconds: 20)
+        }
+        if isRunning {
+            kill(identifier, SIGKILL)
+            var ended: Int32 = 0
+            while unsafe waitpid(identifier, &ended, 0) < 0, errno == EINTR {}
+            status = ended
+        }
+        return status ?? -1
+    }
+
+    private func collect() {
+        var ended: Int32 = 0
+        if status == nil, unsafe waitpid(identifier, &ended, WNOHANG) == identifier {
+            status = ended
+        }
+    }
+}
+
+// MARK: What else the launcher asks of the system
+
+extension ChildProcess {
+    static func environment(_ name: String) -> String? {
+        unsafe getenv(name).map { unsafe String(cString: $0) }
+    }
+
+    /// The Java to run, from `JAVA_HOME` or `PATH`.
+    static var java: String? {
+        var folders = (environment("PATH") ?? "").split(separator: ":").map(String.init)
+        if let home = environment("JAVA_HOME"), !home.isEmpty {
+            folders.insert("\(home)/bin", at: 0)
+        }
+        return folders.map { "\($0)/java" }.first { unsafe access($0, X_OK) == 0 }
+    }
+
+    static func isFolder(_ path: String) -> Bool {
+        var facts = stat()
+        return unsafe stat(path, &facts) == 0 && facts.st_mode & S_IFMT == S_IFDIR
+    }
+
+    static func makeFolder(_ path: String) throws(LocalCluster.Fault) {
+        guard unsafe isFolder(path) || mkdir(path, 0o755) == 0 else {
+            throw LocalCluster.Fault.failed(message: "\(path) cannot be made")
+        }
+    }
+
+    /// Removes a folder and all in it; links are not followed. What cannot be removed is left.
+    static func removeFolder(_ path: String) {
+        guard let folder = unsafe opendir(path) else {
+            return
+        }
+        var names: [String] = []
+        while let entry = unsafe readdir(folder) {
+            let name = unsafe CText.text(of: entry.pointee.d_name)
+            if name != "." && name != ".." {
+                names.append(name)
+            }
+        }
+        unsafe closedir(folder)
+        for name in names {
+            let inner = "\(path)/\(name)"
+            var facts = stat()
+            guard unsafe lstat(inner, &facts) == 0 else {
+                continue
+            }
+            if facts.st_mode & S_IFMT == S_IFDIR {
+                removeFolder(inner)
+            } else {
+                unsafe unlink(inner)
+            }
+        }
+        unsafe rmdir(path)
+    }
+
+    static func write(_ text: String, to path: String) throws(LocalCluster.Fault) {
+        guard let file = unsafe fopen(path, "we") else {
+            throw LocalCluster.Fault.failed(message: "\(path) cannot be written")
+        }
+        let isWritten = unsafe fputs(text, file) >= 0
+        guard unsafe fclose(file) == 0, isWritten else {
+            throw LocalCluster.Fault.failed(message: "\(path) cannot be written")
+        }
+    }
+
+    /// The first line of a small file; nil where there is none.
+    static func read(_ path: String) -> String? {
+        guard let file = unsafe fopen(path, "re") else {
+            return nil
+        }
+        defer { _ = unsafe fclose(file) }
+        var line = [CChar](repeating: 0, count: 256)
+        guard unsafe fgets(&line, Int32(line.count), file) != nil else {
+            return nil
+        }
+        return String(
+            decoding: line.prefix { $0 != 0 && $0 != 10 }.map { UInt8(bitPattern: $0) },
+            as: UTF8.self
+        )
+    }
+
+    /// Ports that nobody listens on. All are held at once, so that they differ.
+    static func freePorts(count: Int) throws(LocalCluster.Fault) -> [UInt16] {
+        var sockets: [Int32] = []
+        defer {
+            for socket in sockets {
+                Glibc.close(socket)
+            }
+        }
+        var ports: [UInt16] = []
+        for _ in 0..<count {
+            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            sockets.append(descriptor)
+            var address = loopback(port: 0)
+            var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let isBound = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
+                    unsafe bind(descriptor, generic, size) == 0
+                        && getsockname(descriptor, generic, &size) == 0
+                }
+            }
+            guard isBound else {
+                throw LocalCluster.Fault.failed(message: "no free port on loopback")
+            }
+            ports.append(UInt16(bigEndian: address.sin_port))
+        }
+        return ports
+    }
+
+    static func isListening(port: UInt16) -> Bool {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        defer { Glibc.close(descriptor) }
+        var address = loopback(port: port)
+        return unsafe withUnsafePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
+                unsafe connect(descriptor, generic, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+    }
+
+    static func pause(milliseconds: Int) {
+        usleep(UInt32(milliseconds) * 1000)
+    }
+
+    private static func loopback(port: UInt16) -> sockaddr_in {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        return address
+    }
+}
