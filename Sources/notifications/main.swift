@@ -1,8 +1,7 @@
-internal import FoundationEssentials
 internal import StageRuntime
 internal import TokenDomain
 
-WorkerRun.main(.notifications, environment: ProcessInfo.processInfo.environment) { services in
+WorkerRun.main(.notifications, environment: ProcessEnvironment.read()) { services in
     try NotificationsStage(log: services.log) { () throws(ConfigurationFault) in
         try TrustFiles(services.configuration)
     }

@@ -1,0 +1,146 @@
+import Testing
+import TokenDomain
+
+@testable import AppStoreAPI
+
+@Suite struct `A report's body` {
+    @Test func `is written as Apple documents it`() throws {
+        let plain = ReportRequestBody(
+            requestIdentifier: "5b0c",
+            externalPurchaseID: TokenID(#"SANDBOX_"1""#),
+            status: .noLineItem
+        )
+        #expect(
+            String(decoding: plain.bytes, as: UTF8.self)
+                == #"{"requestIdentifier":"5b0c","externalPurchaseId":"SANDBOX_\"1\"","#
+                + #""status":"NO_LINE_ITEM"}"#
+        )
+        #expect(plain.newestCreationDate == nil)
+        let items = #"[ {"creationDate":2,"exchangeRate":1.10},{"creationDate":7},{"x":1} ]"#
+        let report = try ReportRequestBody(
+            requestIdentifier: "5b0c",
+            externalPurchaseID: TokenID("a"),
+            lineItems: items
+        )
+        #expect(
+            String(decoding: report.bytes, as: UTF8.self)
+                == #"{"requestIdentifier":"5b0c","externalPurchaseId":"a","status":"LINE_ITEM","#
+                + #""lineItems":\#(items)}"#
+        )
+        #expect(report.newestCreationDate == Timestamp(milliseconds: 7))
+    }
+
+    private func body(items: String) throws -> ReportRequestBody {
+        try ReportRequestBody(
+            requestIdentifier: "r",
+            externalPurchaseID: TokenID("a"),
+            lineItems: items
+        )
+    }
+
+    @Test(arguments: ["", "{}", "[1]", "[{}", "null", #"[{}],"x":[{}]"#, "[{},null]"])
+    func `takes a JSON array of objects and nothing else`(items: String) {
+        #expect(throws: ReportRequestFault.lineItemsNotAnArray) { try body(items: items) }
+    }
+
+    @Test func `has 1 to 100 line items`() throws {
+        func items(_ count: Int) -> String {
+            "[" + repeatElement("{}", count: count).joined(separator: ",") + "]"
+        }
+        _ = try body(items: items(1))
+        _ = try body(items: items(100))
+        #expect(throws: ReportRequestFault.lineItemCount(0, countMax: 100)) {
+            try body(items: items(0))
+        }
+        #expect(throws: ReportRequestFault.lineItemCount(101, countMax: 100)) {
+            try body(items: items(101))
+        }
+    }
+
+    @Test func `has 256 KiB at most`() throws {
+        func items(_ count: Int) -> String {
+            #"[{"x":"\#(String(repeating: "x", count: count))"}]"#
+        }
+        let rest = try body(items: items(0)).bytes.count
+        let room = ReportRequestBody.byteCountMax - rest
+        #expect(try body(items: items(room)).bytes.count == ReportRequestBody.byteCountMax)
+        #expect(throws: ReportRequestFault.self) { try body(items: items(room + 1)) }
+        #expect(throws: ReportRequestFault.self) { try body(items: items(2 * room)) }
+    }
+}
+
+@Suite struct `The report that Apple holds` {
+    static let first = """
+        {"lineItemId":"1","creationDate":1760000000000,"amountTaxExclusive":4126,
+         "exchangeRate":1.10,"restatement":false}
+        """
+    static let second = #"{"lineItemId":"2","eventType":"BUY","quantity":1}"#
+    static let sent = """
+        {"requestIdentifier":"5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f","externalPurchaseId":"a1",
+         "status":"LINE_ITEM","lineItems":[\(first),\(second)]}
+        """
+
+    private func isOurs(_ change: (String) -> String) throws -> Bool {
+        let sent = try #require(JSONValue(Array(Self.sent.utf8)))
+        let held = try #require(JSONValue(Array(change(Self.sent).utf8)))
+        return ReportComparison.isSame(sent: sent, held: held)
+    }
+
+    static let same: [(String, @Sendable (String) -> String)] = [
+        ("as it was", { $0 }),
+        ("identifier in capitals", { $0.replacing("5b0c1a52", with: "5B0C1A52") }),
+        ("numbers spelt otherwise", { $0.replacing("4126", with: "4126.0") }),
+        ("a rate with fewer zeros", { $0.replacing("1.10", with: "1.1") }),
+        ("a rate that was a double", { $0.replacing("1.10", with: "1.1000000000000001") }),
+        ("a default left out", { $0.replacing(#","restatement":false"#, with: "") }),
+        ("a default put in", { $0.replacing(#""quantity""#, with: #""erroneouslySubmitted":false,"quantity""#) }),
+        ("a null put in", { $0.replacing(#""quantity""#, with: #""taxCountry":null,"quantity""#) }),
+        ("Apple's own addition", { $0.replacing(#""quantity""#, with: #""acceptedDate":5,"quantity""#) }),
+        ("an addition at the top", { $0.replacing(#""status""#, with: #""state":"OK","status""#) }),
+        (
+            "line items in another order",
+            { $0.replacing("\(first),\(second)", with: "\(second),\(first)") }
+        ),
+    ]
+
+    @Test(arguments: same.indices)
+    func `is ours`(row: Int) throws {
+        let (name, change) = Self.same[row]
+        #expect(try isOurs(change), "\(name)")
+    }
+
+    static let other: [(String, @Sendable (String) -> String)] = [
+        ("another identifier", { $0.replacing("5b0c1a52", with: "5b0c1a53") }),
+        ("no identifier", { $0.replacing("requestIdentifier", with: "requestIdentity") }),
+        ("another token", { $0.replacing(#""a1""#, with: #""A1""#) }),
+        ("another status", { $0.replacing("LINE_ITEM", with: "NO_LINE_ITEM") }),
+        ("another amount", { $0.replacing("4126", with: "4126.5") }),
+        ("another rate", { $0.replacing("1.10", with: "1.11") }),
+        ("a text for a number", { $0.replacing("4126", with: #""4126""#) }),
+        ("a line item less", { $0.replacing(",\(second)", with: "") }),
+        ("a line item more", { $0.replacing("}]}", with: #"},{"lineItemId":"3"}]}"#) }),
+        ("no line items", { $0.prefix { $0 != "[" } + "null}" }),
+        ("one line item twice", { $0.replacing(#""lineItemId":"2""#, with: #""lineItemId":"1""#) }),
+        ("a field left out", { $0.replacing(#""eventType":"BUY","#, with: "") }),
+        ("a field put in", { $0.replacing(#""quantity""#, with: #""taxCountry":"ESP","quantity""#) }),
+        ("a flag set", { $0.replacing("false", with: "true") }),
+    ]
+
+    @Test(arguments: other.indices)
+    func `is another`(row: Int) throws {
+        let (name, change) = Self.other[row]
+        #expect(change(Self.sent) != Self.sent, "\(name): nothing was changed")
+        #expect(try !isOurs(change), "\(name)")
+    }
+
+    @Test func `without line items is ours with none, or an empty list`() throws {
+        let text = #"{"requestIdentifier":"r","externalPurchaseId":"a","status":"NO_LINE_ITEM"}"#
+        let sent = try #require(JSONValue(Array(text.utf8)))
+        for list in ["[]", "null"] {
+            let held = text.dropLast() + #","lineItems":\#(list)}"#
+            let value = try #require(JSONValue(Array(held.utf8)))
+            #expect(ReportComparison.isSame(sent: sent, held: value))
+        }
+        #expect(ReportComparison.isSame(sent: sent, held: sent))
+    }
+}
