@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -19,8 +20,8 @@ _Static_assert(MHD_VERSION >= 0x00097500 && MHD_VERSION < 0x00100000,
 /* How many times libmicrohttpd is run in one call: enough to answer and to read on. */
 enum { ROUND_COUNT_MAX = 8 };
 enum { LISTEN_BACKLOG = 1024 };
-/* Connections accepted beyond the limit, so that there is one to be told from those let go. */
-enum { CONNECTION_HEADROOM = 16 };
+/* Slots for those let go whose sockets libmicrohttpd has not yet closed. */
+enum { CONNECTION_HEADROOM = 64 };
 enum { POOL_BYTE_COUNT_MIN = 64 << 10 };
 
 static int64_t now_ms(void)
@@ -64,9 +65,15 @@ void chttp_schedule(struct connection *connection, enum deadline_kind kind)
     list->last = connection;
 }
 
-/* Lets go of a connection: libmicrohttpd finds it closed and cleans up. */
 void chttp_drop(struct connection *connection)
 {
+    if (!connection->handle) {
+        if (connection->fd >= 0)
+            close(connection->fd);
+        chttp_connection_free(connection);
+        return;
+    }
+    /* libmicrohttpd finds it closed and cleans up. */
     chttp_unschedule(connection);
     chttp_set_stage(connection, STAGE_DROPPED);
     shutdown(connection->fd, SHUT_RDWR);
@@ -87,7 +94,8 @@ static void expire(struct chttp_server *server)
         struct connection *connection;
         while ((connection = server->deadlines[kind].first) != NULL &&
                connection->deadline_ms <= now) {
-            if (connection->stage == STAGE_OPEN || connection->stage == STAGE_RECEIVING)
+            if (connection->stage == STAGE_OPEN || connection->stage == STAGE_HEAD ||
+                connection->stage == STAGE_RECEIVING)
                 chttp_refuse_raw(connection, 408);
             else
                 chttp_drop(connection);
@@ -109,7 +117,7 @@ static void release_taken(struct chttp_server *server)
 
 /* Listening. */
 
-static int listen_on(const struct chttp_server_options *options, uint16_t *port, int *family,
+static int listen_on(const struct chttp_server_options *options, uint16_t *port,
                      char *message, size_t message_size)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -134,8 +142,7 @@ static int listen_on(const struct chttp_server_options *options, uint16_t *port,
     if (bind(fd, address->ai_addr, address->ai_addrlen) != 0 || listen(fd, LISTEN_BACKLOG) != 0 ||
         getsockname(fd, (struct sockaddr *)&bound, &bound_size) != 0)
         goto failed;
-    *family = address->ai_family;
-    *port = ntohs(*family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
+    *port = ntohs(address->ai_family == AF_INET6 ? ((struct sockaddr_in6 *)&bound)->sin6_port
                                       : ((struct sockaddr_in *)&bound)->sin_port);
     freeaddrinfo(address);
     return fd;
@@ -149,10 +156,10 @@ failed:
 }
 
 static struct MHD_Daemon *start(struct chttp_server *server,
-                                const struct chttp_server_options *options, int fd, int family)
+                                const struct chttp_server_options *options)
 {
     size_t pool = options->header_byte_count_max * 4;
-    unsigned int flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME;
+    unsigned int flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET;
     struct MHD_OptionItem tls[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)options->certificate_pem},
         {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)options->key_pem},
@@ -162,14 +169,11 @@ static struct MHD_Daemon *start(struct chttp_server *server,
 
     if (pool < POOL_BYTE_COUNT_MIN)
         pool = POOL_BYTE_COUNT_MIN;
-    if (family == AF_INET6)
-        flags |= MHD_USE_IPv6;
     if (server->is_tls)
         flags |= MHD_USE_TLS;
     return MHD_start_daemon(
         flags, 0, NULL, NULL, chttp_on_request, server,
-        MHD_OPTION_LISTEN_SOCKET, (MHD_socket)fd,
-        MHD_OPTION_CONNECTION_LIMIT, options->connection_count_max + CONNECTION_HEADROOM,
+        MHD_OPTION_CONNECTION_LIMIT, server->slot_count,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, pool,
         MHD_OPTION_CONNECTION_TIMEOUT, 0u,
         MHD_OPTION_STRICT_FOR_CLIENT, 1,
@@ -180,22 +184,28 @@ static struct MHD_Daemon *start(struct chttp_server *server,
         MHD_OPTION_END);
 }
 
-enum chttp_open_result chttp_server_open(const struct chttp_server_options *options,
-                                         struct chttp_server **result,
-                                         char *message, size_t message_size)
+static int watch(struct chttp_server *server, int fd, uint64_t tag)
 {
-    const union MHD_DaemonInfo *info;
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = tag};
+    return epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static struct chttp_server *make(const struct chttp_server_options *options)
+{
     struct chttp_server *server = calloc(1, sizeof(*server));
     uint32_t slot;
-    int family, fd;
-
     if (!server)
-        goto out_of_memory;
+        return NULL;
+    server->listen_fd = -1;
+    server->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     server->slot_count = options->connection_count_max + CONNECTION_HEADROOM;
     server->slots = calloc(server->slot_count, sizeof(*server->slots));
     server->free_slots = calloc(server->slot_count, sizeof(*server->free_slots));
-    if (!server->slots || !server->free_slots)
-        goto out_of_memory;
+    server->look_buffer = malloc(options->header_byte_count_max + 1);
+    if (server->epoll_fd < 0 || !server->slots || !server->free_slots || !server->look_buffer) {
+        chttp_server_close(server);
+        return NULL;
+    }
     for (slot = 0; slot < server->slot_count; slot++)
         server->free_slots[server->free_slot_count++] = server->slot_count - 1 - slot;
     server->is_tls = options->certificate_pem != NULL;
@@ -206,29 +216,44 @@ enum chttp_open_result chttp_server_open(const struct chttp_server_options *opti
     server->deadlines[DEADLINE_REQUEST].duration_ms = options->request_timeout_ms;
     server->deadlines[DEADLINE_IDLE].duration_ms = options->idle_timeout_ms;
     server->deadlines[DEADLINE_LINGER].duration_ms = LINGER_MS;
+    return server;
+}
 
-    fd = listen_on(options, &server->port, &family, message, message_size);
-    if (fd < 0) {
-        chttp_server_close(server);
-        return CHTTP_OPEN_CANNOT_LISTEN;
+enum chttp_open_result chttp_server_open(const struct chttp_server_options *options,
+                                         struct chttp_server **result,
+                                         char *message, size_t message_size)
+{
+    const union MHD_DaemonInfo *info;
+    enum chttp_open_result failure = CHTTP_OPEN_FAILED;
+    struct chttp_server *server = make(options);
+
+    if (!server) {
+        snprintf(message, message_size, "%s", strerror(errno));
+        return CHTTP_OPEN_FAILED;
     }
-    server->daemon = start(server, options, fd, family);
+    server->listen_fd = listen_on(options, &server->port, message, message_size);
+    if (server->listen_fd < 0) {
+        failure = CHTTP_OPEN_CANNOT_LISTEN;
+        goto failed;
+    }
+    server->daemon = start(server, options);
     if (!server->daemon) {
         snprintf(message, message_size, "libmicrohttpd does not start: %s", strerror(errno));
-        close(fd);
-        fd = server->is_tls;
-        chttp_server_close(server);
-        return fd ? CHTTP_OPEN_BAD_IDENTITY : CHTTP_OPEN_FAILED;
+        failure = server->is_tls ? CHTTP_OPEN_BAD_IDENTITY : CHTTP_OPEN_FAILED;
+        goto failed;
     }
     info = MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-    server->epoll_fd = info->epoll_fd;
+    if (watch(server, info->epoll_fd, DAEMON_TAG) != 0 ||
+        watch(server, server->listen_fd, LISTEN_TAG) != 0) {
+        snprintf(message, message_size, "%s", strerror(errno));
+        goto failed;
+    }
     *result = server;
     return CHTTP_OPEN_OK;
 
-out_of_memory:
-    snprintf(message, message_size, "out of memory");
+failed:
     chttp_server_close(server);
-    return CHTTP_OPEN_FAILED;
+    return failure;
 }
 
 uint16_t chttp_server_port(const struct chttp_server *server)
@@ -253,6 +278,7 @@ void chttp_server_run(struct chttp_server *server)
     int round;
     release_taken(server);
     expire(server);
+    chttp_gate_run(server);
     for (round = 0; round < ROUND_COUNT_MAX; round++) {
         server->has_moved = 0;
         MHD_run(server->daemon);
@@ -308,9 +334,10 @@ void chttp_server_stop_accepting(struct chttp_server *server)
     if (server->is_stopping)
         return;
     server->is_stopping = 1;
-    MHD_socket fd = MHD_quiesce_daemon(server->daemon);
-    if (fd != MHD_INVALID_SOCKET)
-        close(fd);
+    /* Who has connected already is let in; the system would reset what is closed upon. */
+    chttp_gate_accept(server);
+    close(server->listen_fd);
+    server->listen_fd = -1;
     for (connection = server->deadlines[DEADLINE_IDLE].first; connection; connection = next) {
         int waiting = 0;
         next = connection->later;
@@ -327,7 +354,7 @@ uint32_t chttp_server_connection_count(const struct chttp_server *server)
 
 uint32_t chttp_server_receiving_count(const struct chttp_server *server)
 {
-    return server->stage_counts[STAGE_RECEIVING];
+    return server->stage_counts[STAGE_RECEIVING] + server->stage_counts[STAGE_HEAD];
 }
 
 uint32_t chttp_server_held_count(const struct chttp_server *server)
@@ -343,16 +370,23 @@ void chttp_server_close(struct chttp_server *server)
     if (server->daemon) {
         release_taken(server);
         server->ready_first = server->ready_last = NULL;
-        chttp_server_stop_accepting(server);
-        /* libmicrohttpd aborts the program when it is stopped with connections suspended. */
+        server->is_stopping = 1;
         for (slot = 0; slot < server->slot_count; slot++) {
             struct connection *connection = server->slots[slot];
-            if (connection && connection->stage == STAGE_HELD)
+            if (connection && !connection->handle)
+                chttp_drop(connection);
+            /* libmicrohttpd aborts the program when it is stopped with connections suspended. */
+            else if (connection && connection->stage == STAGE_HELD)
                 chttp_server_reset(server, connection->id);
         }
         MHD_run(server->daemon);
         MHD_stop_daemon(server->daemon);
     }
+    if (server->listen_fd >= 0)
+        close(server->listen_fd);
+    if (server->epoll_fd >= 0)
+        close(server->epoll_fd);
+    free(server->look_buffer);
     free(server->slots);
     free(server->free_slots);
     free(server);

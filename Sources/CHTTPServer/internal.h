@@ -3,14 +3,20 @@
 #include "chttpserver.h"
 
 #include <microhttpd.h>
+#include <sys/socket.h>
 
 /* A connection refused in mid-request is read for so long, so that the client sees the answer. */
 enum { LINGER_MS = 2000 };
 enum { LINGER_BYTE_COUNT_MAX = 8 << 20 };
 enum { METHOD_BYTE_COUNT_MAX = 31 };
 
+/* What an event of our epoll is about: the slot of a connection in the gate, or one of these. */
+#define GATE_TAG (UINT64_C(1) << 63)
+enum { LISTEN_TAG = 1, DAEMON_TAG = 2 };
+
 enum stage {
-    STAGE_OPEN,      /* no request line yet */
+    STAGE_OPEN,      /* nothing of a request yet */
+    STAGE_HEAD,      /* a part of its head, in the gate */
     STAGE_RECEIVING, /* request line seen */
     STAGE_HELD,      /* complete, suspended, not answered */
     STAGE_ANSWERING,
@@ -36,10 +42,13 @@ struct bytes {
 
 struct connection {
     struct chttp_server *server;
+    /* None while it is in the gate: then the socket is ours to close. */
     struct MHD_Connection *handle;
     int fd;
     uint32_t slot;
     enum stage stage;
+    struct sockaddr_storage peer;
+    socklen_t peer_size;
     char address[48];
 
     enum deadline_kind deadline_kind;
@@ -69,7 +78,13 @@ struct deadline_list {
 
 struct chttp_server {
     struct MHD_Daemon *daemon;
+    /* Ours: over the listening socket, the gate and libmicrohttpd's own. */
     int epoll_fd;
+    int listen_fd;
+    /* The connection that libmicrohttpd is just being given. */
+    struct connection *adopting;
+    /* header_byte_count_max + 1 bytes. */
+    char *look_buffer;
     uint16_t port;
     int is_tls;
     int is_stopping;
@@ -97,7 +112,14 @@ struct chttp_server {
 void chttp_schedule(struct connection *connection, enum deadline_kind kind);
 void chttp_unschedule(struct connection *connection);
 void chttp_set_stage(struct connection *connection, enum stage stage);
+/* Lets go of a connection; one that is in the gate is freed. */
 void chttp_drop(struct connection *connection);
+struct connection *chttp_connection_make(struct chttp_server *server, int fd);
+void chttp_connection_free(struct connection *connection);
+void chttp_gate_run(struct chttp_server *server);
+void chttp_gate_accept(struct chttp_server *server);
+/* Reads what comes on a refused connection; frees it at its end. */
+void chttp_gate_discard(struct connection *connection);
 void chttp_forget_body(struct connection *connection);
 
 /**
@@ -106,6 +128,12 @@ void chttp_forget_body(struct connection *connection);
  * the sending side.  Under TLS, where that cannot be, drop the connection.
  */
 void chttp_refuse_raw(struct connection *connection, unsigned int status);
+
+/**
+ * chttp_refuse_descriptor(fd, status):
+ * Send what chttp_refuse_raw sends, and end the sending side.
+ */
+void chttp_refuse_descriptor(int fd, unsigned int status);
 
 /**
  * chttp_problem(status, buffer, size):

@@ -1,7 +1,6 @@
 /* A request on its way in: what libmicrohttpd tells us, and what we refuse before it is complete. */
 #include "internal.h"
 
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +18,15 @@ struct refusal {
 };
 
 static const struct refusal refusals[] = {
+    {400, "Bad Request", "http.malformed", "The request is not well-formed HTTP."},
     {408, "Request Timeout", "http.too_slow", "The request was not complete in time."},
     {413, "Content Too Large", "http.body_too_large", "The body is larger than this server takes."},
     {431, "Request Header Fields Too Large", "http.headers_too_large",
      "The request line and the headers are larger than this server takes."},
+    {501, "Not Implemented", "http.transfer_encoding", "The only transfer encoding is chunked."},
     {503, "Service Unavailable", "http.too_busy",
      "Too many requests are being taken in; send it again."},
+    {505, "HTTP Version Not Supported", "http.version", "This server speaks HTTP/1.1."},
 };
 
 static const struct refusal *refusal_of(unsigned int status)
@@ -46,29 +48,35 @@ size_t chttp_problem(unsigned int status, char *buffer, size_t size)
     return count > 0 && (size_t)count < size ? (size_t)count : 0;
 }
 
-void chttp_refuse_raw(struct connection *connection, unsigned int status)
+void chttp_refuse_descriptor(int fd, unsigned int status)
 {
     char body[512], answer[1024];
     const struct refusal *refusal = refusal_of(status);
     size_t body_count = chttp_problem(status, body, sizeof(body));
-    int count;
+    int count = snprintf(answer, sizeof(answer),
+                         "HTTP/1.1 %u %s\r\nContent-Type: application/problem+json\r\n"
+                         "Content-Length: %zu\r\n%sConnection: close\r\n\r\n%s",
+                         refusal->status, refusal->phrase, body_count,
+                         status == 503 ? "Retry-After: 1\r\n" : "", body);
+    /* A full send buffer means that the client reads nothing; it then sees the end only. */
+    send(fd, answer, (size_t)count, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(fd, SHUT_WR);
+}
 
+void chttp_refuse_raw(struct connection *connection, unsigned int status)
+{
     chttp_forget_body(connection);
     if (connection->server->is_tls) {
         chttp_drop(connection);
         return;
     }
-    count = snprintf(answer, sizeof(answer),
-                     "HTTP/1.1 %u %s\r\nContent-Type: application/problem+json\r\n"
-                     "Content-Length: %zu\r\n%sConnection: close\r\n\r\n%s",
-                     refusal->status, refusal->phrase, body_count,
-                     status == 503 ? "Retry-After: 1\r\n" : "", body);
-    /* A full send buffer means that the client reads nothing; it then sees the end only. */
-    send(connection->fd, answer, (size_t)count, MSG_NOSIGNAL | MSG_DONTWAIT);
-    shutdown(connection->fd, SHUT_WR);
+    chttp_refuse_descriptor(connection->fd, status);
     connection->discarded_byte_count = 0;
     chttp_set_stage(connection, STAGE_REFUSED);
     chttp_schedule(connection, DEADLINE_LINGER);
+    /* What was looked at is still unread, and closing upon it would reset the connection. */
+    if (!connection->handle)
+        chttp_gate_discard(connection);
 }
 
 /* Before libmicrohttpd reads the body it can answer itself, also under TLS. */
@@ -148,49 +156,24 @@ static enum MHD_Result keep_header(void *bytes, enum MHD_ValueKind kind, const c
 
 /* Called by libmicrohttpd. */
 
-static void connection_opened(struct chttp_server *server, struct MHD_Connection *handle,
-                              void **context)
+struct connection *chttp_connection_make(struct chttp_server *server, int fd)
 {
-    const union MHD_ConnectionInfo *info;
-    struct connection *connection = calloc(1, sizeof(*connection));
-    *context = connection;
-    if (!connection || server->free_slot_count == 0) {
-        /* Without a context every request of the connection is refused. */
-        free(connection);
-        *context = NULL;
-        return;
-    }
+    struct connection *connection;
+    if (server->free_slot_count == 0)
+        return NULL;
+    connection = calloc(1, sizeof(*connection));
+    if (!connection)
+        return NULL;
     connection->server = server;
-    connection->handle = handle;
+    connection->fd = fd;
     connection->deadline_kind = DEADLINE_NONE;
     connection->slot = server->free_slots[--server->free_slot_count];
     server->slots[connection->slot] = connection;
     server->stage_counts[STAGE_OPEN]++;
-    info = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CONNECTION_FD);
-    connection->fd = info->connect_fd;
-    info = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    if (info->client_addr &&
-        getnameinfo(info->client_addr,
-                    info->client_addr->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                             : sizeof(struct sockaddr_in),
-                    connection->address, sizeof(connection->address), NULL, 0,
-                    NI_NUMERICHOST) != 0)
-        connection->address[0] = 0;
-    chttp_schedule(connection, DEADLINE_REQUEST);
-
-    if (chttp_server_connection_count(server) > server->connection_count_max) {
-        /* Full: the one that has been quiet, or incomplete, for longest gives way. */
-        struct connection *oldest = server->deadlines[DEADLINE_LINGER].first;
-        if (!oldest)
-            oldest = server->deadlines[DEADLINE_IDLE].first;
-        if (!oldest)
-            oldest = server->deadlines[DEADLINE_REQUEST].first;
-        if (oldest)
-            chttp_drop(oldest);
-    }
+    return connection;
 }
 
-static void connection_closed(struct connection *connection)
+void chttp_connection_free(struct connection *connection)
 {
     struct chttp_server *server = connection->server;
     chttp_unschedule(connection);
@@ -205,10 +188,13 @@ static void connection_closed(struct connection *connection)
 void chttp_on_connection(void *server, struct MHD_Connection *handle, void **context,
                          enum MHD_ConnectionNotificationCode code)
 {
+    struct chttp_server *ours = server;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        connection_opened(server, handle, context);
+        *context = ours->adopting;
+        ours->adopting->handle = handle;
+        ours->adopting = NULL;
     } else if (*context) {
-        connection_closed(*context);
+        chttp_connection_free(*context);
         *context = NULL;
     }
 }

@@ -14,8 +14,10 @@ final class Loopback {
         server = try HTTPServer(listen: ListenAddress(host: host, port: 0), limits: limits)
     }
 
-    func connect() throws -> RawConnection {
+    /// - Parameter reading: false for a client that never reads what comes back.
+    func connect(reading: Bool = true) throws -> RawConnection {
         let connection = try RawConnection(port: server.port)
+        connection.isReading = reading
         connections.append(connection)
         return connection
     }
@@ -23,7 +25,8 @@ final class Loopback {
     /// One turn: waits for the first thing to happen, at most `milliseconds`.
     func turn(milliseconds: Int = 10) {
         var descriptors = [pollfd(fd: server.wakeDescriptor, events: Int16(POLLIN), revents: 0)]
-        for connection in connections where connection.isOpen {
+        for connection in connections
+        where connection.isOpen && connection.isReading && !connection.hasEnded {
             descriptors.append(
                 pollfd(fd: connection.descriptor, events: Int16(POLLIN), revents: 0)
             )
@@ -84,6 +87,7 @@ final class RawConnection {
     private(set) var hasEnded = false
     private(set) var wasReset = false
     private(set) var isOpen = true
+    var isReading = true
     private var unsent: [UInt8] = []
 
     init(port: UInt16) throws {
@@ -137,7 +141,7 @@ final class RawConnection {
 
     func receive() {
         flush()
-        guard isOpen, !hasEnded else {
+        guard isOpen, !hasEnded, isReading else {
             return
         }
         var buffer = [UInt8](repeating: 0, count: 65_536)
