@@ -155,8 +155,24 @@ let package = Package(
         tests("AppStoreAPITests", ["AppStoreAPI", "Crypto", "HTTPClient", "TokenDomain", "TokenWire"]),
         tests(
             "TokenWireTests",
-            ["TokenWire", "TokenDomain", "CText"],
+            ["TokenWire", "TokenDomain", "CText", "MessageExamples"],
             resources: [.copy("Fixtures")]
+        ),
+        // One message of every kind, for the tests of readers, writers and schemas.
+        .target(
+            name: "MessageExamples",
+            dependencies: ["TokenDomain"],
+            path: "Tests/MessageExamples",
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "ProtocolTests",
+            dependencies: [
+                "MessageExamples", "decode", "StageRuntime", "Kafka", "Crypto", "TokenDomain",
+                "TokenWire",
+            ],
+            exclude: ["validate.py"],
+            swiftSettings: strict
         ),
         tests("DecodeTests", ["decode", "StageRuntime", "Kafka", "TokenDomain", "TokenWire"]),
         // What the tests stand on: a cluster in memory, driven from a seed.

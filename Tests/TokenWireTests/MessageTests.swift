@@ -1,3 +1,4 @@
+import MessageExamples
 import Testing
 import TokenDomain
 import TokenWire

@@ -1,9 +1,8 @@
-import TokenDomain
-import TokenWire
+package import TokenDomain
 
 /// One message of each kind with everything in it, and one with as little as it may have.
-struct MessageExamples {
-    static let token = ExternalPurchaseToken(
+package enum MessageExamples {
+    package static let token = ExternalPurchaseToken(
         externalPurchaseID: TokenID("SANDBOX_1c2d3e4f-0000-4000-8000-00000000a001"),
         appAppleID: 1_234_567_890,
         bundleID: "com.example",
@@ -11,16 +10,16 @@ struct MessageExamples {
         tokenCreationDate: Timestamp(milliseconds: 1_706_169_600_000),
         tokenExpirationDate: Timestamp(milliseconds: 1_706_173_200_000)
     )
-    static let bareToken = ExternalPurchaseToken(
+    package static let bareToken = ExternalPurchaseToken(
         externalPurchaseID: TokenID("00000000-0000-0000-0000-000000000000"),
         appAppleID: 1,
         bundleID: "é\"\\\u{1}\u{1f600}",
         tokenCreationDate: Timestamp(milliseconds: 1)
     )
-    static let customer = CustomerID("c1.4ZGy9n0wQfWkzJ3m0aQm4o1v8rjL2N5uXb7cKdTeYh0")
-    static let time = Timestamp(milliseconds: 1_760_000_000_000)
+    package static let customer = CustomerID("c1.4ZGy9n0wQfWkzJ3m0aQm4o1v8rjL2N5uXb7cKdTeYh0")
+    package static let time = Timestamp(milliseconds: 1_760_000_000_000)
 
-    static let received = [
+    package static let received = [
         TokenReceived(
             token: "eyJ9",
             customer: customer,
@@ -38,11 +37,11 @@ struct MessageExamples {
             requestID: ""
         ),
     ]
-    static let decoded = [
+    package static let decoded = [
         TokenDecoded(token: token, customer: customer, receivedAt: time, text: "eyJ9"),
         TokenDecoded(token: bareToken, customer: nil, receivedAt: time, text: "e+/_ ="),
     ]
-    static let distinct = [
+    package static let distinct = [
         distinct(token, customer, .primary),
         distinct(token, customer, .duplicate(of: TokenID("another"))),
         distinct(bareToken, nil, .seen),
@@ -58,10 +57,10 @@ struct MessageExamples {
             role: .seen
         ),
     ]
-    static let notificationsReceived = [
+    package static let notificationsReceived = [
         NotificationReceived(signedPayload: "e30.e30.AA", receivedAt: time)
     ]
-    static let notificationsVerified = [
+    package static let notificationsVerified = [
         NotificationVerified(
             notificationUUID: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
             subtype: "UNREPORTED",
@@ -77,7 +76,7 @@ struct MessageExamples {
             receivedAt: time
         ),
     ]
-    static let reportsRequested = [
+    package static let reportsRequested = [
         ReportRequested(
             externalPurchaseID: token.externalPurchaseID,
             appAppleID: 1,
@@ -95,7 +94,7 @@ struct MessageExamples {
             lineItems: nil
         ),
     ]
-    static let reportsOutcomes = [
+    package static let reportsOutcomes = [
         outcome(.accepted, httpStatus: 200, errors: []),
         outcome(
             .rejected,
@@ -106,7 +105,7 @@ struct MessageExamples {
             ]
         ),
     ]
-    static let accountTokensRequested = [
+    package static let accountTokensRequested = [
         AccountTokenRequested(
             appAccountToken: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
             subject: .signedTransaction("e30.e30.AA"),
@@ -124,7 +123,7 @@ struct MessageExamples {
             requestID: "r-2"
         ),
     ]
-    static let accountTokensOutcomes = [
+    package static let accountTokensOutcomes = [
         accountOutcome(.accepted, httpStatus: 200, errorCode: nil),
         accountOutcome(.rejected, httpStatus: 400, errorCode: 4_000_183),
     ]

@@ -1,0 +1,173 @@
+import Foundation
+import Kafka
+import MessageExamples
+import StageRuntime
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import decode
+
+/// What the programs write, held against `Protocols/` by the jsonschema package of Python.
+@Suite struct `The schemas of Protocols` {
+    static let root = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent()
+    static var protocols: URL { root.appending(path: "Protocols") }
+
+    struct Case {
+        var name: String
+        var schema: String
+        var isValid: Bool
+        /// JSON, on one line.
+        var document: String
+
+        var line: String {
+            #"{"name":"\#(name)","schema":"\#(schema)","isValid":\#(isValid),"document":\#(document)}"#
+        }
+    }
+
+    @Test func `accept what the writers write, and refuse what is wrong`() throws {
+        let cases = Self.written() + Self.deadLetters() + Self.decodedByTheStage() + Self.wrong
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        let script = Self.root.appending(path: "Tests/ProtocolTests/validate.py")
+        process.arguments = ["python3", script.path(), Self.protocols.path()]
+        let input = FileManager.default.temporaryDirectory
+            .appending(path: "protocol-cases-\(UUID().uuidString)")
+        try Data((cases.map(\.line).joined(separator: "\n") + "\n").utf8).write(to: input)
+        defer { unsafe unlink(input.path()) }
+        process.standardInput = try FileHandle(forReadingFrom: input)
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let text = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(String(decoding: text, as: UTF8.self))")
+    }
+
+    private static func written() -> [Case] {
+        cases("tokens.received.v1", MessageExamples.received) { $0.write(to: &$1) }
+            + cases("tokens.decoded.v1", MessageExamples.decoded) { $0.write(to: &$1) }
+            + cases("tokens.distinct.v1", MessageExamples.distinct) { $0.write(to: &$1) }
+            + cases("notifications.received.v1", MessageExamples.notificationsReceived) {
+                $0.write(to: &$1)
+            }
+            + cases("notifications.verified.v1", MessageExamples.notificationsVerified) {
+                $0.write(to: &$1)
+            }
+            + cases("reports.requested.v1", MessageExamples.reportsRequested) { $0.write(to: &$1) }
+            + cases("reports.outcomes.v1", MessageExamples.reportsOutcomes) { $0.write(to: &$1) }
+            + cases("account-tokens.requested.v1", MessageExamples.accountTokensRequested) {
+                $0.write(to: &$1)
+            }
+            + cases("account-tokens.outcomes.v1", MessageExamples.accountTokensOutcomes) {
+                $0.write(to: &$1)
+            }
+    }
+
+    private static func cases<Message>(
+        _ schema: String,
+        _ messages: [Message],
+        write: (Message, inout [UInt8]) -> Void
+    ) -> [Case] {
+        messages.enumerated().map { index, message in
+            var arena: [UInt8] = []
+            write(message, &arena)
+            return Case(
+                name: "written \(index)",
+                schema: schema,
+                isValid: true,
+                document: String(decoding: arena, as: UTF8.self)
+            )
+        }
+    }
+
+    private static func deadLetters() -> [Case] {
+        var replayed = DeadLetter.History.none
+        replayed.firstFailedAt = "2026-01-01T00:00:00.000Z"
+        replayed.attempts = 3
+        replayed.replayCount = 2
+        replayed.replayID = "r-1"
+        let histories = [DeadLetter.History.none, replayed]
+        return histories.enumerated().map { index, history in
+            let letter = DeadLetter(
+                fault: DecodeFault.notBase64URL(byteIndex: 7).fault,
+                worker: .decode,
+                origin: DeadLetter.Origin(
+                    topic: "tollway.tokens.received.v1",
+                    partition: 0,
+                    offset: 12,
+                    group: "tollway.decode"
+                ),
+                failedAt: MessageExamples.time,
+                history: history
+            )
+            var arena: [UInt8] = []
+            letter.appendHeaders(to: &arena)
+            let headers = HeaderList.entries(
+                in: ByteRange(start: 0, count: arena.count),
+                of: arena
+            )
+            var writer = JSONWriter()
+            writer.beginObject()
+            for (name, value) in headers {
+                writer.name(text: name)
+                writer.string(String(decoding: arena[value.indices], as: UTF8.self))
+            }
+            writer.endObject()
+            return Case(
+                name: "dead letter \(index)",
+                schema: "dead-letter.headers",
+                isValid: true,
+                document: String(decoding: writer.bytes, as: UTF8.self)
+            )
+        }
+    }
+
+    /// The stage's own writer, which is not the message's: a token that is forwarded, one seen.
+    private static func decodedByTheStage() -> [Case] {
+        var batch = RecordBatch()
+        for customer in [MessageExamples.customer.text, "somebody"] {
+            let token = #"{"appAppleId":1,"bundleId":"b","tokenCreationDate":1,"externalPurchaseId":"i"}"#
+            let start = batch.arena.count
+            TokenReceived(
+                token: Base64URL.encode(Array(token.utf8).span),
+                customer: CustomerID(customer),
+                receivedAt: MessageExamples.time,
+                source: .app,
+                bundleID: nil,
+                requestID: "r"
+            ).write(to: &batch.arena)
+            batch.records.append(
+                RecordBatch.Record(
+                    topic: 0,
+                    partition: 0,
+                    offset: 0,
+                    timestampMilliseconds: MessageExamples.time.milliseconds,
+                    key: .absent,
+                    value: ByteRange(start: start, count: batch.arena.count - start),
+                    headers: ByteRange(start: 0, count: 0)
+                )
+            )
+        }
+        var plan = BatchPlan(
+            outputs: OutputBatch(),
+            state: StagedState(),
+            now: MessageExamples.time
+        )
+        let stage = DecodeStage(apps: AppsFile(apps: [.init(appAppleID: 1, bundleID: "b")]))
+        stage.judge(batch, into: &plan)
+        return plan.outputs.outputs.map { output in
+            Case(
+                name: "judged into topic \(output.topic)",
+                schema: output.topic == 0 ? "tokens.decoded.v1" : "tokens.distinct.v1",
+                isValid: true,
+                document: String(
+                    decoding: plan.outputs.arena[output.value.indices],
+                    as: UTF8.self
+                )
+            )
+        }
+    }
+}

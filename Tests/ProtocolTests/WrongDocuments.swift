@@ -1,0 +1,103 @@
+extension `The schemas of Protocols` {
+    /// One fault each, in a document that is right but for it.
+    static var wrong: [Case] {
+        let decoded =
+            #""externalPurchaseId":"i","environment":"production","appAppleId":1,"bundleId":"b","#
+            + #""tokenCreationDate":1,"receivedAt":1"#
+        let report =
+            #""externalPurchaseId":"i","environment":"production","appAppleId":1,"bundleId":"b""#
+        let uuid = "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f"
+        let outcome =
+            #""requestIdentifier":"\#(uuid)","externalPurchaseId":"i","environment":"production","#
+            + #""appAppleId":1,"status":"NO_LINE_ITEM","outcome":"accepted","httpStatus":200,"#
+            + #""errors":[],"attempts":1,"reason":"hold","firstSentAt":1"#
+        let asked = #""appAccountToken":"\#(uuid)","requestedAt":1"#
+        let answered =
+            #""originalTransactionId":"1","appAccountToken":"\#(uuid)","outcome":"accepted","#
+            + #""httpStatus":200,"attempts":1"#
+        let rows: [(schema: String, right: String, wrong: [String])] = [
+            (
+                "tokens.received.v1", #"{"token":"a"}"#,
+                [
+                    "{}", "[]", #"{"token":1}"#, #"{"token":"a","source":"web"}"#,
+                    #"{"token":"a","receivedAt":"now"}"#, #"{"token":"a","receivedAt":-1}"#,
+                    #"{"token":"a","customer":"mia@example.com"}"#,
+                    #"{"token":"a","customer":"c1.\#(String(repeating: "A", count: 42))B"}"#,
+                ]
+            ),
+            (
+                "tokens.decoded.v1", #"{\#(decoded),"token":"a"}"#,
+                [
+                    "{\(decoded)}", #"{\#(decoded),"token":""}"#,
+                    #"{\#(decoded),"token":"\#(String(repeating: "a", count: 4_097))"}"#,
+                    #"{\#(decoded),"token":"a","tokenExpirationDate":0}"#,
+                    #"{\#(decoded),"token":"a","appAppleId":9223372036854775808}"#,
+                    #"{\#(decoded),"token":"a","environment":"sandbox"}"#,
+                    #"{\#(decoded),"token":"a","externalPurchaseId":"SANDBOX_1"}"#,
+                ]
+            ),
+            (
+                "tokens.distinct.v1",
+                #"{"externalPurchaseId":"i","environment":"production","receivedAt":1,"role":"seen"}"#,
+                [
+                    #"{\#(decoded),"role":"other"}"#, #"{\#(decoded),"role":"duplicate"}"#,
+                    #"{\#(decoded),"role":"primary","primaryExternalPurchaseId":"j"}"#,
+                    #"{"externalPurchaseId":"i","environment":"production","receivedAt":1,"role":"primary"}"#,
+                    #"{"environment":"production","receivedAt":1,"role":"seen"}"#,
+                ]
+            ),
+            (
+                "notifications.received.v1", #"{"signedPayload":"a","receivedAt":1}"#,
+                [#"{"signedPayload":"","receivedAt":1}"#, #"{"signedPayload":"a"}"#]
+            ),
+            (
+                "notifications.verified.v1", #"{\#(decoded),"notificationUUID":"u","signedDate":1}"#,
+                [
+                    #"{\#(decoded),"signedDate":1}"#, #"{\#(decoded),"notificationUUID":"u"}"#,
+                    #"{\#(decoded),"notificationUUID":"u","signedDate":1,"subtype":1}"#,
+                ]
+            ),
+            (
+                "reports.requested.v1", #"{\#(report),"status":"NO_LINE_ITEM"}"#,
+                [
+                    #"{\#(report),"status":"LINE_ITEM"}"#, #"{\#(report),"status":"OTHER"}"#,
+                    #"{\#(report),"status":"LINE_ITEM","lineItems":[]}"#,
+                    #"{\#(report),"status":"NO_LINE_ITEM","lineItems":[{}]}"#,
+                    #"{\#(report),"status":"NO_LINE_ITEM","requestIdentifier":"1"}"#,
+                ]
+            ),
+            (
+                "reports.outcomes.v1", #"{\#(outcome),"settledAt":1}"#,
+                [
+                    "{\(outcome)}", #"{\#(outcome),"settledAt":1,"outcome":"lost"}"#,
+                    #"{\#(outcome),"settledAt":1,"errors":[{}]}"#,
+                    #"{\#(outcome),"settledAt":1,"httpStatus":600}"#,
+                ]
+            ),
+            (
+                "account-tokens.requested.v1", #"{\#(asked),"signedTransaction":"a"}"#,
+                [
+                    "{\(asked)}", #"{\#(asked),"originalTransactionId":"1","bundleId":"b"}"#,
+                    #"{\#(asked),"signedTransaction":"a","appAccountToken":"me"}"#,
+                ]
+            ),
+            (
+                "account-tokens.outcomes.v1", #"{\#(answered),"settledAt":1}"#,
+                ["{\(answered)}", #"{\#(answered),"settledAt":1,"outcome":"verified"}"#]
+            ),
+            ("dead-letter.headers", "", ["{}", #"{"tollway.dlq.code":"decode.empty"}"#]),
+        ]
+        return rows.flatMap { row in
+            row.wrong.enumerated().map { index, document in
+                Case(
+                    name: "wrong \(index)",
+                    schema: row.schema,
+                    isValid: false,
+                    document: document
+                )
+            } + (row.right.isEmpty
+                ? []
+                : [Case(name: "right", schema: row.schema, isValid: true, document: row.right)])
+        }
+    }
+}
