@@ -32,9 +32,12 @@ struct APIKeys {
         remembered.removeAll()
     }
 
-    /// The caller of an `Authorization` header; nil for whatever Apple answers with 401.
+    /// The caller of an `Authorization` header.
     ///
-    /// - Parameter seconds: real time since 1970.
+    /// - Parameters:
+    ///   - authorization: the header's value, nil where it is missing.
+    ///   - seconds: real time since 1970.
+    /// - Returns: nil for whatever Apple answers with 401.
     mutating func caller(_ authorization: String?, at seconds: Int64) -> Caller? {
         guard let authorization, authorization.hasPrefix("Bearer ") else { return nil }
         let token = String(authorization.dropFirst("Bearer ".count))
@@ -87,15 +90,17 @@ struct APIKeys {
 /// Why an API key could not be registered.
 package enum APIKeyFault: Error, Equatable, Sendable {
     case notAPublicKey
-    case notAPrivateKey
 }
 
 extension AppleWorld {
     /// Registers an API key, as App Store Connect would when it is made.
     ///
     /// - Parameters:
+    ///   - keyID: the `kid` of its JWTs.
+    ///   - issuerID: their `iss`.
     ///   - publicKeyPEM: P-256.
     ///   - bundleIDs: the apps it may speak for; empty: any.
+    /// - Throws: ``APIKeyFault/notAPublicKey``.
     package func addKey(
         keyID: String,
         issuerID: String,

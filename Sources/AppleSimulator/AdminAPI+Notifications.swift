@@ -167,7 +167,9 @@ extension AdminAPI {
             notification.externalPurchaseID.map { .string($0) }
         )
         members.append(JSONMember("sendAttempts", notification.attemptsJSON))
-        if isWhole { members.append(JSONMember("signedPayload", .string(notification.signedPayload))) }
+        if isWhole {
+            members.append(JSONMember("signedPayload", .string(notification.signedPayload)))
+        }
         return .object(members)
     }
 

@@ -181,7 +181,9 @@ struct Query {
     init(_ text: String) {
         for pair in text.split(separator: "&") {
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            if let name = parts.first, values[name] == nil { values[name] = parts.dropFirst().first ?? "" }
+            if let name = parts.first, values[name] == nil {
+                values[name] = parts.dropFirst().first ?? ""
+            }
         }
     }
 

@@ -8,7 +8,7 @@ package final class AppleSimulator: @unchecked Sendable {
     package struct Options: Sendable {
         /// A numeric address or `localhost`.
         package var host = "127.0.0.1"
-        /// Production; sandbox and admin follow. 0: any three.
+        /// Production's, which sandbox and admin follow; 0 is any three.
         package var port: UInt16 = 9500
         package var world = AppleWorld.Settings()
         package var faults: [FaultRule] = []

@@ -2,7 +2,10 @@
 extension AppleWorld {
     /// Answers one request as Apple would and writes it into the request log.
     ///
-    /// - Parameter real: real time; the world's follows from ``clock``.
+    /// - Parameters:
+    ///   - request: as it came, authorization included.
+    ///   - real: real time; the world's follows from ``clock``.
+    /// - Returns: the answer, and whether and when it reaches the caller.
     package func exchange(_ request: AppleRequest, real: UnixMilliseconds) -> AppleReply {
         var passage = Passage(request: request, real: real)
         let reply = pass(&passage)
@@ -93,7 +96,12 @@ extension AppleWorld {
         case .report:
             guard let report = passage.report else {
                 return request.hasJSONBody
-                    ? put(request.body, environment: request.environment, bundleID: bundleID, now: now)
+                    ? put(
+                        request.body,
+                        environment: request.environment,
+                        bundleID: bundleID,
+                        now: now
+                    )
                     : .malformed("Simulated: Content-Type is not application/json")
             }
             return judge(report, environment: request.environment, bundleID: bundleID, now: now)

@@ -2,7 +2,7 @@ internal import Crypto
 
 /// What Apple means to send, when, and what became of it (S17, S18).
 struct NotificationBook {
-    /// About 3 KB each. Beyond it the schedule drops and counts, and the admin call is refused.
+    /// Beyond it the schedule drops and counts, and the admin call is refused; 3 KB each.
     static let countMax = 500_000
     static let reminderMilliseconds: Int64 = 30 * 86_400_000
     static let unreportedMilliseconds: Int64 = 10 * 86_400_000
@@ -88,8 +88,13 @@ extension AppleWorld {
     /// Signs a notification about a token and, where there is a URL, makes it due at once.
     ///
     /// - Parameters:
+    ///   - token: what it is about.
+    ///   - subtype: why Apple writes.
+    ///   - now: the world's time: `signedDate`.
     ///   - url: instead of the environment's.
     ///   - isSent: false to sign and keep it only.
+    ///   - forgery: how it is wrong, if it is.
+    /// - Returns: its index among the stored ones.
     @discardableResult
     func notify(
         _ token: IssuedToken,

@@ -94,8 +94,10 @@ package final class AppleWorld {
     ///
     /// - Parameters:
     ///   - body: the request's body.
+    ///   - environment: whose door it came through.
     ///   - bundleID: the `bid` of its JWT.
     ///   - now: the world's time.
+    /// - Returns: 200, or 400 with every violation or, of what is no report, without a list.
     package func put(
         _ body: [UInt8],
         environment: StoreEnvironment,

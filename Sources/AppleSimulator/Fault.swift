@@ -64,7 +64,8 @@ package enum FaultRuleFault: Error, Equatable, Sendable, CustomStringConvertible
             let kinds = FaultKind.allCases.map(\.rawValue).joined(separator: " ")
             return "unknown fault \"\(kind)\"; there are: \(kinds)"
         case .unknownName(let name):
-            return "unknown fault setting \"\(name)\"; there are: every probability seed after times "
+            return
+                "unknown fault setting \"\(name)\"; there are: every probability seed after times "
                 + "on environment app token retry-after for"
         case .badValue(let name, let value):
             return "fault setting \(name)=\(value) cannot be read"

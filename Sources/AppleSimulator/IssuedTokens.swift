@@ -76,7 +76,9 @@ struct IssuedTokens: Sendable {
         appAppleIDByBundleID[token.bundleID] = token.appAppleID
         tokens.append(token)
         standings.append(TokenStanding())
-        if let holder = Self.holder(of: token) { indexesByHolder[holder, default: []].append(index) }
+        if let holder = Self.holder(of: token) {
+            indexesByHolder[holder, default: []].append(index)
+        }
         return true
     }
 

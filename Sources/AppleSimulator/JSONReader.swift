@@ -124,7 +124,8 @@ private struct JSONReader {
         index += 1
         let start = index
         // Most strings hold no escape and are taken as they stand.
-        while let byte = next, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\"), byte >= 0x20 {
+        while let byte = next, byte != UInt8(ascii: "\""), byte != UInt8(ascii: "\\"), byte >= 0x20
+        {
             index += 1
         }
         if next == UInt8(ascii: "\"") {

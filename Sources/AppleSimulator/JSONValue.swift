@@ -11,7 +11,7 @@ indirect enum JSONValue: Equatable, Sendable {
     case array([JSONValue])
     case object([JSONMember])
 
-    /// The value of a member; of a repeated name the last, as most servers read it. Null is absent.
+    /// The value of a member, unless it is null; of a repeated name the last, as most servers read.
     subscript(_ name: String) -> JSONValue? {
         guard case .object(let members) = self else { return nil }
         guard let value = members.last(where: { $0.name == name })?.value else { return nil }

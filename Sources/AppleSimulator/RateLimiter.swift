@@ -9,7 +9,7 @@ package enum AppleEndpoint: String, CaseIterable, Hashable, Sendable {
 
 /// Apple's published form of limits: so many a second, enforced by the hour, per app (S14).
 struct RateLimiter: Sendable {
-    /// Requests per second in production; nil is no limit. The sandbox has a tenth.
+    /// Requests per second in production, a tenth of it in the sandbox; nil is no limit.
     ///
     /// Source: section 5.3 of the reference; nothing is published for reports.
     var limitPerSecond: [AppleEndpoint: Double] = [

@@ -85,7 +85,8 @@ struct TypedMembers {
     /// A number in plain decimals, as its literal.
     func decimal(_ name: String) throws(MalformedReport) -> String? {
         guard let member = value[name] else { return nil }
-        guard case .number(let literal) = member, !literal.contains(where: { $0 == "e" || $0 == "E" })
+        guard case .number(let literal) = member,
+            !literal.contains(where: { $0 == "e" || $0 == "E" })
         else { throw wrongType(name) }
         return literal
     }

@@ -58,7 +58,7 @@ final class SimulatorLoop {
     /// Serves until one of `ends` becomes readable.
     func run(until ends: [Int32]) {
         var wait = DescriptorWait(
-            ends + doors.map(\.server.wakeDescriptor) 
+            ends + doors.map(\.server.wakeDescriptor)
                 + [admin.wakeDescriptor, sender.wakeDescriptor]
         )
         var hasMore = true

@@ -149,7 +149,8 @@ package struct TokenText: Equatable, Sendable {
     /// With `+` and `/` instead of `-` and `_`.
     package var hasStandardAlphabet = false
 
-    package init(blanks: Blanks = .none, isPadded: Bool = false, hasStandardAlphabet: Bool = false) {
+    package init(blanks: Blanks = .none, isPadded: Bool = false, hasStandardAlphabet: Bool = false)
+    {
         self.blanks = blanks
         self.isPadded = isPadded
         self.hasStandardAlphabet = hasStandardAlphabet
@@ -175,7 +176,9 @@ package struct TokenText: Equatable, Sendable {
                     + String(decoding: member.value.bytes, as: UTF8.self)
             }
             let lineEnd = blanks == .pretty ? "\n" : "   \n"
-            return Array(("{" + lineEnd + members.joined(separator: "," + lineEnd) + lineEnd + "}").utf8)
+            return Array(
+                ("{" + lineEnd + members.joined(separator: "," + lineEnd) + lineEnd + "}").utf8
+            )
         }
     }
 }

@@ -150,8 +150,11 @@ import Testing
     }
 
     @Test(arguments: [
-        (#","onlyFailures":true"#, 15), (#","notificationType":"EXTERNAL_PURCHASE_TOKEN","# +
-            #""notificationSubtype":"CREATED""#, 5), (#","notificationType":"TEST""#, 0),
+        (#","onlyFailures":true"#, 15),
+        (
+            #","notificationType":"EXTERNAL_PURCHASE_TOKEN","#
+                + #""notificationSubtype":"CREATED""#, 5
+        ), (#","notificationType":"TEST""#, 0),
         (#","transactionId":"1""#, 0),
     ])
     func `filters`(filter: String, count: Int) throws {
@@ -159,16 +162,18 @@ import Testing
         #expect(answer?["notificationHistory"]?.elements?.count == count)
     }
 
-    @Test(arguments: [
-        ("[", 4_000_000), ("{}", 4_000_015), (#"{"startDate":1}"#, 4_000_016),
-        (#"{"startDate":\#(now - 180 * SimulatedApp.day - 1),"endDate":\#(now)}"#, 4_000_012),
-        (#"{"startDate":\#(now),"endDate":\#(now - 1)}"#, 4_000_013),
-        (
-            #"{"startDate":\#(now),"endDate":\#(now),"transactionId":"1","notificationType":"TEST"}"#,
-            4_000_019
-        ),
-        (#"{"startDate":\#(now),"endDate":\#(now),"notificationType":"NEWS"}"#, 4_000_018),
-    ] as [(String, Int64)])
+    @Test(
+        arguments: [
+            ("[", 4_000_000), ("{}", 4_000_015), (#"{"startDate":1}"#, 4_000_016),
+            (#"{"startDate":\#(now - 180 * SimulatedApp.day - 1),"endDate":\#(now)}"#, 4_000_012),
+            (#"{"startDate":\#(now),"endDate":\#(now - 1)}"#, 4_000_013),
+            (
+                #"{"startDate":\#(now),"endDate":\#(now),"transactionId":"1","notificationType":"TEST"}"#,
+                4_000_019
+            ),
+            (#"{"startDate":\#(now),"endDate":\#(now),"notificationType":"NEWS"}"#, 4_000_018),
+        ] as [(String, Int64)]
+    )
     func `refuses`(body: String, code: Int64) throws {
         let answer = history(try SimulatedApp(), body)
         #expect(answer.status == 400)

@@ -37,10 +37,11 @@ import Testing
 
         let all = call(app, "GET", "/reports").json
         #expect(
-            all?["counts"]?.bytes == Array(
-                (#"[{"environment":"production","status":"NO_LINE_ITEM","count":5},"#
-                    + #"{"environment":"sandbox","status":"DUPLICATE_TOKEN","count":1}]"#).utf8
-            )
+            all?["counts"]?.bytes
+                == Array(
+                    (#"[{"environment":"production","status":"NO_LINE_ITEM","count":5},"#
+                        + #"{"environment":"sandbox","status":"DUPLICATE_TOKEN","count":1}]"#).utf8
+                )
         )
         let lines = call(app, "GET", "/reports", query: "format=ndjson&environment=sandbox")
         #expect(lines.bodyText.split(separator: "\n").count == 1)
@@ -74,7 +75,8 @@ import Testing
     @Test func `register tokens and say which were taken`() throws {
         let app = try SimulatedApp()
         app.issue("old")
-        let token = #"{"externalPurchaseId":"ID","appAppleId":1,"bundleId":"b","tokenCreationDate":2}"#
+        let token =
+            #"{"externalPurchaseId":"ID","appAppleId":1,"bundleId":"b","tokenCreationDate":2}"#
         let body =
             "{\"register\":[\(token.replacing("ID", with: "new")),"
             + "\(token.replacing("ID", with: "old"))]}"
@@ -100,7 +102,9 @@ import Testing
         let set = call(app, "PUT", "/clock", #"{"now":1000,"rate":60}"#)
         #expect(set.json?["now"]?.integer == 1000)
         #expect(app.world.clock.now(real: SimulatedApp.start + 1000) == 61_000)
-        #expect(call(app, "PUT", "/clock", #"{"advance":"10d"}"#).json?["now"]?.integer == 864_001_000)
+        #expect(
+            call(app, "PUT", "/clock", #"{"advance":"10d"}"#).json?["now"]?.integer == 864_001_000
+        )
     }
 
     @Test(arguments: [

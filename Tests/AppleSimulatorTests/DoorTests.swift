@@ -6,22 +6,28 @@ import Testing
 @Suite struct `S2: who may speak` {
     private static let now = SimulatedApp.start / 1000
 
-    @Test(arguments: [
-        ("iss", JSONValue.string("someone")), ("iss", nil), ("aud", .string("appstoreconnect-v2")),
-        ("aud", nil), ("bid", .string("com.example.foreign")), ("bid", nil), ("iat", nil),
-        ("iat", .integer(now + 61)), ("iat", .string("now")), ("exp", nil), ("exp", .integer(now)),
-        ("exp", .integer(now + 3601)),
-    ] as [(String, JSONValue?)])
+    @Test(
+        arguments: [
+            ("iss", JSONValue.string("someone")), ("iss", nil),
+            ("aud", .string("appstoreconnect-v2")),
+            ("aud", nil), ("bid", .string("com.example.foreign")), ("bid", nil), ("iat", nil),
+            ("iat", .integer(now + 61)), ("iat", .string("now")), ("exp", nil),
+            ("exp", .integer(now)),
+            ("exp", .integer(now + 3601)),
+        ] as [(String, JSONValue?)]
+    )
     func `refuses a claim`(name: String, value: JSONValue?) throws {
         let app = try SimulatedApp()
         let authorization = app.authorization([name: value])
         #expect(app.world.caller(authorization, real: SimulatedApp.start) == nil)
     }
 
-    @Test(arguments: [
-        ("alg", JSONValue.string("HS256")), ("alg", .string("none")), ("kid", .string("OTHER")),
-        ("kid", nil), ("typ", .string("JWE")),
-    ] as [(String, JSONValue?)])
+    @Test(
+        arguments: [
+            ("alg", JSONValue.string("HS256")), ("alg", .string("none")), ("kid", .string("OTHER")),
+            ("kid", nil), ("typ", .string("JWE")),
+        ] as [(String, JSONValue?)]
+    )
     func `refuses a header`(name: String, value: JSONValue?) throws {
         let app = try SimulatedApp()
         let authorization = app.authorization(header: [name: value])

@@ -30,12 +30,27 @@ struct FieldCase: Sendable, CustomTestStringConvertible {
     @Test(arguments: [
         SampleItems.oneTime(), SampleItems.subscription(),
         SampleItems.oneTime("a", ["lineItemId": edge]),
-        SampleItems.oneTime("a", ["amountTaxExclusive": .integer(0), "taxAmount": .integer(0),
-            "amountTaxInclusive": .integer(0), "netAmountTaxExclusive": .integer(0)]),
-        SampleItems.oneTime("a", ["restatement": .bool(false),
-            "erroneouslySubmitted": .bool(false)]),
-        SampleItems.oneTime("a", ["pricingCurrency": .string("ISK"),
-            "exchangeRate": .number("0.0066")]),
+        SampleItems.oneTime(
+            "a",
+            [
+                "amountTaxExclusive": .integer(0), "taxAmount": .integer(0),
+                "amountTaxInclusive": .integer(0), "netAmountTaxExclusive": .integer(0),
+            ]
+        ),
+        SampleItems.oneTime(
+            "a",
+            [
+                "restatement": .bool(false),
+                "erroneouslySubmitted": .bool(false),
+            ]
+        ),
+        SampleItems.oneTime(
+            "a",
+            [
+                "pricingCurrency": .string("ISK"),
+                "exchangeRate": .number("0.0066"),
+            ]
+        ),
         SampleItems.oneTime("a", ["unheardOf": .bool(true)]),
     ])
     func `good ones pass`(item: JSONValue) throws {
@@ -63,7 +78,11 @@ struct FieldCase: Sendable, CustomTestStringConvertible {
             "4 subscriptionEvent s"
         ),
         FieldCase(
-            SampleItems.subscription("s", event: "SUBSCRIPTION_START", ["subscriptionDaysOfPaidService": nil]),
+            SampleItems.subscription(
+                "s",
+                event: "SUBSCRIPTION_START",
+                ["subscriptionDaysOfPaidService": nil]
+            ),
             "4 subscriptionDaysOfPaidService s"
         ),
         FieldCase(
@@ -97,7 +116,11 @@ struct FieldCase: Sendable, CustomTestStringConvertible {
             "5 subscriptionDaysOfPaidService a"
         ),
         FieldCase(
-            SampleItems.subscription("s", event: "SUBSCRIPTION_START", ["referenceLineItemId": .string("b")]),
+            SampleItems.subscription(
+                "s",
+                event: "SUBSCRIPTION_START",
+                ["referenceLineItemId": .string("b")]
+            ),
             "5 referenceLineItemId s"
         ),
     ])
@@ -124,7 +147,11 @@ struct FieldCase: Sendable, CustomTestStringConvertible {
             "36 creationDate a"
         ),
         FieldCase(
-            SampleItems.subscription("s", event: "SUBSCRIPTION_START", ["subscriptionStartDate": .integer(1_760_000_000)]),
+            SampleItems.subscription(
+                "s",
+                event: "SUBSCRIPTION_START",
+                ["subscriptionStartDate": .integer(1_760_000_000)]
+            ),
             "27 subscriptionStartDate s"
         ),
         FieldCase(
@@ -189,7 +216,10 @@ struct FieldCase: Sendable, CustomTestStringConvertible {
         FieldCase(
             SampleItems.oneTime(
                 "a",
-                ["amountTaxExclusive": .integer(Int64.max), "netAmountTaxExclusive": .integer(Int64.max)]
+                [
+                    "amountTaxExclusive": .integer(Int64.max),
+                    "netAmountTaxExclusive": .integer(Int64.max),
+                ]
             ),
             "11 amountTaxInclusive a"
         ),
@@ -228,11 +258,19 @@ struct FieldCase: Sendable, CustomTestStringConvertible {
             "16 exchangeRate a"
         ),
         FieldCase(
-            SampleItems.subscription("s", event: "SUBSCRIPTION_START", ["subscriptionDaysOfPaidService": .integer(1)]),
+            SampleItems.subscription(
+                "s",
+                event: "SUBSCRIPTION_START",
+                ["subscriptionDaysOfPaidService": .integer(1)]
+            ),
             "34 subscriptionDaysOfPaidService s"
         ),
         FieldCase(
-            SampleItems.subscription("s", event: "SUBSCRIPTION_START", ["subscriptionDaysOfPaidService": .integer(-1)]),
+            SampleItems.subscription(
+                "s",
+                event: "SUBSCRIPTION_START",
+                ["subscriptionDaysOfPaidService": .integer(-1)]
+            ),
             "15 subscriptionDaysOfPaidService s",
             "34 subscriptionDaysOfPaidService s"
         ),
@@ -243,7 +281,10 @@ struct FieldCase: Sendable, CustomTestStringConvertible {
 
     @Test(arguments: [
         FieldCase(
-            SampleItems.oneTime("a", ["productIdentifier": .string(String(repeating: "x", count: 257))]),
+            SampleItems.oneTime(
+                "a",
+                ["productIdentifier": .string(String(repeating: "x", count: 257))]
+            ),
             "19 productIdentifier a"
         ),
         FieldCase(

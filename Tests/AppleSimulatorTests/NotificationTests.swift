@@ -38,7 +38,8 @@ import Testing
         return sent
     }
 
-    @Test func `custom link tokens: CREATED, a reminder a month, UNREPORTED after the end`() throws {
+    @Test func `custom link tokens: CREATED, a reminder a month, UNREPORTED after the end`() throws
+    {
         let app = try world()
         app.world.issue(token(type: "SERVICES", expiresAt: Self.now + 70 * Self.day), now: Self.now)
         #expect(

@@ -65,7 +65,8 @@ extension String {
         let app = try SimulatedApp()
         app.issue("t")
         #expect(app.put(report(1, "t")).status == 200)
-        let body = #"{"requestIdentifier":"\#(identifier(1))","externalPurchaseId":"x","#
+        let body =
+            #"{"requestIdentifier":"\#(identifier(1))","externalPurchaseId":"x","#
             + #""status":"NO_LINE_ITEM","lineItems":[]}"#
         #expect(
             app.put(body).errors == ["1 requestIdentifier", "3 externalPurchaseId", "10 status"]

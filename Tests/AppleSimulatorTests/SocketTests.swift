@@ -1,0 +1,192 @@
+import Crypto
+import HTTPClient
+import HTTPServer
+import Testing
+
+@testable import AppleSimulator
+
+#if canImport(Glibc)
+    import Glibc
+#endif
+
+/// A simulator on three free ports, a caller, and one app with a key.
+private final class RunningSimulator {
+    let simulator: AppleSimulator
+    let app: SimulatedApp
+    let client: HTTPClient
+
+    init(_ change: (inout AppleSimulator.Options) -> Void = { _ in }) throws {
+        app = try SimulatedApp()
+        var options = AppleSimulator.Options()
+        options.port = 0
+        options.keys = [
+            AppleSimulator.RegisteredKey(
+                keyID: app.keyID,
+                issuerID: app.issuerID,
+                publicKeyPEM: app.key.publicKeyPEM,
+                bundleIDs: [app.bundleID]
+            )
+        ]
+        change(&options)
+        simulator = try AppleSimulator(options: options)
+        client = try HTTPClient(userAgent: "tests")
+        simulator.start()
+    }
+
+    deinit {
+        client.close()
+        simulator.stop()
+    }
+
+    func register(_ ids: String...) {
+        simulator.withWorld { world in
+            for id in ids {
+                world.register(
+                    IssuedToken(
+                        externalPurchaseID: id,
+                        appAppleID: app.appAppleID,
+                        bundleID: app.bundleID,
+                        tokenCreationDate: SimulatedApp.start
+                    )
+                )
+            }
+        }
+    }
+
+    func put(_ body: String, in environment: StoreEnvironment = .production) -> HTTPClientRequest {
+        HTTPClientRequest(
+            method: "PUT",
+            url: simulator.baseURL(environment) + "/externalPurchase/v1/reports",
+            headers: [
+                ("Content-Type", "application/json"),
+                ("Authorization", app.authorization(at: SystemClock.now() / 1000)),
+            ],
+            body: Array(body.utf8)
+        )
+    }
+
+    func admin(_ method: String, _ path: String, _ body: String = "") throws -> JSONValue {
+        let response = send([
+            HTTPClientRequest(
+                method: method,
+                url: simulator.adminURL + path,
+                body: Array(body.utf8)
+            )
+        ])
+        guard case .answered(let answer) = response[0] else { return .null }
+        return try JSONValue(reading: answer.body)
+    }
+
+    /// Sends all at once and waits for every answer; in the order of the requests.
+    func send(_ requests: [HTTPClientRequest]) -> [HTTPClientResponse.Outcome] {
+        var outcomes: [UInt64: HTTPClientResponse.Outcome] = [:]
+        for (index, request) in requests.enumerated() {
+            var request = request
+            request.tag = UInt64(index)
+            _ = client.submit(request)
+        }
+        var wait = DescriptorWait([client.wakeDescriptor])
+        while outcomes.count < requests.count {
+            client.run()
+            for response in client.takeResponses() { outcomes[response.tag] = response.outcome }
+            if outcomes.count < requests.count {
+                _ = wait.wait(milliseconds: client.millisecondsUntilTimeout ?? 1000)
+            }
+        }
+        return requests.indices.compactMap { outcomes[UInt64($0)] }
+    }
+
+    func statuses(_ requests: [HTTPClientRequest]) -> [Int] {
+        send(requests).map { outcome in
+            if case .answered(let answer) = outcome { answer.status } else { 0 }
+        }
+    }
+}
+
+@Suite struct `Over real sockets` {
+    @Test func `S1: each environment has its port, and admin sees both`() throws {
+        let running = try RunningSimulator()
+        running.register("t", "SANDBOX_t")
+        #expect(
+            running.statuses([
+                running.put(report(1, "t")), running.put(report(2, "SANDBOX_t"), in: .sandbox),
+                running.put(report(3, "t"), in: .sandbox), running.put("nonsense"),
+            ]) == [200, 200, 400, 400]
+        )
+        #expect(try running.admin("GET", "/reports")["count"]?.integer == 2)
+        #expect(try running.admin("GET", "/requests")["count"]?.integer == 4)
+        let unknown = try running.admin("GET", "/nothing")
+        #expect(unknown["error"] != nil)
+    }
+
+    @Test func `S15: resets lose the answer before or after the deed`() throws {
+        let running = try RunningSimulator { options in
+            for text in ["reset-before:times=1", "reset-after:times=1"] {
+                do { options.faults.append(try FaultRule(text)) } catch {
+                    Issue.record("\(error)")
+                }
+            }
+        }
+        running.register("t")
+        #expect(running.statuses([running.put(report(1, "t"))]) == [0])
+        #expect(try running.admin("GET", "/reports")["count"]?.integer == 0)
+        #expect(running.statuses([running.put(report(1, "t"))]) == [0])
+        #expect(try running.admin("GET", "/reports")["count"]?.integer == 1)
+        #expect(running.statuses([running.put(report(1, "t"))]) == [400])
+        let counts = try running.admin("GET", "/requests")["counts"]
+        #expect(counts?["production report accepted reset-after"]?.integer == 1)
+        #expect(counts?["production report fault reset-before"]?.integer == 1)
+    }
+
+    @Test func `S11 and S15: while a slow answer is out, the token is busy`() throws {
+        let running = try RunningSimulator()
+        running.register("t", "u")
+        _ = try running.admin("POST", "/faults", #"{"faults":["slow:for=400ms,times=1"]}"#)
+        let outcomes = running.send([
+            running.put(report(1, "t")), running.put(report(2, "t")), running.put(report(3, "u")),
+        ])
+        let answers = outcomes.compactMap { outcome in
+            if case .answered(let answer) = outcome { answer } else { nil }
+        }
+        #expect(answers.map(\.status) == [200, 400, 200])
+        #expect(String(decoding: answers[1].body, as: UTF8.self).contains("\"errorCode\":26,"))
+        #expect(running.statuses([running.put(report(2, "t"))]) == [200])
+    }
+
+    @Test func `S18: notifications reach a server, as often as asked`() throws {
+        let running = try RunningSimulator()
+        running.register("t")
+        let server = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0))
+        defer { server.close() }
+        let order =
+            #"{"subtype":"UNREPORTED","externalPurchaseId":"t","times":3,"#
+            + #""url":"http://127.0.0.1:\#(server.port)/v1/notifications"}"#
+        let made = try running.admin("POST", "/notifications", order)
+        let payload = try #require(
+            made["notifications"]?.elements?.first?["signedPayload"]?.text
+        )
+        var bodies: [[UInt8]] = []
+        var wait = DescriptorWait([server.wakeDescriptor])
+        while bodies.count < 3 {
+            _ = wait.wait(milliseconds: server.millisecondsUntilTimeout ?? 1000)
+            server.run()
+            for request in server.takeRequests() {
+                #expect(request.path == "/v1/notifications")
+                bodies.append(request.body)
+                server.respond(to: request.id, status: 200)
+            }
+            server.run()
+        }
+        #expect(Set(bodies).count == 1)
+        #expect(try JSONValue(reading: bodies[0])["signedPayload"]?.text == payload)
+    }
+
+    @Test func `a port that is taken is refused with its address`() throws {
+        let server = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0))
+        defer { server.close() }
+        var options = AppleSimulator.Options()
+        options.port = server.port
+        let fault = #expect(throws: SimulatorFault.self) { try AppleSimulator(options: options) }
+        #expect(fault?.description.contains("127.0.0.1:\(server.port)") == true)
+    }
+}
