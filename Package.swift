@@ -198,7 +198,8 @@ let package = Package(
         ),
         tests(
             "AppleSimulatorTests",
-            ["AppleSimulator", "HTTPServer", "HTTPClient", "Crypto"]
+            ["AppleSimulator", "HTTPServer", "HTTPClient", "Crypto"],
+            resources: [.copy("Fixtures")]
         ),
         tests("TelemetryTests", ["Telemetry", "HTTPClient"]),
         tests("ConfigurationTests", ["StageRuntime", "Kafka", "TokenDomain"]),

@@ -20,7 +20,8 @@ struct APIKeys {
 
     private struct Remembered {
         var caller: Caller
-        var issuedAt: Int64
+        /// Nil where the JWT does not say.
+        var issuedAt: Int64?
         var expiresAt: Int64
     }
 
@@ -37,23 +38,40 @@ struct APIKeys {
     /// - Parameters:
     ///   - authorization: the header's value, nil where it is missing.
     ///   - seconds: real time since 1970.
+    ///   - needsIssueTime: `iat` is documented as required, but Apple's own library for Python leaves
+    ///     it out, and the App Store Server API that it speaks to lets it pass.
     /// - Returns: nil for whatever Apple answers with 401.
-    mutating func caller(_ authorization: String?, at seconds: Int64) -> Caller? {
+    mutating func caller(
+        _ authorization: String?,
+        at seconds: Int64,
+        needsIssueTime: Bool
+    ) -> Caller? {
         guard let authorization, authorization.hasPrefix("Bearer ") else { return nil }
         let token = String(authorization.dropFirst("Bearer ".count))
         if let known = remembered[token] {
-            return Self.isCurrent(known, at: seconds) ? known.caller : nil
+            return Self.isCurrent(known, at: seconds, needsIssueTime) ? known.caller : nil
         }
-        guard let fresh = verify(token), Self.isCurrent(fresh, at: seconds) else { return nil }
+        guard let fresh = verify(token), Self.isCurrent(fresh, at: seconds, needsIssueTime) else {
+            return nil
+        }
         if remembered.count >= Self.rememberedCountMax { remembered.removeAll() }
         remembered[token] = fresh
         return fresh.caller
     }
 
     /// At most an hour long, not over, and not from a future more than a minute away.
-    private static func isCurrent(_ token: Remembered, at seconds: Int64) -> Bool {
-        token.expiresAt > seconds && token.expiresAt - token.issuedAt <= 3600
-            && token.issuedAt <= seconds + 60
+    private static func isCurrent(
+        _ token: Remembered,
+        at seconds: Int64,
+        _ needsIssueTime: Bool
+    ) -> Bool {
+        guard let issuedAt = token.issuedAt ?? (needsIssueTime ? nil : seconds) else {
+            return false
+        }
+        // A foreign number may be anything, so nothing here may overflow.
+        return token.expiresAt > seconds && issuedAt <= seconds + 60
+            && !token.expiresAt.subtractingReportingOverflow(issuedAt).overflow
+            && token.expiresAt - issuedAt <= 3600
     }
 
     private func verify(_ token: String) -> Remembered? {
@@ -63,7 +81,8 @@ struct APIKeys {
             header["alg"]?.text == "ES256", header["typ"]?.text ?? "JWT" == "JWT",
             let keyID = header["kid"]?.text, let key = keyByID[keyID],
             claims["iss"]?.text == key.issuerID, claims["aud"]?.text == "appstoreconnect-v1",
-            let issuedAt = claims["iat"]?.integer, let expiresAt = claims["exp"]?.integer,
+            claims["iat"] == nil || claims["iat"]?.integer != nil,
+            let expiresAt = claims["exp"]?.integer,
             let bundleID = claims["bid"]?.text,
             key.bundleIDs.isEmpty || key.bundleIDs.contains(bundleID),
             key.publicKey.verify(
@@ -73,7 +92,7 @@ struct APIKeys {
         else { return nil }
         return Remembered(
             caller: Caller(keyID: keyID, bundleID: bundleID),
-            issuedAt: issuedAt,
+            issuedAt: claims["iat"]?.integer,
             expiresAt: expiresAt
         )
     }
@@ -119,6 +138,6 @@ extension AppleWorld {
 
     /// The caller of an `Authorization` header; nil for whatever Apple answers with 401.
     package func caller(_ authorization: String?, real: UnixMilliseconds) -> Caller? {
-        keys.caller(authorization, at: real / 1000)
+        keys.caller(authorization, at: real / 1000, needsIssueTime: true)
     }
 }

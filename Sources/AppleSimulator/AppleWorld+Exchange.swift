@@ -33,12 +33,19 @@ extension AppleWorld {
 
     private func pass(_ passage: inout Passage) -> AppleReply {
         let request = passage.request
-        guard let caller = keys.caller(request.authorization, at: passage.real / 1000) else {
+        let target = Self.target(of: request)
+        guard
+            let caller = keys.caller(
+                request.authorization,
+                at: passage.real / 1000,
+                needsIssueTime: target?.endpoint.isExternalPurchase ?? true
+            )
+        else {
             passage.outcome = "unauthorized"
             return reply(.unauthenticated)
         }
         passage.bundleID = caller.bundleID
-        guard let target = Self.target(of: request) else {
+        guard let target else {
             passage.outcome = "no_such_path"
             return reply(AppleAnswer(status: 404))
         }

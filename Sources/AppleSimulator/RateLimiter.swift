@@ -5,6 +5,9 @@ package enum AppleEndpoint: String, CaseIterable, Hashable, Sendable {
     case accountToken = "account-token"
     case notificationHistory = "history"
     case testNotification = "test"
+
+    /// The External Purchase Server API; the others belong to the App Store Server API.
+    var isExternalPurchase: Bool { self == .report || self == .reportLookup }
 }
 
 /// Apple's published form of limits: so many a second, enforced by the hour, per app (S14).

@@ -1,6 +1,7 @@
 internal import AppleSimulator
 internal import Crypto
 internal import Foundation
+internal import StageRuntime
 internal import TokenDomain
 
 /// `tollway sim`: Apple's side on this machine.
@@ -172,36 +173,28 @@ enum SimCommand {
     private static func keys(
         in path: String
     ) throws(CommandFailure) -> [AppleSimulator.RegisteredKey] {
-        struct Apps: Decodable {
-            struct App: Decodable {
-                var bundleId: String
-                var issuerId: String
-                var keyId: String
-                var privateKeyFile: String
-            }
-
-            var apps: [App]
-        }
+        let apps: [AppsFile.App]
         do {
-            let file = URL(fileURLWithPath: path)
-            let apps = try JSONDecoder().decode(Apps.self, from: Data(contentsOf: file)).apps
-            let folder = file.deletingLastPathComponent()
-            return try Dictionary(grouping: apps, by: \.keyId).map { keyID, apps in
-                let keyFile = URL(fileURLWithPath: apps[0].privateKeyFile, relativeTo: folder)
-                let key = try P256PrivateKey(pem: Array(Data(contentsOf: keyFile)))
-                return AppleSimulator.RegisteredKey(
-                    keyID: keyID,
-                    issuerID: apps[0].issuerId,
-                    publicKeyPEM: key.publicKeyPEM,
-                    bundleIDs: apps.map(\.bundleId)
-                )
-            }
+            apps = try AppsFile.load(path, needsKeys: true).apps
         } catch {
-            throw CommandFailure(
-                .usage,
-                code: "usage.bad_apps_file",
-                "\(path) cannot be used: \(error)"
-            )
+            throw .usage("bad_apps_file", error.sentence)
         }
+        var keys: [String: AppleSimulator.RegisteredKey] = [:]
+        for app in apps {
+            guard let key = app.key else { continue }
+            if keys[key.keyID]?.bundleIDs.append(app.bundleID) != nil { continue }
+            do {
+                let bytes = Array(try Data(contentsOf: URL(fileURLWithPath: key.privateKeyFile)))
+                keys[key.keyID] = AppleSimulator.RegisteredKey(
+                    keyID: key.keyID,
+                    issuerID: key.issuerID,
+                    publicKeyPEM: try P256PrivateKey(pem: bytes).publicKeyPEM,
+                    bundleIDs: [app.bundleID]
+                )
+            } catch {
+                throw .usage("bad_apps_file", "\(key.privateKeyFile) is no usable key: \(error)")
+            }
+        }
+        return keys.values.sorted { $0.keyID < $1.keyID }
     }
 }

@@ -50,6 +50,26 @@ import Testing
         #expect(app.world.caller(authorization, real: SimulatedApp.start) != nil)
     }
 
+    @Test(arguments: [
+        (nil, Self.now + 3600, 404), (nil, Self.now + 3601, 401),
+        (Int64.min, Self.now + 300, 401), (Self.now, Self.now + 300, 404),
+    ])
+    func `lets a JWT without iat pass beside the reports, as Apple's library sends it`(
+        issuedAt: Int64?,
+        expiresAt: Int64,
+        status: Int
+    ) throws {
+        let app = try SimulatedApp()
+        let claims: [String: JSONValue?] = [
+            "iat": issuedAt.map { .integer($0) }, "exp": .integer(expiresAt),
+        ]
+        let path = "/inApps/v1/transactions/1/appAccountToken"
+        var request = app.request("PUT", path, #"{"appAccountToken":"\#(identifier(1))"}"#)
+        request.authorization = app.authorization(claims)
+        let answer = app.world.exchange(request, real: SimulatedApp.start).answer
+        #expect(answer.status == status)
+    }
+
     @Test(arguments: [nil, "", "Bearer", "Bearer a.b", "Basic eDp5", "Bearer a.b.c.d"])
     func `answers 401 without JSON`(authorization: String?) throws {
         let app = try SimulatedApp()
