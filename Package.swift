@@ -178,7 +178,7 @@ let package = Package(
         // What the tests stand on: a cluster in memory, driven from a seed.
         .target(
             name: "Simulation",
-            dependencies: ["Kafka", "StateStore", "StageRuntime", "TokenDomain"],
+            dependencies: ["Kafka", "StateStore", "StageRuntime", "TokenDomain", "AppStoreAPI"],
             path: "Tests/Simulation",
             swiftSettings: strict
         ),
@@ -194,6 +194,13 @@ let package = Package(
             "DedupeTests",
             [
                 "dedupe", "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire",
+            ]
+        ),
+        tests(
+            "ReportTests",
+            [
+                "report", "Simulation", "AppStoreAPI", "StageRuntime", "StateStore", "Kafka",
+                "TokenDomain", "TokenWire", "Telemetry",
             ]
         ),
         tests(

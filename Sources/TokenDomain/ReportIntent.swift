@@ -25,7 +25,11 @@ package struct ReportIntent: Equatable, Sendable {
     package var takenSince: Timestamp?
     /// PUTs answered or given up so far.
     package var attempts: Int
+    /// GETs likewise: with ``attempts``, the count of failures that a back-off grows by.
+    package var inquiries: Int
     package var firstSentAt: Timestamp?
+    /// Requests ended so far.
+    package var requestCount: Int { attempts + inquiries }
     /// Not before this; nil: as soon as the lane has room.
     package var nextAttemptAt: Timestamp?
     /// What Apple refused beside a taken identifier: it stands if GET finds nothing.
@@ -42,6 +46,7 @@ package struct ReportIntent: Equatable, Sendable {
         phase: Phase = .planned,
         takenSince: Timestamp? = nil,
         attempts: Int = 0,
+        inquiries: Int = 0,
         firstSentAt: Timestamp? = nil,
         nextAttemptAt: Timestamp? = nil,
         refusal: [AppleError] = []
@@ -56,6 +61,7 @@ package struct ReportIntent: Equatable, Sendable {
         self.phase = phase
         self.takenSince = takenSince
         self.attempts = attempts
+        self.inquiries = inquiries
         self.firstSentAt = firstSentAt
         self.nextAttemptAt = nextAttemptAt
         self.refusal = refusal

@@ -92,7 +92,11 @@ extension TokenAccount {
             return .repeated
         }
         fill(from: notice.token)
-        let waiting = WaitingNotice(receivedAt: notice.receivedAt, origin: origin)
+        let waiting = WaitingNotice(
+            receivedAt: notice.receivedAt,
+            guardedFrom: notice.receivedAt + policy.unrecognizedGrace,
+            origin: origin
+        )
         return isUnreported
             ? absorbUnreported(waiting, policy: policy)
             : absorbReminder(waiting, signedDate: notice.signedDate, policy: policy)

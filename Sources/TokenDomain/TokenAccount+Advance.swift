@@ -9,9 +9,13 @@ package enum ReportEffect: Equatable, Sendable {
 }
 
 extension TokenAccount {
-    /// Makes the next intent if nothing is under way and something is due.
+    /// Does what time asks for: ends a wait before a retry, and makes the next intent if nothing is
+    /// under way and something is due.
     package mutating func advance(now: Timestamp, policy: ReportPolicy) -> [ReportEffect] {
         var effects: [ReportEffect] = []
+        if let nextAttemptAt = current?.nextAttemptAt, nextAttemptAt <= now {
+            current?.nextAttemptAt = nil
+        }
         while current == nil, !queued.isEmpty {
             let next = queued.removeFirst()
             if NextStatus.mayFollow(lastAccepted: lastAccepted, requested: next.status) {

@@ -1,9 +1,9 @@
 /// One answer of Apple to one request for one intent, with its meaning.
 package struct AnsweredReport: Equatable, Sendable {
-    /// The intent it was sent for, and how often that had been sent before: an answer that an
-    /// account has already taken in is known by it.
+    /// The intent it was sent for, and the requests that had ended for it before: an answer that an
+    /// account has already taken in is known by them.
     package var number: Int
-    package var attempts: Int
+    package var requestCount: Int
     package var request: ReportRequest
     package var meaning: ReportAnswer
     /// 0: there was no answer.
@@ -16,7 +16,7 @@ package struct AnsweredReport: Equatable, Sendable {
 
     package init(
         number: Int,
-        attempts: Int,
+        requestCount: Int,
         request: ReportRequest,
         meaning: ReportAnswer,
         httpStatus: Int,
@@ -26,7 +26,7 @@ package struct AnsweredReport: Equatable, Sendable {
         retryAt: Timestamp
     ) {
         self.number = number
-        self.attempts = attempts
+        self.requestCount = requestCount
         self.request = request
         self.meaning = meaning
         self.httpStatus = httpStatus
@@ -50,7 +50,7 @@ extension TokenAccount {
         policy: ReportPolicy
     ) -> [ReportEffect] {
         guard var intent = current, intent.number == answer.number,
-            intent.attempts == answer.attempts, nextRequest == answer.request
+            intent.requestCount == answer.requestCount, nextRequest == answer.request
         else {
             return []
         }
@@ -59,6 +59,8 @@ extension TokenAccount {
             if answer.meaning.wasSent {
                 intent.firstSentAt = intent.firstSentAt ?? answer.sentAt
             }
+        } else {
+            intent.inquiries += 1
         }
         intent.nextAttemptAt = nil
         touch(answer.answeredAt)

@@ -29,10 +29,14 @@ package struct TokenAccount: Equatable, Sendable {
     package struct WaitingNotice: Equatable, Sendable {
         /// When the first such notice was received.
         package var receivedAt: Timestamp
+        /// The end of its grace time: not before this may the guard begin. Kept, because a setting
+        /// that changes must not move what stands in the due table.
+        package var guardedFrom: Timestamp
         package var origin: RecordOrigin
 
-        package init(receivedAt: Timestamp, origin: RecordOrigin) {
+        package init(receivedAt: Timestamp, guardedFrom: Timestamp, origin: RecordOrigin) {
             self.receivedAt = receivedAt
+            self.guardedFrom = guardedFrom
             self.origin = origin
         }
     }
@@ -52,7 +56,7 @@ package struct TokenAccount: Equatable, Sendable {
         }
     }
 
-    package let externalPurchaseID: TokenID
+    package var externalPurchaseID: TokenID
 
     // What the token says, as far as known: the first role's word, gaps filled by Apple's notices.
     package var appAppleID: Int64?
@@ -113,6 +117,11 @@ package struct TokenAccount: Equatable, Sendable {
     /// Whether a debt of its own was refused: a person has it, and Apple's asking changes nothing.
     var hasParkedDebt: Bool { parked.contains { $0.reason != .request } }
 
+    /// Whether anything is known that must be kept. CREATED alone, for example, leaves nothing.
+    package var hasSubstance: Bool {
+        role != nil || lastAccepted != nil || intentCount > 0 || !notices.isEmpty
+    }
+
     /// What its own debt is, by its role: DUPLICATE_TOKEN exists for two types only.
     var dueEvent: DueEvent {
         switch role {
@@ -137,7 +146,7 @@ extension TokenAccount {
         case forgotten(at: Timestamp)
     }
 
-    package func attention(_ policy: ReportPolicy) -> Attention {
+    package var attention: Attention {
         if let current {
             guard let nextAttemptAt = current.nextAttemptAt else {
                 // An intent is made only where the app is known.
@@ -152,7 +161,7 @@ extension TokenAccount {
             return .waiting(until: debt.dueAt)
         }
         if let waitingNotice, role == nil {
-            return .guarded(from: waitingNotice.receivedAt + policy.unrecognizedGrace)
+            return .guarded(from: waitingNotice.guardedFrom)
         }
         return .forgotten(at: forgottenAt)
     }

@@ -85,7 +85,7 @@ enum ReportFixtures {
     ) -> AnsweredReport {
         AnsweredReport(
             number: account.current?.number ?? 0,
-            attempts: account.current?.attempts ?? 0,
+            requestCount: account.current?.requestCount ?? 0,
             request: account.nextRequest ?? .send,
             meaning: meaning,
             httpStatus: httpStatus,

@@ -9,7 +9,7 @@ import Testing
     @Test func `holds a primary token for a day, then owes NO_LINE_ITEM once`() {
         var account = Fixtures.account()
         expect(account.take(Fixtures.distinct(), now: Self.received), .owed)
-        #expect(account.attention(Fixtures.policy) == .waiting(until: Self.due))
+        #expect(account.attention == .waiting(until: Self.due))
         #expect(account.current == nil)
         _ = account.advance(now: Self.due + Milliseconds(-1), policy: Fixtures.policy)
         #expect(account.current == nil)
@@ -18,7 +18,7 @@ import Testing
         #expect(account.current?.reason == .hold)
         #expect(account.current?.number == 1)
         #expect(account.current?.identifier == "\(Fixtures.id.text)#1")
-        guard case .ready(let lane, let deadline) = account.attention(Fixtures.policy) else {
+        guard case .ready(let lane, let deadline) = account.attention else {
             Issue.record("a planned report is ready")
             return
         }
@@ -78,7 +78,7 @@ import Testing
         var account = Fixtures.account()
         expect(account.take(Fixtures.notice("UNREPORTED"), now: Self.received), .guarded)
         #expect(
-            account.attention(Fixtures.policy) == .guarded(from: Self.received + .minutes(15))
+            account.attention == .guarded(from: Self.received + .minutes(15))
         )
         expect(account.take(Fixtures.notice("UNREPORTED"), now: Self.received), .repeated)
         _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
@@ -87,7 +87,7 @@ import Testing
         _ = account.hear(.accepted, at: Self.due)
         // The token comes after all: Apple has its report.
         expect(account.take(Fixtures.distinct(), now: Self.due), .alreadyReported)
-        #expect(account.attention(Fixtures.policy) == .forgotten(at: Fixtures.created + .days(765)))
+        #expect(account.attention == .forgotten(at: Fixtures.created + .days(765)))
     }
 
     @Test func `is no longer unknown when the token comes in the grace time`() {
@@ -105,7 +105,7 @@ import Testing
         expect(account.take(Fixtures.notice("UNREPORTED"), now: Self.received), .noticeForSeen)
         _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
         #expect(account.current == nil)
-        guard case .forgotten = account.attention(Fixtures.policy) else {
+        guard case .forgotten = account.attention else {
             Issue.record("nothing is owed for a seen token")
             return
         }
@@ -291,7 +291,7 @@ import Testing
         var account = Fixtures.account()
         _ = account.take(Fixtures.distinct(), now: Self.due)
         _ = account.hear(.lane(.rateLimited, until: nil), at: Self.due)
-        guard case .ready = account.attention(Fixtures.policy) else {
+        guard case .ready = account.attention else {
             Issue.record("a report does not wait by itself for its lane")
             return
         }

@@ -1,0 +1,161 @@
+package import Crypto
+package import HTTPClient
+package import TokenDomain
+
+/// Apple itself, over HTTP.
+package final class AppStoreClient: AppleClient {
+    /// How requests of one app are signed.
+    package struct Signer: Sendable {
+        package var bundleID: String
+        package var issuerID: String
+        package var keyID: String
+        package var key: P256PrivateKey
+
+        package init(bundleID: String, issuerID: String, keyID: String, key: P256PrivateKey) {
+            self.bundleID = bundleID
+            self.issuerID = issuerID
+            self.keyID = keyID
+            self.key = key
+        }
+    }
+
+    private struct Flight {
+        var id: HTTPClientRequest.ID
+        /// What a GET is compared with.
+        var sent: ReportRequestBody?
+    }
+
+    private let http: HTTPClient
+    private let requests: AppStoreRequests
+    /// Reads the signer of an app; nil where it has no usable key.
+    private let loadSigner: (Int64) -> Signer?
+    private var signers: [Int64: Signer] = [:]
+    private var flights: [UInt64: Flight] = [:]
+    /// Answered without being sent.
+    private var unsent: [UInt64] = []
+    private var unsentSince: Timestamp?
+
+    package init(
+        http: HTTPClient,
+        hosts: AppStoreHosts,
+        loadSigner: @escaping (Int64) -> Signer?
+    ) {
+        self.http = http
+        self.loadSigner = loadSigner
+        requests = AppStoreRequests(hosts: hosts)
+    }
+
+    package var wakeDescriptor: Int32 { http.wakeDescriptor }
+    package var nextAnswer: Timestamp? { unsentSince }
+
+    package func submit(_ request: AppleRequest, now: Timestamp) {
+        precondition(flights[request.tag] == nil, "a tag names one request")
+        guard let signer = signer(of: request.lane.appAppleID) else {
+            unsent.append(request.tag)
+            unsentSince = unsentSince ?? now
+            return
+        }
+        // A fresh token for each request, as Apple asks: there is none to be stale.
+        let webToken = JSONWebToken.make(
+            key: signer.key,
+            issuerID: signer.issuerID,
+            keyID: signer.keyID,
+            bundleID: signer.bundleID,
+            now: now
+        )
+        let environment = request.lane.environment
+        switch request.action {
+        case .sendReport(let body):
+            let ready = requests.sendReport(
+                body,
+                environment: environment,
+                webToken: webToken,
+                tag: request.tag
+            )
+            flights[request.tag] = Flight(id: http.submit(ready), sent: nil)
+        case .retrieveReport(let identifier, let sent):
+            let ready = requests.retrieveReport(
+                requestIdentifier: identifier,
+                environment: environment,
+                webToken: webToken,
+                tag: request.tag
+            )
+            flights[request.tag] = Flight(id: http.submit(ready), sent: sent)
+        case .setAccountToken(let token, let transactionID):
+            let ready = requests.setAccountToken(
+                token,
+                originalTransactionID: transactionID,
+                environment: environment,
+                webToken: webToken,
+                tag: request.tag
+            )
+            flights[request.tag] = Flight(id: http.submit(ready), sent: nil)
+        }
+    }
+
+    package func collect(now: Timestamp) -> [(tag: UInt64, reply: AppleReply)] {
+        http.run()
+        var answers = unsent.map { (tag: $0, reply: AppleReply(transport: .noKey)) }
+        unsent = []
+        unsentSince = nil
+        for response in http.takeResponses() {
+            guard let flight = flights.removeValue(forKey: response.tag) else {
+                continue
+            }
+            answers.append((response.tag, Self.reply(response.outcome, to: flight, now: now)))
+        }
+        return answers
+    }
+
+    package func abandon(tag: UInt64) {
+        unsent.removeAll { $0 == tag }
+        if let flight = flights.removeValue(forKey: tag) {
+            http.cancel(flight.id)
+        }
+    }
+
+    package func reloadKey(appAppleID: Int64) {
+        signers[appAppleID] = nil
+    }
+
+    private func signer(of appAppleID: Int64) -> Signer? {
+        if let signer = signers[appAppleID] {
+            return signer
+        }
+        let signer = loadSigner(appAppleID)
+        signers[appAppleID] = signer
+        return signer
+    }
+
+    private static func reply(
+        _ outcome: HTTPClientResponse.Outcome,
+        to flight: Flight,
+        now: Timestamp
+    ) -> AppleReply {
+        switch outcome {
+        case .failed(let failure):
+            return AppleReply(transport: failure.kind == .notSent ? .notSent : .doubtful)
+        case .answered(let answer):
+            // A body cut at its limit is no JSON: what it holds is not known.
+            let body = AppleBody(answer.isCut ? [] : answer.body)
+            return AppleReply(
+                transport: .answered(status: answer.status),
+                errors: body.errors,
+                acknowledged: body.requestIdentifier,
+                isOurs: flight.sent.flatMap { sent in body.report.map { sent.isHeld(as: $0) } },
+                retryAfter: answer.header("retry-after").flatMap { RetryAfter.read($0, now: now) }
+            )
+        }
+    }
+}
+
+extension ReportRequestBody {
+    /// Whether a report that Apple holds says what this one says: identifier, token, status and line
+    /// items by meaning.
+    package func isHeld(as report: JSONValue) -> Bool {
+        guard let sent = JSONValue(bytes) else {
+            preconditionFailure("a body of our own making is JSON")
+        }
+        return ReportComparison.isSame(sent: sent, held: report)
+    }
+}

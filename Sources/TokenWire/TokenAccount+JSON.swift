@@ -1,0 +1,253 @@
+package import TokenDomain
+
+/// The value of `report.state.v1` under an externalPurchaseId. Fields that are absent, empty or zero
+/// are not written.
+extension TokenAccount {
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        var id: TokenID?
+        var touchedAt: Timestamp?
+        var account = TokenAccount(
+            externalPurchaseID: TokenID(""),
+            touchedAt: Timestamp(milliseconds: 0)
+        )
+        var role: String?
+        var primary: TokenID?
+        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "externalPurchaseId": try scanner.fill(&id)
+            case "touchedAt": try scanner.fill(&touchedAt)
+            case "role": try scanner.fill(&role)
+            case "primaryExternalPurchaseId": try scanner.fill(&primary)
+            default: try account.readMember(key, &scanner)
+            }
+        }
+        account.role = try Self.role(role, primary: primary)
+        account.touchedAt = try JSONScanner.require(touchedAt, "touchedAt")
+        account.externalPurchaseID = try JSONScanner.require(id, "externalPurchaseId")
+        self = account
+    }
+
+    package func write(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            writer.field("externalPurchaseId", externalPurchaseID.text)
+            writer.field("touchedAt", touchedAt.milliseconds)
+            writeToken(&writer)
+            writer.field("lastAccepted", lastAccepted?.rawValue)
+            writer.field("lastAcceptedAt", lastAcceptedAt?.milliseconds)
+            if intentCount > 0 {
+                writer.field("intentCount", intentCount)
+            }
+            if let current {
+                writer.name("current")
+                current.write(&writer)
+            }
+            Self.write("queued", queued, &writer) { $0.write(&$1) }
+            Self.write("parked", parked, &writer) { $0.write(&$1) }
+            if let debt {
+                writer.name("debt")
+                writer.beginObject()
+                writer.field("dueAt", debt.dueAt.milliseconds)
+                writer.field("reason", debt.reason.rawValue)
+                writer.name("origin")
+                debt.origin.write(&writer)
+                writer.endObject()
+            }
+            Self.write("waitingNotice", waitingNotice, &writer)
+            Self.write("waitingReminder", waitingReminder, &writer)
+            Self.write("notices", notices, &writer) { notice, writer in
+                writer.beginArray()
+                writer.integer(notice.signedDate.milliseconds)
+                writer.string(notice.uuid)
+                writer.endArray()
+            }
+            Self.write("foreignIdentifiers", foreignIdentifiers, &writer) { $1.string($0) }
+            writer.field("lastRequestOffset", lastRequestOffset)
+            writer.endObject()
+        }
+    }
+
+    // MARK: Writing
+
+    private func writeToken(_ writer: inout JSONWriter) {
+        writer.field("appAppleId", appAppleID)
+        writer.field("bundleId", bundleID)
+        writer.field("tokenType", tokenType?.text)
+        writer.field("tokenCreationDate", tokenCreationDate?.milliseconds)
+        writer.field("tokenExpirationDate", tokenExpirationDate?.milliseconds)
+        writer.field("role", role?.text)
+        if case .duplicate(let primary) = role {
+            writer.field("primaryExternalPurchaseId", primary.text)
+        }
+        writer.field("customer", customer?.text)
+        if ownerConflictCount > 0 {
+            writer.field("ownerConflictCount", ownerConflictCount)
+        }
+    }
+
+    private static func write<Element>(
+        _ name: StaticString,
+        _ elements: [Element],
+        _ writer: inout JSONWriter,
+        _ element: (Element, inout JSONWriter) -> Void
+    ) {
+        guard !elements.isEmpty else {
+            return
+        }
+        writer.name(name)
+        writer.beginArray()
+        for value in elements {
+            element(value, &writer)
+        }
+        writer.endArray()
+    }
+
+    private static func write(
+        _ name: StaticString,
+        _ notice: WaitingNotice?,
+        _ writer: inout JSONWriter
+    ) {
+        guard let notice else {
+            return
+        }
+        writer.name(name)
+        writer.beginObject()
+        writer.field("receivedAt", notice.receivedAt.milliseconds)
+        writer.field("guardedFrom", notice.guardedFrom.milliseconds)
+        writer.name("origin")
+        notice.origin.write(&writer)
+        writer.endObject()
+    }
+
+    // MARK: Reading
+
+    private mutating func readMember(
+        _ key: JSONKey,
+        _ scanner: inout JSONScanner
+    ) throws(WireFault) {
+        switch key {
+        case "appAppleId": try scanner.fill(&appAppleID)
+        case "bundleId": try scanner.fill(&bundleID)
+        case "tokenType": try scanner.fill(&tokenType)
+        case "tokenCreationDate": try scanner.fill(&tokenCreationDate)
+        case "tokenExpirationDate": try scanner.fill(&tokenExpirationDate)
+        case "customer": try scanner.fill(&customer)
+        case "ownerConflictCount": ownerConflictCount = Int(clamping: try scanner.integer())
+        case "lastAccepted": try scanner.fill(&lastAccepted)
+        case "lastAcceptedAt": try scanner.fill(&lastAcceptedAt)
+        case "intentCount": intentCount = Int(clamping: try scanner.integer())
+        case "current": current = try ReportIntent(&scanner)
+        case "queued":
+            queued = try Self.read(&scanner) { (scanner) throws(WireFault) in
+                try ReportIntent(&scanner)
+            }
+        case "parked":
+            parked = try Self.read(&scanner) { (scanner) throws(WireFault) in
+                try ReportIntent(&scanner)
+            }
+        case "debt": debt = try Self.readDebt(&scanner)
+        case "waitingNotice": waitingNotice = try Self.readNotice(&scanner)
+        case "waitingReminder": waitingReminder = try Self.readNotice(&scanner)
+        case "notices":
+            notices = try Self.read(&scanner) { (scanner) throws(WireFault) in
+                try scanner.beginArray()
+                _ = try scanner.nextElement()
+                let signedDate = Timestamp(milliseconds: try scanner.integer())
+                _ = try scanner.nextElement()
+                let notice = Notice(signedDate: signedDate, uuid: try scanner.string())
+                _ = try scanner.nextElement()
+                return notice
+            }
+        case "foreignIdentifiers":
+            foreignIdentifiers = try Self.read(&scanner) { (scanner) throws(WireFault) in
+                try scanner.string()
+            }
+        case "lastRequestOffset": try scanner.fill(&lastRequestOffset)
+        default: try scanner.skip()
+        }
+    }
+
+    private static func role(_ text: String?, primary: TokenID?) throws(WireFault) -> TokenRole? {
+        switch text {
+        case nil: nil
+        case "primary": .primary
+        case "duplicate": .duplicate(of: try JSONScanner.require(primary, "primaryExternalPurchaseId"))
+        case "seen": .seen
+        default: throw .outOfRange(field: "role")
+        }
+    }
+
+    private static func read<Element>(
+        _ scanner: inout JSONScanner,
+        _ element: (inout JSONScanner) throws(WireFault) -> Element
+    ) throws(WireFault) -> [Element] {
+        var elements: [Element] = []
+        try scanner.beginArray()
+        while try scanner.nextElement() {
+            elements.append(try element(&scanner))
+        }
+        return elements
+    }
+
+    private static func readDebt(_ scanner: inout JSONScanner) throws(WireFault) -> Debt {
+        var dueAt: Timestamp?
+        var reason: ReportReason?
+        var origin: RecordOrigin?
+        try scanner.beginObject()
+        while let key = try scanner.nextKey() {
+            switch key {
+            case "dueAt": try scanner.fill(&dueAt)
+            case "reason": try scanner.fill(&reason)
+            case "origin": origin = try RecordOrigin(&scanner)
+            default: try scanner.skip()
+            }
+        }
+        return Debt(
+            dueAt: try JSONScanner.require(dueAt, "dueAt"),
+            reason: try JSONScanner.require(reason, "reason"),
+            origin: try JSONScanner.require(origin, "origin")
+        )
+    }
+
+    private static func readNotice(_ scanner: inout JSONScanner) throws(WireFault) -> WaitingNotice {
+        var receivedAt: Timestamp?
+        var guardedFrom: Timestamp?
+        var origin: RecordOrigin?
+        try scanner.beginObject()
+        while let key = try scanner.nextKey() {
+            switch key {
+            case "receivedAt": try scanner.fill(&receivedAt)
+            case "guardedFrom": try scanner.fill(&guardedFrom)
+            case "origin": origin = try RecordOrigin(&scanner)
+            default: try scanner.skip()
+            }
+        }
+        return WaitingNotice(
+            receivedAt: try JSONScanner.require(receivedAt, "receivedAt"),
+            guardedFrom: try JSONScanner.require(guardedFrom, "guardedFrom"),
+            origin: try JSONScanner.require(origin, "origin")
+        )
+    }
+}
+
+extension RecordOrigin {
+    /// `[topic, partition, offset]`
+    init(_ scanner: inout JSONScanner) throws(WireFault) {
+        try scanner.beginArray()
+        _ = try scanner.nextElement()
+        let topic = Int(clamping: try scanner.integer())
+        _ = try scanner.nextElement()
+        let partition = Int32(clamping: try scanner.integer())
+        _ = try scanner.nextElement()
+        self.init(topic: topic, partition: partition, offset: try scanner.integer())
+        _ = try scanner.nextElement()
+    }
+
+    func write(_ writer: inout JSONWriter) {
+        writer.beginArray()
+        writer.integer(Int64(topic))
+        writer.integer(Int64(partition))
+        writer.integer(offset)
+        writer.endArray()
+    }
+}

@@ -1,0 +1,85 @@
+internal import AppStoreAPI
+internal import Crypto
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// The apps we speak for and their keys, as the files say now: read at start, again on SIGHUP, and
+/// before each probe of a lane that stopped.
+final class AppBook {
+    private let path: String
+    private let log: Log
+    private var file: AppsFile
+
+    /// - Throws: what is wrong with the file, or with a key that it names.
+    init(path: String, log: Log) throws(ConfigurationFault) {
+        self.path = path
+        self.log = log
+        file = try AppsFile.load(path, needsKeys: true)
+        for app in file.apps {
+            _ = try Self.signer(of: app)
+        }
+    }
+
+    var appAppleIDs: [Int64] { file.apps.map(\.appAppleID) }
+
+    func rate(of lane: Lane) -> Double? {
+        file.app(appAppleID: lane.appAppleID).map { app in
+            switch lane.environment {
+            case .production: app.reportsPerSecond
+            case .sandbox: app.sandboxReportsPerSecond
+            }
+        }
+    }
+
+    /// The signer of an app; nil where it is not configured or its key cannot be read, which stops
+    /// its lanes and not the worker.
+    func signer(of appAppleID: Int64) -> AppStoreClient.Signer? {
+        guard let app = file.app(appAppleID: appAppleID) else {
+            return nil
+        }
+        do throws(ConfigurationFault) {
+            return try Self.signer(of: app)
+        } catch {
+            log.limited(.error, "a key cannot be read", ("because", .text(error.sentence)))
+            return nil
+        }
+    }
+
+    /// Reads the file again. One that is wrong changes nothing.
+    func reload() {
+        do throws(ConfigurationFault) {
+            file = try AppsFile.load(path, needsKeys: true)
+            log.info("the apps were read again", ("apps", .integer(Int64(file.apps.count))))
+        } catch {
+            log.error(
+                "the apps cannot be read again; the old ones stay",
+                ("because", .text(error.sentence))
+            )
+        }
+    }
+
+    private static func signer(
+        of app: AppsFile.App
+    ) throws(ConfigurationFault) -> AppStoreClient.Signer? {
+        guard let key = app.key else {
+            return nil
+        }
+        let setting = Setting.appsFile.fullName
+        let pem = try SecretFile.read(path: key.privateKeyFile, setting: setting)
+        do throws(CryptoFault) {
+            return AppStoreClient.Signer(
+                bundleID: app.bundleID,
+                issuerID: key.issuerID,
+                keyID: key.keyID,
+                key: try P256PrivateKey(pem: pem)
+            )
+        } catch {
+            throw .unreadableFile(
+                setting: setting,
+                path: key.privateKeyFile,
+                because: "it holds no P-256 private key in PEM"
+            )
+        }
+    }
+}

@@ -1,0 +1,111 @@
+internal import TokenDomain
+
+/// One entry of the due table: when the account of a key wants attention, ordered by it.
+///
+/// Four regions, told apart by the first byte: what waits for a time, what may be sent (by lane, the
+/// earliest deadline first), what waits for the guard, and what is to be forgotten. A key of the
+/// state stands in one of them.
+enum DueKey {
+    enum Region: UInt8, CaseIterable {
+        case guarded = 0x67  // g
+        case ready = 0x72  // r
+        case waiting = 0x77  // w
+        case forgotten = 0x78  // x
+    }
+
+    /// The entry of an account.
+    static func bytes(_ attention: TokenAccount.Attention, key: [UInt8]) -> [UInt8] {
+        switch attention {
+        case .ready(let lane, let deadline):
+            start(SendQueue.reports(of: lane), at: deadline) + key
+        case .waiting(let time):
+            start(Region.waiting, at: time) + key
+        case .guarded(let time):
+            start(Region.guarded, at: time) + key
+        case .forgotten(let time):
+            start(Region.forgotten, at: time) + key
+        }
+    }
+
+    /// Where a region begins.
+    static func start(_ region: Region) -> [UInt8] {
+        [region.rawValue]
+    }
+
+    static func start(_ region: Region, at time: Timestamp) -> [UInt8] {
+        [region.rawValue] + bigEndian(time.milliseconds)
+    }
+
+    /// Where a queue's part of the ready region begins.
+    static func start(_ queue: SendQueue) -> [UInt8] {
+        [Region.ready.rawValue, queue.endpoint.rawValue, queue.lane.environment == .sandbox ? 1 : 0]
+            + bigEndian(queue.lane.appAppleID)
+    }
+
+    static func start(_ queue: SendQueue, at deadline: Timestamp) -> [UInt8] {
+        start(queue) + bigEndian(deadline.milliseconds)
+    }
+
+    /// The time of an entry outside the ready region, and the key of its state.
+    static func timed(_ entry: [UInt8]) -> (time: Timestamp, key: [UInt8])? {
+        guard entry.count > 9 else {
+            return nil
+        }
+        return (Timestamp(milliseconds: number(entry[1..<9])), Array(entry[9...]))
+    }
+
+    /// The queue, deadline and key of an entry of the ready region.
+    static func ready(_ entry: [UInt8]) -> (queue: SendQueue, deadline: Timestamp, key: [UInt8])? {
+        guard entry.count > 19, entry[0] == Region.ready.rawValue,
+            let endpoint = SendQueue.Endpoint(rawValue: entry[1])
+        else {
+            return nil
+        }
+        let lane = Lane(
+            appAppleID: number(entry[3..<11]),
+            environment: entry[2] == 1 ? .sandbox : .production
+        )
+        return (
+            SendQueue(endpoint: endpoint, lane: lane),
+            Timestamp(milliseconds: number(entry[11..<19])),
+            Array(entry[19...])
+        )
+    }
+
+    /// The smallest key that is greater than every key with this prefix.
+    static func after(_ prefix: [UInt8]) -> [UInt8] {
+        var next = prefix
+        while let last = next.popLast() {
+            if last < 0xff {
+                return next + [last + 1]
+            }
+        }
+        return [0xff]
+    }
+
+    /// Ordered as bytes as the numbers are, negative ones too.
+    private static func bigEndian(_ number: Int64) -> [UInt8] {
+        let ordered = UInt64(bitPattern: number) ^ (1 << 63)
+        return (0..<8).map { UInt8(truncatingIfNeeded: ordered >> (56 - 8 * $0)) }
+    }
+
+    private static func number(_ bytes: ArraySlice<UInt8>) -> Int64 {
+        let ordered = bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        return Int64(bitPattern: ordered ^ (1 << 63))
+    }
+}
+
+/// What shares a rate and a gate: one endpoint of Apple's for one app in one world.
+struct SendQueue: Hashable {
+    enum Endpoint: UInt8 {
+        case reports = 0
+        case accountTokens = 1
+    }
+
+    var endpoint: Endpoint
+    var lane: Lane
+
+    static func reports(of lane: Lane) -> SendQueue {
+        SendQueue(endpoint: .reports, lane: lane)
+    }
+}

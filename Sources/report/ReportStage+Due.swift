@@ -1,0 +1,295 @@
+internal import Kafka
+internal import StageRuntime
+internal import StateStore
+internal import Telemetry
+internal import TokenDomain
+
+extension ReportStage {
+    /// Asks how many partitions there are, until it is told: the replica's share hangs on it.
+    func learnPartitionCount() {
+        guard partitionCount == nil, !partitions.isEmpty else {
+            return
+        }
+        do throws(LogFault) {
+            if let ends = try inquiry.endOffsets(of: .tokensDistinct) {
+                partitionCount = ends.count
+                share()
+            }
+        } catch {
+            // The loop meets the same trouble and knows what to do; the question is asked again.
+        }
+    }
+
+    /// Looks through the due tables: what fell due becomes an intent, what is past use is forgotten.
+    func sweepDueTables(into plan: inout BatchPlan) throws(StoreFault) {
+        let now = plan.now
+        for partition in partitions {
+            guard var sweep = sweeps[partition] else {
+                continue
+            }
+            if sweep.nextForgetting <= now {
+                let isDone = try forget(partition, into: &plan)
+                sweep.nextForgetting = isDone ? now + limits.forgettingInterval : now
+            }
+            guard sweep.isDue || sweep.nextWaiting.map({ $0 <= now }) == true else {
+                sweeps[partition] = sweep
+                continue
+            }
+            if sweep.isDue {
+                sweep.nextGuarded = try firstTime(in: .guarded, partition: partition, plan.state)
+                try discoverLanes(partition: partition, plan.state)
+            }
+            sweep.isDue = false
+            sweep.nextWaiting = try planDue(partition, into: &plan)
+            sweeps[partition] = sweep
+        }
+    }
+
+    /// Advances what is due in one partition.
+    ///
+    /// - Returns: when the next one is; nil where that hangs on the commit of what was staged here.
+    private func planDue(
+        _ partition: Int32,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) -> Timestamp? {
+        let now = plan.now
+        var places: [AccountPlace] = []
+        var next: Timestamp?
+        try plan.state.scan(
+            .due,
+            partition: partition,
+            from: DueKey.start(DueKey.Region.waiting)
+        ) { entry, _ in
+            guard entry.first == DueKey.Region.waiting.rawValue,
+                let (time, key) = DueKey.timed(entry)
+            else {
+                return false
+            }
+            guard time <= now else {
+                next = time
+                return false
+            }
+            places.append(AccountPlace(key: key, partition: partition))
+            return places.count < limits.dueCountMax
+        }
+        guard !places.isEmpty else {
+            return next
+        }
+        // What is staged already goes on after its commit.
+        places.removeAll { isStaged($0) || busy.contains($0) }
+        try change(places, into: &plan) { account in
+            account.advance(now: now, policy: policy)
+        }
+        return nil
+    }
+
+    /// Changes accounts, stages them, and writes what follows from it.
+    func change(
+        _ places: [AccountPlace],
+        into plan: inout BatchPlan,
+        _ body: (inout TokenAccount) -> [ReportEffect]
+    ) throws(StoreFault) {
+        guard !places.isEmpty else {
+            return
+        }
+        var desk = AccountDesk(state: plan.state)
+        try desk.load(places)
+        for place in places {
+            guard var account = desk[place] else {
+                continue
+            }
+            let effects = body(&account)
+            _ = desk.keep(account, at: place)
+            enact(effects, into: &plan)
+        }
+        touch(desk.put())
+    }
+
+    private func firstTime(
+        in region: DueKey.Region,
+        partition: Int32,
+        _ state: StagedState
+    ) throws(StoreFault) -> Timestamp? {
+        var first: Timestamp?
+        try state.scan(.due, partition: partition, from: DueKey.start(region)) { entry, _ in
+            if entry.first == region.rawValue {
+                first = DueKey.timed(entry)?.time
+            }
+            return false
+        }
+        return first
+    }
+
+    /// Opens the lane of every queue that has something ready: one look-up for each.
+    private func discoverLanes(partition: Int32, _ state: StagedState) throws(StoreFault) {
+        var start = DueKey.start(DueKey.Region.ready)
+        while true {
+            var found: SendQueue?
+            try state.scan(.due, partition: partition, from: start) { entry, _ in
+                found = DueKey.ready(entry)?.queue
+                return false
+            }
+            guard let found else {
+                return
+            }
+            openLane(found)
+            start = DueKey.after(DueKey.start(found))
+        }
+    }
+
+    // MARK: Forgetting
+
+    /// - Returns: whether nothing is left to be forgotten now.
+    private func forget(
+        _ partition: Int32,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) -> Bool {
+        let now = plan.now
+        var keys: [[UInt8]] = []
+        try plan.state.scan(
+            .due,
+            partition: partition,
+            from: DueKey.start(DueKey.Region.forgotten)
+        ) { entry, _ in
+            guard entry.first == DueKey.Region.forgotten.rawValue,
+                let (time, key) = DueKey.timed(entry), time <= now
+            else {
+                return false
+            }
+            keys.append(key)
+            return keys.count < limits.forgottenCountMax
+        }
+        for key in keys where !isStaged(AccountPlace(key: key, partition: partition)) {
+            plan.state.put(nil, forKey: key, partition: partition)
+        }
+        return keys.count < limits.forgottenCountMax
+    }
+
+    // MARK: The guard
+
+    /// Moves the guard on, and lets it serve who waits.
+    func runGuard(into plan: inout BatchPlan) throws(StoreFault) {
+        let now = plan.now
+        guard let earliest = sweeps.values.compactMap(\.nextGuarded).min(), earliest <= now else {
+            proof.end()
+            return
+        }
+        if !proof.isRunning {
+            proof.begin(now: now)
+            inquiry.beginAnew(.tokensReceived)
+            nextInquiry = now
+        }
+        if nextInquiry <= now {
+            nextInquiry = now + limits.inquiryInterval
+            inquire()
+        }
+        guard let startedAt = proof.startedAt else {
+            return
+        }
+        var isDone = true
+        for partition in partitions {
+            guard let nextGuarded = sweeps[partition]?.nextGuarded, nextGuarded <= startedAt else {
+                continue
+            }
+            isDone = false
+            if proof.isProven(partition: partition), sweeps[partition]?.isServed == false {
+                try serveGuarded(partition, startedAt: startedAt, into: &plan)
+                sweeps[partition]?.isServed = true
+            }
+        }
+        if isDone {
+            proof.end()
+        }
+    }
+
+    /// Asks the next question; the answer may be there at once, or at a later tick.
+    private func inquire() {
+        do throws(LogFault) {
+            while let question = proof.question {
+                let step = proof.step
+                switch question {
+                case .endOffsets(let topic):
+                    guard let ends = try inquiry.endOffsets(of: topic) else {
+                        return
+                    }
+                    proof.learn(endOffsets: ends)
+                case .committedOffsets(let worker, let topic):
+                    guard let offsets = try inquiry.committedOffsets(of: worker, on: topic) else {
+                        return
+                    }
+                    proof.learn(committedOffsets: offsets)
+                    guard let next = proof.step, next != step else {
+                        return
+                    }
+                    inquiry.beginAnew(next.topic)
+                }
+            }
+        } catch {
+            // Without the log there is no proof; the loop meets the same trouble.
+        }
+    }
+
+    private func serveGuarded(
+        _ partition: Int32,
+        startedAt: Timestamp,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        var places: [AccountPlace] = []
+        try plan.state.scan(
+            .due,
+            partition: partition,
+            from: DueKey.start(DueKey.Region.guarded)
+        ) { entry, _ in
+            guard entry.first == DueKey.Region.guarded.rawValue,
+                let (time, key) = DueKey.timed(entry), time <= startedAt
+            else {
+                return false
+            }
+            places.append(AccountPlace(key: key, partition: partition))
+            return places.count < limits.guardedCountMax
+        }
+        places.removeAll { isStaged($0) }
+        let now = plan.now
+        try change(places, into: &plan) { account in
+            account.proveUnknown(now: now, policy: policy)
+        }
+    }
+
+    // MARK: Measures
+
+    func measure(now: Timestamp) {
+        guard nextMeasure <= now, let state else {
+            return
+        }
+        nextMeasure = now + limits.measureInterval
+        metrics.inFlight(flights.count)
+        for (queue, lane) in lanes {
+            metrics.paced(queue, requestsPerSecond: lane.pace.requestsPerSecond)
+            if let next = lane.ready.last {
+                metrics.slack(queue.lane, seconds: Double((next.deadline - now).count) / 1_000)
+            }
+        }
+        var count = 0
+        for partition in partitions {
+            do throws(StoreFault) {
+                try state.scan(
+                    .due,
+                    partition: partition,
+                    from: DueKey.start(DueKey.Region.guarded)
+                ) { entry, _ in
+                    guard entry.first == DueKey.Region.guarded.rawValue else {
+                        return false
+                    }
+                    count += 1
+                    return count < limits.guardedCountMax * partitions.count
+                }
+            } catch {
+                // A measure is not worth a worker; the next look at the table meets the fault.
+                return
+            }
+        }
+        let oldest = sweeps.values.compactMap(\.nextGuarded).min()
+        let waited = oldest.map { Double(max((now - $0).count, 0)) / 1_000 } ?? 0
+        metrics.guarded(count: count, seconds: waited)
+    }
+}

@@ -1,0 +1,210 @@
+internal import AppStoreAPI
+internal import Kafka
+internal import StageRuntime
+internal import StateStore
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+extension ReportStage {
+    /// One record, read.
+    private enum Input {
+        case distinct(TokenDistinct)
+        case notice(NotificationVerified)
+        case request(ReportRequested)
+        case refused(Fault)
+
+        var externalPurchaseID: TokenID? {
+            switch self {
+            case .distinct(let distinct): distinct.externalPurchaseID
+            case .notice(let notice): notice.token.externalPurchaseID
+            case .request(let request): request.externalPurchaseID
+            case .refused: nil
+            }
+        }
+    }
+
+    func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
+        let inputs = batch.records.map { read($0, of: batch) }
+        var desk = AccountDesk(state: plan.state)
+        do throws(StoreFault) {
+            try desk.load(
+                zip(batch.records, inputs).compactMap { record, input in
+                    input.externalPurchaseID.map { AccountPlace($0, partition: record.partition) }
+                }
+            )
+        } catch {
+            plan.storeFault = error
+            for _ in batch.records {
+                plan.conclude(.settled("fault"))
+            }
+            return
+        }
+        for (record, input) in zip(batch.records, inputs) {
+            plan.conclude(absorb(input, record, desk: &desk, now: plan.now))
+        }
+        touch(desk.put())
+    }
+
+    // MARK: Reading
+
+    private func read(_ record: RecordBatch.Record, of batch: RecordBatch) -> Input {
+        guard !record.value.isAbsent else {
+            return .refused(Fault(code: "report.bad_record", message: "the record has no value"))
+        }
+        let value = batch.arena.span.extracting(record.value.indices)
+        do throws(WireFault) {
+            let input: Input
+            switch Worker.report.sources[record.topic] {
+            case .tokensDistinct: input = .distinct(try TokenDistinct(reading: value))
+            case .notificationsVerified: input = .notice(try NotificationVerified(reading: value))
+            case .reportsRequested: input = .request(try ReportRequested(reading: value))
+            default:
+                return .refused(
+                    Fault(code: "report.unsupported", message: "account tokens are not built yet")
+                )
+            }
+            return fault(of: input, record, batch).map { .refused($0) } ?? input
+        } catch {
+            return .refused(Fault(code: "report.bad_record", message: error.message))
+        }
+    }
+
+    /// What is wrong with a record beside its form.
+    private func fault(
+        of input: Input,
+        _ record: RecordBatch.Record,
+        _ batch: RecordBatch
+    ) -> Fault? {
+        guard let id = input.externalPurchaseID else {
+            return nil
+        }
+        // All about a token must lie in one partition: an account in two places would report twice.
+        guard !record.key.isAbsent, batch.arena[record.key.indices].elementsEqual(id.text.utf8)
+        else {
+            return Fault(
+                code: "report.bad_key",
+                message: "the record's key is not its externalPurchaseId",
+                externalPurchaseID: id
+            )
+        }
+        if let partitionCount,
+            Partitioner.partition(
+                ofKey: batch.arena.span.extracting(record.key.indices),
+                partitionCount: Int32(partitionCount)
+            ) != record.partition
+        {
+            return Fault(
+                code: "report.wrong_partition",
+                message: "the record was not partitioned by murmur2 of its key",
+                externalPurchaseID: id
+            )
+        }
+        guard case .request(let request) = input, let lineItems = request.lineItems else {
+            return nil
+        }
+        do throws(ReportRequestFault) {
+            _ = try ReportRequestBody(
+                requestIdentifier: request.requestIdentifier ?? "",
+                externalPurchaseID: id,
+                lineItems: lineItems
+            )
+            return nil
+        } catch {
+            return Fault(code: "report.line_items", message: error.message, externalPurchaseID: id)
+        }
+    }
+
+    // MARK: Absorbing
+
+    private func absorb(
+        _ input: Input,
+        _ record: RecordBatch.Record,
+        desk: inout AccountDesk,
+        now: Timestamp
+    ) -> Verdict {
+        let origin = RecordOrigin(
+            topic: record.topic,
+            partition: record.partition,
+            offset: record.offset
+        )
+        let absorption: Absorption
+        let place: AccountPlace
+        var account: TokenAccount
+        switch input {
+        case .refused(let fault):
+            return .deadLetter(fault)
+        case .distinct(let distinct):
+            (place, account) = open(distinct.externalPurchaseID, record, desk, distinct.receivedAt)
+            absorption = account.absorb(distinct, origin: origin, policy: policy)
+        case .notice(let notice):
+            (place, account) = open(
+                notice.token.externalPurchaseID,
+                record,
+                desk,
+                notice.receivedAt
+            )
+            absorption = account.absorb(notice, origin: origin, policy: policy)
+        case .request(let request):
+            let time =
+                record.timestampMilliseconds >= 0
+                ? Timestamp(milliseconds: record.timestampMilliseconds) : now
+            (place, account) = open(request.externalPurchaseID, record, desk, time)
+            absorption = account.absorb(request, origin: origin, time: time, policy: policy)
+        }
+        if case .refused(let fault) = absorption {
+            return .deadLetter(fault)
+        }
+        tell(account.advance(now: now, policy: policy))
+        // CREATED for a token not known leaves nothing behind.
+        if desk[place] != nil || account.hasSubstance {
+            _ = desk.keep(account, at: place)
+        }
+        return verdict(absorption)
+    }
+
+    private func open(
+        _ id: TokenID,
+        _ record: RecordBatch.Record,
+        _ desk: AccountDesk,
+        _ time: Timestamp
+    ) -> (AccountPlace, TokenAccount) {
+        let place = AccountPlace(id, partition: record.partition)
+        return (place, desk[place] ?? TokenAccount(externalPurchaseID: id, touchedAt: time))
+    }
+
+    private func verdict(_ absorption: Absorption) -> Verdict {
+        switch absorption {
+        case .owed: return .settled("owed")
+        case .repeated: return .settled("repeat")
+        case .ownerConflict:
+            metrics.ownerConflict()
+            return .settled("owner_conflict")
+        case .seen: return .settled("seen")
+        case .noticeForSeen:
+            log.limited(
+                .error,
+                "Apple asks for a token that lies in our dead letters: replay it"
+            )
+            return .settled("notice_for_seen")
+        case .alreadyReported: return .settled("already_reported")
+        case .parked:
+            log.limited(.error, "Apple asks for a report that it has refused: see the dead letters")
+            return .settled("parked")
+        case .underWay: return .settled("under_way")
+        case .guarded: return .settled("guarded")
+        case .noted: return .settled("noted")
+        case .unknownSubtype:
+            log.limited(.warning, "a notification has a subtype that nobody knows")
+            return .settled("unknown_subtype")
+        case .refused(let fault): return .deadLetter(fault)
+        }
+    }
+
+    /// What a change of an account asks for where there is nothing to write.
+    private func tell(_ effects: [ReportEffect]) {
+        for case .cancelled(let intent) in effects {
+            metrics.cancelled(intent)
+        }
+    }
+}

@@ -1,0 +1,80 @@
+internal import AppStoreAPI
+internal import Crypto
+internal import HTTPClient
+internal import StageRuntime
+internal import TokenDomain
+
+extension ReportStage {
+    /// The stage in a real worker.
+    ///
+    /// - Throws: ``ConfigurationFault``, or ``WorkerEnd`` where the HTTP client cannot be made.
+    convenience init(_ services: WorkerServices) throws {
+        let configuration = services.configuration
+        let apps = try AppBook(
+            path: try configuration.requiredFile(.appsFile),
+            log: services.log
+        )
+        let http: HTTPClient
+        do throws(HTTPClientFault) {
+            http = try HTTPClient(userAgent: "tollway/1.0")
+        } catch {
+            throw WorkerEnd(exitCode: 70, sentence: "the HTTP client cannot be made: \(error)")
+        }
+        let apple = AppStoreClient(
+            http: http,
+            hosts: AppStoreHosts(
+                production: configuration.appleProductionURL,
+                sandbox: configuration.appleSandboxURL
+            ),
+            loadSigner: { apps.signer(of: $0) }
+        )
+        self.init(
+            policy: ReportPolicy(
+                hold: configuration.reportHold,
+                unrecognizedGrace: configuration.reportUnrecognizedGrace,
+                deadlineDays: Int64(configuration.reportDeadlineDays),
+                repeatsMonthly: configuration.reportMonthlyRepeat,
+                requestIdentifier: Self.requestIdentifier
+            ),
+            apple: apple,
+            recordLog: services.recordLog,
+            topicPrefix: configuration.topicPrefix,
+            rate: { apps.rate(of: $0) },
+            metrics: services.metrics,
+            log: services.log,
+            seed: RandomBytes.next(count: 8).reduce(0) { $0 << 8 | UInt64($1) }
+        )
+        self.apps = apps
+    }
+
+    /// UUID v5 of the intent's name, in our name space.
+    static let requestIdentifier: @Sendable (TokenID, Int) -> String = { id, number in
+        UUIDText.v5(
+            namespace: nameSpaceBytes,
+            name: ReportPolicy.intentName(of: id, number: number)
+        )
+    }
+
+    private static let nameSpaceBytes: [UInt8] = {
+        guard let bytes = UUIDText.bytes(of: ReportPolicy.nameSpace) else {
+            preconditionFailure("the name space is a UUID")
+        }
+        return bytes
+    }()
+}
+
+extension ReportStage: ReloadingStage {
+    /// Reads the apps and their keys again, and lets every lane try them at its next turn.
+    func reload() {
+        guard let apps else {
+            return
+        }
+        apps.reload()
+        for appAppleID in apps.appAppleIDs {
+            apple.reloadKey(appAppleID: appAppleID)
+        }
+        for queue in queues {
+            lanes[queue]?.pace.rate = rate(queue.lane) ?? 1
+        }
+    }
+}

@@ -1,0 +1,322 @@
+internal import AppStoreAPI
+internal import Kafka
+internal import StageRuntime
+internal import StateStore
+internal import Telemetry
+internal import TokenDomain
+
+/// Works out what is owed to Apple, and reports it.
+///
+/// Absorbing a record changes an account and nothing else; a debt that falls due becomes an intent,
+/// stored before its first send; an answer of Apple's is settled in a transaction of its own. What
+/// may be sent is read from the due table of the committed store only, and only where nothing is
+/// staged for the account: so nothing is ever sent that is not durable.
+final class ReportStage: TickingStage {
+    /// Everything here is bounded; the debts themselves wait in the store.
+    struct Limits {
+        /// Debts of one partition that fall due in one tick.
+        var dueCountMax = 1_000
+        /// Ready debts of one partition and queue read at once.
+        var readyCountMax = 128
+        /// Notices of one partition that the guard serves in one tick, and that are counted.
+        var guardedCountMax = 1_000
+        /// Accounts of one partition forgotten in one tick.
+        var forgottenCountMax = 256
+        /// Requests of one queue under way.
+        var flightCountMax = 256
+        /// Answers settled in one tick.
+        var answerCountMax = 2_000
+        var inquiryInterval = Milliseconds(100)
+        var forgettingInterval = Milliseconds.hours(1)
+        var measureInterval = Milliseconds.seconds(1)
+
+        init() {}
+    }
+
+    /// One request under way.
+    struct Flight {
+        var place: AccountPlace
+        var queue: SendQueue
+        var number: Int
+        var requestCount: Int
+        var request: ReportRequest
+        var identifier: String
+        var newestDate: Timestamp?
+        var sentAt: Timestamp
+        var isProbe: Bool
+    }
+
+    /// An answer, and the account it is for.
+    struct PlacedAnswer {
+        var place: AccountPlace
+        var answer: AnsweredReport
+    }
+
+    /// What the last look at a partition's due table found.
+    struct Sweep {
+        /// The store changed since.
+        var isDue = true
+        var nextWaiting: Timestamp?
+        var nextGuarded: Timestamp?
+        /// The guard has served what it may until the next commit.
+        var isServed = false
+        var nextForgetting = Timestamp(milliseconds: 0)
+    }
+
+    let policy: ReportPolicy
+    let apple: any AppleClient
+    let inquiry: LogInquiry
+    /// Full names of the sources, for the origin of a dead letter.
+    let sources: [String]
+    let group: String
+    /// Reports per second of a lane, over all replicas; nil for an app that is not configured.
+    let rate: (Lane) -> Double?
+    let metrics: ReportMetrics
+    let log: Log
+    let limits: Limits
+    let backoff = Backoff()
+    /// Where keys and rates come from; a test hands both in and has none.
+    var apps: AppBook?
+    var generator: SeededGenerator
+
+    var state: StagedState?
+    var partitions: [Int32] = []
+    /// Of `distinct`; nil until the log has told it, and then nothing is sent.
+    var partitionCount: Int?
+    var sweeps: [Int32: Sweep] = [:]
+    var lanes: [SendQueue: SendLane] = [:]
+    /// Those of ``lanes`` in the order in which they were opened: each gets its turns in it.
+    var queues: [SendQueue] = []
+    /// Queues that an account became ready for, since the last commit and since the one before: the
+    /// next look at the committed store may miss what is still under way.
+    var touched: Set<SendQueue> = []
+    var touchedBefore: Set<SendQueue> = []
+
+    var flights: [UInt64: Flight] = [:]
+    var nextTag: UInt64 = 1
+    /// Under way, or answered and not yet committed: one report in flight for a token.
+    var busy: Set<AccountPlace> = []
+    /// Answers not yet taken in.
+    var inbox: [PlacedAnswer] = []
+    /// Taken in, not yet known to be committed.
+    var unconfirmed: [PlacedAnswer] = []
+
+    var proof = UnrecognizedGuard()
+    var nextInquiry = Timestamp(milliseconds: 0)
+    var nextMeasure = Timestamp(milliseconds: 0)
+    private(set) var nextTick: Timestamp?
+
+    init(
+        policy: ReportPolicy,
+        apple: any AppleClient,
+        recordLog: any RecordLog,
+        topicPrefix: String,
+        rate: @escaping (Lane) -> Double?,
+        metrics: Metrics,
+        log: Log,
+        seed: UInt64,
+        limits: Limits = Limits()
+    ) {
+        self.policy = policy
+        self.apple = apple
+        inquiry = LogInquiry(log: recordLog, prefix: topicPrefix)
+        sources = Worker.report.sources.map { $0.name(prefix: topicPrefix) }
+        group = "\(topicPrefix)\(Worker.report.rawValue)"
+        self.rate = rate
+        self.metrics = ReportMetrics(metrics)
+        self.log = log
+        self.limits = limits
+        generator = SeededGenerator(seed: seed)
+    }
+
+    var wakeDescriptor: Int32 { apple.wakeDescriptor }
+
+    // MARK: State
+
+    let derivesFromPrevious = true
+
+    func deriveChanges(
+        key: [UInt8],
+        value: [UInt8]?,
+        previous: [UInt8]?,
+        into changes: inout StoreChanges
+    ) {
+        let before = previous.map { dueKey(of: AccountDesk.read($0), key: key) }
+        let after = value.map { dueKey(of: AccountDesk.read($0), key: key) }
+        if let before, before != after {
+            changes.remove(key: before, from: .due)
+        }
+        if let after, after != before {
+            changes.put([], forKey: after, in: .due)
+        }
+        if let value {
+            changes.put(value, forKey: key, in: .state)
+        } else {
+            changes.remove(key: key, from: .state)
+        }
+    }
+
+    private func dueKey(of account: TokenAccount, key: [UInt8]) -> [UInt8] {
+        DueKey.bytes(account.attention, key: key)
+    }
+
+    // MARK: Partitions
+
+    func assigned(_ partitions: [Int32], state: StagedState, now: Timestamp) {
+        self.state = state
+        self.partitions = partitions.sorted()
+        for partition in partitions where sweeps[partition] == nil {
+            sweeps[partition] = Sweep()
+        }
+        // Whoever was proven unknown was so for the partitions of then.
+        proof.end()
+        share()
+        nextTick = now
+    }
+
+    func revoked(_ partitions: [Int32]) {
+        let gone = Set(partitions)
+        self.partitions.removeAll { gone.contains($0) }
+        for partition in partitions {
+            sweeps[partition] = nil
+        }
+        for (tag, flight) in flights where gone.contains(flight.place.partition) {
+            apple.abandon(tag: tag)
+            flights[tag] = nil
+            lanes[flight.queue]?.flightCount -= 1
+            if flight.isProbe {
+                lanes[flight.queue]?.gate.forgotProbe(now: flight.sentAt)
+            }
+        }
+        for queue in lanes.keys {
+            lanes[queue]?.forget(partitions: gone)
+        }
+        busy = busy.filter { !gone.contains($0.partition) }
+        inbox.removeAll { gone.contains($0.place.partition) }
+        unconfirmed.removeAll { gone.contains($0.place.partition) }
+        proof.end()
+        share()
+        if self.partitions.isEmpty {
+            state = nil
+            nextTick = nil
+        }
+    }
+
+    /// This replica's part of every rate: its partitions of all.
+    func share() {
+        let share = partitionCount.map { Double(partitions.count) / Double(max($0, 1)) } ?? 0
+        for queue in lanes.keys {
+            lanes[queue]?.pace.share = min(share, 1)
+        }
+    }
+
+    // MARK: Transactions
+
+    func committed(now: Timestamp) {
+        for partition in sweeps.keys {
+            sweeps[partition]?.isDue = true
+            sweeps[partition]?.isServed = false
+        }
+        for queue in touched.union(touchedBefore) {
+            lanes[queue]?.needsRefill = true
+        }
+        touchedBefore = touched
+        touched = []
+        unconfirmed.removeAll { placed in
+            guard !isStaged(placed.place) else {
+                return false
+            }
+            busy.remove(placed.place)
+            return true
+        }
+        nextTick = now
+    }
+
+    func aborted() {
+        // Apple's answers stand, whatever became of our transaction.
+        inbox = unconfirmed + inbox
+        unconfirmed = []
+        for partition in sweeps.keys {
+            sweeps[partition]?.isDue = true
+            sweeps[partition]?.isServed = false
+        }
+        for queue in lanes.keys {
+            lanes[queue]?.needsRefill = true
+        }
+        nextTick = Timestamp(milliseconds: 0)
+    }
+
+    /// Whether something was put for an account that is not known to be committed.
+    func isStaged(_ place: AccountPlace) -> Bool {
+        state?.stagedValue(forKey: place.key, partition: place.partition) != nil
+    }
+
+    // MARK: Ticks
+
+    func tick(into plan: inout BatchPlan) {
+        let now = plan.now
+        do throws(StoreFault) {
+            learnPartitionCount()
+            hearApple(now: now)
+            try settleAnswers(into: &plan)
+            try sweepDueTables(into: &plan)
+            try runGuard(into: &plan)
+            try send(now: now)
+        } catch {
+            plan.storeFault = error
+        }
+        measure(now: now)
+        nextTick = earliestWork(now: now)
+    }
+
+    /// The queue that an account became ready for must be looked at after the commit.
+    func touch(_ accounts: [TokenAccount]) {
+        for account in accounts {
+            if case .ready(let lane, _) = account.attention {
+                let queue = SendQueue.reports(of: lane)
+                touched.insert(queue)
+                openLane(queue)
+            }
+        }
+    }
+
+    func openLane(_ queue: SendQueue) {
+        guard lanes[queue] == nil else {
+            return
+        }
+        // An app that is no longer configured has no key: its lane stops at its first turn.
+        lanes[queue] = SendLane(pace: Pace(rate: rate(queue.lane) ?? 1))
+        queues.append(queue)
+        share()
+    }
+
+    private func earliestWork(now: Timestamp) -> Timestamp? {
+        guard !partitions.isEmpty else {
+            return nil
+        }
+        guard inbox.isEmpty else {
+            return now
+        }
+        var times: [Timestamp] = []
+        for sweep in sweeps.values {
+            if sweep.isDue {
+                return now
+            }
+            times += [sweep.nextWaiting].compactMap { $0 }
+            if !proof.isRunning {
+                times += [sweep.nextGuarded].compactMap { $0 }
+            }
+        }
+        if proof.isRunning {
+            times.append(nextInquiry)
+        }
+        if partitionCount == nil {
+            times.append(now + limits.inquiryInterval)
+        }
+        times += [apple.nextAnswer].compactMap { $0 }
+        times += lanes.values.compactMap {
+            $0.nextTurn(now: now, flightCountMax: limits.flightCountMax)
+        }
+        return times.min()
+    }
+}

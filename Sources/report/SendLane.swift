@@ -1,0 +1,64 @@
+internal import TokenDomain
+
+/// A report that may go as soon as its queue has a turn.
+struct ReadyDebt: Equatable {
+    var place: AccountPlace
+    var deadline: Timestamp
+}
+
+/// One queue to Apple as this replica has it: its pace, its gate, and the next few debts.
+///
+/// The debts themselves lie in the due table; only a slice of them is here.
+struct SendLane {
+    var pace: Pace
+    var gate = LaneGate()
+    /// The latest deadline first: the next one is the last.
+    private(set) var ready: [ReadyDebt] = []
+    /// The due table may hold something more urgent than what is here, or more of it.
+    var needsRefill = true
+    /// The due table held more than was taken.
+    private var hasMore = false
+    var flightCount = 0
+    /// 429s in a row without a time to wait for.
+    var limitedCount = 0
+
+    init(pace: Pace) {
+        self.pace = pace
+    }
+
+    /// Takes over what the due table holds.
+    ///
+    /// - Parameter isWhole: whether that is all of it.
+    mutating func refill(_ debts: [ReadyDebt], isWhole: Bool) {
+        ready = debts.sorted { $0.deadline < $1.deadline }.reversed()
+        hasMore = !isWhole
+        needsRefill = false
+    }
+
+    /// The next debt, taken out.
+    mutating func popMostUrgent() -> ReadyDebt? {
+        let debt = ready.popLast()
+        if ready.isEmpty, hasMore {
+            needsRefill = true
+        }
+        return debt
+    }
+
+    mutating func putBack(_ debt: ReadyDebt) {
+        ready.append(debt)
+    }
+
+    mutating func forget(partitions: Set<Int32>) {
+        ready.removeAll { partitions.contains($0.place.partition) }
+    }
+
+    /// When it may send next; nil where it has nothing to send, or only an answer lets it go on.
+    func nextTurn(now: Timestamp, flightCountMax: Int) -> Timestamp? {
+        guard !ready.isEmpty || needsRefill, flightCount < flightCountMax,
+            let opensAt = gate.opensAt(now: now), let turn = pace.nextTurn(now: now)
+        else {
+            return nil
+        }
+        return max(opensAt, turn)
+    }
+}

@@ -1,0 +1,141 @@
+import AppStoreAPI
+import Simulation
+import Testing
+import TokenDomain
+
+@testable import report
+
+@Suite struct `The lanes of the report worker` {
+    /// Many tokens, all due at once.
+    private func due(_ count: Int, apps: [Int64] = [1], on bench: ReportBench) {
+        for number in 0..<count {
+            for app in apps {
+                bench.distinct(
+                    bench.id(number * 10 + Int(app)),
+                    .duplicate(of: bench.id(9_999)),
+                    app: app
+                )
+            }
+        }
+    }
+
+    @Test func `keep the rate of each app`() throws {
+        let bench = ReportBench()
+        bench.rate = 5
+        bench.launch()
+        due(200, apps: [1, 2], on: bench)
+        try bench.pass(.seconds(20))
+        for app: Int64 in [1, 2] {
+            let count = bench.instances[0]?.apple.calls.count { $0.lane.appAppleID == app } ?? 0
+            #expect((95...102).contains(count))
+        }
+    }
+
+    @Test func `share the rate among replicas by partitions`() throws {
+        let bench = ReportBench()
+        bench.rate = 9
+        for number in 0..<3 {
+            bench.launch(number)
+        }
+        try bench.settle()
+        due(300, on: bench)
+        try bench.pass(.seconds(20))
+        let counts = bench.instances.values.map(\.apple.calls.count)
+        #expect(counts.allSatisfy { (57...62).contains($0) }, "\(counts)")
+    }
+
+    @Test func `hold for 429 as long as Apple says, and no other lane with it`() throws {
+        let bench = ReportBench()
+        bench.rate = 50
+        let until = ReportBench.start + .minutes(30)
+        bench.script = { call in
+            call.lane.appAppleID == 1 && call.at < until ? .status(429, retryAfter: until) : .answered
+        }
+        bench.launch()
+        due(20, apps: [1, 2], on: bench)
+        try bench.pass(.minutes(29))
+        let calls = try #require(bench.instances[0]?.apple.calls)
+        #expect(calls.count { $0.lane.appAppleID == 1 } == 1)
+        #expect(bench.appleStore.accepted.count == 20)
+        try bench.pass(.minutes(3))
+        #expect(bench.appleStore.accepted.count == 40)
+        #expect(try bench.outcomes().allSatisfy { $0.outcome == .accepted })
+    }
+
+    @Test func `stop at the second 401, probe, and go on by themselves`() throws {
+        let bench = ReportBench()
+        bench.rate = 50
+        var isKeyGood = false
+        bench.script = { _ in isKeyGood ? .answered : .status(401) }
+        bench.launch()
+        due(20, on: bench)
+        try bench.pass(.hours(1))
+        let calls = try #require(bench.instances[0]?.apple.calls)
+        // At once again, then 5, 10, 20 … 300 s apart: about 6 + 12 in an hour.
+        #expect((14...22).contains(calls.count), "\(calls.count)")
+        #expect(calls[1].at - calls[0].at <= Milliseconds(100))
+        #expect(bench.deadLetters().isEmpty)
+        #expect(try bench.outcomes().isEmpty)
+        isKeyGood = true
+        try bench.pass(.minutes(6))
+        #expect(bench.appleStore.accepted.count == 20)
+        #expect((bench.instances[0]?.apple.reloads.count ?? 0) >= 14)
+    }
+
+    @Test(arguments: [301, 403, 404, 405])
+    func `stop for a wrong address or role, and bury nothing`(status: Int) throws {
+        let bench = ReportBench()
+        var isRight = false
+        bench.script = { _ in isRight ? .answered : .status(status) }
+        bench.launch()
+        due(5, on: bench)
+        try bench.pass(.hours(1))
+        #expect(bench.deadLetters().isEmpty)
+        isRight = true
+        try bench.pass(.minutes(6))
+        #expect(bench.appleStore.accepted.count == 5)
+    }
+
+    @Test func `ride out an outage of hours without a loss`() throws {
+        let bench = ReportBench()
+        bench.rate = 5
+        let end = ReportBench.start + .hours(3)
+        bench.script = { call in call.at < end ? .status(500) : .answered }
+        bench.launch()
+        due(30, on: bench)
+        try bench.pass(.hours(3))
+        try bench.pass(.minutes(30))
+        #expect(bench.appleStore.accepted.count == 30)
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `send what Apple waits for before what has time`() throws {
+        let bench = ReportBench(partitionCount: 1)
+        bench.rate = 1
+        bench.launch()
+        for number in 0..<30 {
+            bench.distinct(bench.id(number), .duplicate(of: bench.id(99)))
+        }
+        try bench.pass(.seconds(5))
+        bench.notice(bench.id(29))
+        try bench.pass(.seconds(3))
+        let calls = try #require(bench.instances[0]?.apple.calls)
+        let place = try #require(calls.firstIndex { $0.externalPurchaseID == bench.id(29).text })
+        #expect((5...7).contains(place), "\(place)")
+    }
+
+    @Test func `send nothing for partitions that are gone`() throws {
+        let bench = ReportBench()
+        bench.rate = 10
+        bench.launch(0)
+        due(100, on: bench)
+        try bench.pass(.seconds(2))
+        let first = try #require(bench.instances[0])
+        let before = first.apple.calls.count
+        first.stage.revoked([0, 1, 2])
+        bench.clock.now = bench.clock.now + .minutes(1)
+        #expect(first.stage.nextTick == nil)
+        #expect(first.stage.flights.isEmpty && first.stage.busy.isEmpty)
+        #expect(first.apple.calls.count == before)
+    }
+}

@@ -1,0 +1,297 @@
+import AppStoreAPI
+import Kafka
+import Simulation
+import StageRuntime
+import StateStore
+import Telemetry
+import TokenDomain
+import TokenWire
+
+@testable import report
+
+/// One or more instances of `report` on a cluster in memory, with an Apple of our own and a clock
+/// that the test turns.
+final class ReportBench {
+    static let prefix = "tollway."
+    static let start = Timestamp(milliseconds: 1_768_003_200_000)
+
+    final class Instance {
+        let log: MemoryLog
+        let loop: WorkerLoop
+        let stage: ReportStage
+        let apple: ScriptedApple
+
+        init(log: MemoryLog, loop: WorkerLoop, stage: ReportStage, apple: ScriptedApple) {
+            self.log = log
+            self.loop = loop
+            self.stage = stage
+            self.apple = apple
+        }
+    }
+
+    /// The time, shared with every instance.
+    final class Clock {
+        var now = ReportBench.start
+    }
+
+    let cluster: MemoryCluster
+    let clock = Clock()
+    let appleStore = ScriptedApple.Store()
+    let partitionCount: Int
+    var script: (ScriptedApple.Call) -> ScriptedApple.Fate = { _ in .answered }
+    var latency = Milliseconds(0)
+    var rate = 1_000.0
+    var policy = ReportPolicy(requestIdentifier: ReportStage.requestIdentifier)
+    var instances: [Int: Instance] = [:]
+    private var disks: [Int: MemoryDisk] = [:]
+    private var readers: [String: MemoryLog] = [:]
+    private var offset = 0
+
+    init(seed: UInt64 = 1, partitionCount: Int = 3) {
+        cluster = MemoryCluster(seed: seed)
+        self.partitionCount = partitionCount
+        for topic in Topic.all {
+            cluster.createTopic(topic.name(prefix: Self.prefix), partitionCount: partitionCount)
+        }
+    }
+
+    // MARK: Instances
+
+    @discardableResult
+    func launch(_ number: Int = 0) -> Instance {
+        let log = MemoryLog(
+            cluster: cluster,
+            group: "\(Self.prefix)report",
+            transactionalID: "report-\(number)",
+            sources: Worker.report.sources.map { $0.name(prefix: Self.prefix) },
+            targets: WorkerLoop.targets(of: .report).map { $0.name(prefix: Self.prefix) },
+            clock: { [clock] in clock.now.milliseconds }
+        )
+        let apple = ScriptedApple(store: appleStore)
+        apple.script = { [unowned self] call in self.script(call) }
+        apple.latency = latency
+        let stage = ReportStage(
+            policy: policy,
+            apple: apple,
+            recordLog: log,
+            topicPrefix: Self.prefix,
+            rate: { [rate] _ in rate },
+            metrics: Metrics(),
+            log: Log(worker: "report", write: { _ in }),
+            seed: UInt64(number) + 7
+        )
+        let disk = disks[number] ?? MemoryDisk()
+        disks[number] = disk
+        let loop = WorkerLoop(
+            worker: .report,
+            group: "\(Self.prefix)report",
+            log: log,
+            stage: stage,
+            provider: disk,
+            telemetry: Tally(),
+            clock: { [clock] in clock.now }
+        )
+        let instance = Instance(log: log, loop: loop, stage: stage, apple: apple)
+        instances[number] = instance
+        return instance
+    }
+
+    /// The process is gone at this instruction; its group hears of it.
+    func crash(_ number: Int = 0) {
+        instances[number]?.log.crash()
+        instances[number]?.log.expireSession()
+        instances[number] = nil
+    }
+
+    func loseDisk(_ number: Int = 0) {
+        disks[number] = nil
+    }
+
+    // MARK: Time
+
+    /// Steps all instances until none has anything to do now.
+    func settle() throws {
+        var quiet = 0
+        var steps = 0
+        while quiet < 4 {
+            steps += 1
+            precondition(steps < 200_000, "the worker never comes to rest")
+            var isBusy = false
+            for number in instances.keys.sorted() {
+                guard let instance = instances[number] else {
+                    continue
+                }
+                isBusy = try instance.loop.step(waitMilliseconds: 0) || isBusy
+                if let next = instance.stage.nextTick, next <= clock.now,
+                    !instance.loop.isRestoring
+                {
+                    isBusy = true
+                }
+            }
+            quiet = isBusy ? 0 : quiet + 1
+        }
+    }
+
+    /// Lets time pass in steps small enough for every timer on the way.
+    func pass(_ span: Milliseconds) throws {
+        let end = clock.now + span
+        try settle()
+        while clock.now < end {
+            let next = instances.values.compactMap(\.stage.nextTick).min() ?? end
+            clock.now = min(max(next, clock.now + Milliseconds(1)), end)
+            try settle()
+        }
+    }
+
+    // MARK: Records in
+
+    func id(_ number: Int, sandbox: Bool = false) -> TokenID {
+        let digits = String(number)
+        let uuid = "00000000-0000-4000-8000-\(String(repeating: "0", count: 12 - digits.count))\(digits)"
+        return TokenID(sandbox ? "SANDBOX_\(uuid)" : uuid)
+    }
+
+    func token(_ id: TokenID, app: Int64 = 1) -> ExternalPurchaseToken {
+        ExternalPurchaseToken(
+            externalPurchaseID: id,
+            appAppleID: app,
+            bundleID: "com.example.\(app)",
+            tokenType: .services,
+            tokenCreationDate: Self.start,
+            tokenExpirationDate: Self.start + .days(365)
+        )
+    }
+
+    func distinct(_ id: TokenID, _ role: TokenRole = .primary, app: Int64 = 1) {
+        let token = token(id, app: app)
+        let message = TokenDistinct(
+            externalPurchaseID: id,
+            appAppleID: token.appAppleID,
+            bundleID: token.bundleID,
+            tokenType: token.tokenType,
+            tokenCreationDate: token.tokenCreationDate,
+            tokenExpirationDate: token.tokenExpirationDate,
+            customer: nil,
+            receivedAt: clock.now,
+            role: role
+        )
+        append(.tokensDistinct, id) { message.write(to: &$0) }
+    }
+
+    func notice(_ id: TokenID, _ subtype: String = "UNREPORTED", uuid: String? = nil, app: Int64 = 1) {
+        offset += 1
+        let message = NotificationVerified(
+            notificationUUID: uuid ?? "notice-\(offset)",
+            subtype: subtype,
+            signedDate: clock.now,
+            token: token(id, app: app),
+            receivedAt: clock.now
+        )
+        append(.notificationsVerified, id) { message.write(to: &$0) }
+    }
+
+    func request(
+        _ id: TokenID,
+        _ status: ReportStatus,
+        identifier: String? = nil,
+        lineItems: String? = nil
+    ) {
+        let message = ReportRequested(
+            externalPurchaseID: id,
+            appAppleID: 1,
+            bundleID: "com.example.1",
+            status: status,
+            requestIdentifier: identifier,
+            lineItems: lineItems
+        )
+        append(.reportsRequested, id) { message.write(to: &$0) }
+    }
+
+    func append(_ topic: Topic, _ id: TokenID, _ write: (inout [UInt8]) -> Void) {
+        var value: [UInt8] = []
+        write(&value)
+        append(topic, key: Array(id.text.utf8), value: value)
+    }
+
+    func append(_ topic: Topic, key: [UInt8]?, value: [UInt8]?) {
+        cluster.append(
+            topic: topic.name(prefix: Self.prefix),
+            key: key,
+            value: value,
+            timestampMilliseconds: clock.now.milliseconds
+        )
+    }
+
+    // MARK: Records out
+
+    func outcomes() throws -> [ReportOutcome] {
+        try cluster.committedRecords(of: Topic.reportsOutcomes.name(prefix: Self.prefix)).map {
+            let value = $0.value ?? []
+            return try ReportOutcome(reading: value.span)
+        }
+    }
+
+    /// Value and headers of the dead letters.
+    func deadLetters() -> [(value: [UInt8], headers: [String: String])] {
+        cluster.committedRecords(of: Topic.deadLetters(.report).name(prefix: Self.prefix)).map {
+            let range = ByteRange(start: 0, count: $0.headers.count)
+            var headers: [String: String] = [:]
+            for (name, value) in HeaderList.entries(in: range, of: $0.headers) {
+                headers[name] = String(decoding: $0.headers[value.indices], as: UTF8.self)
+            }
+            return ($0.value ?? [], headers)
+        }
+    }
+
+    /// Another worker commits that it has read a topic to its end.
+    func commitToEnd(_ worker: Worker, _ topic: Topic) throws {
+        let name = topic.name(prefix: Self.prefix)
+        let group = "\(Self.prefix)\(worker.rawValue)"
+        let log =
+            readers[group]
+            ?? MemoryLog(
+                cluster: cluster,
+                group: group,
+                transactionalID: group,
+                sources: [name],
+                targets: [],
+                clock: { 0 }
+            )
+        readers[group] = log
+        var batch = RecordBatch()
+        var isAssigned = false
+        while !isAssigned {
+            switch try log.poll(into: &batch, recordCountMax: 0, waitMilliseconds: 0) {
+            case .assigning?:
+                _ = try log.completeAssignment()
+                isAssigned = true
+            case .revoking?, .lost?:
+                try log.completeRevocation()
+            case nil:
+                isAssigned = try log.committedOffsets(ofGroup: group, topic: name)?.first != .some(nil)
+            }
+        }
+        let ends = try log.endOffsets(ofTopic: name) ?? []
+        var positions: [TopicPartition: Int64] = [:]
+        for (partition, end) in ends.enumerated() {
+            positions[TopicPartition(topic: name, partition: Int32(partition))] = end
+        }
+        try log.submit(OutputBatch(), positions: positions)
+        while try log.takeOutcome(waitMilliseconds: 0) == nil {}
+    }
+}
+
+/// Counts nothing: the log and Apple are the witnesses.
+private final class Tally: LoopTelemetry {
+    func instant() -> UInt64 { 0 }
+    func judged(recordCount: Int, since instant: UInt64) {}
+    func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
+    func completed(_ outcome: String) {}
+    func buried(_ fault: Fault) {}
+    func committed() {}
+    func aborted(code: String) {}
+    func assigned(_ partitions: [TopicPartition]) {}
+    func lost(partitionCount: Int) {}
+    func restoring(partition: Int32, progress: (next: Int64, end: Int64)?) {}
+    func restored(partition: Int32, recordCount: Int) {}
+}

@@ -1,0 +1,268 @@
+import AppStoreAPI
+import Kafka
+import Simulation
+import StageRuntime
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import report
+
+@Suite struct `The report worker` {
+    @Test func `reports a primary token after its hold, a duplicate at once, each once`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.distinct(bench.id(1))
+        bench.distinct(bench.id(2), .duplicate(of: bench.id(1)))
+        try bench.pass(.hours(23))
+        #expect(bench.appleStore.statuses == [bench.id(2).text: ["DUPLICATE_TOKEN"]])
+        try bench.pass(.hours(2))
+        #expect(
+            bench.appleStore.statuses == [
+                bench.id(1).text: ["NO_LINE_ITEM"], bench.id(2).text: ["DUPLICATE_TOKEN"],
+            ]
+        )
+        let outcomes = try bench.outcomes()
+        #expect(outcomes.count == 2)
+        let primary = try #require(outcomes.first { $0.externalPurchaseID == bench.id(1) })
+        #expect(primary.outcome == .accepted && primary.httpStatus == 200)
+        #expect(primary.reason == "hold" && primary.attempts == 1)
+        #expect(primary.firstSentAt >= ReportBench.start + .hours(24))
+        // UUID v5 of "<id>/1" in our name space: the same from anywhere.
+        #expect(primary.requestIdentifier == ReportStage.requestIdentifier(bench.id(1), 1))
+        bench.distinct(bench.id(1))
+        bench.notice(bench.id(1))
+        try bench.pass(.days(3))
+        #expect(bench.appleStore.accepted.count == 2)
+        #expect(try bench.outcomes().count == 2)
+    }
+
+    @Test func `counts a report whose 200 was lost, once, as verified`() throws {
+        let bench = ReportBench()
+        var isLost = false
+        bench.script = { call in
+            guard call.isSend, !isLost else {
+                return .answered
+            }
+            isLost = true
+            return .answerLost
+        }
+        bench.launch()
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9)))
+        try bench.pass(.minutes(10))
+        #expect(bench.appleStore.accepted.count == 1)
+        #expect(try bench.outcomes().map(\.outcome) == [.verified])
+        #expect(bench.instances[0]?.apple.calls.map(\.isSend) == [true, false])
+    }
+
+    /// Apple has answered 200, and we are gone before it is written down.
+    @Test(arguments: [false, true])
+    func `repeats after a crash under the same identifier and takes Apple's word`(
+        losesDisk: Bool
+    ) throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9)))
+        while bench.appleStore.accepted.isEmpty {
+            _ = try bench.instances[0]?.loop.step(waitMilliseconds: 0)
+        }
+        #expect(try bench.outcomes().isEmpty)
+        bench.crash()
+        if losesDisk {
+            bench.loseDisk()
+        }
+        bench.launch()
+        try bench.pass(.minutes(10))
+        #expect(bench.appleStore.accepted.count == 1)
+        let outcomes = try bench.outcomes()
+        #expect(outcomes.map(\.outcome) == [.verified])
+        #expect(bench.instances[0]?.apple.calls.map(\.isSend) == [true, false])
+    }
+
+    @Test func `stores an intent before it sends it`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        var wasStored: [Bool] = []
+        bench.script = { [unowned bench] call in
+            let state = bench.cluster.committedRecords(of: Topic.reportState.name(prefix: "tollway."))
+            wasStored.append(
+                state.contains {
+                    String(decoding: $0.value ?? [], as: UTF8.self).contains(call.requestIdentifier)
+                }
+            )
+            return .answered
+        }
+        for number in 0..<20 {
+            bench.distinct(bench.id(number), number % 2 == 0 ? .primary : .duplicate(of: bench.id(0)))
+        }
+        bench.notice(bench.id(0))
+        try bench.pass(.days(2))
+        #expect(wasStored.count == 20 && wasStored.allSatisfy { $0 })
+    }
+
+    @Test func `buries what Apple refuses, and its replay resumes the same intent`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        let errors = [AppleError(code: 3, fieldName: "externalPurchaseId", lineItemID: nil)]
+        bench.script = { _ in .refused(errors) }
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9)))
+        try bench.pass(.minutes(1))
+        let rejected = try #require(try bench.outcomes().first)
+        #expect(rejected.outcome == .rejected && rejected.errors == errors)
+        #expect(rejected.httpStatus == 400)
+        let letter = try #require(bench.deadLetters().first)
+        #expect(letter.headers["tollway.dlq.code"] == "report.rejected")
+        #expect(letter.headers["__dlq.errors.topic"] == "tollway.tokens.distinct.v1")
+        let request = try ReportRequested(reading: letter.value.span)
+        #expect(request.requestIdentifier == rejected.requestIdentifier)
+        // Nothing is sent again by itself.
+        bench.notice(bench.id(1))
+        try bench.pass(.days(1))
+        #expect(bench.instances[0]?.apple.calls.count == 1)
+        bench.script = { _ in .answered }
+        bench.append(.reportsRequested, bench.id(1)) { request.write(to: &$0) }
+        try bench.pass(.minutes(1))
+        #expect(try bench.outcomes().map(\.outcome) == [.rejected, .accepted])
+        #expect(try bench.outcomes()[1].requestIdentifier == rejected.requestIdentifier)
+        #expect(bench.deadLetters().count == 1)
+    }
+
+    @Test func `raises an alarm for an identifier that Apple holds with other content`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        let identifier = ReportStage.requestIdentifier(bench.id(1), 1)
+        let foreign = ScriptedApple.Held(
+            externalPurchaseID: "another",
+            status: "NO_LINE_ITEM",
+            body: ReportRequestBody(
+                requestIdentifier: identifier,
+                externalPurchaseID: TokenID("another"),
+                status: .noLineItem
+            )
+        )
+        #expect(bench.appleStore.accept(foreign, as: identifier))
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9)))
+        try bench.pass(.minutes(1))
+        #expect(try bench.outcomes().map(\.outcome) == [.rejected])
+        #expect(bench.deadLetters().first?.headers["tollway.dlq.code"] == "report.identifier_conflict")
+    }
+
+    @Test func `takes a report by hand, and one after the other for a token`() throws {
+        let bench = ReportBench()
+        bench.latency = .seconds(1)
+        bench.launch()
+        bench.distinct(bench.id(1))
+        let item = #"[{"lineItemId":"a","creationDate":1768003200000}]"#
+        bench.request(bench.id(1), .noLineItem)
+        bench.request(bench.id(1), .lineItem, lineItems: item)
+        bench.request(bench.id(1), .noLineItem)
+        try bench.pass(.days(2))
+        #expect(bench.appleStore.statuses == [bench.id(1).text: ["NO_LINE_ITEM", "LINE_ITEM"]])
+        let calls = try #require(bench.instances[0]?.apple.calls)
+        #expect(calls.count == 2 && calls[1].at >= calls[0].at + .seconds(1))
+    }
+
+    @Test(arguments: [
+        (#"{"#, "report.bad_record"),
+        (#"[]"#, "report.bad_record"),
+        (#"{"externalPurchaseId":"a"}"#, "report.bad_record"),
+        (
+            #"{"externalPurchaseId":"a","environment":"production","appAppleId":1,"bundleId":"b","status":"LINE_ITEM"}"#,
+            "report.line_items"
+        ),
+        (
+            #"{"externalPurchaseId":"a","environment":"production","appAppleId":1,"bundleId":"b","status":"LINE_ITEM","lineItems":[1]}"#,
+            "report.line_items"
+        ),
+        (
+            #"{"externalPurchaseId":"a","environment":"production","appAppleId":1,"bundleId":"b","status":"NO_LINE_ITEM","requestIdentifier":"x"}"#,
+            "report.bad_identifier"
+        ),
+    ])
+    func `buries a request that cannot be`(value: String, code: String) throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.append(.reportsRequested, key: Array("a".utf8), value: Array(value.utf8))
+        try bench.pass(.minutes(1))
+        #expect(bench.deadLetters().map { $0.headers["tollway.dlq.code"] } == [code])
+    }
+
+    @Test func `buries a record whose key is not its token`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        let message = ReportRequested(
+            externalPurchaseID: bench.id(1),
+            appAppleID: 1,
+            bundleID: "com.example.1",
+            status: .noLineItem,
+            requestIdentifier: nil,
+            lineItems: nil
+        )
+        var value: [UInt8] = []
+        message.write(to: &value)
+        bench.append(.reportsRequested, key: nil, value: value)
+        bench.append(.reportsRequested, key: Array("x".utf8), value: value)
+        bench.append(.reportsRequested, key: Array("x".utf8), value: nil)
+        try bench.pass(.minutes(1))
+        #expect(
+            bench.deadLetters().compactMap { $0.headers["tollway.dlq.code"] }.sorted() == [
+                "report.bad_key", "report.bad_key", "report.bad_record",
+            ]
+        )
+        #expect(bench.appleStore.accepted.isEmpty)
+    }
+}
+
+@Suite struct `The guard of the report worker` {
+    @Test func `waits for decode and dedupe before it says UNRECOGNIZED_TOKEN`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        for partition in 0..<6 {
+            bench.append(.tokensReceived, key: [UInt8(partition)], value: [1])
+        }
+        bench.notice(bench.id(1))
+        bench.notice(bench.id(2))
+        try bench.pass(.hours(1))
+        #expect(bench.appleStore.accepted.isEmpty)
+        try bench.commitToEnd(.decode, .tokensReceived)
+        try bench.pass(.hours(1))
+        #expect(bench.appleStore.accepted.isEmpty)
+        // Behind the proof so far, one of the two comes after all.
+        bench.distinct(bench.id(2))
+        try bench.commitToEnd(.dedupe, .tokensDecoded)
+        try bench.pass(.minutes(1))
+        #expect(
+            bench.appleStore.statuses == [
+                bench.id(1).text: ["UNRECOGNIZED_TOKEN"], bench.id(2).text: ["NO_LINE_ITEM"],
+            ]
+        )
+        #expect(try bench.outcomes().map(\.reason).sorted() == ["unknown", "unreported"])
+    }
+
+    @Test func `does not begin before the grace time is over`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        try bench.commitToEnd(.decode, .tokensReceived)
+        try bench.commitToEnd(.dedupe, .tokensDecoded)
+        bench.notice(bench.id(1))
+        try bench.pass(.minutes(14))
+        #expect(bench.appleStore.accepted.isEmpty)
+        try bench.pass(.minutes(2))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+
+    @Test func `serves many notices in one round, and goes on after a crash`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        for number in 0..<50 {
+            bench.notice(bench.id(number))
+        }
+        try bench.pass(.minutes(20))
+        bench.crash()
+        bench.launch()
+        try bench.commitToEnd(.decode, .tokensReceived)
+        try bench.commitToEnd(.dedupe, .tokensDecoded)
+        try bench.pass(.minutes(1))
+        #expect(bench.appleStore.accepted.count == 50)
+    }
+}
