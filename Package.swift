@@ -188,7 +188,8 @@ let package = Package(
         ),
         tests(
             "IngestTests",
-            ["ingest", "HTTPServer", "HTTPClient", "Kafka", "TokenDomain", "TokenWire", "Telemetry"]
+            ["ingest", "HTTPServer", "HTTPClient", "Kafka", "TokenDomain", "TokenWire", "Telemetry"],
+            resources: [.copy("Fixtures")]
         ),
         tests(
             "DedupeTests",
