@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #define BLOOM_BITS_PER_KEY 10
+#define MEMTABLE_BLOOM_RATIO 0.03
 #define BLOCK_LEN (8 * 1024)
 #define ARENA_BLOCK_LEN (64 * 1024)
 #define FILE_LEN (16 * 1024 * 1024)
@@ -75,6 +76,9 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     rocksdb_options_set_atomic_flush(options, 1);
     rocksdb_options_set_write_buffer_size(options, write_buffer_len);
     rocksdb_options_set_max_write_buffer_number(options, 2);
+    /* What was written last is asked for first, and most of what is asked for is not there. */
+    rocksdb_options_set_memtable_prefix_bloom_size_ratio(options, MEMTABLE_BLOOM_RATIO);
+    rocksdb_options_set_memtable_whole_key_filtering(options, 1);
     rocksdb_options_set_arena_block_size(options, ARENA_BLOCK_LEN);
     rocksdb_options_set_compression(options, rocksdb_no_compression);
     rocksdb_options_set_target_file_size_base(options, FILE_LEN);

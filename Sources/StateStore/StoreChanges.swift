@@ -82,15 +82,11 @@ package struct StoreChanges: Sendable {
     }
 
     private mutating func appendPrefix(keyCount: Int, valueLength: UInt32, table: StoreTable) {
-        append(UInt32(keyCount))
-        append(valueLength)
-        encoded.append(UInt8(table.rawValue))
-    }
-
-    private mutating func append(_ length: UInt32) {
-        for shift in stride(from: 0, to: 32, by: 8) {
-            encoded.append(UInt8(truncatingIfNeeded: length >> UInt32(shift)))
+        let lengths = (UInt32(keyCount).littleEndian, valueLength.littleEndian)
+        unsafe withUnsafeBytes(of: lengths) { bytes in
+            unsafe encoded.append(contentsOf: bytes)
         }
+        encoded.append(UInt8(table.rawValue))
     }
 
     private func length(at position: Int) -> UInt32 {

@@ -30,10 +30,8 @@ package struct DedupeKey: Hashable, Sendable {
 
     /// Appends the sixteen bytes.
     package func write(to arena: inout [UInt8]) {
-        for word in [high, low] {
-            for shift in stride(from: 56, through: 0, by: -8) {
-                arena.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
-            }
+        unsafe withUnsafeBytes(of: (high.bigEndian, low.bigEndian)) { bytes in
+            unsafe arena.append(contentsOf: bytes)
         }
     }
 }
@@ -77,14 +75,14 @@ package enum DedupeMaterial {
 
     private static func appendField(_ bytes: Span<UInt8>, to arena: inout [UInt8]) {
         append(UInt64(bytes.count), to: &arena)
-        for index in bytes.indices {
-            arena.append(bytes[index])
+        unsafe bytes.withUnsafeBufferPointer { bytes in
+            unsafe arena.append(contentsOf: bytes)
         }
     }
 
     private static func append(_ word: UInt64, to arena: inout [UInt8]) {
-        for shift in stride(from: 0, to: 64, by: 8) {
-            arena.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
+        unsafe withUnsafeBytes(of: word.littleEndian) { bytes in
+            unsafe arena.append(contentsOf: bytes)
         }
     }
 }

@@ -140,9 +140,8 @@ enum DedupeEntry {
     static func identityValue(keysExpire: Timestamp, period: DedupeKey?) -> [UInt8] {
         var value: [UInt8] = []
         value.reserveCapacity(expiryByteCount + DedupeKey.byteCount)
-        let word = UInt64(bitPattern: keysExpire.milliseconds)
-        for shift in stride(from: 56, through: 0, by: -8) {
-            value.append(UInt8(truncatingIfNeeded: word >> UInt64(shift)))
+        unsafe withUnsafeBytes(of: keysExpire.milliseconds.bigEndian) { bytes in
+            unsafe value.append(contentsOf: bytes)
         }
         period?.write(to: &value)
         return value

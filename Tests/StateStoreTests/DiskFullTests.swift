@@ -1,0 +1,109 @@
+import Foundation
+import Testing
+
+@testable import StateStore
+
+/// A small disk in memory; nil where this user may not mount one.
+private final class SmallDisk {
+    let path: String
+
+    init?(byteCount: Int) {
+        path = NSTemporaryDirectory() + "/smalldisk-" + UUID().uuidString
+        do {
+            try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+            guard try Self.run("/bin/mount", "-t", "tmpfs", "-o", "size=\(byteCount)", "tmpfs", path)
+            else {
+                try FileManager.default.removeItem(atPath: path)
+                return nil
+            }
+        } catch {
+            print("no small disk: \(error)")
+            return nil
+        }
+    }
+
+    deinit {
+        do {
+            _ = try Self.run("/bin/umount", path)
+            try FileManager.default.removeItem(atPath: path)
+        } catch {
+            print("left behind: \(path): \(error)")
+        }
+    }
+
+    static let canMount = SmallDisk(byteCount: 1 << 20) != nil
+
+    private static func run(_ path: String, _ arguments: String...) throws -> Bool {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: path)
+        process.arguments = arguments
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        process.waitUntilExit()
+        return process.terminationStatus == 0
+    }
+}
+
+@Suite(.enabled(if: SmallDisk.canMount, "needs the right to mount a tmpfs"))
+struct `A store on a disk that fills up` {
+    @Test func `says that it is full, and is right about what it kept`() throws {
+        let disk = try #require(SmallDisk(byteCount: 8 << 20))
+        let fault = try fill(disk)
+        guard case .diskFull = fault else {
+            Issue.record("\(String(describing: fault))")
+            return
+        }
+        // Space is made: what is there is right, up to the offset it states.
+        try FileManager.default.removeItem(atPath: disk.path + "/ballast")
+        let store = try open(disk)
+        let offset = Int(store.changelogOffset ?? 0)
+        let fold = MemoryStore()
+        try fold.apply(.spread(0..<offset), changelogOffset: Int64(offset))
+        #expect(try store.checksum() == fold.checksum())
+        store.close()
+    }
+
+    @Test func `says so in a restore by files`() throws {
+        let disk = try #require(SmallDisk(byteCount: 4 << 20))
+        let store = try open(disk)
+        try store.beginRestore()
+        let fault = #expect(throws: StoreFault.self) {
+            for start in stride(from: 0, to: 200_000, by: 10_000) {
+                try store.apply(
+                    .spread(start..<start + 10_000),
+                    changelogOffset: Int64(start) + 10_000
+                )
+            }
+            try store.endRestore()
+        }
+        guard case .diskFull = fault else {
+            Issue.record("\(String(describing: fault))")
+            return
+        }
+        store.close()
+    }
+
+    /// Writes until the disk takes no more; part of it is taken by ballast.
+    private func fill(_ disk: SmallDisk) throws -> StoreFault? {
+        try Data(count: 4 << 20).write(to: URL(fileURLWithPath: disk.path + "/ballast"))
+        let store = try open(disk)
+        defer { store.close() }
+        return #expect(throws: StoreFault.self) {
+            for start in stride(from: 0, to: 2_000_000, by: 1_000) {
+                try store.apply(
+                    .spread(start..<start + 1_000),
+                    changelogOffset: Int64(start) + 1_000
+                )
+            }
+        }
+    }
+
+    private func open(_ disk: SmallDisk) throws -> RocksStore {
+        try RocksStore(
+            path: disk.path + "/store",
+            changelogIdentity: "topic",
+            shared: StoreShared(cacheByteCount: 1 << 20, writeBufferByteCount: 256 << 10),
+            clockMilliseconds: { 0 }
+        )
+    }
+}
