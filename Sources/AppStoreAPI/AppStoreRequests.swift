@@ -25,7 +25,10 @@ package struct AppStoreHosts: Equatable, Sendable {
     }
 
     private static func trimmed(_ url: String) -> String {
-        String(decoding: url.utf8.reversed().drop { $0 == UInt8(ascii: "/") }.reversed(), as: UTF8.self)
+        String(
+            decoding: url.utf8.reversed().drop { $0 == UInt8(ascii: "/") }.reversed(),
+            as: UTF8.self
+        )
     }
 }
 

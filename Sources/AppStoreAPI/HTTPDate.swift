@@ -8,7 +8,9 @@ internal import TokenDomain
 ///
 /// Source: RFC 9110, 5.6.7
 enum HTTPDate {
-    /// Reads a date; nil where it is none. The day of the week is not compared with the date.
+    /// Reads a date; nil where it is none.
+    ///
+    /// The day of the week is not compared with the date.
     static func read(_ bytes: [UInt8]) -> Timestamp? {
         let words = bytes.split { byte in
             byte == UInt8(ascii: " ") || byte == UInt8(ascii: ",") || byte == UInt8(ascii: "-")

@@ -9,7 +9,7 @@ internal import TokenWire
 ///
 /// Source: Generating JSON Web Tokens for API requests
 package enum JSONWebToken {
-    /// From issue to expiry. Apple refuses more than an hour; its own library uses five minutes.
+    /// From issue to expiry; Apple refuses more than an hour; its own library uses five minutes.
     package static let lifetimeSeconds: Int64 = 300
     package static let audience = "appstoreconnect-v1"
 

@@ -9,8 +9,10 @@ package struct SignedPayload: Equatable, Sendable {
     package let value: JSONValue
 }
 
-/// Tells whether signed data (a JWS) is Apple's: notifications, transactions and whatever else
-/// carries its chain of certificates. For one thread at a time.
+/// Tells whether signed data (a JWS) is Apple's.
+///
+/// That is notifications, transactions and whatever else carries its chain of certificates. For one
+/// thread at a time.
 ///
 /// Roots are pinned: the third certificate of the chain that came along is not even read. There is
 /// no question to Apple about revoked certificates, so that an answer depends on nothing but the

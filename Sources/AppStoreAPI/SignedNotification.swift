@@ -53,7 +53,8 @@ package struct SignedNotification: Sendable {
         )
     }
 
-    private static func token(_ value: JSONValue) throws(NotificationFault) -> ExternalPurchaseToken {
+    private static func token(_ value: JSONValue) throws(NotificationFault) -> ExternalPurchaseToken
+    {
         let type = value["tokenType"]
         guard type == nil || type?.text != nil else {
             throw .wrongType(field: "tokenType")

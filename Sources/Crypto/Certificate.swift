@@ -6,7 +6,7 @@ internal import CCrypto
 /// may use one.
 @safe
 package final class Certificate: @unchecked Sendable {
-    /// The longest certificate read or written. Apple's have about 1,100 bytes.
+    /// The longest certificate read or written; Apple's have about 1,100 bytes.
     package static let byteCountMax = 16 * 1024
 
     /// Owned: given to `init`, freed in `deinit`, used only between.
@@ -14,6 +14,7 @@ package final class Certificate: @unchecked Sendable {
 
     /// Reads DER.
     ///
+    /// - Parameter der: nothing may follow the certificate.
     /// - Throws: ``CryptoFault/malformed`` if it is no certificate, is longer than
     ///   ``byteCountMax``, or has bytes after its end.
     package convenience init(der: [UInt8]) throws(CryptoFault) {
@@ -23,7 +24,7 @@ package final class Certificate: @unchecked Sendable {
         try unsafe self.init { unsafe ccrypto_certificate_read(der, der.count, $0) }
     }
 
-    /// - Parameter make: one of our C functions that set a certificate and answer with a code.
+    /// Takes over what `make` makes: one of our C functions that set a certificate.
     init(
         _ make: (UnsafeMutablePointer<OpaquePointer?>) -> Int32
     ) throws(CryptoFault) {
@@ -54,9 +55,7 @@ package final class Certificate: @unchecked Sendable {
         return Array(bytes.prefix(count))
     }
 
-    /// Whether it has an extension, critical or not.
-    ///
-    /// - Parameter oid: dotted, such as `1.2.840.113635.100.6.2.1`.
+    /// Whether it has an extension, critical or not; dotted, such as `1.2.840.113635.100.6.2.1`.
     package func hasExtension(_ oid: String) -> Bool {
         let answer = unsafe ccrypto_certificate_has_extension(pointer, oid)
         precondition(answer >= 0, "an object identifier is dotted numbers")

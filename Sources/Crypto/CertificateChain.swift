@@ -58,9 +58,14 @@ package struct CertificateChain: Equatable, Sendable {
     /// Key identifiers may be missing, as in Apple's own mock data: OpenSSL's strict flag is not set.
     ///
     /// - Parameters:
+    ///   - leaf: whose key signs.
+    ///   - intermediate: who signed the leaf.
+    ///   - roots: one of them signed the intermediate.
     ///   - seconds: UNIX seconds at which all three must be valid.
     ///   - leafOID: an extension that the leaf must have, dotted.
     ///   - intermediateOID: an extension that the intermediate must have, dotted.
+    /// - Returns: when the chain is valid.
+    /// - Throws: the first thing that is wrong; the path comes before the marks.
     package static func verify(
         leaf: Certificate,
         intermediate: Certificate,

@@ -1,6 +1,8 @@
 internal import CCrypto
 
-/// HMAC-SHA-256 under one key; the key is prepared once. For one thread at a time.
+/// HMAC-SHA-256 under one key.
+///
+/// The key is prepared once. For one thread at a time.
 ///
 /// Source: RFC 2104, RFC 4231
 @safe

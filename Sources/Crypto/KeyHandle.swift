@@ -11,7 +11,7 @@ final class KeyHandle: @unchecked Sendable {
     /// Owned: given to `init`, freed in `deinit`, used only between.
     private let pointer: OpaquePointer
 
-    /// - Parameter make: one of our C functions that set a key and answer with a code.
+    /// Takes over what `make` makes: one of our C functions that set a key and answer with a code.
     init(
         _ make: (UnsafeMutablePointer<OpaquePointer?>) -> Int32
     ) throws(CryptoFault) {

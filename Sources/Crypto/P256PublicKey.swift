@@ -35,7 +35,7 @@ package struct P256PublicKey: Sendable {
 
     /// Whether `signature` is this key's over `message`, with ECDSA and SHA-256.
     ///
-    /// - Parameter signature: r and s of 32 bytes each; any other length is no signature.
+    /// A signature is r and s of 32 bytes each; one of any other length is none.
     package func verify(signature: [UInt8], message: [UInt8]) -> Bool {
         handle.verify(signature: signature, message: message.span)
     }

@@ -1,6 +1,6 @@
 internal import CCrypto
 
-/// What a certificate made here shall say. The defaults make a good leaf.
+/// What a certificate made here shall say; the defaults make a good leaf.
 package struct CertificateTemplate: Sendable {
     package enum Authority: Sendable {
         case no
@@ -46,9 +46,7 @@ package struct IssuedCertificate: Sendable {
     package let certificate: Certificate
     private let handle: KeyHandle
 
-    /// Makes a key and a certificate for it.
-    ///
-    /// - Parameter issuer: who signs it; nil signs itself.
+    /// Makes a key and a certificate for it, signed by the issuer, or by itself where there is none.
     package init(
         _ template: CertificateTemplate,
         curve: Curve = .p256,
@@ -145,7 +143,7 @@ package struct TestCertificateAuthority: Sendable {
     package let intermediate: IssuedCertificate
     package let leaf: IssuedCertificate
 
-    /// - Parameter validSeconds: UNIX seconds in which all three certificates are valid.
+    /// Makes three certificates that are all valid in the UNIX seconds given.
     package init(
         validSeconds: ClosedRange<Int64>,
         rootCurve: IssuedCertificate.Curve = .p384

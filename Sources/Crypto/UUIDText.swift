@@ -6,15 +6,13 @@ package enum UUIDText {
 
     /// The UUID of a name in a name space: the same two give the same UUID, anywhere.
     ///
-    /// - Parameter namespace: the 16 bytes of the name space's own UUID.
+    /// The name space is given as the 16 bytes of its own UUID.
     package static func v5(namespace: [UInt8], name: String) -> String {
         precondition(namespace.count == byteCount, "a name space is a UUID of 16 bytes")
         return text(Array(Hash.sha1(namespace + Array(name.utf8)).prefix(byteCount)), version: 5)
     }
 
-    /// A random UUID.
-    ///
-    /// - Parameter random: 16 bytes; 122 of their bits are used.
+    /// A random UUID, made of 122 bits of the 16 bytes given.
     package static func v4(random: [UInt8]) -> String {
         precondition(random.count == byteCount, "a UUID is made of 16 bytes")
         return text(random, version: 4)

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// A file that the operator names: read whole, up to a limit. Pipes and `-` are files too.
+/// A file that the operator names: read whole, up to a limit; pipes and `-` are files too.
 enum InputFile {
     /// The bytes of a file, or of standard input for `-`.
     ///

@@ -46,7 +46,9 @@ enum SignedDataCheck {
             write(payload.bytes, invocation.output)
             return .ok
         } catch {
-            throw CommandFailure(.failed, code: error.code, "\(error.code): \(error.message)")
+            // As JSON the code has a member of its own.
+            let prefix = invocation.output == .json ? "" : "\(error.code): "
+            throw CommandFailure(.failed, code: error.code, prefix + error.message)
         }
     }
 

@@ -36,7 +36,9 @@ struct Forgery: Sendable, CustomTestStringConvertible {
             draft.text = { $0.replacing("_", with: "/").replacing("-", with: "+") }
         },
         Forgery("payload no object", "jws.malformed") { $0.payload = "[1700000000000]" },
-        Forgery("payload no JSON", "jws.malformed") { $0.payload = #"{"signedDate":1700000000000"# },
+        Forgery("payload no JSON", "jws.malformed") {
+            $0.payload = #"{"signedDate":1700000000000"#
+        },
         Forgery("payload empty", "jws.malformed") { $0.payload = "" },
         Forgery("payload with something after it", "jws.malformed") { $0.payload += "{}" },
     ]
@@ -136,7 +138,10 @@ struct Forgery: Sendable, CustomTestStringConvertible {
         Forgery("leaf with a line end within", "jws.certificate") { draft in
             draft.chain = { ders in
                 var texts = ders.map { JWSDraft.base64($0) }
-                texts[0].insert(contentsOf: #"\n"#, at: texts[0].index(texts[0].startIndex, offsetBy: 64))
+                texts[0].insert(
+                    contentsOf: #"\n"#,
+                    at: texts[0].index(texts[0].startIndex, offsetBy: 64)
+                )
                 return texts
             }
         },

@@ -93,9 +93,15 @@ import TokenDomain
         ("a rate with fewer zeros", { $0.replacing("1.10", with: "1.1") }),
         ("a rate that was a double", { $0.replacing("1.10", with: "1.1000000000000001") }),
         ("a default left out", { $0.replacing(#","restatement":false"#, with: "") }),
-        ("a default put in", { $0.replacing(#""quantity""#, with: #""erroneouslySubmitted":false,"quantity""#) }),
+        (
+            "a default put in",
+            { $0.replacing(#""quantity""#, with: #""erroneouslySubmitted":false,"quantity""#) }
+        ),
         ("a null put in", { $0.replacing(#""quantity""#, with: #""taxCountry":null,"quantity""#) }),
-        ("Apple's own addition", { $0.replacing(#""quantity""#, with: #""acceptedDate":5,"quantity""#) }),
+        (
+            "Apple's own addition",
+            { $0.replacing(#""quantity""#, with: #""acceptedDate":5,"quantity""#) }
+        ),
         ("an addition at the top", { $0.replacing(#""status""#, with: #""state":"OK","status""#) }),
         (
             "line items in another order",
@@ -122,7 +128,10 @@ import TokenDomain
         ("no line items", { $0.prefix { $0 != "[" } + "null}" }),
         ("one line item twice", { $0.replacing(#""lineItemId":"2""#, with: #""lineItemId":"1""#) }),
         ("a field left out", { $0.replacing(#""eventType":"BUY","#, with: "") }),
-        ("a field put in", { $0.replacing(#""quantity""#, with: #""taxCountry":"ESP","quantity""#) }),
+        (
+            "a field put in",
+            { $0.replacing(#""quantity""#, with: #""taxCountry":"ESP","quantity""#) }
+        ),
         ("a flag set", { $0.replacing("false", with: "true") }),
     ]
 

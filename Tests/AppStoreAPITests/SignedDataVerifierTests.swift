@@ -26,9 +26,13 @@ import TokenWire
         _ = try verify(draft)
     }
 
-    @Test func `may carry other names in its header, and none in its certificates' identifiers`() throws {
+    @Test func `may carry other names in its header, and none in its certificates' identifiers`()
+        throws
+    {
         var draft = JWSDraft()
-        draft.header = { #"{ "kid":"é","typ":"JWT","alg":"ES256", "x5c":[\#($0)], "more":{"a":1} }"# }
+        draft.header = {
+            #"{ "kid":"é","typ":"JWT","alg":"ES256", "x5c":[\#($0)], "more":{"a":1} }"#
+        }
         draft.root.hasKeyIdentifiers = false
         draft.intermediate.hasKeyIdentifiers = false
         draft.leaf.hasKeyIdentifiers = false
@@ -110,8 +114,12 @@ import TokenWire
         }
         #expect(fault?.code == "jws.chain")
         // And with another payload: the chain is known and valid, the signature is not.
-        let tampered = header + "." + JWSDraft.encoded(#"{"signedDate":1700000000001}"#)
-            + text[text.lastIndex(of: ".").map { $0..<text.endIndex } ?? text.startIndex..<text.endIndex]
+        let tampered =
+            header + "." + JWSDraft.encoded(#"{"signedDate":1700000000001}"#)
+            + text[
+                text.lastIndex(of: ".").map { $0..<text.endIndex } ?? text
+                    .startIndex..<text.endIndex
+            ]
         #expect(throws: JWSFault.signature) {
             try verifier.verify(String(tampered), now: Self.now)
         }

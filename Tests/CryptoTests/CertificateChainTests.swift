@@ -64,7 +64,9 @@ struct ChainDraft {
         _ = try draft.verify()
     }
 
-    @Test func `may have a root without key usage and a leaf that is silent about authority`() throws {
+    @Test func `may have a root without key usage and a leaf that is silent about authority`()
+        throws
+    {
         var draft = ChainDraft()
         draft.root.keyUsage = nil
         draft.leaf.authority = .unsaid
@@ -105,7 +107,10 @@ struct ChainDraft {
         ("a root that allows no intermediate", { $0.root.authority = .yes(pathLengthMax: 0) }),
         ("a root that may not sign certificates", { $0.root.keyUsage = "critical,cRLSign" }),
         ("a critical extension in the leaf", { $0.leaf.criticalOIDs = ["1.2.3.4"] }),
-        ("a critical extension in the intermediate", { $0.intermediate.criticalOIDs = ["1.2.3.4"] }),
+        (
+            "a critical extension in the intermediate",
+            { $0.intermediate.criticalOIDs = ["1.2.3.4"] }
+        ),
         (
             "a name outside the intermediate's constraints",
             { draft in

@@ -167,7 +167,10 @@ struct NotificationDraft: Sendable {
             }
         ),
         ("another bundle", "jws.wrong_app", { $0.bundle = #""bundleId":"com.stranger""# }),
-        ("our other app's bundle", "jws.wrong_app", { $0.bundle = #""bundleId":"com.example.two""# }),
+        (
+            "our other app's bundle", "jws.wrong_app",
+            { $0.bundle = #""bundleId":"com.example.two""# }
+        ),
         ("another Apple id", "jws.wrong_app", { $0.app = #""appAppleId":99,"# }),
         (
             "an environment that contradicts the token", "jws.wrong_environment",

@@ -89,13 +89,15 @@ private struct SigningFolder {
         }
     }
 
-    @Test(arguments: [
-        (["--bundle-id", "com.example"], nil),
-        (["--app-apple-id", "1234567890", "--environment", "production"], nil),
-        (["--bundle-id", "com.other"], "jws.wrong_app"),
-        (["--app-apple-id", "1"], "jws.wrong_app"),
-        (["--environment", "sandbox"], "jws.wrong_environment"),
-    ] as [([String], String?)])
+    @Test(
+        arguments: [
+            (["--bundle-id", "com.example"], nil),
+            (["--app-apple-id", "1234567890", "--environment", "production"], nil),
+            (["--bundle-id", "com.other"], "jws.wrong_app"),
+            (["--app-apple-id", "1"], "jws.wrong_app"),
+            (["--environment", "sandbox"], "jws.wrong_environment"),
+        ] as [([String], String?)]
+    )
     func `compare a notification with what is asked for`(options: [String], code: String?) throws {
         let run = try verify("notification", folder.sign(notification), options)
         #expect(run.exitCode == (code == nil ? 0 : 1))
@@ -104,13 +106,15 @@ private struct SigningFolder {
         }
     }
 
-    @Test(arguments: [
-        (["--bundle-id", "com.example", "--environment", "sandbox"], nil),
-        // A transaction names no Apple id: nothing to compare.
-        (["--app-apple-id", "1"], nil),
-        (["--environment", "production"], "jws.wrong_environment"),
-        (["--bundle-id", "com.other", "--environment", "production"], "jws.wrong_app"),
-    ] as [([String], String?)])
+    @Test(
+        arguments: [
+            (["--bundle-id", "com.example", "--environment", "sandbox"], nil),
+            // A transaction names no Apple id: nothing to compare.
+            (["--app-apple-id", "1"], nil),
+            (["--environment", "production"], "jws.wrong_environment"),
+            (["--bundle-id", "com.other", "--environment", "production"], "jws.wrong_app"),
+        ] as [([String], String?)]
+    )
     func `compare a transaction with what is asked for`(options: [String], code: String?) throws {
         let run = try verify("transaction", folder.sign(transaction), options)
         #expect(run.exitCode == (code == nil ? 0 : 1))
@@ -119,7 +123,8 @@ private struct SigningFolder {
         }
     }
 
-    @Test func `refuse a production notification that names no app where one is asked for`() throws {
+    @Test func `refuse a production notification that names no app where one is asked for`() throws
+    {
         let bare = """
             {"notificationType":"TEST","signedDate":1700000000000,
              "data":{"environment":"Production","bundleId":"com.example"}}
