@@ -9,6 +9,9 @@ struct TopicCheck {
     /// The embedded broker calls itself so: its transactions are theatre.
     static let embeddedClusterPrefix = "mockCluster"
     static let retryMilliseconds = 500
+    /// A topic that was made a moment ago is not known to every broker at once: a missing one is
+    /// looked for again so many times before the worker refuses to start.
+    static let missingRetryCountMax = 10
 
     let worker: Worker
     let configuration: Configuration
@@ -21,11 +24,17 @@ struct TopicCheck {
     func waitForTopics(isStopRequested: (_ waitingMilliseconds: Int) -> Bool) throws -> String? {
         let admin = try KafkaAdmin(settings: configuration.kafka, deadlineMilliseconds: 2_000)
         defer { admin.close() }
+        var missingCount = 0
         while true {
             do throws(LogFault) {
                 let clusterID = try admin.clusterID()
-                try check(clusterID: clusterID, topics: admin.topics())
-                return clusterID
+                let topics = try admin.topics()
+                if missingCount < Self.missingRetryCountMax, !missingTopics(topics).isEmpty {
+                    missingCount += 1
+                } else {
+                    try check(clusterID: clusterID, topics: topics)
+                    return clusterID
+                }
             } catch {
                 guard case .unavailable(let code, _) = error else {
                     throw error
@@ -48,25 +57,30 @@ struct TopicCheck {
                     + " transactions isolate nothing: set TOLLWAY_DELIVERY=at-least-once or use Kafka"
             )
         }
-        var counts: [String: Int] = [:]
-        for topic in topics {
-            counts[topic.name] = topic.partitions.count
-        }
-        let names = (worker.sources + WorkerLoop.targets(of: worker))
-            .map { $0.name(prefix: configuration.topicPrefix) }
-        let missing = names.filter { counts[$0, default: 0] == 0 }
+        let missing = missingTopics(topics)
         guard missing.isEmpty else {
             throw .misconfigured(
                 message: "Kafka has no topic \(missing.joined(separator: ", ")): create it with"
                     + " `tollway topics apply`"
             )
         }
-        try checkCounts(counts)
+        try checkCounts(topics)
+    }
+
+    private func missingTopics(_ topics: [TopicDescription]) -> [String] {
+        let present = Set(topics.filter { !$0.partitions.isEmpty }.map(\.name))
+        return (worker.sources + WorkerLoop.targets(of: worker))
+            .map { $0.name(prefix: configuration.topicPrefix) }
+            .filter { !present.contains($0) }
     }
 
     /// The changelog's partition is the input's number, and one member gets the same numbers of all
     /// its topics: both hold only where the counts are equal.
-    private func checkCounts(_ counts: [String: Int]) throws(LogFault) {
+    private func checkCounts(_ topics: [TopicDescription]) throws(LogFault) {
+        var counts: [String: Int] = [:]
+        for topic in topics {
+            counts[topic.name] = topic.partitions.count
+        }
         guard let changelog = worker.changelog else {
             return
         }

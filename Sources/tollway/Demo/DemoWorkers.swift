@@ -161,7 +161,7 @@ struct DemoWorkers {
         throw CommandFailure(
             .failed,
             code: "demo.ended",
-            "\(ended.name) ended with exit code \(ended.exitCode)\n\(ended.log)"
+            "\(ended.name) ended with exit code \(ended.exitCode): \(ended.log)"
         )
     }
 
