@@ -291,7 +291,8 @@ int64_t chttp_server_timeout_ms(struct chttp_server *server)
 {
     int64_t first = INT64_MAX, now;
     int kind;
-    if (has_more(server))
+    /* A request may have become complete after the last take: nothing else would tell of it. */
+    if (has_more(server) || server->ready_first)
         return 0;
     for (kind = 0; kind < DEADLINE_KIND_COUNT; kind++) {
         struct connection *connection = server->deadlines[kind].first;

@@ -168,7 +168,8 @@ package final class HTTPServer {
         handle.isClosed ? 0 : unsafe Int(chttp_server_held_count(handle.pointer))
     }
 
-    /// When ``run()`` must be called at the latest; nil where only the descriptor can bring work.
+    /// When ``run()`` must be called at the latest; nil where only the descriptor can bring work,
+    /// 0 while requests wait to be taken.
     package var millisecondsUntilTimeout: Int? {
         guard !handle.isClosed else {
             return nil

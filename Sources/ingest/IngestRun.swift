@@ -11,7 +11,7 @@ struct IngestRun {
     private static let stopDeadlineSeconds: UInt32 = 10
     private static let producerCloseMilliseconds = 1_000
     /// What waits for the broker at most, in bytes; the door closes at half of it.
-    private static let queueByteCountMax = 32 << 20
+    private static let queueByteCountMax = 16 << 20
 
     static let serverLimits = HTTPServer.Limits(
         bodyByteCountMax: IngestLimits.batchByteCountMax,

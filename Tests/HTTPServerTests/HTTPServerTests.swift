@@ -59,6 +59,19 @@ import Testing
         #expect(loopback.requests.last?.path == "/third")
     }
 
+    @Test func `tells of a request that became complete after the last look`() throws {
+        let loopback = try Loopback()
+        let connection = try loopback.connect()
+        connection.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        let isTold = loopback.turn {
+            // What a loop does that runs the server once more before it waits.
+            loopback.server.run()
+            return loopback.server.millisecondsUntilTimeout == 0
+        }
+        #expect(isTold)
+        #expect(loopback.server.takeRequests().count + loopback.requests.count == 1)
+    }
+
     @Test func `takes requests sent back to back one by one`() throws {
         let loopback = try Loopback()
         loopback.answer = { $0.respond(to: $1.id, status: 200, body: Array($1.path.utf8)) }

@@ -69,7 +69,8 @@ void chttp_server_run(struct chttp_server *server);
 
 /**
  * chttp_server_timeout_ms(server):
- * Milliseconds until chttp_server_run must be called at the latest; -1 where no time is set.
+ * Milliseconds until chttp_server_run must be called at the latest; -1 where no time is set, 0 also
+ * while complete requests wait to be taken.
  */
 int64_t chttp_server_timeout_ms(struct chttp_server *server);
 
