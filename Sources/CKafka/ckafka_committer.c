@@ -60,9 +60,11 @@ struct committer {
     pthread_cond_t changed;
     bool is_closing, has_ended;
     atomic_int is_ready;
+    atomic_uint producer_count;
     atomic_int phase;
     atomic_llong phase_since;
     enum state state;
+    bool is_discarded; /* nobody waits for what is SUBMITTED or RUNNING */
     ckafka_fault fault; /* for the next call of the loop; under the lock */
 
     /* The transaction, copied: while RUNNING it belongs to the thread. */
@@ -189,6 +191,7 @@ static bool open_producer(committer *c)
     }
     for (size_t i = 0; i < c->targets.count; i++)
         c->topics[i] = rd_kafka_topic_new(c->producer, c->targets.items[i], NULL);
+    atomic_fetch_add(&c->producer_count, 1);
     return true;
 }
 
@@ -733,7 +736,8 @@ static void *run_thread(void *argument)
             break;
         run(c);
         pthread_mutex_lock(&c->lock);
-        c->state = DONE;
+        c->state = c->is_discarded ? NOTHING : DONE;
+        c->is_discarded = false;
         pthread_cond_broadcast(&c->changed);
         pthread_mutex_unlock(&c->lock);
         ck_wake(c->wake_descriptor);
@@ -836,6 +840,11 @@ bool ck_committer_is_ready(committer *c)
     return atomic_load(&c->is_ready) != 0;
 }
 
+unsigned ck_committer_producer_count(committer *c)
+{
+    return atomic_load(&c->producer_count);
+}
+
 static int check_outputs(committer *c, const ckafka_output *outputs, size_t count,
                          ckafka_fault *fault)
 {
@@ -906,6 +915,23 @@ int ck_committer_submit(committer *c, const ckafka_output *outputs, size_t outpu
     return 0;
 }
 
+void ck_committer_discard(committer *c)
+{
+    pthread_mutex_lock(&c->lock);
+    if (c->state == DONE)
+        c->state = NOTHING;
+    c->is_discarded = c->state != NOTHING;
+    pthread_mutex_unlock(&c->lock);
+}
+
+bool ck_committer_is_discarding(committer *c)
+{
+    pthread_mutex_lock(&c->lock);
+    bool is_discarding = c->is_discarded;
+    pthread_mutex_unlock(&c->lock);
+    return is_discarding;
+}
+
 int ck_committer_check(committer *c, ckafka_fault *fault)
 {
     int phase = atomic_load(&c->phase);
@@ -935,7 +961,7 @@ int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka
         if (c->state != NOTHING && c->state != DONE && ck_now_ms() < until)
             wait_idle(c);
         bool is_done = c->state == DONE;
-        bool is_waiting = c->state != NOTHING && !is_done;
+        bool is_waiting = c->state != NOTHING && !is_done && !c->is_discarded;
         if (is_done) {
             *outcome = c->outcome;
             c->state = NOTHING;

@@ -89,7 +89,7 @@ static bool event_is_ready(ckafka_worker *w)
         return false;
     if (w->event != CKAFKA_EVENT_ASSIGN)
         return true;
-    if (!ck_committer_is_ready(w->committer))
+    if (!ck_committer_is_ready(w->committer) || ck_committer_is_discarding(w->committer))
         return false;
     if (!w->starts)
         w->starts = ck_inquiries_take_starts(w->inquiries);
@@ -206,6 +206,7 @@ int ckafka_worker_unassign(ckafka_worker *w, ckafka_fault *fault)
     /* Before the library may join again: the commit thread compares it after it has read the
      * group's generation, so no offset of the old assignment goes out under a new generation. */
     atomic_fetch_add(&w->assignment_epoch, 1);
+    ck_committer_discard(w->committer);
     ck_inquiries_forget_starts(w->inquiries);
     rd_kafka_resp_err_t code = rd_kafka_assign(w->consumer, NULL);
     drop_holdings(w);
@@ -419,7 +420,9 @@ static int rewind_holdings(ckafka_worker *w, ckafka_outcome *outcome, ckafka_fau
             offset;
     }
     bool is_done = true;
-    if (w->holding_count > 0) {
+    /* What is about to be let go is not read again; and an assign now would answer the group. */
+    bool is_leaving = w->event == CKAFKA_EVENT_REVOKE || w->event == CKAFKA_EVENT_LOST;
+    if (w->holding_count > 0 && !is_leaving) {
         /* -1: the timeout of 2.0.2's seek is a thousand times too short (#4230). */
         rd_kafka_error_t *error = rd_kafka_seek_partitions(w->consumer, list, -1);
         is_done = error == NULL;
@@ -580,6 +583,11 @@ int ckafka_worker_inquire(ckafka_worker *w, const char *group, const char *topic
 int ckafka_worker_is_away(const ckafka_worker *w)
 {
     return atomic_load(&w->consumer_watch.is_away);
+}
+
+unsigned ckafka_worker_producer_count(const ckafka_worker *w)
+{
+    return ck_committer_producer_count(w->committer);
 }
 
 size_t ckafka_worker_take_notes(ckafka_worker *w, ckafka_note *notes, size_t capacity)

@@ -106,6 +106,8 @@ package final class KafkaLog: RecordLog {
         offsets(try handle.assign(), of: sources)
     }
 
+    /// The outcome of a transaction under way is told to nobody afterwards; the next assignment
+    /// waits until it is known.
     package func completeRevocation() throws(LogFault) {
         try handle.unassign()
     }
@@ -170,6 +172,10 @@ package final class KafkaLog: RecordLog {
 
     /// True from the moment no broker answers until one does.
     package var isBrokerAway: Bool { handle.isAway }
+
+    /// Producers made since the start; more than one tells of fatal errors, doubtful commits and
+    /// lost coordinators.
+    package var producerCount: Int { handle.producerCount }
 
     package func close(deadlineMilliseconds: Int) {
         changelogs?.close()

@@ -153,6 +153,8 @@ internal import CKafka
 
     var isAway: Bool { unsafe ckafka_worker_is_away(handle) != 0 }
 
+    var producerCount: Int { Int(unsafe ckafka_worker_producer_count(handle)) }
+
     func close(deadlineMilliseconds: Int) {
         guard let handle = unsafe open else {
             return

@@ -12,7 +12,7 @@ package func expect(_ condition: @autoclosure () throws -> Bool, _ sentence: Str
 @discardableResult
 package func until<Value>(
     _ world: any RecordLogWorld,
-    _ complaint: String,
+    _ complaint: @autoclosure () -> String,
     _ attempt: () throws -> Value?
 ) throws -> Value {
     let start = ContinuousClock.now
@@ -29,7 +29,7 @@ package func until<Value>(
             lastFault = " (\(code): \(message))"
         }
     }
-    throw BrokenPromise("\(complaint) within \(world.patienceMilliseconds) ms\(lastFault)")
+    throw BrokenPromise("\(complaint()) within \(world.patienceMilliseconds) ms\(lastFault)")
 }
 
 /// A log whose assignment is complete.

@@ -154,6 +154,8 @@ int ckafka_worker_inquire(ckafka_worker *worker, const char *group, const char *
                           const int64_t **offsets, size_t *count, ckafka_fault *fault);
 
 int ckafka_worker_is_away(const ckafka_worker *worker);
+/* ckafka_worker_producer_count: producers made so far; more than one tells of failures. */
+unsigned ckafka_worker_producer_count(const ckafka_worker *worker);
 size_t ckafka_worker_take_notes(ckafka_worker *worker, ckafka_note *notes, size_t capacity);
 
 /* ckafka_worker_close: leave and free; what does not end in time is left to the process's end. */

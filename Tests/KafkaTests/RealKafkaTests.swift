@@ -1,0 +1,254 @@
+import Kafka
+import RecordLogContract
+import Testing
+
+/// What only a real Kafka shows: isolation, fencing, rebalances, and brokers that die.
+@Suite(.enabled(if: RealKafka.isThere, RealKafka.skipped))
+struct `A worker's log among others` {
+    @Test func `shares its partitions with a second member, and commits before it lets go`()
+        async throws
+    {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let source = try world.makeTopic(partitionCount: 4)
+            let target = try world.makeTopic(partitionCount: 1)
+            let first = try Member(world, group: "share", sources: [source], targets: [target])
+            defer { first.close() }
+            #expect(first.positions.count == 4)
+            try world.write(
+                (0..<4).map { OutsideRecord(partition: Int32($0), key: nil, value: [UInt8($0)]) },
+                to: source
+            )
+            _ = try first.read(count: 4)
+            let second = try world.openLog(
+                group: first.group,
+                instance: "b",
+                sources: [source],
+                targets: [target],
+                changelog: nil
+            )
+            defer { second.close(deadlineMilliseconds: 5000) }
+            let positions = first.positions.mapValues { _ in Int64(1) }
+            var batch = RecordBatch()
+            var firstShare: [TopicPartition: Int64]?
+            var secondShare: [TopicPartition: Int64]?
+            try until(world, "the members did not share") {
+                switch try first.log.poll(into: &batch, recordCountMax: 10, waitMilliseconds: 20) {
+                case .revoking(let partitions):
+                    #expect(partitions.count == 4)
+                    // The old generation still commits while the group prepares.
+                    _ = try first.commit(OutputBatch(), positions: positions)
+                    try first.log.completeRevocation()
+                case .assigning: firstShare = try first.log.completeAssignment()
+                case .lost(let partitions): Issue.record("\(partitions) were lost")
+                case nil: break
+                }
+                let event = try second.poll(into: &batch, recordCountMax: 10, waitMilliseconds: 20)
+                if case .assigning = event {
+                    secondShare = try second.completeAssignment()
+                }
+                return firstShare != nil && secondShare != nil ? true : nil
+            }
+            #expect(firstShare?.count == 2 && secondShare?.count == 2)
+            let all = (firstShare ?? [:]).merging(secondShare ?? [:]) { mine, _ in mine }
+            #expect(all == positions, "not everything was committed before it was let go")
+            #expect(batch.records.isEmpty, "a committed record came again")
+        }
+    }
+
+    @Test func `is fenced by a newer one with its name, and says so`() async throws {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let source = try world.makeTopic(partitionCount: 1)
+            let target = try world.makeTopic(partitionCount: 1)
+            let older = try Member(world, group: "twin", sources: [source], targets: [target])
+            defer { older.close() }
+            let newer = try Member(world, group: "twin", sources: [source], targets: [target])
+            defer { newer.close() }
+            let place = TopicPartition(topic: source, partition: 0)
+            var outputs = OutputBatch()
+            outputs.append(OutsideRecord(partition: 0, key: nil, value: [1]), topic: 0)
+            let fault = #expect(throws: LogFault.self) {
+                _ = try older.commit(outputs, positions: [place: 0])
+                var batch = RecordBatch()
+                try until(world, "the older one goes on") { () throws -> Bool? in
+                    _ = try older.log.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 50)
+                    return nil
+                }
+            }
+            guard case .fenced = fault else {
+                Issue.record("\(String(describing: fault)) instead of a fence")
+                return
+            }
+            var own = OutputBatch()
+            own.append(OutsideRecord(partition: 0, key: nil, value: [2]), topic: 0)
+            _ = try newer.commit(own, positions: [place: 0])
+            let written = try world.contents(of: target)
+            #expect(written.map(\.value) == [[2]], "the older one's record was committed")
+        }
+    }
+
+    @Test func `reads on at the committed position after an abort, in order`() async throws {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let source = try world.makeTopic(partitionCount: 2)
+            let target = try world.makeTopic(partitionCount: 1)
+            let places = [Int32(0), 1].map { TopicPartition(topic: source, partition: $0) }
+            let records = (0..<2000).map { number in
+                OutsideRecord(
+                    partition: Int32(number % 2),
+                    key: nil,
+                    value: Array("\(number)".utf8)
+                )
+            }
+            try world.write(records, to: source)
+            let member = try Member(world, group: "abort", sources: [source], targets: [target])
+            defer { member.close() }
+            _ = try member.read(count: 100, atMost: 100)
+            _ = try member.commit(OutputBatch(), positions: [places[0]: 10, places[1]: 20])
+            _ = try member.read(count: 500, atMost: 100)
+            // A partition that is not there spoils the transaction.
+            var outputs = OutputBatch()
+            outputs.append(OutsideRecord(partition: 0, key: nil, value: [1]), topic: 0)
+            outputs.append(OutsideRecord(partition: 7, key: nil, value: [1]), topic: 0)
+            try member.log.submit(outputs, positions: [places[0]: 300, places[1]: 300])
+            var batch = RecordBatch()
+            let outcome = try until(world, "no outcome") { () -> CommitOutcome? in
+                // What is read before the outcome is known is void.
+                _ = try member.log.poll(into: &batch, recordCountMax: 50, waitMilliseconds: 5)
+                return try member.log.takeOutcome(waitMilliseconds: 5)
+            }
+            guard case .aborted(_, let resumedAt) = outcome else {
+                Issue.record("\(outcome) instead of an abort")
+                return
+            }
+            #expect(resumedAt == [places[0]: 10, places[1]: 20])
+            let rest = try member.read(count: 1970, atMost: 500)
+            for place in places {
+                let offsets = rest.records.filter { $0.partition == place.partition }.map(\.offset)
+                #expect(offsets == Array((resumedAt[place] ?? 0)..<1000), "\(place)")
+            }
+            let written = try world.contents(of: target)
+            #expect(written.isEmpty, "an aborted record is visible")
+        }
+    }
+
+    @Test func `loses and doubles nothing while its only broker is killed under it`() async throws {
+        try await onThread {
+            let cluster = try RealKafka.cluster(nodeCount: 1)
+            defer { cluster.wipe() }
+            try cluster.start()
+            let world = KafkaWorld(
+                bootstrapServers: cluster.bootstrapServers,
+                delivery: .exactlyOnce
+            )
+            let copy = try CopyLoop(world, recordCount: 20_000)
+            defer { copy.member.close() }
+            try copy.run(untilCopied: 4000)
+            try cluster.kill(node: 0)
+            try copy.run(forMilliseconds: 1500)
+            try cluster.restart(node: 0)
+            try copy.run(untilCopied: 20_000)
+            let written = try world.contents(of: copy.target)
+            let numbers = written.compactMap(\.value).map { String(decoding: $0, as: UTF8.self) }
+            #expect(Set(numbers).count == 20_000, "records were lost")
+            #expect(numbers.count == 20_000, "records were doubled")
+        }
+    }
+}
+
+/// Copies records one to one, in transactions of 500 at the most, as a worker would.
+final class CopyLoop {
+    let member: Member
+    let source: String
+    let target: String
+    private let world: KafkaWorld
+    private var positions: [TopicPartition: Int64]
+    private var committed: [TopicPartition: Int64]
+    private var underWay: [TopicPartition: Int64]?
+    private var outputs = OutputBatch()
+    private var events: [String] = []
+
+    init(_ world: KafkaWorld, recordCount: Int) throws {
+        self.world = world
+        source = try world.makeTopic(partitionCount: 2)
+        target = try world.makeTopic(partitionCount: 2)
+        try world.write(
+            (0..<recordCount).map { number in
+                OutsideRecord(
+                    partition: Int32(number % 2),
+                    key: nil,
+                    value: Array("\(number)".utf8)
+                )
+            },
+            to: source
+        )
+        member = try Member(world, group: "copy", sources: [source], targets: [target])
+        positions = member.positions
+        committed = member.positions
+    }
+
+    private var notes: [String] {
+        (member.log as? KafkaLog)?.takeNotes().map { "\($0.facility) \($0.text)" } ?? []
+    }
+
+    private var copiedCount: Int64 { committed.values.reduce(0, +) }
+
+    func run(untilCopied count: Int64) throws {
+        try until(world, "only \(copiedCount) of \(count) records were copied; \(events) \(notes)") {
+            try step()
+            return copiedCount >= count ? true : nil
+        }
+    }
+
+    func run(forMilliseconds time: Int) throws {
+        let start = ContinuousClock.now
+        while ContinuousClock.now - start < .milliseconds(time) {
+            do {
+                try step()
+            } catch let fault as LogFault {
+                guard case .unavailable = fault else {
+                    throw fault
+                }
+            }
+        }
+    }
+
+    private func step() throws {
+        if let sent = underWay, let outcome = try member.log.takeOutcome(waitMilliseconds: 0) {
+            underWay = nil
+            switch outcome {
+            case .committed: committed = sent
+            case .aborted(_, let resumedAt):
+                outputs.removeAll()
+                positions.merge(resumedAt) { _, resumed in resumed }
+                committed = positions
+            }
+        }
+        var batch = RecordBatch()
+        let room = 500 - outputs.outputs.count
+        switch try member.log.poll(into: &batch, recordCountMax: room, waitMilliseconds: 5) {
+        case .assigning:
+            positions = try member.log.completeAssignment()
+            committed = positions
+        case .revoking(let partitions), .lost(let partitions):
+            events.append("\(partitions.count) partitions left after \(copiedCount) records")
+            outputs.removeAll()
+            underWay = nil
+            try member.log.completeRevocation()
+            positions = [:]
+        case nil: break
+        }
+        for record in batch.records {
+            let copied = OutsideRecord(record, in: batch.arena)
+            outputs.append(copied, topic: 0)
+            let place = TopicPartition(topic: source, partition: record.partition)
+            positions[place] = record.offset + 1
+        }
+        if underWay == nil, !outputs.outputs.isEmpty {
+            try member.log.submit(outputs, positions: positions)
+            underWay = positions
+            outputs = OutputBatch()
+        }
+    }
+}
