@@ -49,18 +49,7 @@ final class Restore {
         )
         recordCount += batch.records.count
         if let last = batch.records.last {
-            try StagedState.apply(
-                batch.records.map { record in
-                    (
-                        key: Array(batch.arena[record.key.indices]),
-                        value: record.value.isAbsent
-                            ? nil : Array(batch.arena[record.value.indices])
-                    )
-                },
-                changelogOffset: last.offset + 1,
-                to: store,
-                stage: stage
-            )
+            try apply(upTo: last.offset + 1, to: store)
         }
         guard isComplete else {
             return nil
@@ -70,6 +59,32 @@ final class Restore {
         self.reader = nil
         self.store = nil
         return store
+    }
+
+    private func apply(upTo offset: Int64, to store: any PartitionStore) throws {
+        do throws(StoreFault) {
+            try StagedState.apply(
+                batch.records.map { record in
+                    (
+                        key: Array(batch.arena[record.key.indices]),
+                        value: record.value.isAbsent
+                            ? nil : Array(batch.arena[record.value.indices])
+                    )
+                },
+                changelogOffset: offset,
+                to: store,
+                stage: stage
+            )
+        } catch {
+            guard case .unreadable(let index, let message) = error else {
+                throw error
+            }
+            let position = "\(changelog), offset \(batch.records[index].offset)"
+            throw WorkerEnd(
+                exitCode: 70,
+                sentence: "the changelog record at \(position) cannot be read: \(message)"
+            )
+        }
     }
 
     /// Gives up: the partition went elsewhere.

@@ -217,13 +217,14 @@ package final class StagedState {
     ) throws(StoreFault) {
         var changes = StoreChanges()
         guard stage.derivesFromPrevious else {
-            for record in records {
+            for (index, record) in records.enumerated() {
                 stage.deriveChanges(
                     key: record.key,
                     value: record.value,
                     previous: nil,
                     into: &changes
                 )
+                try refuseIfUnreadable(changes, index)
             }
             try store.apply(changes, changelogOffset: changelogOffset)
             return
@@ -232,16 +233,27 @@ package final class StagedState {
         // before it in the batch, not the one in the store.
         let stored = try store.get(records.map(\.key))
         var newest: [[UInt8]: [UInt8]?] = [:]
-        for (record, storedValue) in zip(records, stored) {
-            let previous = newest[record.key] ?? storedValue
+        for (index, record) in records.enumerated() {
+            let previous = newest[record.key] ?? stored[index]
             stage.deriveChanges(
                 key: record.key,
                 value: record.value,
                 previous: previous,
                 into: &changes
             )
+            try refuseIfUnreadable(changes, index)
             newest[record.key] = .some(record.value)
         }
         try store.apply(changes, changelogOffset: changelogOffset)
+    }
+
+    private static func refuseIfUnreadable(
+        _ changes: StoreChanges,
+        _ index: Int
+    ) throws(StoreFault) {
+        guard let refusal = changes.refusal else {
+            return
+        }
+        throw .unreadable(recordIndex: index, message: refusal)
     }
 }

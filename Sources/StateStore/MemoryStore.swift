@@ -19,7 +19,10 @@ package final class MemoryStore: PartitionStore {
         )
         changes.forEach { table, key, value in
             let key = Array(key)
-            let previous = tables[table, default: [:]].updateValue(value.map { Array($0) }, forKey: key)
+            let previous = tables[table, default: [:]].updateValue(
+                value.map { Array($0) },
+                forKey: key
+            )
             if (previous == nil) != (value == nil) {
                 order[table] = nil
             }

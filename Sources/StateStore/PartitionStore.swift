@@ -13,12 +13,16 @@ package protocol PartitionStore: AnyObject {
 
     /// All the changes and the offset, or nothing: one atomic write.
     ///
-    /// - Parameter changelogOffset: never below the one the store has.
+    /// - Parameters:
+    ///   - changes: made in order.
+    ///   - changelogOffset: never below the one the store has.
+    /// - Throws: what the disk answers; the store has then to be closed and opened anew.
     func apply(_ changes: StoreChanges, changelogOffset: Int64) throws(StoreFault)
 
-    /// Announces that many changes follow before anybody relies on the store: a restore. What
-    /// ``apply(_:changelogOffset:)`` is given meanwhile may be lost as a whole by a crash; never in
-    /// part. Optional, and without effect where it saves nothing.
+    /// Announces that many changes follow before anybody asks: a restore.
+    ///
+    /// What ``apply(_:changelogOffset:)`` is given meanwhile may be lost as a whole by a crash; never
+    /// in part. Optional, and without effect where it saves nothing; a look-up ends it.
     func beginRestore() throws(StoreFault)
 
     /// Ends a restore: from here on the store is what its changelog says.
@@ -56,6 +60,9 @@ package enum StoreFault: Error, Equatable, Sendable {
     case diskFull(message: String)
     /// Damaged, or another changelog's: wipe and replay.
     case damaged(message: String)
+    /// A changelog record, the one at this index of those handed over, is not what the worker
+    /// writes there: our own fault, exit 70. Nothing was applied.
+    case unreadable(recordIndex: Int, message: String)
     /// Another process holds it.
     case locked(message: String)
     /// Anything else the disk answers.

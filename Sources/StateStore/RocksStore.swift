@@ -30,7 +30,11 @@ package final class RocksStore: PartitionStore {
 
     /// Opens a store, or makes an empty one; the parent folder exists.
     ///
-    /// - Parameter changelogIdentity: the changelog it must belong to (topic id).
+    /// - Parameters:
+    ///   - path: of the folder.
+    ///   - changelogIdentity: the changelog it must belong to (topic id).
+    ///   - shared: outlives the store.
+    ///   - clockMilliseconds: UNIX milliseconds, for the time of the last write.
     /// - Throws: ``StoreFault/damaged(message:)`` where files are missing, cut or altered, a restore
     ///   was not finished, or the store is another changelog's or another version's;
     ///   ``StoreFault/locked(message:)`` where a process has it open.
@@ -97,9 +101,10 @@ package final class RocksStore: PartitionStore {
         guard meta.changelogOffset == nil, !isBulk else {
             return
         }
-        meta.isRestoring = true
+        var marked = meta
+        marked.isRestoring = true
         var error = cstore_error()
-        let marker = Self.change(meta)
+        let marker = Self.change(marked)
         guard unsafe cstore_bulk_begin(handle.store, marker, marker.count, &error) == 0 else {
             throw fault(error)
         }
@@ -107,16 +112,7 @@ package final class RocksStore: PartitionStore {
     }
 
     package func endRestore() throws(StoreFault) {
-        guard meta.isRestoring else {
-            return
-        }
-        if isBulk {
-            meta.isRestoring = false
-            try endBulk()
-        } else {
-            meta.isRestoring = false
-            try write(Self.change(meta))
-        }
+        try endBulk()
     }
 
     package func scan(
@@ -168,7 +164,9 @@ package final class RocksStore: PartitionStore {
         }
     }
 
-    /// Lets go of the folder. A disk that takes no more leaves the store behind its changelog, as a
+    /// Lets go of the folder.
+    ///
+    /// A disk that takes no more leaves the store behind its changelog, as a
     /// crash would: nothing is lost by not hearing of it.
     package func close() {
         guard !isClosed else {
@@ -219,7 +217,7 @@ package final class RocksStore: PartitionStore {
         meta = stored
     }
 
-    /// Brings in what was collected, so that look-ups see it.
+    /// Brings in what was collected, so that look-ups see it; what follows goes by ordinary writes.
     private func endBulk() throws(StoreFault) {
         guard isBulk else {
             return

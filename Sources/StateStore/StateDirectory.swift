@@ -14,7 +14,11 @@ package final class StateDirectory {
     /// - Parameters:
     ///   - root: `STATE_DIR`.
     ///   - clusterID: Kafka's own; a character that a folder's name should not have becomes `_`.
+    ///   - topicPrefix: the configured prefix.
+    ///   - worker: its name.
+    ///   - shared: outlives the stores.
     ///   - idleMillisecondsMax: half of the changelog's `delete.retention.ms`.
+    ///   - clockMilliseconds: UNIX milliseconds.
     package init(
         root: String,
         clusterID: String,
@@ -36,7 +40,10 @@ package final class StateDirectory {
 
     /// Opens the store of one partition, empty where there is none yet.
     ///
-    /// - Parameter changelogIdentity: the changelog it must belong to (topic id).
+    /// - Parameters:
+    ///   - partition: its number.
+    ///   - changelogIdentity: the changelog it must belong to (topic id).
+    /// - Returns: the store, restored up to the offset it states.
     /// - Throws: ``StoreFault/damaged(message:)`` where it is another changelog's, lay idle too long,
     ///   or cannot be read: wipe and replay.
     package func open(
@@ -61,7 +68,9 @@ package final class StateDirectory {
         return store
     }
 
-    /// Removes what is there, so that the next open begins empty. The store is closed.
+    /// Removes what is there, so that the next open begins empty.
+    ///
+    /// The store is closed.
     package func wipe(partition: Int32) throws(StoreFault) {
         var error = cstore_error()
         guard unsafe cstore_remove_folder(path(partition: partition), &error) == 0 else {

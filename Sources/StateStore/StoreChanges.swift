@@ -8,6 +8,8 @@ package struct StoreChanges: Sendable {
     static let prefixByteCount = 9
 
     package private(set) var count = 0
+    /// Why the record in hand cannot be read, if it cannot: whoever asked for its changes throws it.
+    package private(set) var refusal: String?
     private(set) var encoded: [UInt8] = []
 
     package init() {}
@@ -31,15 +33,22 @@ package struct StoreChanges: Sendable {
         count += 1
     }
 
+    /// Says that a changelog record is not what the worker writes there: a fault of ours.
+    package mutating func refuse(because sentence: String) {
+        refusal = sentence
+    }
+
     /// Forgets the changes and keeps the memory.
     package mutating func removeAll() {
+        refusal = nil
         encoded.removeAll(keepingCapacity: true)
         count = 0
     }
 
     /// Visits the changes in order; a nil value removes the key.
     package func forEach(
-        _ visit: (_ table: StoreTable, _ key: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>?) -> Void
+        _ visit: (_ table: StoreTable, _ key: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>?) ->
+            Void
     ) {
         var position = 0
         while position < encoded.count {

@@ -1,6 +1,8 @@
 internal import CStore
 
-/// The hash of one entry of a state table. Their wrapping sum is the store's checksum: it does not
+/// The hash of one entry of a state table.
+///
+/// Their wrapping sum is the store's checksum: it does not
 /// depend on the order, and the fold of a changelog can be summed up in any language that has it.
 package enum StoreChecksum {
     package static func of(key: [UInt8], value: [UInt8]) -> UInt64 {

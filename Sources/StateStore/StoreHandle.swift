@@ -12,6 +12,7 @@ package final class StoreShared: @unchecked Sendable {
     ///   - cacheByteCount: blocks kept in memory, for all partitions together.
     ///   - writeBufferByteCount: changes kept in memory by each partition before it writes a file;
     ///     twice that for a moment. Three times as many partitions want a third of it.
+    /// - Throws: ``StoreFault/failed(message:)`` where there is no memory for the cache.
     package init(
         cacheByteCount: Int = 16 << 20,
         writeBufferByteCount: Int = 2 << 20

@@ -1,5 +1,6 @@
-/// 128 bits that stand for a customer's token or for a customer's period, so that ten million of
-/// them fit into memory's neighbourhood: the first half of a SHA-256. Two different subjects meet
+/// The first half of a SHA-256, which stands for a customer's token or for a customer's period.
+///
+/// So ten million of them lie close together on the disk, and no text has to be kept. Two different subjects meet
 /// in one key with odds of 10^-25 at ten million keys.
 package struct DedupeKey: Hashable, Sendable {
     package static let byteCount = 16
@@ -36,7 +37,9 @@ package struct DedupeKey: Hashable, Sendable {
     }
 }
 
-/// What is hashed into a ``DedupeKey``. Every field of variable length stands behind its length,
+/// What is hashed into a key.
+///
+/// Every field of variable length stands behind its length,
 /// and each kind of key begins with its own byte: no two subjects have the same material.
 package enum DedupeMaterial {
     private static let identity: UInt8 = 1
@@ -44,7 +47,10 @@ package enum DedupeMaterial {
 
     /// Appends the material of "this customer's token of this id".
     ///
-    /// - Parameter customer: empty where the token names none.
+    /// - Parameters:
+    ///   - externalPurchaseID: UTF-8.
+    ///   - customer: empty where the token names none.
+    ///   - arena: grows by the material.
     package static func appendIdentity(
         externalPurchaseID: Span<UInt8>,
         customer: Span<UInt8>,
@@ -57,7 +63,10 @@ package enum DedupeMaterial {
 
     /// Appends the material of "this customer's tokens of this period".
     ///
-    /// - Parameter customer: not empty; without a customer there is no period.
+    /// - Parameters:
+    ///   - value: the period.
+    ///   - customer: not empty; without a customer there is no period.
+    ///   - arena: grows by the material.
     package static func appendPeriod(
         _ value: TokenPeriod,
         customer: Span<UInt8>,

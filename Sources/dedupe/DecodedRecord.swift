@@ -82,7 +82,10 @@ struct DecodedRecord: Equatable {
 
     /// Writes the value of `tokens.distinct.v1`, in the order of `TokenDistinct.write`.
     ///
-    /// - Parameter first: the id of the first token of the period, UTF-8, where this is a duplicate.
+    /// - Parameters:
+    ///   - first: the id of the first token of the period, UTF-8, where this is a duplicate.
+    ///   - texts: the arena of ``init(reading:texts:)``.
+    ///   - arena: grows by the value.
     func write(duplicateOf first: [UInt8]?, texts: [UInt8], to arena: inout [UInt8]) {
         let texts = texts.span
         JSONWriter.append(to: &arena) { writer in

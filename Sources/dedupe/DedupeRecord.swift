@@ -2,7 +2,9 @@ internal import StateStore
 internal import TokenDomain
 internal import TokenWire
 
-/// A record of `dedupe.state.v1`: a token that was taken. One record a token holds what both
+/// A record of `dedupe.state.v1`, a token that was taken.
+///
+/// One record a token holds what both
 /// look-ups ask for: "this id?" and "the first of this period?".
 ///
 /// Its key names both look-ups, so that a removal, which has no value, says what else goes:

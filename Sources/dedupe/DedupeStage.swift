@@ -238,7 +238,7 @@ final class DedupeStage: StatefulStage {
         into changes: inout StoreChanges
     ) {
         guard let (identity, period) = DedupeRecord.keys(inChangelogKey: key) else {
-            preconditionFailure("a record of our changelog has a key that is none of ours")
+            return changes.refuse(because: "its key is none of this worker's")
         }
         guard let value else {
             changes.remove(key: DedupeEntry.key(ofIdentity: identity), from: .state)
@@ -251,7 +251,7 @@ final class DedupeStage: StatefulStage {
         do {
             record = try DedupeRecord(identity: identity, period: period, changelogValue: value)
         } catch {
-            preconditionFailure("a record of our changelog cannot be read: \(error.message)")
+            return changes.refuse(because: error.message)
         }
         changes.put(
             DedupeEntry.identityValue(keysExpire: record.keysExpire, period: period),

@@ -11,7 +11,9 @@ import TokenWire
 private let keyCount =
     ProcessInfo.processInfo.environment["TOLLWAY_BENCHMARK_KEYS"].flatMap { Int($0) } ?? 0
 
-/// What a record costs, and what ten million keys take. It asserts no time; it prints them.
+/// What a record costs, and what ten million keys take.
+///
+/// It asserts no time; it prints them.
 ///
 ///     TOLLWAY_BENCHMARK_KEYS=1000000 swift test -c release -Xswiftc -enable-testing \
 ///         --filter DedupeBenchmark

@@ -1,6 +1,8 @@
+import StateStore
 import Testing
 import TokenDomain
 
+@testable import StageRuntime
 @testable import dedupe
 
 @Suite struct `A record of the dedupe changelog` {
@@ -52,6 +54,40 @@ import TokenDomain
     func `has no other key`(key: String) {
         #expect(DedupeRecord.keys(inChangelogKey: Array(key.utf8)) == nil)
     }
+
+    @Test(arguments: [
+        ("no key", #"{"externalPurchaseId":"id","keysExpire":1}"#),
+        ("AQIDBAUGBwj__v38-_r5-A", ""),
+        ("AQIDBAUGBwj__v38-_r5-A", #"{"externalPurchaseId":"id"}"#),
+        ("AQIDBAUGBwj__v38-_r5-A", #"{"keysExpire":1}"#),
+        ("AQIDBAUGBwj__v38-_r5-A", #"{"externalPurchaseId":"id","keysExpire":"1"}"#),
+    ])
+    func `is refused where it is none of ours`(key: String, value: String) {
+        let store = MemoryStore()
+        let fault = #expect(throws: StoreFault.self) {
+            try StagedState.apply(
+                [
+                    (Self.record.changelogKey, Self.record.changelogValue()),
+                    (Array(key.utf8), Array(value.utf8)),
+                ],
+                changelogOffset: 2,
+                to: store,
+                stage: DedupeStage()
+            )
+        }
+        guard case .unreadable(recordIndex: 1, _) = fault else {
+            Issue.record("\(String(describing: fault))")
+            return
+        }
+        #expect(store.changelogOffset == nil)
+    }
+
+    private static let record = DedupeRecord(
+        identity: identity,
+        period: period,
+        externalPurchaseID: Array("id".utf8),
+        keysExpire: Timestamp(milliseconds: 12)
+    )
 
     @Test(arguments: [nil, period])
     func `becomes an entry that says what else it has`(period: DedupeKey?) {

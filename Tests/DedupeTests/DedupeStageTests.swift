@@ -62,18 +62,26 @@ import TokenWire
         ("another world", [token("a"), token("SANDBOX_b")], [.primary, .primary]),
         (
             "another period",
-            [token("a"), token("b", creation: 1_749_000_000_001), token("d", expiration: 1_780_000_000_001)],
+            [
+                token("a"), token("b", creation: 1_749_000_000_001),
+                token("d", expiration: 1_780_000_000_001),
+            ],
             [.primary, .primary, .primary]
         ),
         (
             "SERVICES without expiry",
-            [token("a", expiration: nil), token("b", expiration: nil), token("a", expiration: nil)],
+            [
+                token("a", expiration: nil), token("b", expiration: nil),
+                token("a", expiration: nil),
+            ],
             [.primary, .primary, .again]
         ),
         (
             "types without periods",
-            [token("a", type: nil), token("b", type: nil), token("d", type: .other("LINK_OUT")),
-             token("e", type: .other("LINK_OUT"))],
+            [
+                token("a", type: nil), token("b", type: nil), token("d", type: .other("LINK_OUT")),
+                token("e", type: .other("LINK_OUT")),
+            ],
             [.primary, .primary, .primary, .primary]
         ),
         (
@@ -88,7 +96,10 @@ import TokenWire
         ),
         (
             "a known id with other dates: the first claim stands",
-            [token("a"), token("a", creation: 1, expiration: 2), token("b", creation: 1, expiration: 2)],
+            [
+                token("a"), token("a", creation: 1, expiration: 2),
+                token("b", creation: 1, expiration: 2),
+            ],
             [.primary, .again, .primary]
         ),
         (
@@ -148,11 +159,37 @@ import TokenWire
         #expect(answers == row.answers, "\(row.name)")
     }
 
+    @Test(arguments: [
+        token("a\"\\é", customer: nil, type: .other("IN_APP"), expiration: nil),
+        token("SANDBOX_b", type: .acquisition),
+    ])
+    func `writes what TokenDistinct writes`(token: TokenDecoded) throws {
+        var value: [UInt8] = []
+        token.write(to: &value)
+        let plan = StageDesk().plan(values: [(0, value)])
+        let output = try #require(plan.outputs.outputs.first)
+        var expected: [UInt8] = []
+        TokenDistinct(
+            externalPurchaseID: token.token.externalPurchaseID,
+            appAppleID: token.token.appAppleID,
+            bundleID: token.token.bundleID,
+            tokenType: token.token.tokenType,
+            tokenCreationDate: token.token.tokenCreationDate,
+            tokenExpirationDate: token.token.tokenExpirationDate,
+            customer: token.customer,
+            receivedAt: token.receivedAt,
+            role: .primary
+        ).write(to: &expected)
+        #expect(Array(plan.outputs.arena[output.value.indices]) == expected)
+    }
+
     @Test func `forgets what was aborted`() throws {
         let desk = StageDesk()
         #expect(try desk.judge([Self.token("a")]) == [.primary])
         desk.state.abort()
-        #expect(try desk.judge([Self.token("b"), Self.token("a")]) == [.primary, .duplicate(of: "b")])
+        #expect(
+            try desk.judge([Self.token("b"), Self.token("a")]) == [.primary, .duplicate(of: "b")]
+        )
     }
 
     @Test func `asks each partition's own state`() throws {
@@ -187,7 +224,9 @@ import TokenWire
         let desk = StageDesk()
         var good: [UInt8] = []
         Self.token("a").write(to: &good)
-        let values = [(Int32(0), Array(value.utf8)), (0, good)].map { (partition: $0.0, value: $0.1) }
+        let values = [(Int32(0), Array(value.utf8)), (0, good)].map {
+            (partition: $0.0, value: $0.1)
+        }
         #expect(try desk.judge(values: values) == [.deadLetter("dedupe.bad_record"), .primary])
     }
 
@@ -196,8 +235,13 @@ import TokenWire
         var batch = RecordBatch()
         batch.records = [
             RecordBatch.Record(
-                topic: 0, partition: 0, offset: 0, timestampMilliseconds: 0,
-                key: .absent, value: .absent, headers: ByteRange(start: 0, count: 0)
+                topic: 0,
+                partition: 0,
+                offset: 0,
+                timestampMilliseconds: 0,
+                key: .absent,
+                value: .absent,
+                headers: ByteRange(start: 0, count: 0)
             )
         ]
         var plan = BatchPlan(outputs: OutputBatch(), state: desk.state, now: desk.now)

@@ -11,7 +11,8 @@ private final class SmallDisk {
         path = NSTemporaryDirectory() + "/smalldisk-" + UUID().uuidString
         do {
             try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-            guard try Self.run("/bin/mount", "-t", "tmpfs", "-o", "size=\(byteCount)", "tmpfs", path)
+            guard
+                try Self.run("/bin/mount", "-t", "tmpfs", "-o", "size=\(byteCount)", "tmpfs", path)
             else {
                 try FileManager.default.removeItem(atPath: path)
                 return nil

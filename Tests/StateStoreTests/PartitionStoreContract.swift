@@ -34,7 +34,8 @@ import Testing
     }
 
     @Test(arguments: Kind.allCases)
-    func `answers in the order of the keys asked, repeated and unknown ones too`(kind: Kind) throws {
+    func `answers in the order of the keys asked, repeated and unknown ones too`(kind: Kind) throws
+    {
         try with(kind) { store in
             try store.apply(.of([("b", "2"), ("a", "1"), ("c", "")]), changelogOffset: 3)
             let keys = ["c", "x", "a", "b", "a"].map(bytes)

@@ -39,10 +39,27 @@ import Testing
         let folder = try StoreFolder()
         let store = try folder.open()
         try store.beginRestore()
-        try store.apply(.spread(0..<40_000), changelogOffset: 40_000)
-        #expect(try store.get([StoreChanges.spreadKey(39_999)])[0] != nil)
+        var large = StoreChanges()
+        large.put([UInt8](repeating: 1, count: 8 << 20), forKey: bytes("large"), in: .state)
+        // More than is collected in memory: a file went in before the offset did.
+        for offset in 1...9 as ClosedRange<Int64> {
+            try store.apply(large, changelogOffset: offset)
+        }
         store.close()
         try expectDamaged(folder)
+    }
+
+    @Test func `keeps what a restore had brought when somebody asked in the middle of it`() throws {
+        let folder = try StoreFolder()
+        let store = try folder.open()
+        try store.beginRestore()
+        try store.apply(.spread(0..<40_000), changelogOffset: 40_000)
+        #expect(try store.get([StoreChanges.spreadKey(39_999)])[0] != nil)
+        try store.apply(.spread(40_000..<50_000), changelogOffset: 50_000)
+        store.close()
+        let again = try folder.open()
+        #expect(again.changelogOffset == 50_000)
+        #expect(try again.get([StoreChanges.spreadKey(49_999)])[0] != nil)
     }
 
     @Test func `is one process's, and one holder's in it`() throws {
@@ -59,7 +76,9 @@ import Testing
 
     @Test func `is not taken for another changelog's`() throws {
         let folder = try filled()
-        let fault = #expect(throws: StoreFault.self) { try folder.open(identity: "topic made anew") }
+        let fault = #expect(throws: StoreFault.self) {
+            try folder.open(identity: "topic made anew")
+        }
         #expect(fault == .damaged(message: "the state is another changelog's"))
     }
 
@@ -108,8 +127,9 @@ import Testing
         case currentMissing, currentEmpty, currentLeadsNowhere, everyTableMissing
     }
 
-    /// Whatever happens to the files: the store says so, or is right about an earlier offset. It
-    /// never answers wrongly and never says that it knows more than it does.
+    /// Whatever happens to the files: the store says so, or is right about an earlier offset.
+    ///
+    /// It never answers wrongly and never says that it knows more than it does.
     @Test(arguments: Damage.allCases)
     func `is damaged, never wrong, after its files were hurt`(damage: Damage) throws {
         let folder = try filled()
@@ -140,7 +160,8 @@ import Testing
         #expect(try folder.open().changelogOffset == nil)
     }
 
-    @Test func `is damaged wherever one bit of a table flipped, or does not need that bit`() throws {
+    @Test func `is damaged wherever one bit of a table flipped, or does not need that bit`() throws
+    {
         let folder = try filled()
         let path = try #require(try folder.files(ending: ".sst").first)
         let intact = try Data(contentsOf: URL(fileURLWithPath: path))

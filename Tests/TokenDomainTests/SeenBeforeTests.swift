@@ -17,16 +17,18 @@ import Testing
         #expect(SeenBefore(isKnown: isKnown, firstOfPeriod: first.map { TokenID($0) }) == answer)
     }
 
-    @Test(arguments: [
-        // expiration, receivedAt, keys expire
-        (nil, 1_000, 1_000 + 34_560_000_000),
-        (5_000, 1_000, 5_000 + 34_560_000_000),
-        (5_000, 6_000, 6_000 + 34_560_000_000),
-        (nil, 500, 1_000 + 34_560_000_000),
-        (Int64.max, 1_000, .max),
-        (Int64.max - 34_560_000_000, 0, .max),
-        (Int64.max - 34_560_000_001, 0, .max - 1),
-    ] as [(Int64?, Int64, Int64)])
+    @Test(
+        arguments: [
+            // expiration, receivedAt, keys expire
+            (nil, 1_000, 1_000 + 34_560_000_000),
+            (5_000, 1_000, 5_000 + 34_560_000_000),
+            (5_000, 6_000, 6_000 + 34_560_000_000),
+            (nil, 500, 1_000 + 34_560_000_000),
+            (Int64.max, 1_000, .max),
+            (Int64.max - 34_560_000_000, 0, .max),
+            (Int64.max - 34_560_000_001, 0, .max - 1),
+        ] as [(Int64?, Int64, Int64)]
+    )
     func `is known for 400 days after expiry, creation or receipt, whichever is last`(
         expiration: Int64?,
         receivedAt: Int64,
