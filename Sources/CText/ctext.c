@@ -155,17 +155,27 @@ decode_avx2(uint8_t *out, const uint8_t *text, size_t count, int alphabet)
     return decode_scalar(out, text, index, count, alphabet);
 }
 
+/* 64 values of six bits to 48 bytes; the 16 bytes above them are undefined. */
+__attribute__((target("avx512f,avx512bw,avx512vbmi"))) static inline __m512i
+pack_avx512(__m512i values)
+{
+    const __m512i order = _mm512_set_epi8(
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        60, 61, 62, 56, 57, 58, 52, 53, 54, 48, 49, 50, 44, 45, 46, 40,
+        41, 42, 36, 37, 38, 32, 33, 34, 28, 29, 30, 24, 25, 26, 20, 21,
+        22, 16, 17, 18, 12, 13, 14, 8, 9, 10, 4, 5, 6, 0, 1, 2);
+
+    values = _mm512_maddubs_epi16(values, _mm512_set1_epi32(0x01400140));
+    values = _mm512_madd_epi16(values, _mm512_set1_epi32(0x00011000));
+    return _mm512_permutexvar_epi8(order, values);
+}
+
 __attribute__((target("avx512f,avx512bw,avx512vbmi"))) static size_t
 decode_avx512(uint8_t *out, const uint8_t *text, size_t count, int alphabet)
 {
     /* Two registers hold the table of the 128 ASCII bytes; a byte above has its own top bit. */
     const __m512i lower = _mm512_loadu_si512(tables[alphabet]);
     const __m512i upper = _mm512_loadu_si512(tables[alphabet] + 64);
-    const __m512i pack = _mm512_set_epi8(
-        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-        60, 61, 62, 56, 57, 58, 52, 53, 54, 48, 49, 50, 44, 45, 46, 40,
-        41, 42, 36, 37, 38, 32, 33, 34, 28, 29, 30, 24, 25, 26, 20, 21,
-        22, 16, 17, 18, 12, 13, 14, 8, 9, 10, 4, 5, 6, 0, 1, 2);
 
     for (size_t index = 0; index < count; index += 64) {
         size_t left = count - index;
@@ -175,10 +185,8 @@ decode_avx512(uint8_t *out, const uint8_t *text, size_t count, int alphabet)
         __mmask64 foreign = here & _mm512_movepi8_mask(_mm512_or_si512(values, block));
         if (foreign)
             return index + (size_t)__builtin_ctzll(foreign);
-        values = _mm512_maskz_mov_epi8(here, values);
-        values = _mm512_maddubs_epi16(values, _mm512_set1_epi32(0x01400140));
-        values = _mm512_madd_epi16(values, _mm512_set1_epi32(0x00011000));
-        _mm512_storeu_si512(out + index / 4 * 3, _mm512_permutexvar_epi8(pack, values));
+        _mm512_storeu_si512(
+            out + index / 4 * 3, pack_avx512(_mm512_maskz_mov_epi8(here, values)));
     }
     return count;
 }
@@ -229,56 +237,21 @@ ctext_base64url_encode(uint8_t *out, const uint8_t *bytes, size_t count)
     return (size_t)(out - start);
 }
 
-/* What one block of 64 bytes holds, a bit for each byte. */
-struct block {
-    uint64_t quotes;
-    uint64_t controls;
-    /* Backslashes and non-ASCII bytes. */
-    uint64_t special;
-};
-
-/*
- * Whether each bit of ${quotes} before a place, that place included, makes an odd number: a string
- * is open there.
- */
-static inline uint64_t
-odd_before(uint64_t quotes)
+static void
+look_scalar(uint64_t *quotes, struct ctext_plain *plain, const uint8_t *bytes, size_t count)
 {
-    for (int shift = 1; shift < 64; shift *= 2)
-        quotes ^= quotes << shift;
-    return quotes;
-}
-
-/*
- * Take a block in: ${inside} is all ones where a string is open at its first byte.  What is not
- * plain gathers in ${odd}.
- */
-static inline uint64_t
-take_block(struct block block, uint64_t inside, uint64_t *odd)
-{
-    uint64_t strings = odd_before(block.quotes) ^ inside;
-    *odd |= block.special | (block.controls & strings);
-    return (uint64_t)((int64_t)strings >> 63);
-}
-
-static int
-quotes_scalar(uint64_t *quotes, const uint8_t *bytes, size_t count)
-{
-    uint64_t inside = 0, odd = 0;
-
     for (size_t start = 0; start < count; start += 64) {
-        struct block block = { 0, 0, 0 };
         size_t end = count - start < 64 ? count - start : 64;
+        uint64_t word = 0;
         for (size_t index = 0; index < end; index++) {
             uint8_t byte = bytes[start + index];
-            block.quotes |= (uint64_t)(byte == '"') << index;
-            block.controls |= (uint64_t)(byte < 0x20) << index;
-            block.special |= (uint64_t)(byte == '\\' || byte >= 0x80) << index;
+            word |= (uint64_t)(byte == '"') << index;
+            plain->control_count += byte < 0x20;
+            plain->is_special |= byte == '\\' || byte >= 0x80;
         }
-        *quotes++ = block.quotes;
-        inside = take_block(block, inside, &odd);
+        *quotes++ = word;
     }
-    return (odd | inside) == 0;
+    *quotes = ~(uint64_t)0;
 }
 
 #if defined(__x86_64__)
@@ -290,71 +263,108 @@ mask_avx2(__m256i low, __m256i high)
         | (uint64_t)(uint32_t)_mm256_movemask_epi8(high) << 32;
 }
 
-__attribute__((target("avx2"))) static int
-quotes_avx2(uint64_t *quotes, const uint8_t *bytes, size_t count)
+__attribute__((target("avx2,popcnt"))) static void
+look_avx2(uint64_t *quotes, struct ctext_plain *plain, const uint8_t *bytes, size_t count)
 {
     const __m256i quote = _mm256_set1_epi8('"'), backslash = _mm256_set1_epi8('\\');
     const __m256i control = _mm256_set1_epi8(0x1f);
-    uint64_t inside = 0, odd = 0;
+    uint64_t special = 0;
 
     for (size_t start = 0; start < count; start += 64) {
         uint64_t here = count - start < 64 ? ((uint64_t)1 << (count - start)) - 1 : ~(uint64_t)0;
         __m256i low = _mm256_loadu_si256((const __m256i *)(bytes + start));
         __m256i high = _mm256_loadu_si256((const __m256i *)(bytes + start + 32));
-        struct block block;
-        block.quotes =
-            here & mask_avx2(_mm256_cmpeq_epi8(low, quote), _mm256_cmpeq_epi8(high, quote));
-        block.controls = here
+        *quotes++ = here & mask_avx2(_mm256_cmpeq_epi8(low, quote), _mm256_cmpeq_epi8(high, quote));
+        uint64_t controls = here
             & mask_avx2(
                 _mm256_cmpeq_epi8(_mm256_min_epu8(low, control), low),
                 _mm256_cmpeq_epi8(_mm256_min_epu8(high, control), high));
-        block.special = here
+        plain->control_count += (size_t)__builtin_popcountll(controls);
+        special |= here
             & mask_avx2(
                 _mm256_or_si256(_mm256_cmpeq_epi8(low, backslash), low),
                 _mm256_or_si256(_mm256_cmpeq_epi8(high, backslash), high));
-        *quotes++ = block.quotes;
-        inside = take_block(block, inside, &odd);
     }
-    return (odd | inside) == 0;
+    *quotes = ~(uint64_t)0;
+    plain->is_special = special != 0;
 }
 
-__attribute__((target("avx512f,avx512bw"))) static int
-quotes_avx512(uint64_t *quotes, const uint8_t *bytes, size_t count)
+/* Looks at the 48 bytes of a block while they are still in their register. */
+__attribute__((target("avx512f,avx512bw,avx512vbmi,popcnt"))) static size_t
+token_avx512(
+    uint8_t *out, uint64_t *quotes, struct ctext_plain *plain, const uint8_t *text, size_t count,
+    size_t byte_count)
 {
-    uint64_t inside = 0, odd = 0;
+    const __m512i lower = _mm512_loadu_si512(tables[CTEXT_LENIENT]);
+    const __m512i upper = _mm512_loadu_si512(tables[CTEXT_LENIENT] + 64);
+    uint64_t word = 0, special = 0;
+    size_t filled = 0, controls = 0;
 
-    for (size_t start = 0; start < count; start += 64) {
-        size_t left = count - start;
+    for (size_t index = 0; index < count; index += 64) {
+        size_t left = count - index;
         __mmask64 here = left >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << left) - 1;
-        __m512i bytes_here = _mm512_maskz_loadu_epi8(here, bytes + start);
-        struct block block;
-        block.quotes = _mm512_cmpeq_epi8_mask(bytes_here, _mm512_set1_epi8('"'));
-        block.controls =
-            _mm512_mask_cmplt_epu8_mask(here, bytes_here, _mm512_set1_epi8(0x20));
-        block.special = _mm512_movepi8_mask(bytes_here)
-            | _mm512_cmpeq_epi8_mask(bytes_here, _mm512_set1_epi8('\\'));
-        *quotes++ = block.quotes;
-        inside = take_block(block, inside, &odd);
+        __m512i block = _mm512_maskz_loadu_epi8(here, text + index);
+        __m512i values = _mm512_permutex2var_epi8(lower, block, upper);
+        __mmask64 foreign = here & _mm512_movepi8_mask(_mm512_or_si512(values, block));
+        if (foreign)
+            return index + (size_t)__builtin_ctzll(foreign);
+        __m512i bytes = pack_avx512(_mm512_maskz_mov_epi8(here, values));
+        size_t done = index / 4 * 3;
+        _mm512_storeu_si512(out + done, bytes);
+
+        size_t size = byte_count - done < 48 ? byte_count - done : 48;
+        uint64_t valid = ((uint64_t)1 << size) - 1;
+        uint64_t marks = valid & _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('"'));
+        controls += (size_t)__builtin_popcountll(
+            valid & _mm512_cmplt_epu8_mask(bytes, _mm512_set1_epi8(0x20)));
+        special |= valid
+            & (_mm512_movepi8_mask(bytes)
+                | _mm512_cmpeq_epi8_mask(bytes, _mm512_set1_epi8('\\')));
+        word |= marks << filled;
+        filled += size;
+        if (filled >= 64) {
+            *quotes++ = word;
+            filled -= 64;
+            word = marks >> (size - filled);
+        }
     }
-    return (odd | inside) == 0;
+    if (filled > 0)
+        *quotes++ = word;
+    *quotes = ~(uint64_t)0;
+    plain->control_count = controls;
+    plain->is_special = special != 0;
+    return count;
 }
 
 #endif
 
-int
-ctext_json_quotes_at(int level, uint64_t *quotes, const uint8_t *bytes, size_t count)
+size_t
+ctext_token_decode_at(
+    int level, uint8_t *out, uint64_t *quotes, struct ctext_plain *plain, const uint8_t *text,
+    size_t count, size_t byte_count)
 {
 #if defined(__x86_64__)
     if (level == CTEXT_AVX512)
-        return quotes_avx512(quotes, bytes, count);
-    if (level == CTEXT_AVX2)
-        return quotes_avx2(quotes, bytes, count);
+        return token_avx512(out, quotes, plain, text, count, byte_count);
 #endif
-    return quotes_scalar(quotes, bytes, count);
+    size_t good_count = ctext_base64_decode_at(level, out, text, count, CTEXT_LENIENT);
+    if (good_count < count)
+        return good_count;
+    plain->control_count = 0;
+    plain->is_special = 0;
+#if defined(__x86_64__)
+    if (level == CTEXT_AVX2)
+        look_avx2(quotes, plain, out, byte_count);
+    else
+#endif
+        look_scalar(quotes, plain, out, byte_count);
+    return count;
 }
 
-int
-ctext_json_quotes(uint64_t *quotes, const uint8_t *bytes, size_t count)
+size_t
+ctext_token_decode(
+    uint8_t *out, uint64_t *quotes, struct ctext_plain *plain, const uint8_t *text, size_t count,
+    size_t byte_count)
 {
-    return ctext_json_quotes_at(level_best, quotes, bytes, count);
+    return ctext_token_decode_at(level_best, out, quotes, plain, text, count, byte_count);
 }

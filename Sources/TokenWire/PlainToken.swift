@@ -16,11 +16,13 @@ struct PlainToken {
         var tokenExpirationDate: Int64?
     }
 
-    /// The text, a zero byte behind it, and 64 bytes more that may be read.
+    /// The text, a zero byte behind it, and 127 bytes more that may be read.
     private let bytes: UnsafePointer<UInt8>
     private let quotes: UnsafePointer<UInt64>
     private let count: Int
     private var position = 0
+    /// Control characters passed as white space: if these were all, none stands in a string.
+    private var passedControlCount = 0
 
     private init(bytes: UnsafePointer<UInt8>, quotes: UnsafePointer<UInt64>, count: Int) {
         unsafe self.bytes = bytes
@@ -28,18 +30,26 @@ struct PlainToken {
         self.count = count
     }
 
+    /// Reads a text without backslashes, all ASCII.
+    ///
     /// - Parameters:
-    ///   - bytes: plain as `ctext_json_quotes` has it; a zero byte and 64 bytes more behind them.
-    ///   - quotes: a bit for each byte that is a quote.
+    ///   - bytes: the text, a zero byte and 127 bytes more.
+    ///   - quotes: a bit for each byte that is a quote, and one word more with all bits set.
+    ///   - count: the length of the text.
+    ///   - controlCount: how many bytes below 0x20 there are in it.
     /// - Returns: nil where the text is of another form.
     @inline(__always)
     static func read(
         _ bytes: UnsafePointer<UInt8>,
         quotes: UnsafePointer<UInt64>,
-        count: Int
+        count: Int,
+        controlCount: Int
     ) -> Fields? {
         var reader = unsafe PlainToken(bytes: bytes, quotes: quotes, count: count)
-        return reader.fields()
+        guard let fields = reader.fields(), reader.passedControlCount == controlCount else {
+            return nil
+        }
+        return fields
     }
 
     @inline(__always)
@@ -116,6 +126,7 @@ struct PlainToken {
             guard byte <= 0x20, byte == 0x20 || byte == 0x0a || byte == 0x09 || byte == 0x0d else {
                 return
             }
+            passedControlCount &+= byte < 0x20 ? 1 : 0
             position &+= 1
         }
     }
@@ -130,7 +141,9 @@ struct PlainToken {
         return true
     }
 
-    /// The content of a string. Quotes pair up, so an opening one has its end.
+    /// The content of a string.
+    ///
+    /// Where it has no end, the word behind the last one sets the position past the end of the text.
     @inline(__always)
     private mutating func string() -> Range<Int>? {
         guard take(UInt8(ascii: "\"")) else {

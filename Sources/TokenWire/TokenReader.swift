@@ -30,13 +30,15 @@ package struct TokenReader: ~Copyable {
     /// Where in ``bytes`` the last token's texts lie, and its numbers.
     var fields = PlainToken.Fields()
     /// What could be read of the last token if it was refused.
-    private var refused: TokenFields?
+    private var refused = TokenFields()
+    private var isRefused = false
 
     package init() {
-        let capacity = Self.decodedByteCountMax + Int(CTEXT_SLACK) + 1
+        // PlainToken may look as far past the end as a word of quotes and three loads reach.
+        let capacity = Self.decodedByteCountMax + 2 * Int(CTEXT_SLACK)
         unsafe bytes = .allocate(capacity: capacity)
         unsafe bytes.initialize(repeating: 0, count: capacity)
-        let wordCount = Self.decodedByteCountMax / 64 + 1
+        let wordCount = Self.decodedByteCountMax / 64 + 2
         unsafe quotes = .allocate(capacity: wordCount)
         unsafe quotes.initialize(repeating: 0, count: wordCount)
     }
@@ -55,43 +57,45 @@ package struct TokenReader: ~Copyable {
 
     /// - Parameter text: without outer white space.
     mutating func read(trimmed text: UnsafeBufferPointer<UInt8>) throws(DecodeFault) {
-        refused = TokenFields()
-        let count = try unsafe decode(text)
-        unsafe bytes[count] = 0
-        if unsafe ctext_json_quotes(quotes, bytes, count) != 0,
-            let fields = unsafe PlainToken.read(bytes, quotes: quotes, count: count)
-        {
-            self.fields = fields
-            refused = nil
-        } else {
-            try readCarefully(count: count)
-        }
-    }
-
-    /// Decodes base64 into ``bytes``.
-    ///
-    /// - Returns: how many bytes it made.
-    private func decode(_ text: UnsafeBufferPointer<UInt8>) throws(DecodeFault) -> Int {
-        guard text.count <= DecodeFault.textByteCountMax else {
-            throw .tooLong(byteCount: text.count, byteCountMax: DecodeFault.textByteCountMax)
-        }
-        guard text.count > 0 else {
-            throw .empty
+        isRefused = true
+        guard text.count > 0, text.count <= DecodeFault.textByteCountMax else {
+            refused = TokenFields()
+            throw text.count == 0
+                ? .empty
+                : .tooLong(byteCount: text.count, byteCountMax: DecodeFault.textByteCountMax)
         }
         var count = text.count
         while unsafe count > max(0, text.count - 2) && text[count - 1] == UInt8(ascii: "=") {
             count -= 1
         }
-        let goodCount = unsafe ctext_base64_decode(
+        let byteCount = count / 4 * 3 + max(0, count % 4 - 1)
+        var plain = ctext_plain()
+        let goodCount = unsafe ctext_token_decode(
             bytes,
+            quotes,
+            &plain,
             text.baseAddress,
             count,
-            Int32(CTEXT_LENIENT.rawValue)
+            byteCount
         )
         guard goodCount == count, count % 4 != 1 else {
+            refused = TokenFields()
             throw .notBase64URL(byteIndex: goodCount)
         }
-        return count / 4 * 3 + max(0, count % 4 - 1)
+        unsafe bytes[byteCount] = 0
+        if plain.is_special == 0,
+            let fields = unsafe PlainToken.read(
+                bytes,
+                quotes: quotes,
+                count: byteCount,
+                controlCount: plain.control_count
+            )
+        {
+            self.fields = fields
+        } else {
+            try readCarefully(count: byteCount)
+        }
+        isRefused = false
     }
 
     /// Any valid form, and the right fault for any other.
@@ -114,7 +118,6 @@ package struct TokenReader: ~Copyable {
         }
         do {
             keep(try members.token())
-            refused = nil
         } catch {
             refused = members.known
             throw error
@@ -158,7 +161,7 @@ extension TokenReader {
     }
 
     /// What is known of it, whether it was refused or not.
-    var known: TokenFields { refused ?? TokenFields(token) }
+    var known: TokenFields { isRefused ? refused : TokenFields(token) }
 
     /// Told by the id's first bytes, as ``TokenID/environment`` tells it.
     var environment: AppleEnvironment {

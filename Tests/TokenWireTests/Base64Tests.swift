@@ -80,8 +80,8 @@ import TokenWire
     }
 }
 
-@Suite struct `The places of quotes` {
-    @Test func `are the same at every level of instructions`() {
+@Suite struct `What is seen while a token is decoded` {
+    @Test func `is the same at every level of instructions`() {
         var generator = SeededGenerator(seed: 13)
         let common = Array(#"""aZ{}:, "#.utf8) + [0x09, 0x0a]
         let rare = common + Array("\\".utf8) + [0x80, 0xff, 0x00, 0x1f, 0x7f]
@@ -90,41 +90,54 @@ import TokenWire
             let bytes = (0..<count).map { _ in
                 (round % 2 == 0 ? common : rare).randomElement(using: &generator) ?? 0
             }
-            let scalar = places(bytes, level: 0)
-            #expect(scalar == expected(bytes), "seed 13, round \(round)")
+            let text = Array(Base64URL.encode(bytes.span).utf8)
             for level in 0...ctext_level_best() {
                 #expect(
-                    places(bytes, level: level) == scalar,
+                    look(text, byteCount: count, level: level) == expected(bytes),
                     "seed 13, round \(round), level \(level)"
                 )
             }
         }
     }
 
-    private struct Places: Equatable {
-        var isPlain: Bool
+    private struct Seen: Equatable {
+        var bytes: [UInt8]
+        var controlCount = 0
+        var isSpecial = false
         var quotes: [UInt64]
     }
 
-    private func expected(_ bytes: [UInt8]) -> Places {
-        var places = Places(isPlain: true, quotes: Array(repeating: 0, count: (bytes.count + 63) / 64))
-        var isInside = false
+    private func expected(_ bytes: [UInt8]) -> Seen {
+        let wordCount = (bytes.count + 63) / 64
+        var seen = Seen(bytes: bytes, quotes: Array(repeating: 0, count: wordCount) + [.max])
         for (index, byte) in bytes.enumerated() {
             if byte == UInt8(ascii: "\"") {
-                places.quotes[index / 64] |= 1 << UInt64(index % 64)
-                isInside.toggle()
-            } else if byte == UInt8(ascii: "\\") || byte >= 0x80 || (byte < 0x20 && isInside) {
-                places.isPlain = false
+                seen.quotes[index / 64] |= 1 << UInt64(index % 64)
             }
+            seen.controlCount += byte < 0x20 ? 1 : 0
+            seen.isSpecial = seen.isSpecial || byte == UInt8(ascii: "\\") || byte >= 0x80
         }
-        places.isPlain = places.isPlain && !isInside
-        return places
+        return seen
     }
 
-    private func places(_ bytes: [UInt8], level: Int32) -> Places {
-        var quotes = [UInt64](repeating: 0, count: (bytes.count + 63) / 64)
-        let padded = bytes + Array(repeating: UInt8(ascii: "\""), count: Int(CTEXT_SLACK))
-        let isPlain = unsafe ctext_json_quotes_at(level, &quotes, padded, bytes.count)
-        return Places(isPlain: isPlain != 0, quotes: quotes)
+    private func look(_ text: [UInt8], byteCount: Int, level: Int32) -> Seen {
+        var out = [UInt8](repeating: 0xaa, count: byteCount + 3 + Int(CTEXT_SLACK))
+        var quotes = [UInt64](repeating: 0, count: (byteCount + 63) / 64 + 1)
+        var plain = ctext_plain()
+        let stop = unsafe ctext_token_decode_at(
+            level,
+            &out,
+            &quotes,
+            &plain,
+            text,
+            text.count,
+            byteCount
+        )
+        return Seen(
+            bytes: stop == text.count ? Array(out.prefix(byteCount)) : [],
+            controlCount: plain.control_count,
+            isSpecial: plain.is_special != 0,
+            quotes: quotes
+        )
     }
 }

@@ -52,17 +52,28 @@ size_t ctext_base64_decode_at(
  */
 size_t ctext_base64url_encode(uint8_t *out, const uint8_t *bytes, size_t count);
 
-/**
- * ctext_json_quotes(quotes, bytes, count):
- * Look at ${count} bytes of JSON, of which CTEXT_SLACK more may be read.  Set one word of ${quotes}
- * for each 64 bytes, bit i for a quote at byte i.  Return 1 if every string is plain: only ASCII
- * anywhere, no backslash, no control character between quotes, and the quotes pair up.  Else
- * return 0: then ask a careful parser.
- */
-int ctext_json_quotes(uint64_t *quotes, const uint8_t *bytes, size_t count);
+/* What ctext_token_decode found besides the quotes. */
+struct ctext_plain {
+    /* Bytes below 0x20, anywhere. */
+    size_t control_count;
+    /* Whether there is a backslash or a byte that is not ASCII. */
+    int is_special;
+};
 
 /**
- * ctext_json_quotes_at(level, quotes, bytes, count):
+ * ctext_token_decode(out, quotes, plain, text, count, byte_count):
+ * Decode ${count} characters of the lenient alphabet into ${byte_count} bytes, as ctext_base64_decode
+ * does, and look at them.  Set one word of ${quotes} for each 64 bytes, bit i for a quote at byte i,
+ * and one word more with all bits set.  Fill ${plain}.
+ */
+size_t ctext_token_decode(
+    uint8_t *out, uint64_t *quotes, struct ctext_plain *plain, const uint8_t *text, size_t count,
+    size_t byte_count);
+
+/**
+ * ctext_token_decode_at(level, out, quotes, plain, text, count, byte_count):
  * The same at a level of the caller's choice, at most ctext_level_best(): for tests.
  */
-int ctext_json_quotes_at(int level, uint64_t *quotes, const uint8_t *bytes, size_t count);
+size_t ctext_token_decode_at(
+    int level, uint8_t *out, uint64_t *quotes, struct ctext_plain *plain, const uint8_t *text,
+    size_t count, size_t byte_count);
