@@ -139,7 +139,7 @@ let package = Package(
             swiftSettings: strict
         ),
 
-        tests("CryptoTests", ["Crypto"]),
+        tests("CryptoTests", ["Crypto"], resources: [.copy("Fixtures")]),
         // What every log promises, for whoever has one.
         .target(
             name: "RecordLogContract",
