@@ -34,6 +34,9 @@ package struct StoreTransaction: Equatable, Sendable {
 
 /// Purchases of both environments and the account tokens set on them.
 struct AccountTokens: Sendable {
+    /// What the admin call fills it up to; some 400 bytes each.
+    static let countMax = 1_000_000
+
     struct Entry: Sendable {
         let transaction: StoreTransaction
         /// The newest, lower case; nil while none is set.

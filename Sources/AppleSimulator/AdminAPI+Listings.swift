@@ -120,8 +120,13 @@ extension AdminAPI {
 
     /// Makes tokens known that somebody else has made up, each by its own fields.
     func registerTokens(_ body: JSONValue) throws(Refusal) -> AppleAnswer {
-        guard let elements = body["register"]?.elements else {
-            throw Refusal(sentence: "register (an array of tokens) or mint is required")
+        guard let elements = body["register"]?.elements,
+            elements.count + world.tokens.count <= IssuedTokens.countMax
+        else {
+            throw Refusal(
+                sentence: "register (an array of tokens, \(IssuedTokens.countMax) in all) or mint "
+                    + "is required"
+            )
         }
         var tokens: [IssuedToken] = []
         for (index, element) in elements.enumerated() {

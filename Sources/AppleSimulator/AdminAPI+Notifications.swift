@@ -10,7 +10,11 @@ extension AdminAPI {
         var minted: [JSONValue] = []
         for element in order.elements ?? [order] {
             let text = try tokenText(element)
-            for mintOrder in try mintOrders(element) {
+            let orders = try mintOrders(element)
+            guard world.tokens.count + 2 * orders.count <= IssuedTokens.countMax else {
+                throw Refusal(status: 507, sentence: "\(IssuedTokens.countMax) tokens are enough")
+            }
+            for mintOrder in orders {
                 for token in world.mint(mintOrder, now: now) {
                     let encoded = JSONMember("token", .string(text.encode(token)))
                     minted.append(.object(token.members + [encoded]))

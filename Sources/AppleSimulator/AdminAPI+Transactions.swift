@@ -5,6 +5,9 @@ extension AdminAPI {
         guard let id = body["transactionId"]?.text, let bundleID = body["bundleId"]?.text else {
             throw Refusal(sentence: "transactionId and bundleId are required")
         }
+        guard world.accountTokens.entries.count < AccountTokens.countMax else {
+            throw Refusal(status: 507, sentence: "\(AccountTokens.countMax) purchases are enough")
+        }
         let transaction = StoreTransaction(
             transactionID: id,
             originalTransactionID: body["originalTransactionId"]?.text ?? id,

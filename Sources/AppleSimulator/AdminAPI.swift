@@ -123,6 +123,9 @@ struct AdminAPI {
             }
         }
         if body["clear"]?.flag == true { world.removeFaults() }
+        guard world.faults.armed.count + rules.count <= FaultPlan.countMax else {
+            throw Refusal(sentence: "no more than \(FaultPlan.countMax) faults at a time")
+        }
         for rule in rules { world.add(rule) }
         return faults()
     }

@@ -40,6 +40,8 @@ package struct AppleAnswer: Equatable, Sendable {
         self.body = body
     }
 
+    var headerList: [(String, String)] { headers.map { ($0.key, $0.value) } }
+
     package var bodyText: String { String(decoding: body, as: UTF8.self) }
 
     static func json(_ status: Int, _ value: JSONValue) -> AppleAnswer {
@@ -80,6 +82,8 @@ package struct AppleReply: Sendable {
         case answered
         /// The connection is reset; whether the request was processed is up to the fault.
         case reset
+        /// Half of the body is sent, then the connection is reset.
+        case torn
     }
 
     package var answer: AppleAnswer

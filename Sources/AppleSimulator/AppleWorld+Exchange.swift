@@ -85,10 +85,19 @@ extension AppleWorld {
         let answer = serve(target, passage: passage)
         return AppleReply(
             answer: answer,
-            delivery: fault?.kind == .resetAfter ? .reset : .answered,
+            delivery: Self.delivery(fault?.kind),
             delayMilliseconds: fault?.kind == .slow ? fault?.delayMilliseconds ?? 0 : 0,
             busyToken: busyToken
         )
+    }
+
+    /// How an answer that was made leaves.
+    private static func delivery(_ fault: FaultKind?) -> AppleReply.Delivery {
+        switch fault {
+        case .resetAfter: .reset
+        case .torn: .torn
+        default: .answered
+        }
     }
 
     private func reply(_ answer: AppleAnswer) -> AppleReply {
@@ -150,7 +159,7 @@ extension AppleWorld {
         case .simultaneous: return .errors([ReportError(.simultaneousSubmission)])
         // Never seen: the connection is reset instead.
         case .resetBefore: return AppleAnswer(status: 0)
-        case .resetAfter, .slow: return nil
+        case .resetAfter, .torn, .slow: return nil
         }
     }
 

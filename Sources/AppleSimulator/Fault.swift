@@ -19,6 +19,8 @@ package enum FaultKind: String, CaseIterable, Sendable {
     case resetBefore = "reset-before"
     /// The request is processed, its answer lost: the next identical PUT meets S4.
     case resetAfter = "reset-after"
+    /// Processed; half of the answer arrives, then the connection is reset.
+    case torn = "torn"
     /// Processed at once, answered late.
     case slow = "slow"
 }

@@ -1,5 +1,8 @@
 /// The faults in force, each with its own count and its own chance.
 struct FaultPlan: Sendable {
+    /// Each is looked at for each request.
+    static let countMax = 1000
+
     struct Armed: Sendable {
         let rule: FaultRule
         var matchCount = 0

@@ -51,6 +51,9 @@ struct TokenStanding: Equatable, Sendable {
 
 /// Every token of both environments, in the order of issue.
 struct IssuedTokens: Sendable {
+    /// What the admin calls fill it up to; some 350 bytes each.
+    static let countMax = 10_000_000
+
     private(set) var tokens: [IssuedToken] = []
     private(set) var standings: [TokenStanding] = []
     private var indexByID: [String: Int32] = [:]

@@ -16,7 +16,7 @@ package struct RequestRecord: Equatable, Sendable {
     package var outcome: String
     /// The fault that struck, by its kind.
     package var fault: String?
-    /// False where the connection was reset instead of answered.
+    /// False where the connection was reset before the whole answer was out.
     package var isDelivered: Bool
 
     var json: JSONValue {

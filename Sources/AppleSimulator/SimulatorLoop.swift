@@ -149,11 +149,18 @@ final class SimulatorLoop {
         let answer = pending.reply.answer
         switch pending.reply.delivery {
         case .reset: server.reset(pending.id)
+        case .torn:
+            server.respondTorn(
+                to: pending.id,
+                status: answer.status,
+                headers: answer.headerList,
+                body: answer.body
+            )
         case .answered:
             server.respond(
                 to: pending.id,
                 status: answer.status,
-                headers: answer.headers.map { ($0.key, $0.value) },
+                headers: answer.headerList,
                 body: answer.body
             )
         }
@@ -169,7 +176,7 @@ final class SimulatorLoop {
         admin.respond(
             to: request.id,
             status: answer.status,
-            headers: answer.headers.map { ($0.key, $0.value) },
+            headers: answer.headerList,
             body: answer.body
         )
     }

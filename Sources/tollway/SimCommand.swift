@@ -41,7 +41,7 @@ enum SimCommand {
 
             FAULT is KIND[:NAME=VALUE,...], for example 429:every=50,retry-after=2s
               kinds   500 500-retryable 500-empty 503 429 429-no-header 429-bare 401 26
-                      404-retryable reset-before reset-after (a lost 200) slow
+                      404-retryable reset-before reset-after (a lost 200) torn slow
               when    every=N probability=0.05,seed=7 after=N times=N
               which   on=report|report-get|account-token|history|test|any (report)
                       environment=production|sandbox app=BUNDLE token=ID

@@ -36,6 +36,16 @@ struct StopSignal: Sendable {
                 signal(SIGTERM, SIG_DFL)
             }
         }
+        unblock()
+    }
+
+    /// A parent with these signals blocked hands that down to us, and we could not be stopped.
+    private func unblock() {
+        var set = sigset_t()
+        unsafe sigemptyset(&set)
+        for number in [SIGINT, SIGTERM] { unsafe sigaddset(&set, number) }
+        let status = unsafe pthread_sigmask(SIG_UNBLOCK, &set, nil)
+        precondition(status == 0, "signals can be unblocked")
     }
 
     /// Waits for a signal.

@@ -30,7 +30,7 @@ private enum AppleLibrary {
     @Test(
         .enabled(
             if: AppleLibrary.isPresent,
-            "skipped: PYTHON (or python3) has no app-store-server-library"
+            "PYTHON (or python3) has no app-store-server-library"
         )
     )
     func `S13, S17, S18, S19: talks to the simulator as to Apple`() throws {

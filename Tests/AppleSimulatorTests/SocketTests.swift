@@ -121,7 +121,7 @@ private final class RunningSimulator {
 
     @Test func `S15: resets lose the answer before or after the deed`() throws {
         let running = try RunningSimulator { options in
-            for text in ["reset-before:times=1", "reset-after:times=1"] {
+            for text in ["reset-before:times=1", "reset-after:times=1", "torn:times=1"] {
                 do { options.faults.append(try FaultRule(text)) } catch {
                     Issue.record("\(error)")
                 }
@@ -132,6 +132,7 @@ private final class RunningSimulator {
         #expect(try running.admin("GET", "/reports")["count"]?.integer == 0)
         #expect(running.statuses([running.put(report(1, "t"))]) == [0])
         #expect(try running.admin("GET", "/reports")["count"]?.integer == 1)
+        #expect(running.statuses([running.put(report(1, "t"))]) == [0])
         #expect(running.statuses([running.put(report(1, "t"))]) == [400])
         let counts = try running.admin("GET", "/requests")["counts"]
         #expect(counts?["production report accepted reset-after"]?.integer == 1)
