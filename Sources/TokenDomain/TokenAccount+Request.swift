@@ -174,7 +174,7 @@ extension TokenAccount {
     }
 
     /// 8-4-4-4-12 hexadecimal digits.
-    static func isUUID(_ text: String) -> Bool {
+    package static func isUUID(_ text: String) -> Bool {
         let bytes = Array(text.utf8)
         guard bytes.count == 36 else {
             return false

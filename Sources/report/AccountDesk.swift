@@ -1,28 +1,27 @@
 internal import StageRuntime
 internal import StateStore
 internal import TokenDomain
-internal import TokenWire
 
 /// Where an account lies: which partition's state, under which key.
 struct AccountPlace: Hashable {
     var partition: Int32
     var key: [UInt8]
 
-    /// The account of a token.
-    init(_ id: TokenID, partition: Int32) {
-        self.init(key: Array(id.text.utf8), partition: partition)
-    }
-
     init(key: [UInt8], partition: Int32) {
         self.partition = partition
         self.key = key
+    }
+
+    /// The account of a token.
+    init(_ id: TokenID, partition: Int32) {
+        self.init(key: Debtor.key(of: id), partition: partition)
     }
 }
 
 /// The accounts of one batch: looked up together, read once, put back once.
 struct AccountDesk {
     private let state: StagedState
-    private var accounts: [AccountPlace: TokenAccount] = [:]
+    private var debtors: [AccountPlace: Debtor] = [:]
     /// In the order in which they changed first.
     private var changed: [AccountPlace] = []
     private var isChanged: Set<AccountPlace> = []
@@ -41,20 +40,37 @@ struct AccountDesk {
         for (partition, keys) in keys {
             for (key, value) in zip(keys, try state.values(keys, partition: partition)) {
                 if let value {
-                    accounts[AccountPlace(key: key, partition: partition)] = Self.read(value)
+                    let place = AccountPlace(key: key, partition: partition)
+                    debtors[place] = Debtor(value, key: key)
                 }
             }
         }
     }
 
-    subscript(place: AccountPlace) -> TokenAccount? { accounts[place] }
+    subscript(place: AccountPlace) -> Debtor? { debtors[place] }
+
+    func token(at place: AccountPlace) -> TokenAccount? {
+        guard case .token(let account)? = debtors[place] else {
+            return nil
+        }
+        return account
+    }
+
+    func transaction(at place: AccountPlace) -> AccountTokenDebt? {
+        guard case .transaction(let debt)? = debtors[place] else {
+            return nil
+        }
+        return debt
+    }
 
     /// Keeps an account, if it is another than before.
-    mutating func keep(_ account: TokenAccount, at place: AccountPlace) -> Bool {
-        guard accounts[place] != account else {
+    ///
+    /// - Returns: whether it is.
+    mutating func keep(_ debtor: Debtor, at place: AccountPlace) -> Bool {
+        guard debtors[place] != debtor else {
             return false
         }
-        accounts[place] = account
+        debtors[place] = debtor
         if isChanged.insert(place).inserted {
             changed.append(place)
         }
@@ -64,23 +80,14 @@ struct AccountDesk {
     /// Stages what changed.
     ///
     /// - Returns: the accounts put.
-    func put() -> [TokenAccount] {
+    func put() -> [Debtor] {
         changed.compactMap { place in
-            accounts[place].map { account in
+            debtors[place].map { debtor in
                 var value: [UInt8] = []
-                account.write(to: &value)
+                debtor.write(to: &value)
                 state.put(value, forKey: place.key, partition: place.partition)
-                return account
+                return debtor
             }
-        }
-    }
-
-    /// Reads an account's value. One that cannot be read was written by us, or by nobody who may.
-    static func read(_ value: [UInt8]) -> TokenAccount {
-        do throws(WireFault) {
-            return try TokenAccount(reading: value.span)
-        } catch {
-            preconditionFailure("a value of report's state cannot be read: \(error.message)")
         }
     }
 }

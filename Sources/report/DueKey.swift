@@ -14,10 +14,18 @@ enum DueKey {
     }
 
     /// The entry of an account.
-    static func bytes(_ attention: TokenAccount.Attention, key: [UInt8]) -> [UInt8] {
+    static func bytes(of debtor: Debtor, key: [UInt8]) -> [UInt8] {
+        bytes(debtor.attention, endpoint: debtor.queue?.endpoint ?? .reports, key: key)
+    }
+
+    static func bytes(
+        _ attention: TokenAccount.Attention,
+        endpoint: SendQueue.Endpoint = .reports,
+        key: [UInt8]
+    ) -> [UInt8] {
         switch attention {
         case .ready(let lane, let deadline):
-            start(SendQueue.reports(of: lane), at: deadline) + key
+            start(SendQueue(endpoint: endpoint, lane: lane), at: deadline) + key
         case .waiting(let time):
             start(Region.waiting, at: time) + key
         case .guarded(let time):

@@ -17,31 +17,55 @@ extension ReportStage {
             }
             lanes[flight.queue]?.flightCount -= 1
             count(reply, flight.queue.lane)
+            let wait = backoff.delay(
+                failureCount: flight.errand.failureCount + 1,
+                using: &generator
+            )
+            let (answer, word) = Self.judge(reply, to: flight, now: now, retryAt: now + wait)
+            hear(word, flight.queue, sentAt: flight.sentAt, now: now)
+            inbox.append(PlacedAnswer(place: flight.place, answer: answer))
+        }
+    }
+
+    private static func judge(
+        _ reply: AppleReply,
+        to flight: Flight,
+        now: Timestamp,
+        retryAt: Timestamp
+    ) -> (Answer, LaneGate.Word) {
+        switch flight.errand {
+        case .report(let number, let requestCount, let request, let identifier, let newestDate):
             let meaning = ReportAnswer(
                 reply,
-                to: flight.request,
-                identifier: flight.identifier,
-                newestDate: flight.newestDate,
+                to: request,
+                identifier: identifier,
+                newestDate: newestDate,
                 now: now
             )
-            hear(LaneGate.Word(meaning), flight.queue, sentAt: flight.sentAt, now: now)
-            let wait = backoff.delay(failureCount: flight.requestCount + 1, using: &generator)
-            inbox.append(
-                PlacedAnswer(
-                    place: flight.place,
-                    answer: AnsweredReport(
-                        number: flight.number,
-                        requestCount: flight.requestCount,
-                        request: flight.request,
-                        meaning: meaning,
-                        httpStatus: reply.httpStatus,
-                        errors: reply.errors ?? [],
-                        sentAt: flight.sentAt,
-                        answeredAt: now,
-                        retryAt: now + wait
-                    )
-                )
+            let answer = AnsweredReport(
+                number: number,
+                requestCount: requestCount,
+                request: request,
+                meaning: meaning,
+                httpStatus: reply.httpStatus,
+                errors: reply.errors ?? [],
+                sentAt: flight.sentAt,
+                answeredAt: now,
+                retryAt: retryAt
             )
+            return (.report(answer), LaneGate.Word(meaning))
+        case .accountToken(let token, let attempts):
+            let meaning = AccountTokenAnswer(reply)
+            let answer = AnsweredAccountToken(
+                appAccountToken: token,
+                attempts: attempts,
+                meaning: meaning,
+                httpStatus: reply.httpStatus,
+                errorCode: reply.errors?.first?.code,
+                answeredAt: now,
+                retryAt: retryAt
+            )
+            return (.accountToken(answer), LaneGate.Word(meaning))
         }
     }
 
@@ -118,18 +142,29 @@ extension ReportStage {
         var desk = AccountDesk(state: plan.state)
         try desk.load(answers.map(\.place))
         for placed in answers {
-            guard var account = desk[placed.place] else {
-                release(placed.place)
-                continue
+            let isChanged: Bool
+            switch placed.answer {
+            case .report(let answer):
+                guard var account = desk.token(at: placed.place) else {
+                    release(placed.place)
+                    continue
+                }
+                enact(account.absorb(answer, policy: policy), into: &plan)
+                isChanged = desk.keep(.token(account), at: placed.place)
+            case .accountToken(let answer):
+                guard var debt = desk.transaction(at: placed.place) else {
+                    release(placed.place)
+                    continue
+                }
+                enact(debt.absorb(answer), into: &plan)
+                isChanged = desk.keep(.transaction(debt), at: placed.place)
             }
-            let effects = account.absorb(placed.answer, policy: policy)
-            if desk.keep(account, at: placed.place) || isStaged(placed.place) {
+            if isChanged || isStaged(placed.place) {
                 unconfirmed.append(placed)
             } else {
                 // The account moved on without it: it was taken in before an abort.
                 release(placed.place)
             }
-            enact(effects, into: &plan)
         }
         touch(desk.put())
     }
@@ -150,38 +185,78 @@ extension ReportStage {
                 metrics.cancelled(intent)
             case .outcome(let outcome):
                 metrics.settled(outcome)
-                let key = plan.outputs.place(outcome.externalPurchaseID.text.utf8)
-                let start = plan.outputs.arena.count
-                outcome.write(to: &plan.outputs.arena)
-                let value = ByteRange(start: start, count: plan.outputs.arena.count - start)
-                plan.outputs.outputs.append(
-                    OutputBatch.Output(topic: Self.outcomesIndex, key: key, value: value)
-                )
+                append(
+                    topic: Self.reportOutcomesIndex,
+                    key: outcome.externalPurchaseID.text,
+                    to: &plan
+                ) { outcome.write(to: &$0) }
             case .deadLetter(let request, let fault, let origin):
-                bury(request, fault, origin, into: &plan)
+                if fault.code == "report.\(Rejection.conflict.rawValue)" {
+                    log.error(
+                        "Apple holds another report under an identifier of ours",
+                        ("appAppleId", .integer(request.appAppleID)),
+                        ("requestIdentifier", .text(request.requestIdentifier ?? ""))
+                    )
+                }
+                var value: [UInt8] = []
+                request.write(to: &value)
+                bury(value, key: request.externalPurchaseID.text, fault, origin, into: &plan)
+            }
+        }
+    }
+
+    private func enact(_ effects: [AccountTokenDebt.Effect], into plan: inout BatchPlan) {
+        for effect in effects {
+            switch effect {
+            case .outcome(let outcome):
+                append(outcome, to: &plan)
+            case .deadLetter(let request, let fault, let origin):
+                guard case .original(let id, _, _) = request.subject else {
+                    preconditionFailure("a wish that was sent names its transaction")
+                }
+                var value: [UInt8] = []
+                request.write(to: &value)
+                bury(value, key: id, fault, origin, into: &plan)
             }
         }
     }
 
     /// Among `Worker.report.targets`; the dead letters come after all of them.
-    static let outcomesIndex = 0
+    private static let reportOutcomesIndex = 0
+    private static let accountTokenOutcomesIndex = 1
     private static let deadLettersIndex = Worker.report.targets.count
 
+    func append(_ outcome: AccountTokenOutcome, to plan: inout BatchPlan) {
+        append(
+            topic: Self.accountTokenOutcomesIndex,
+            key: outcome.originalTransactionID,
+            to: &plan
+        ) { outcome.write(to: &$0) }
+    }
+
+    private func append(
+        topic: Int,
+        key: String,
+        to plan: inout BatchPlan,
+        _ write: (inout [UInt8]) -> Void
+    ) {
+        // A transaction that is not genuine names nobody.
+        let keyRange = key.isEmpty ? .absent : plan.outputs.place(key.utf8)
+        let start = plan.outputs.arena.count
+        write(&plan.outputs.arena)
+        let value = ByteRange(start: start, count: plan.outputs.arena.count - start)
+        plan.outputs.outputs.append(
+            OutputBatch.Output(topic: topic, key: keyRange, value: value)
+        )
+    }
+
     private func bury(
-        _ request: ReportRequested,
+        _ value: [UInt8],
+        key: String,
         _ fault: Fault,
         _ origin: RecordOrigin,
         into plan: inout BatchPlan
     ) {
-        if fault.code == "report.\(Rejection.conflict.rawValue)" {
-            log.error(
-                "Apple holds another report under an identifier of ours: see the dead letters",
-                ("appAppleId", .integer(request.appAppleID)),
-                ("requestIdentifier", .text(request.requestIdentifier ?? ""))
-            )
-        }
-        var value: [UInt8] = []
-        request.write(to: &value)
         plan.append(
             DeadLetter(
                 fault: fault,
@@ -195,7 +270,7 @@ extension ReportStage {
                 failedAt: plan.now
             ),
             topic: Self.deadLettersIndex,
-            key: Array(request.externalPurchaseID.text.utf8),
+            key: Array(key.utf8),
             value: value
         )
     }
@@ -278,13 +353,10 @@ extension ReportStage {
         else {
             return false
         }
-        let account = AccountDesk.read(value)
-        guard let intent = account.current, let request = account.nextRequest,
-            case .ready(queue.lane, _) = account.attention
-        else {
+        let debtor = Debtor(value, key: debt.place.key)
+        guard debtor.queue == queue, let (errand, action) = Self.nextRequest(of: debtor) else {
             return false
         }
-        let body = Self.body(of: intent, of: account.externalPurchaseID)
         let isProbe = lanes[queue]?.gate.isProbe == true
         if isProbe {
             apple.reloadKey(appAppleID: queue.lane.appAppleID)
@@ -297,20 +369,47 @@ extension ReportStage {
         flights[tag] = Flight(
             place: debt.place,
             queue: queue,
-            number: intent.number,
-            requestCount: intent.requestCount,
-            request: request,
-            identifier: intent.identifier,
-            newestDate: body.newestCreationDate,
+            errand: errand,
             sentAt: now,
             isProbe: isProbe
         )
-        let action: AppleRequest.Action =
-            request == .send
-            ? .sendReport(body)
-            : .retrieveReport(requestIdentifier: intent.identifier, sent: body)
         apple.submit(AppleRequest(tag: tag, lane: queue.lane, action: action), now: now)
         return true
+    }
+
+    private static func nextRequest(of debtor: Debtor) -> (Errand, AppleRequest.Action)? {
+        switch debtor {
+        case .token(let account):
+            guard let intent = account.current, let request = account.nextRequest else {
+                return nil
+            }
+            let body = body(of: intent, of: account.externalPurchaseID)
+            let errand = Errand.report(
+                number: intent.number,
+                requestCount: intent.requestCount,
+                request,
+                identifier: intent.identifier,
+                newestDate: body.newestCreationDate
+            )
+            switch request {
+            case .send:
+                return (errand, .sendReport(body))
+            case .retrieve:
+                return (
+                    errand, .retrieveReport(requestIdentifier: intent.identifier, sent: body)
+                )
+            }
+        case .transaction(let debt):
+            return debt.current.map { wish in
+                (
+                    .accountToken(wish.appAccountToken, attempts: debt.attempts),
+                    .setAccountToken(
+                        wish.appAccountToken,
+                        originalTransactionID: debt.originalTransactionID
+                    )
+                )
+            }
+        }
     }
 
     private static func body(of intent: ReportIntent, of id: TokenID) -> ReportRequestBody {

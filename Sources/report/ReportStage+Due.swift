@@ -77,17 +77,26 @@ extension ReportStage {
         }
         // What is staged already goes on after its commit.
         places.removeAll { isStaged($0) || busy.contains($0) }
-        try change(places, into: &plan) { account in
-            account.advance(now: now, policy: policy)
+        try change(places, into: &plan) { debtor in
+            switch debtor {
+            case .token(var account):
+                let effects = account.advance(now: now, policy: policy)
+                debtor = .token(account)
+                return effects
+            case .transaction(var debt):
+                debt.advance(now: now)
+                debtor = .transaction(debt)
+                return []
+            }
         }
         return nil
     }
 
     /// Changes accounts, stages them, and writes what follows from it.
-    func change(
+    private func change(
         _ places: [AccountPlace],
         into plan: inout BatchPlan,
-        _ body: (inout TokenAccount) -> [ReportEffect]
+        _ body: (inout Debtor) -> [ReportEffect]
     ) throws(StoreFault) {
         guard !places.isEmpty else {
             return
@@ -95,11 +104,11 @@ extension ReportStage {
         var desk = AccountDesk(state: plan.state)
         try desk.load(places)
         for place in places {
-            guard var account = desk[place] else {
+            guard var debtor = desk[place] else {
                 continue
             }
-            let effects = body(&account)
-            _ = desk.keep(account, at: place)
+            let effects = body(&debtor)
+            _ = desk.keep(debtor, at: place)
             enact(effects, into: &plan)
         }
         touch(desk.put())
@@ -250,8 +259,13 @@ extension ReportStage {
         }
         places.removeAll { isStaged($0) }
         let now = plan.now
-        try change(places, into: &plan) { account in
-            account.proveUnknown(now: now, policy: policy)
+        try change(places, into: &plan) { debtor in
+            guard case .token(var account) = debtor else {
+                return []
+            }
+            let effects = account.proveUnknown(now: now, policy: policy)
+            debtor = .token(account)
+            return effects
         }
     }
 

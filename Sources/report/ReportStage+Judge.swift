@@ -12,6 +12,9 @@ extension ReportStage {
         case distinct(TokenDistinct)
         case notice(NotificationVerified)
         case request(ReportRequested)
+        case wish(TransactionDesk.Order)
+        /// A wish that cannot be: its outcome goes out beside its dead letter.
+        case refusedWish(AccountTokenOutcome, Fault)
         case refused(Fault)
 
         var externalPurchaseID: TokenID? {
@@ -19,18 +22,25 @@ extension ReportStage {
             case .distinct(let distinct): distinct.externalPurchaseID
             case .notice(let notice): notice.token.externalPurchaseID
             case .request(let request): request.externalPurchaseID
-            case .refused: nil
+            case .wish, .refusedWish, .refused: nil
             }
+        }
+
+        func place(in partition: Int32) -> AccountPlace? {
+            if case .wish(let order) = self {
+                return AccountPlace(key: order.key, partition: partition)
+            }
+            return externalPurchaseID.map { AccountPlace($0, partition: partition) }
         }
     }
 
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
-        let inputs = batch.records.map { read($0, of: batch) }
+        let inputs = batch.records.map { read($0, of: batch, now: plan.now) }
         var desk = AccountDesk(state: plan.state)
         do throws(StoreFault) {
             try desk.load(
                 zip(batch.records, inputs).compactMap { record, input in
-                    input.externalPurchaseID.map { AccountPlace($0, partition: record.partition) }
+                    input.place(in: record.partition)
                 }
             )
         } catch {
@@ -41,14 +51,26 @@ extension ReportStage {
             return
         }
         for (record, input) in zip(batch.records, inputs) {
-            plan.conclude(absorb(input, record, desk: &desk, now: plan.now))
+            switch input {
+            case .refusedWish(let outcome, let fault):
+                append(outcome, to: &plan)
+                plan.conclude(.deadLetterAndForward(fault, outputCount: 1))
+            case .wish(let order):
+                plan.conclude(absorb(order, record, desk: &desk))
+            case .distinct, .notice, .request, .refused:
+                plan.conclude(absorb(input, record, desk: &desk, now: plan.now))
+            }
         }
         touch(desk.put())
     }
 
     // MARK: Reading
 
-    private func read(_ record: RecordBatch.Record, of batch: RecordBatch) -> Input {
+    private func read(
+        _ record: RecordBatch.Record,
+        of batch: RecordBatch,
+        now: Timestamp
+    ) -> Input {
         guard !record.value.isAbsent else {
             return .refused(Fault(code: "report.bad_record", message: "the record has no value"))
         }
@@ -59,10 +81,14 @@ extension ReportStage {
             case .tokensDistinct: input = .distinct(try TokenDistinct(reading: value))
             case .notificationsVerified: input = .notice(try NotificationVerified(reading: value))
             case .reportsRequested: input = .request(try ReportRequested(reading: value))
-            default:
-                return .refused(
-                    Fault(code: "report.unsupported", message: "account tokens are not built yet")
+            case .accountTokensRequested:
+                return Self.order(
+                    try AccountTokenRequested(reading: value),
+                    desk: self.desk,
+                    now: now
                 )
+            default:
+                preconditionFailure("report reads four topics")
             }
             return fault(of: input, record, batch).map { .refused($0) } ?? input
         } catch {
@@ -134,6 +160,8 @@ extension ReportStage {
         switch input {
         case .refused(let fault):
             return .deadLetter(fault)
+        case .wish, .refusedWish:
+            preconditionFailure("a wish has no token")
         case .distinct(let distinct):
             (place, account) = open(distinct.externalPurchaseID, record, desk, distinct.receivedAt)
             absorption = account.absorb(distinct, origin: origin, policy: policy)
@@ -158,9 +186,54 @@ extension ReportStage {
         tell(account.advance(now: now, policy: policy))
         // CREATED for a token not known leaves nothing behind.
         if desk[place] != nil || account.hasSubstance {
-            _ = desk.keep(account, at: place)
+            _ = desk.keep(.token(account), at: place)
         }
         return verdict(absorption)
+    }
+
+    private static func order(
+        _ requested: AccountTokenRequested,
+        desk: TransactionDesk,
+        now: Timestamp
+    ) -> Input {
+        do throws(TransactionDesk.Refusal) {
+            return .wish(try desk.order(requested, now: now))
+        } catch {
+            return .refusedWish(error.outcome, error.fault)
+        }
+    }
+
+    private func absorb(
+        _ order: TransactionDesk.Order,
+        _ record: RecordBatch.Record,
+        desk: inout AccountDesk
+    ) -> Verdict {
+        let place = AccountPlace(key: order.key, partition: record.partition)
+        var debt =
+            desk.transaction(at: place)
+            ?? AccountTokenDebt(
+                originalTransactionID: order.originalTransactionID,
+                lane: order.lane,
+                bundleID: order.bundleID,
+                touchedAt: order.requestedAt
+            )
+        let absorption = debt.absorb(
+            AccountTokenDebt.Wish(
+                appAccountToken: order.appAccountToken,
+                requestedAt: order.requestedAt,
+                requestID: order.requestID,
+                origin: RecordOrigin(
+                    topic: record.topic,
+                    partition: record.partition,
+                    offset: record.offset
+                )
+            )
+        )
+        _ = desk.keep(.transaction(debt), at: place)
+        switch absorption {
+        case .owed: return .settled("owed")
+        case .outdated: return .settled("outdated")
+        }
     }
 
     private func open(
@@ -170,7 +243,7 @@ extension ReportStage {
         _ time: Timestamp
     ) -> (AccountPlace, TokenAccount) {
         let place = AccountPlace(id, partition: record.partition)
-        return (place, desk[place] ?? TokenAccount(externalPurchaseID: id, touchedAt: time))
+        return (place, desk.token(at: place) ?? TokenAccount(externalPurchaseID: id, touchedAt: time))
     }
 
     private func verdict(_ absorption: Absorption) -> Verdict {

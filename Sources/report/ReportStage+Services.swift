@@ -12,6 +12,7 @@ extension ReportStage {
         let configuration = services.configuration
         let apps = try AppBook(
             path: try configuration.requiredFile(.appsFile),
+            rootsPath: configuration.appleRootsFile,
             log: services.log
         )
         let http: HTTPClient
@@ -40,6 +41,10 @@ extension ReportStage {
             recordLog: services.recordLog,
             topicPrefix: configuration.topicPrefix,
             rate: { apps.rate(of: $0) },
+            transactions: TransactionDesk(
+                verifier: { apps.verifier },
+                appAppleID: { apps.appAppleID(ofBundle: $0) }
+            ),
             metrics: services.metrics,
             log: services.log,
             seed: RandomBytes.next(count: 8).reduce(0) { $0 << 8 | UInt64($1) }
@@ -74,7 +79,7 @@ extension ReportStage: ReloadingStage {
             apple.reloadKey(appAppleID: appAppleID)
         }
         for queue in queues {
-            lanes[queue]?.pace.rate = rate(queue.lane) ?? 1
+            lanes[queue]?.pace.rate = requestsPerSecond(of: queue)
         }
     }
 }

@@ -37,19 +37,40 @@ final class ReportStage: TickingStage {
     struct Flight {
         var place: AccountPlace
         var queue: SendQueue
-        var number: Int
-        var requestCount: Int
-        var request: ReportRequest
-        var identifier: String
-        var newestDate: Timestamp?
+        var errand: Errand
         var sentAt: Timestamp
         var isProbe: Bool
+    }
+
+    /// What a request is about, to know its answer by.
+    enum Errand {
+        case report(
+            number: Int,
+            requestCount: Int,
+            ReportRequest,
+            identifier: String,
+            newestDate: Timestamp?
+        )
+        case accountToken(String, attempts: Int)
+
+        /// Requests ended before it.
+        var failureCount: Int {
+            switch self {
+            case .report(_, let requestCount, _, _, _): requestCount
+            case .accountToken(_, let attempts): attempts
+            }
+        }
     }
 
     /// An answer, and the account it is for.
     struct PlacedAnswer {
         var place: AccountPlace
-        var answer: AnsweredReport
+        var answer: Answer
+    }
+
+    enum Answer {
+        case report(AnsweredReport)
+        case accountToken(AnsweredAccountToken)
     }
 
     /// What the last look at a partition's due table found.
@@ -71,6 +92,8 @@ final class ReportStage: TickingStage {
     let group: String
     /// Reports per second of a lane, over all replicas; nil for an app that is not configured.
     let rate: (Lane) -> Double?
+    /// Turns a request for an account token into what is owed.
+    let desk: TransactionDesk
     let metrics: ReportMetrics
     let log: Log
     let limits: Limits
@@ -112,6 +135,7 @@ final class ReportStage: TickingStage {
         recordLog: any RecordLog,
         topicPrefix: String,
         rate: @escaping (Lane) -> Double?,
+        transactions desk: TransactionDesk = TransactionDesk(),
         metrics: Metrics,
         log: Log,
         seed: UInt64,
@@ -123,6 +147,7 @@ final class ReportStage: TickingStage {
         sources = Worker.report.sources.map { $0.name(prefix: topicPrefix) }
         group = "\(topicPrefix)\(Worker.report.rawValue)"
         self.rate = rate
+        self.desk = desk
         self.metrics = ReportMetrics(metrics)
         self.log = log
         self.limits = limits
@@ -141,8 +166,8 @@ final class ReportStage: TickingStage {
         previous: [UInt8]?,
         into changes: inout StoreChanges
     ) {
-        let before = previous.map { dueKey(of: AccountDesk.read($0), key: key) }
-        let after = value.map { dueKey(of: AccountDesk.read($0), key: key) }
+        let before = previous.map { DueKey.bytes(of: Debtor($0, key: key), key: key) }
+        let after = value.map { DueKey.bytes(of: Debtor($0, key: key), key: key) }
         if let before, before != after {
             changes.remove(key: before, from: .due)
         }
@@ -154,10 +179,6 @@ final class ReportStage: TickingStage {
         } else {
             changes.remove(key: key, from: .state)
         }
-    }
-
-    private func dueKey(of account: TokenAccount, key: [UInt8]) -> [UInt8] {
-        DueKey.bytes(account.attention, key: key)
     }
 
     // MARK: Partitions
@@ -270,13 +291,10 @@ final class ReportStage: TickingStage {
     }
 
     /// The queue that an account became ready for must be looked at after the commit.
-    func touch(_ accounts: [TokenAccount]) {
-        for account in accounts {
-            if case .ready(let lane, _) = account.attention {
-                let queue = SendQueue.reports(of: lane)
-                touched.insert(queue)
-                openLane(queue)
-            }
+    func touch(_ debtors: [Debtor]) {
+        for queue in debtors.compactMap(\.queue) {
+            touched.insert(queue)
+            openLane(queue)
         }
     }
 
@@ -285,9 +303,17 @@ final class ReportStage: TickingStage {
             return
         }
         // An app that is no longer configured has no key: its lane stops at its first turn.
-        lanes[queue] = SendLane(pace: Pace(rate: rate(queue.lane) ?? 1))
+        lanes[queue] = SendLane(pace: Pace(rate: requestsPerSecond(of: queue)))
         queues.append(queue)
         share()
+    }
+
+    /// Of all replicas together.
+    func requestsPerSecond(of queue: SendQueue) -> Double {
+        switch queue.endpoint {
+        case .reports: rate(queue.lane) ?? 1
+        case .accountTokens: TransactionDesk.requestsPerSecond(queue.lane.environment)
+        }
     }
 
     private func earliestWork(now: Timestamp) -> Timestamp? {

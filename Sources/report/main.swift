@@ -1,7 +1,6 @@
-internal import FoundationEssentials
 internal import StageRuntime
 internal import TokenDomain
 
-WorkerRun.main(.report, environment: ProcessInfo.processInfo.environment) { services in
+WorkerRun.main(.report, environment: ProcessEnvironment.read()) { services in
     try ReportStage(services)
 }

@@ -76,6 +76,9 @@ final class ReportBench {
             recordLog: log,
             topicPrefix: Self.prefix,
             rate: { [rate] _ in rate },
+            transactions: TransactionDesk(
+                appAppleID: { $0 == "com.example.1" ? 1 : nil }
+            ),
             metrics: Metrics(),
             log: Log(worker: "report", write: { _ in }),
             seed: UInt64(number) + 7
@@ -222,7 +225,31 @@ final class ReportBench {
         )
     }
 
+    func wish(_ token: String, transaction: String = "2000000000000001", sandbox: Bool = false) {
+        let message = AccountTokenRequested(
+            appAccountToken: token,
+            subject: .original(
+                transactionID: transaction,
+                bundleID: "com.example.1",
+                environment: sandbox ? .sandbox : .production
+            ),
+            requestedAt: clock.now,
+            requestID: "r"
+        )
+        var value: [UInt8] = []
+        message.write(to: &value)
+        append(.accountTokensRequested, key: Array(transaction.utf8), value: value)
+    }
+
     // MARK: Records out
+
+    func accountTokenOutcomes() throws -> [AccountTokenOutcome] {
+        let topic = Topic.accountTokensOutcomes.name(prefix: Self.prefix)
+        return try cluster.committedRecords(of: topic).map {
+            let value = $0.value ?? []
+            return try AccountTokenOutcome(reading: value.span)
+        }
+    }
 
     func outcomes() throws -> [ReportOutcome] {
         try cluster.committedRecords(of: Topic.reportsOutcomes.name(prefix: Self.prefix)).map {

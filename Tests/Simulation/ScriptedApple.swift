@@ -58,6 +58,8 @@ package final class ScriptedApple: AppleClient {
         package private(set) var held: [String: Held] = [:]
         /// In the order of acceptance.
         package private(set) var accepted: [Held] = []
+        /// The account token of each transaction.
+        package var accountTokens: [String: String] = [:]
 
         package init() {}
 
@@ -104,15 +106,18 @@ package final class ScriptedApple: AppleClient {
                 at: now
             )
             answer(request.tag, call, now: now) { self.retrieve(identifier, sent) }
-        case .setAccountToken(_, let transactionID):
+        case .setAccountToken(let token, let transactionID):
             let call = Call(
                 lane: request.lane,
                 isSend: true,
-                requestIdentifier: "",
+                requestIdentifier: token,
                 externalPurchaseID: transactionID,
                 at: now
             )
-            answer(request.tag, call, now: now) { AppleReply(transport: .answered(status: 200)) }
+            answer(request.tag, call, now: now) {
+                self.store.accountTokens[transactionID] = token
+                return AppleReply(transport: .answered(status: 200))
+            }
         }
     }
 

@@ -1,0 +1,178 @@
+/// What `report` owes one transaction: its app account token, set at Apple's.
+///
+/// One request at a time for a transaction, and the newest wish wins: setting replaces, so an older
+/// wish that is not yet sent has lost its meaning.
+package struct AccountTokenDebt: Equatable, Sendable {
+    /// One value that somebody wants set.
+    package struct Wish: Equatable, Sendable {
+        package var appAccountToken: String
+        package var requestedAt: Timestamp
+        package var requestID: String
+        package var origin: RecordOrigin
+
+        package init(
+            appAccountToken: String,
+            requestedAt: Timestamp,
+            requestID: String,
+            origin: RecordOrigin
+        ) {
+            self.appAccountToken = appAccountToken
+            self.requestedAt = requestedAt
+            self.requestID = requestID
+            self.origin = origin
+        }
+
+        func isOlder(than other: Wish) -> Bool {
+            (requestedAt, origin) < (other.requestedAt, other.origin)
+        }
+    }
+
+    package enum Absorption: Equatable, Sendable {
+        case owed
+        /// This very wish, or one asked for earlier than the newest.
+        case outdated
+    }
+
+    package enum Effect: Equatable, Sendable {
+        case outcome(AccountTokenOutcome)
+        case deadLetter(AccountTokenRequested, Fault, origin: RecordOrigin)
+    }
+
+    package let originalTransactionID: String
+    package let lane: Lane
+    package let bundleID: String
+    /// Under way, or waiting for its turn.
+    package var current: Wish?
+    /// Came while ``current`` may be under way.
+    package var next: Wish?
+    /// The newest wish that was ever absorbed: what is not newer is outdated.
+    package var newest: Wish?
+    /// Requests ended for ``current``.
+    package var attempts = 0
+    package var nextAttemptAt: Timestamp?
+    package var touchedAt: Timestamp
+
+    package init(
+        originalTransactionID: String,
+        lane: Lane,
+        bundleID: String,
+        touchedAt: Timestamp
+    ) {
+        self.originalTransactionID = originalTransactionID
+        self.lane = lane
+        self.bundleID = bundleID
+        self.touchedAt = touchedAt
+    }
+
+    package mutating func absorb(_ wish: Wish) -> Absorption {
+        touchedAt = max(touchedAt, wish.requestedAt)
+        if let newest, !newest.isOlder(than: wish) {
+            return .outdated
+        }
+        newest = wish
+        if current == nil || nextAttemptAt != nil {
+            // Nothing of it is under way while it waits for another try.
+            take(wish)
+        } else {
+            next = wish
+        }
+        return .owed
+    }
+
+    /// Ends a wait before a retry.
+    package mutating func advance(now: Timestamp) {
+        if let nextAttemptAt, nextAttemptAt <= now {
+            self.nextAttemptAt = nil
+        }
+    }
+
+    /// Takes in an answer. One that belongs to no request under way changes nothing.
+    package mutating func absorb(_ answer: AnsweredAccountToken) -> [Effect] {
+        let now = answer.answeredAt
+        guard let wish = current, wish.appAccountToken == answer.appAccountToken,
+            attempts == answer.attempts
+        else {
+            return []
+        }
+        attempts += 1
+        touchedAt = max(touchedAt, now)
+        func outcome(_ outcome: AccountTokenOutcome.Outcome) -> Effect {
+            .outcome(
+                AccountTokenOutcome(
+                    originalTransactionID: originalTransactionID,
+                    appAccountToken: answer.appAccountToken,
+                    outcome: outcome,
+                    httpStatus: answer.httpStatus,
+                    errorCode: answer.errorCode,
+                    attempts: attempts,
+                    settledAt: now
+                )
+            )
+        }
+        switch answer.meaning {
+        case .accepted:
+            let effect = outcome(.accepted)
+            takeNext()
+            return [effect]
+        case .rejected:
+            let effects = [outcome(.rejected), deadLetter(wish, answer.httpStatus, answer.errorCode)]
+            takeNext()
+            return effects
+        case .again(let notBefore):
+            if next == nil {
+                nextAttemptAt = max(answer.retryAt, notBefore ?? answer.retryAt)
+            } else {
+                takeNext()
+            }
+        case .lane:
+            // The lane waits, not the wish; a newer one takes its place.
+            if next != nil {
+                takeNext()
+            }
+        }
+        return []
+    }
+
+    private mutating func take(_ wish: Wish) {
+        current = wish
+        attempts = 0
+        nextAttemptAt = nil
+    }
+
+    private mutating func takeNext() {
+        current = next
+        next = nil
+        attempts = 0
+        nextAttemptAt = nil
+    }
+
+    private func deadLetter(_ wish: Wish, _ httpStatus: Int, _ errorCode: Int64?) -> Effect {
+        let detail = errorCode.map { "code \($0)" } ?? "HTTP \(httpStatus)"
+        return .deadLetter(
+            AccountTokenRequested(
+                appAccountToken: wish.appAccountToken,
+                subject: .original(
+                    transactionID: originalTransactionID,
+                    bundleID: bundleID,
+                    environment: lane.environment
+                ),
+                requestedAt: wish.requestedAt,
+                requestID: wish.requestID
+            ),
+            Fault(
+                code: "report.account_token_rejected",
+                message: "Apple refuses the app account token: \(detail)"
+            ),
+            origin: wish.origin
+        )
+    }
+
+    /// When it wants attention next.
+    package var attention: TokenAccount.Attention {
+        guard let current else {
+            return .forgotten(at: touchedAt + ReportPolicy.memory)
+        }
+        return nextAttemptAt.map { .waiting(until: $0) }
+            ?? .ready(lane: lane, deadline: current.requestedAt)
+    }
+}

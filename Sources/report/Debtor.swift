@@ -1,0 +1,56 @@
+internal import TokenDomain
+internal import TokenWire
+
+/// What lies under one key of the state: a token's account, or what is owed to a transaction.
+enum Debtor: Equatable {
+    case token(TokenAccount)
+    case transaction(AccountTokenDebt)
+
+    /// The first byte of a transaction's key: it never occurs in UTF-8, so no token's id has it.
+    private static let transactionMark: UInt8 = 0xff
+
+    static func key(of id: TokenID) -> [UInt8] {
+        Array(id.text.utf8)
+    }
+
+    static func key(ofTransaction id: String, lane: Lane) -> [UInt8] {
+        [transactionMark] + Array("\(lane.environment.rawValue)/\(id)".utf8)
+    }
+
+    /// Reads a value. One that cannot be read was written by us, or by nobody who may.
+    init(_ value: [UInt8], key: [UInt8]) {
+        do throws(WireFault) {
+            self =
+                key.first == Self.transactionMark
+                ? .transaction(try AccountTokenDebt(reading: value.span))
+                : .token(try TokenAccount(reading: value.span))
+        } catch {
+            preconditionFailure("a value of report's state cannot be read: \(error.message)")
+        }
+    }
+
+    func write(to arena: inout [UInt8]) {
+        switch self {
+        case .token(let account): account.write(to: &arena)
+        case .transaction(let debt): debt.write(to: &arena)
+        }
+    }
+
+    var attention: TokenAccount.Attention {
+        switch self {
+        case .token(let account): account.attention
+        case .transaction(let debt): debt.attention
+        }
+    }
+
+    /// The queue it stands in; nil where it is not ready.
+    var queue: SendQueue? {
+        guard case .ready(let lane, _) = attention else {
+            return nil
+        }
+        switch self {
+        case .token: return SendQueue(endpoint: .reports, lane: lane)
+        case .transaction: return SendQueue(endpoint: .accountTokens, lane: lane)
+        }
+    }
+}

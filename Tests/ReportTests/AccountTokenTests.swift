@@ -1,0 +1,95 @@
+import AppStoreAPI
+import Kafka
+import Simulation
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import report
+
+@Suite struct `Account tokens in the report worker` {
+    static let tokens = (0..<4).map { "00000000-0000-4000-8000-00000000000\($0)" }
+    static let transaction = "2000000000000001"
+
+    @Test func `are set once, and told`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.wish(Self.tokens[0])
+        try bench.pass(.minutes(1))
+        #expect(bench.appleStore.accountTokens == [Self.transaction: Self.tokens[0]])
+        let outcomes = try bench.accountTokenOutcomes()
+        #expect(outcomes.map(\.outcome) == [.accepted])
+        #expect(outcomes.first?.originalTransactionID == Self.transaction)
+        #expect(bench.instances[0]?.apple.calls.count == 1)
+    }
+
+    @Test func `go one after the other for a transaction, and the newest wins`() throws {
+        let bench = ReportBench()
+        bench.latency = .seconds(2)
+        bench.launch()
+        bench.wish(Self.tokens[0])
+        try bench.pass(.seconds(1))
+        for token in Self.tokens.dropFirst() {
+            bench.wish(token)
+            try bench.pass(Milliseconds(100))
+        }
+        try bench.pass(.minutes(1))
+        let calls = try #require(bench.instances[0]?.apple.calls)
+        #expect(calls.map(\.requestIdentifier) == [Self.tokens[0], Self.tokens[3]])
+        #expect(calls[1].at >= calls[0].at + .seconds(2))
+        #expect(bench.appleStore.accountTokens == [Self.transaction: Self.tokens[3]])
+    }
+
+    @Test func `that Apple refuses are told and buried, and may be replayed`() throws {
+        let bench = ReportBench()
+        bench.script = { _ in
+            .refused([AppleError(code: 4_000_187, fieldName: nil, lineItemID: nil)])
+        }
+        bench.launch()
+        bench.wish(Self.tokens[0])
+        try bench.pass(.minutes(1))
+        let outcome = try #require(try bench.accountTokenOutcomes().first)
+        #expect(outcome.outcome == .rejected && outcome.errorCode == 4_000_187)
+        let letter = try #require(bench.deadLetters().first)
+        #expect(letter.headers["tollway.dlq.code"] == "report.account_token_rejected")
+        #expect(letter.headers["__dlq.errors.topic"] == "tollway.account-tokens.requested.v1")
+        let request = try AccountTokenRequested(reading: letter.value.span)
+        #expect(request.appAccountToken == Self.tokens[0])
+        bench.script = { _ in .answered }
+        bench.append(
+            .accountTokensRequested,
+            key: Array(Self.transaction.utf8),
+            value: letter.value
+        )
+        try bench.pass(.minutes(1))
+        #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.rejected, .accepted])
+    }
+
+    @Test func `survive lost answers, 500 and 429`() throws {
+        let bench = ReportBench()
+        var fates: [ScriptedApple.Fate] = [
+            .answerLost, .status(500), .status(429, retryAfter: ReportBench.start + .minutes(5)),
+        ]
+        bench.script = { _ in fates.isEmpty ? .answered : fates.removeFirst() }
+        bench.launch()
+        bench.wish(Self.tokens[0])
+        try bench.pass(.minutes(10))
+        #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.accepted])
+        #expect(try bench.accountTokenOutcomes().map(\.attempts) == [4])
+    }
+
+    @Test(arguments: [
+        (#"{"appAccountToken":"x","originalTransactionId":"1","bundleId":"com.example.1","environment":"sandbox","requestedAt":1}"#, "report.bad_record"),
+        (#"{"appAccountToken":"00000000-0000-4000-8000-000000000000","originalTransactionId":"1","bundleId":"com.other","environment":"sandbox","requestedAt":1}"#, "report.unknown_app"),
+        (#"{"appAccountToken":"00000000-0000-4000-8000-000000000000","signedTransaction":"a.b.c","requestedAt":1}"#, "report.no_roots"),
+        (#"{"appAccountToken":"00000000-0000-4000-8000-000000000000"}"#, "report.bad_record"),
+    ])
+    func `that cannot be sent are buried`(value: String, code: String) throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.append(.accountTokensRequested, key: Array("1".utf8), value: Array(value.utf8))
+        try bench.pass(.minutes(1))
+        #expect(bench.deadLetters().map { $0.headers["tollway.dlq.code"] } == [code])
+        #expect(bench.instances[0]?.apple.calls.isEmpty == true)
+    }
+}
