@@ -363,6 +363,13 @@ uint32_t chttp_server_held_count(const struct chttp_server *server)
     return server->stage_counts[STAGE_HELD];
 }
 
+uint64_t chttp_server_refusal_count(const struct chttp_server *server, unsigned int status)
+{
+    if (status < REFUSAL_STATUS_MIN || status >= REFUSAL_STATUS_MIN + REFUSAL_STATUS_COUNT)
+        return 0;
+    return server->refusal_counts[status - REFUSAL_STATUS_MIN];
+}
+
 void chttp_server_close(struct chttp_server *server)
 {
     uint32_t slot;

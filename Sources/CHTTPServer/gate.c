@@ -274,6 +274,7 @@ static void admit(struct chttp_server *server, int fd, const struct sockaddr_sto
     struct connection *connection;
     if (chttp_server_connection_count(server) >= server->connection_count_max && !evict(server)) {
         /* All are held by requests that wait for their answers. */
+        server->refusal_counts[503 - REFUSAL_STATUS_MIN]++;
         chttp_refuse_descriptor(fd, 503);
         close(fd);
         return;

@@ -9,6 +9,7 @@
 enum { LINGER_MS = 2000 };
 enum { LINGER_BYTE_COUNT_MAX = 8 << 20 };
 enum { METHOD_BYTE_COUNT_MAX = 31 };
+enum { REFUSAL_STATUS_MIN = 400, REFUSAL_STATUS_COUNT = 200 };
 
 /* What an event of our epoll is about: the slot of a connection in the gate, or one of these. */
 #define GATE_TAG (UINT64_C(1) << 63)
@@ -103,6 +104,8 @@ struct chttp_server {
     uint32_t free_slot_count;
     uint32_t next_serial;
     uint32_t stage_counts[STAGE_COUNT];
+    /* By status, from 400 on: what was refused without the application. */
+    uint64_t refusal_counts[REFUSAL_STATUS_COUNT];
 
     struct deadline_list deadlines[DEADLINE_KIND_COUNT];
     struct connection *ready_first, *ready_last;

@@ -66,6 +66,7 @@ void chttp_refuse_descriptor(int fd, unsigned int status)
 void chttp_refuse_raw(struct connection *connection, unsigned int status)
 {
     chttp_forget_body(connection);
+    connection->server->refusal_counts[status - REFUSAL_STATUS_MIN]++;
     if (connection->server->is_tls) {
         chttp_drop(connection);
         return;
@@ -91,6 +92,7 @@ static enum MHD_Result refuse_at_headers(struct connection *connection, unsigned
         chttp_refuse_raw(connection, status);
         return MHD_YES;
     }
+    connection->server->refusal_counts[status - REFUSAL_STATUS_MIN]++;
     count = chttp_problem(status, body, sizeof(body));
     answer = MHD_create_response_from_buffer(count, body, MHD_RESPMEM_MUST_COPY);
     if (!answer)

@@ -168,6 +168,17 @@ package final class HTTPServer {
         handle.isClosed ? 0 : unsafe Int(chttp_server_held_count(handle.pointer))
     }
 
+    /// What the server refuses by itself: too slow, too large, malformed, too many.
+    package static let refusalStatuses = [400, 408, 413, 431, 501, 503, 505]
+
+    /// How many requests the server itself has refused with a status, all its life.
+    package func refusalCount(status: Int) -> Int {
+        guard !handle.isClosed else {
+            return 0
+        }
+        return unsafe Int(chttp_server_refusal_count(handle.pointer, UInt32(status)))
+    }
+
     /// When ``run()`` must be called at the latest; nil where only the descriptor can bring work,
     /// 0 while requests wait to be taken.
     package var millisecondsUntilTimeout: Int? {

@@ -28,6 +28,13 @@ package struct ProcessSignals: Sendable {
         signalPipe.store(ends[1], ordering: .sequentiallyConsistent)
         // A peer that closed its end is an error of one call, never the end of the worker.
         signal(SIGPIPE, SIG_IGN)
+        // A parent with threads of its own may have left them blocked; then nothing could stop us.
+        var stopping = sigset_t()
+        unsafe sigemptyset(&stopping)
+        for number in [SIGINT, SIGTERM, SIGHUP] {
+            unsafe sigaddset(&stopping, number)
+        }
+        unsafe pthread_sigmask(SIG_UNBLOCK, &stopping, nil)
         for number in [SIGINT, SIGTERM, SIGHUP] {
             signal(number) { number in
                 // Only what is allowed in a handler: one atomic load, write, signal.

@@ -121,6 +121,9 @@ final class IngestLoop {
             fillLevel: sink.fillLevel,
             connections: server.connectionCount
         )
+        for status in HTTPServer.refusalStatuses {
+            measures.refused(status: status, count: server.refusalCount(status: status))
+        }
         health.beat()
     }
 

@@ -4,6 +4,7 @@ internal import Telemetry
 final class IngestMeasures {
     private let requests: Counter
     private var requestSeries: [RequestKey: Counter.Series] = [:]
+    private var refusalCounts: [Int: Int] = [:]
     private let durations: [Route: Histogram.Series]
     private let stored: [Counter.Series]
     private let failed: [Counter.Series]
@@ -66,6 +67,18 @@ final class IngestMeasures {
         let series = requests.series(route?.rawValue ?? "other", String(status))
         requestSeries[key] = series
         series.add()
+    }
+
+    /// What the server refused by itself, before there was a request to route.
+    ///
+    /// - Parameter count: all of them since it was started.
+    func refused(status: Int, count: Int) {
+        let known = refusalCounts[status, default: 0]
+        guard count > known else {
+            return
+        }
+        refusalCounts[status] = count
+        requests.add(Int64(count - known), "other", String(status))
     }
 
     func took(milliseconds: Int64, route: Route) {

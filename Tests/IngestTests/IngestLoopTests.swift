@@ -234,6 +234,17 @@ final class IngestBench {
         )
     }
 
+    @Test func `counts what the server refused by itself`() throws {
+        let bench = try IngestBench()
+        let large = String(repeating: "a", count: IngestLimits.batchByteCountMax + 1)
+        #expect(try bench.answer("/v1/tokens", large).status == 413)
+        #expect(
+            bench.rendered.contains(
+                "tollway_ingest_requests_total{route=\"other\",status=\"413\"} 1"
+            )
+        )
+    }
+
     @Test func `tells of a record that the broker takes for too large`() throws {
         let bench = try IngestBench()
         bench.sink.storesAtOnce = false

@@ -114,6 +114,12 @@ uint32_t chttp_server_receiving_count(const struct chttp_server *server);
 uint32_t chttp_server_held_count(const struct chttp_server *server);
 
 /**
+ * chttp_server_refusal_count(server, status):
+ * How many requests ${server} itself has refused with ${status} since it was opened.
+ */
+uint64_t chttp_server_refusal_count(const struct chttp_server *server, unsigned int status);
+
+/**
  * chttp_server_close(server):
  * Drop every connection and free everything.
  */

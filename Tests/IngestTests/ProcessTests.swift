@@ -1,0 +1,133 @@
+import Foundation
+import HTTPClient
+import HTTPServer
+import Glibc
+import Kafka
+import Testing
+
+@testable import ingest
+
+/// The built program, from its environment to its exit code.
+@Suite(.serialized) struct `The program tollway-ingest` {
+    private func make(_ environment: [String: String]) throws -> (process: Process, talk: Pipe) {
+        let process = Process()
+        process.executableURL = try #require(Bundle.main.executableURL)
+            .deletingLastPathComponent().appendingPathComponent("tollway-ingest")
+        process.environment = environment.merging(
+            ["TOLLWAY_ADMIN_LISTEN": "127.0.0.1:0", "TOLLWAY_INGEST_LISTEN": "127.0.0.1:0"]
+        ) { given, _ in given }
+        let talk = Pipe()
+        process.standardError = talk
+        return (process, talk)
+    }
+
+    private func file(_ content: String) throws -> String {
+        let file = FileManager.default.temporaryDirectory
+            .appendingPathComponent("tollway-test-\(UUID().uuidString)")
+        try Data(content.utf8).write(to: file)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        return file.path
+    }
+
+    /// What makes it refuse, and the setting that its sentence names.
+    struct Refusal: CustomTestStringConvertible, Sendable {
+        var testDescription: String
+        var environment: [String: String]
+        /// Becomes the file that the setting names.
+        var content: String?
+        var setting: String
+    }
+
+    @Test(arguments: [
+        Refusal(
+            testDescription: "a door open to all",
+            environment: ["TOLLWAY_INGEST_LISTEN": "0.0.0.0:0"],
+            setting: "TOLLWAY_INGEST_LISTEN"
+        ),
+        Refusal(
+            testDescription: "an address that is not ours",
+            environment: ["TOLLWAY_INGEST_LISTEN": "203.0.113.1:1"],
+            content: "0123456789abcdef",
+            setting: "TOLLWAY_INGEST_LISTEN"
+        ),
+        Refusal(
+            testDescription: "no keys in the file",
+            environment: [:],
+            content: "\n",
+            setting: "TOLLWAY_INGEST_KEYS_FILE"
+        ),
+        Refusal(
+            testDescription: "three keys",
+            environment: [:],
+            content: "0123456789abcdef\n1123456789abcdef\n2123456789abcdef\n",
+            setting: "TOLLWAY_INGEST_KEYS_FILE"
+        ),
+        Refusal(
+            testDescription: "a file that is not there",
+            environment: ["TOLLWAY_INGEST_CUSTOMER_KEY_FILE": "/nowhere"],
+            setting: "TOLLWAY_INGEST_CUSTOMER_KEY_FILE"
+        ),
+        Refusal(
+            testDescription: "a setting nobody knows",
+            environment: ["TOLLWAY_INGEST_KEY_FILE": "x"],
+            setting: "TOLLWAY_INGEST_KEY_FILE"
+        ),
+    ])
+    func `does not start, and says why in one line`(refusal: Refusal) throws {
+        var environment = refusal.environment
+        if let content = refusal.content {
+            environment["TOLLWAY_INGEST_KEYS_FILE"] = try file(content)
+        }
+        let (process, talk) = try make(environment)
+        try process.run()
+        let text = String(decoding: talk.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 2)
+        #expect(text.contains(refusal.setting), "\(text)")
+        #expect(text.split(separator: "\n").count == 1, "\(text)")
+        #expect(!text.contains("0123456789abcdef"))
+    }
+
+    @Test func `takes tokens and exits 0 within ten seconds when told to stop`() throws {
+        let broker = try MockBroker(topics: ["tollway.tokens.received.v1": 4])
+        // A port that was free a moment ago.
+        let port = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0)).port
+        let (process, talk) = try make([
+            "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+            "TOLLWAY_INGEST_LISTEN": "127.0.0.1:\(port)",
+        ])
+        try process.run()
+        let client = try HTTPClient(userAgent: "test")
+        var status: Int?
+        let end = ContinuousClock.now + .seconds(20)
+        while status != 202, ContinuousClock.now < end {
+            _ = client.submit(
+                HTTPClientRequest(
+                    method: "POST",
+                    url: "http://127.0.0.1:\(port)/v1/tokens",
+                    headers: [("Content-Type", "application/json")],
+                    body: Array("{\"token\":\"abc\"}".utf8)
+                )
+            )
+            while client.inFlightCount > 0, ContinuousClock.now < end {
+                var entry = pollfd(fd: client.wakeDescriptor, events: Int16(POLLIN), revents: 0)
+                _ = unsafe poll(&entry, 1, 100)
+                client.run()
+                for response in client.takeResponses() {
+                    if case .answered(let answer) = response.outcome {
+                        status = answer.status
+                    }
+                }
+            }
+        }
+        #expect(status == 202)
+        let start = ContinuousClock.now
+        process.terminate()
+        process.waitUntilExit()
+        #expect(ContinuousClock.now - start < .seconds(10))
+        #expect(process.terminationReason == .exit)
+        #expect(process.terminationStatus == 0)
+        let text = String(decoding: talk.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
+        #expect(!text.contains("abc"))
+    }
+}
