@@ -290,7 +290,9 @@ static void *run_inquiries(void *argument)
             answer_starts(q);
         if (asked)
             answer(q, asked);
-        rd_kafka_poll(q->asker, 0); /* errors for its watch */
+        /* Errors for its watch. A producer's receipts are for its own thread to take. */
+        if (rd_kafka_type(q->asker) == RD_KAFKA_CONSUMER)
+            rd_kafka_poll(q->asker, 0);
         if (!q->is_closing && is_any_away(q))
             probe(q);
         if (!q->is_closing && !first_asked(q) && !(q->starts_asked && !had_starts))

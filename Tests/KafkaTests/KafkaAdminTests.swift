@@ -1,0 +1,151 @@
+import Kafka
+import RecordLogContract
+import Testing
+
+@Suite(.enabled(if: RealKafka.isThere, RealKafka.skipped))
+struct `Questions and orders to a real Kafka` {
+    @Test func `make, describe, change and delete a topic`() async throws {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let admin = try KafkaAdmin(settings: world.settings)
+            defer { admin.close() }
+            let clusterID = try admin.clusterID()
+            #expect(clusterID.count == 22)
+            let name = "admin.t"
+            let before = try admin.topic(name)
+            #expect(before == nil)
+            let plan = TopicPlan(
+                name: name,
+                partitionCount: 3,
+                configuration: ["cleanup.policy": "compact", "retention.ms": "1000000"]
+            )
+            try admin.create([plan])
+            try admin.create([plan])
+            let topic = try until(world, "the topic is not described") {
+                try admin.topic(name)
+            }
+            #expect(topic.partitions.map(\.partition).sorted() == [0, 1, 2])
+            #expect(topic.replicationFactor == 1)
+            let names = try admin.topics().map(\.name)
+            #expect(names.contains(name))
+            try admin.alterConfiguration(ofTopic: name, ["retention.ms": "2000000"])
+            let configuration = try admin.configuration(ofTopic: name)
+            #expect(configuration["retention.ms"] == "2000000")
+            #expect(configuration["cleanup.policy"] == "compact", "the other setting was lost")
+            #expect(configuration["max.message.bytes"] == "1048588")
+            let starts = try admin.startOffsets(ofTopic: name)
+            let ends = try admin.endOffsets(ofTopic: name)
+            #expect(starts == [0, 0, 0] && ends == [0, 0, 0])
+            try admin.deleteTopics([name, "admin.never.was"])
+            try until(world, "the topic is still there") { try admin.topic(name) == nil ? true : nil }
+        }
+    }
+
+    @Test func `say what is wrong with an order`() async throws {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let admin = try KafkaAdmin(settings: world.settings)
+            defer { admin.close() }
+            let fault = #expect(throws: LogFault.self) {
+                try admin.create([
+                    TopicPlan(
+                        name: "admin.bad",
+                        partitionCount: 1,
+                        configuration: ["retention.ms": "soon"]
+                    )
+                ])
+            }
+            guard case .misconfigured(let message) = fault else {
+                Issue.record("\(String(describing: fault)) is no fault of the order")
+                return
+            }
+            #expect(message.contains("admin.bad") && message.contains("retention.ms"))
+        }
+    }
+}
+
+@Suite struct `Questions to a broker that is away` {
+    @Test func `end at the deadline`() async throws {
+        try await onThread {
+            let settings = KafkaSettings(bootstrapServers: "127.0.0.1:1", clientID: "test")
+            let admin = try KafkaAdmin(settings: settings, deadlineMilliseconds: 300)
+            defer { admin.close() }
+            let start = ContinuousClock.now
+            let fault = #expect(throws: LogFault.self) { try admin.topics() }
+            #expect(ContinuousClock.now - start < .seconds(3))
+            guard case .unavailable = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
+            }
+        }
+    }
+}
+
+@Suite struct `A browser` {
+    @Test(arguments: [
+        (LogBrowser.Start.earliest, [0, 1, 2, 3, 4]),
+        (.offset(3), [3, 4]),
+        (.offset(5), []),
+        (.offset(99), []),
+    ])
+    func `reads from a place to the end that there was`(
+        place: LogBrowser.Start,
+        values: [UInt8]
+    ) async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["t": 2])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            try world.write(
+                (0..<5).map { OutsideRecord(partition: 1, key: nil, value: [$0]) },
+                to: "t"
+            )
+            let browser = try LogBrowser(settings: world.settings, topics: ["t"])
+            defer { browser.close() }
+            try browser.start(at: [TopicPartition(topic: "t", partition: 1): place])
+            var batch = RecordBatch()
+            try until(world, "no end") {
+                try browser.read(into: &batch, recordCountMax: 2, waitMilliseconds: 50)
+                    ? true : nil
+            }
+            #expect(batch.records.map { batch.arena[$0.value.start] } == values)
+        }
+    }
+
+    @Test(.enabled(if: RealKafka.isThere, RealKafka.skipped))
+    func `starts at a time`() async throws {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let topic = try world.makeTopic(partitionCount: 1)
+            let producer = try KafkaProducer(settings: world.settings, targets: [topic])
+            defer { producer.close(deadlineMilliseconds: 1000) }
+            var outputs = OutputBatch()
+            let base: Int64 = 1_700_000_000_000
+            for number in 0..<5 {
+                let value = outputs.place([UInt8(number)])
+                outputs.outputs.append(
+                    OutputBatch.Output(
+                        topic: 0,
+                        partition: 0,
+                        timestampMilliseconds: base + Int64(number) * 1000,
+                        key: .absent,
+                        value: value
+                    )
+                )
+            }
+            try producer.produce(outputs, tags: [0, 1, 2, 3, 4])
+            #expect(producer.flush(deadlineMilliseconds: 10_000))
+            for (time, wanted) in [(base + 2500, [3, 4]), (base + 9000, [])] as [(Int64, [UInt8])] {
+                let browser = try LogBrowser(settings: world.settings, topics: [topic])
+                defer { browser.close() }
+                try browser.start(from: .timestamp(time))
+                var batch = RecordBatch()
+                try until(world, "no end") {
+                    try browser.read(into: &batch, recordCountMax: 10, waitMilliseconds: 50)
+                        ? true : nil
+                }
+                #expect(batch.records.map { batch.arena[$0.value.start] } == wanted)
+            }
+        }
+    }
+}

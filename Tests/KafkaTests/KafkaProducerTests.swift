@@ -1,0 +1,116 @@
+import Foundation
+import Kafka
+import RecordLogContract
+import Testing
+
+@Suite struct `The producer of ingest` {
+    private static func outputs(_ values: [UInt8]) -> OutputBatch {
+        var outputs = OutputBatch()
+        for value in values {
+            outputs.append(OutsideRecord(partition: 0, key: nil, value: [value]), topic: 0)
+        }
+        return outputs
+    }
+
+    /// Takes receipts until there are so many.
+    private static func receipts(
+        of producer: KafkaProducer,
+        count: Int,
+        world: KafkaWorld
+    ) throws -> [KafkaProducer.Receipt] {
+        var receipts: [KafkaProducer.Receipt] = []
+        try until(world, "\(receipts.count) of \(count) receipts") {
+            var wakes = pollfd(fd: producer.wakeDescriptor, events: Int16(POLLIN), revents: 0)
+            _ = unsafe poll(&wakes, 1, 100)
+            receipts += try producer.takeReceipts()
+            return receipts.count >= count ? true : nil
+        }
+        return receipts
+    }
+
+    @Test func `gives each output one receipt with its tag`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["t": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            let producer = try KafkaProducer(settings: world.settings, targets: ["t"])
+            defer { producer.close(deadlineMilliseconds: 1000) }
+            try producer.produce(Self.outputs([1, 2, 3]), tags: [7, UInt64.max, 9])
+            #expect(producer.waitingCount == 3)
+            let receipts = try Self.receipts(of: producer, count: 3, world: world)
+            #expect(receipts.map(\.tag) == [7, UInt64.max, 9])
+            #expect(receipts.map(\.failure) == [nil, nil, nil])
+            #expect(producer.waitingCount == 0 && producer.fillLevel == 0)
+        }
+    }
+
+    @Test func `says that the broker is away, refuses what has no room, and stores it later`()
+        async throws
+    {
+        try await onThread {
+            let mock = try MockBroker(topics: ["t": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            let producer = try KafkaProducer(
+                settings: world.settings,
+                targets: ["t"],
+                queueByteCountMax: 10
+            )
+            defer { producer.close(deadlineMilliseconds: 1000) }
+            try producer.produce(Self.outputs([1]), tags: [1])
+            _ = try Self.receipts(of: producer, count: 1, world: world)
+            try mock.setBroker(1, isUp: false)
+            try producer.produce(Self.outputs(Array(0..<11)), tags: (0..<11).map { $0 })
+            let refused = try Self.receipts(of: producer, count: 1, world: world)
+            #expect(refused.map(\.tag) == [10] && refused[0].failure == "_QUEUE_FULL")
+            #expect(producer.fillLevel == 1)
+            let lost = ContinuousClock.now
+            try until(world, "nobody said that the broker is away") {
+                _ = try producer.takeReceipts()
+                return producer.isBrokerAway ? true : nil
+            }
+            #expect(ContinuousClock.now - lost < .seconds(10), "too late for the caller")
+            try mock.setBroker(1, isUp: true)
+            let stored = try Self.receipts(of: producer, count: 10, world: world)
+            #expect(stored.map(\.tag).sorted() == Array(0..<10))
+            #expect(stored.map(\.failure) == Array(repeating: nil, count: 10))
+            #expect(!producer.isBrokerAway)
+        }
+    }
+
+    @Test func `takes a new client after an error that ends the first`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["t": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            let producer = try KafkaProducer(settings: world.settings, targets: ["t"])
+            defer { producer.close(deadlineMilliseconds: 1000) }
+            mock.pushErrors([45], for: .produce)  // OUT_OF_ORDER_SEQUENCE_NUMBER
+            try producer.produce(Self.outputs([1]), tags: [1])
+            let failed = try Self.receipts(of: producer, count: 1, world: world)
+            #expect(failed.map(\.isStored) == [false])
+            mock.clearErrors(for: .produce)
+            _ = try producer.takeReceipts()
+            try producer.produce(Self.outputs([2]), tags: [2])
+            let stored = try Self.receipts(of: producer, count: 1, world: world)
+            #expect(stored.map(\.tag) == [2] && stored[0].isStored)
+        }
+    }
+
+    @Test func `takes nothing of a batch with a record that is too large`() throws {
+        let settings = KafkaSettings(bootstrapServers: "127.0.0.1:1", clientID: "test")
+        let producer = try KafkaProducer(settings: settings, targets: ["t"])
+        defer { producer.close(deadlineMilliseconds: 0) }
+        var outputs = Self.outputs([1])
+        let value = [UInt8](repeating: 0, count: KafkaProducer.recordByteCountMax + 1)
+        outputs.append(OutsideRecord(partition: 0, key: nil, value: value), topic: 0)
+        #expect(
+            throws: LogFault.recordTooLarge(
+                outputIndex: 1,
+                byteCount: KafkaProducer.recordByteCountMax + 1,
+                byteCountMax: KafkaProducer.recordByteCountMax
+            )
+        ) { try producer.produce(outputs, tags: [1, 2]) }
+        #expect(producer.waitingCount == 0)
+    }
+}
