@@ -220,5 +220,13 @@ let package = Package(
             ]
         ),
         tests("RepositoryTests", []),
+        tests(
+            "PipelineTests",
+            [
+                "ingest", "decode", "dedupe", "report", "notifications", "Simulation",
+                "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
+                "AppStoreAPI", "AppleSimulator", "Crypto", "HTTPServer",
+            ]
+        ),
     ]
 )

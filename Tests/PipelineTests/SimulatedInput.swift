@@ -1,0 +1,147 @@
+import AppleSimulator
+import Foundation
+import TokenDomain
+
+/// One thing that comes to the door, and what is owed for it in the end.
+struct SimulatedInput {
+    enum Carrier {
+        case token(text: String, customer: CustomerID?)
+        case notice(IssuedToken, forgery: NotificationForgery?)
+    }
+
+    enum Owed: Equatable {
+        /// Exactly one report of the token.
+        case report(id: String, status: String)
+        /// Exactly one dead letter more.
+        case deadLetter
+        /// Another input of the same token already owes it.
+        case nothing
+    }
+
+    var carrier: Carrier
+    var owed: Owed
+}
+
+/// Draws inputs of every kind from a seed, with the truth about them.
+struct SimulatedInputs {
+    static let apps: [Int64: String] = [1_234_567_890: "com.example", 2_000_000_001: "com.music"]
+
+    private(set) var issued: [IssuedToken] = []
+    private var generator: TokenDomain.SeededGenerator
+    private var tokens: [(token: IssuedToken, customer: CustomerID?)] = []
+    private var periods: [(token: IssuedToken, customer: CustomerID)] = []
+    private var counter = 0
+
+    init(seed: UInt64) {
+        generator = TokenDomain.SeededGenerator(seed: seed)
+    }
+
+    mutating func next(now: Timestamp) -> SimulatedInput {
+        switch Int.random(in: 0..<20, using: &generator) {
+        case 0..<4 where !tokens.isEmpty:
+            let (token, customer) = tokens.randomElement(using: &generator) ?? tokens[0]
+            return SimulatedInput(
+                carrier: .token(text: text(token), customer: customer),
+                owed: .nothing
+            )
+        case 4..<7 where !periods.isEmpty:
+            let (first, customer) = periods.randomElement(using: &generator) ?? periods[0]
+            var token = first
+            token.externalPurchaseID = id(isSandbox: first.externalPurchaseID.hasPrefix("SANDBOX"))
+            issued.append(token)
+            return SimulatedInput(
+                carrier: .token(text: text(token), customer: customer),
+                owed: .report(id: token.externalPurchaseID, status: "DUPLICATE_TOKEN")
+            )
+        case 7:
+            return SimulatedInput(carrier: .token(text: "n*t", customer: nil), owed: .deadLetter)
+        case 8:
+            var token = make(type: nil, now: now)
+            token.bundleID = "com.nobody"
+            return SimulatedInput(
+                carrier: .token(text: text(token), customer: nil),
+                owed: .deadLetter
+            )
+        case 9 where !tokens.isEmpty:
+            let (token, _) = tokens.randomElement(using: &generator) ?? tokens[0]
+            return SimulatedInput(carrier: .notice(token, forgery: nil), owed: .nothing)
+        case 10:
+            let token = make(type: nil, now: now)
+            issued.append(token)
+            return SimulatedInput(
+                carrier: .notice(token, forgery: nil),
+                owed: .report(id: token.externalPurchaseID, status: "UNRECOGNIZED_TOKEN")
+            )
+        case 11:
+            let token = make(type: nil, now: now)
+            issued.append(token)
+            return SimulatedInput(carrier: .notice(token, forgery: .wrongRoot), owed: .deadLetter)
+        case 12..<16:
+            let type = ["SERVICES", "ACQUISITION"].randomElement(using: &generator)
+            let token = make(type: type, now: now)
+            let customer = makeCustomer()
+            periods.append((token, customer))
+            return primary(token, customer)
+        default:
+            let type = [nil, "IN_APP", "UNHEARD_OF"].randomElement(using: &generator) ?? nil
+            let customer = Bool.random(using: &generator) ? makeCustomer() : nil
+            return primary(make(type: type, now: now), customer)
+        }
+    }
+
+    private mutating func primary(
+        _ token: IssuedToken,
+        _ customer: CustomerID?
+    ) -> SimulatedInput {
+        issued.append(token)
+        tokens.append((token, customer))
+        return SimulatedInput(
+            carrier: .token(text: text(token), customer: customer),
+            owed: .report(id: token.externalPurchaseID, status: "NO_LINE_ITEM")
+        )
+    }
+
+    private mutating func make(type: String?, now: Timestamp) -> IssuedToken {
+        let isSandbox = Int.random(in: 0..<4, using: &generator) == 0
+        let app = Self.apps.sorted { $0.key < $1.key }.randomElement(using: &generator)
+        let created = now.milliseconds - Int64.random(in: 0..<60, using: &generator) * 60_000
+        let hasPeriod = type == "SERVICES" || type == "ACQUISITION"
+        return IssuedToken(
+            externalPurchaseID: id(isSandbox: isSandbox),
+            appAppleID: app?.key ?? 0,
+            bundleID: app?.value ?? "",
+            tokenType: type,
+            tokenCreationDate: created,
+            tokenExpirationDate: hasPeriod ? created + 86_400_000 : nil
+        )
+    }
+
+    private mutating func id(isSandbox: Bool) -> String {
+        counter += 1
+        return (isSandbox ? "SANDBOX_" : "") + "00000000-0000-4000-8000-"
+            + String(format: "%012d", counter)
+    }
+
+    private mutating func makeCustomer() -> CustomerID {
+        counter += 1
+        let digest = String(format: "%042d0", counter)
+        return CustomerID("c1." + digest)
+    }
+
+    private mutating func text(_ token: IssuedToken) -> String {
+        var fields: [String: Any] = [
+            "externalPurchaseId": token.externalPurchaseID,
+            "appAppleId": token.appAppleID,
+            "bundleId": token.bundleID,
+            "tokenCreationDate": token.tokenCreationDate,
+        ]
+        fields["tokenType"] = token.tokenType
+        fields["tokenExpirationDate"] = token.tokenExpirationDate
+        guard let json = try? JSONSerialization.data(withJSONObject: fields) else {
+            preconditionFailure("plain fields are plain JSON")
+        }
+        let padded = json.base64EncodedString()
+        return Bool.random(using: &generator)
+            ? padded : padded.replacingOccurrences(of: "=", with: "")
+    }
+}

@@ -1,0 +1,358 @@
+import AppStoreAPI
+import AppleSimulator
+import Crypto
+import HTTPServer
+import Kafka
+import Simulation
+import StateStore
+import Telemetry
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import StageRuntime
+@testable import decode
+@testable import dedupe
+@testable import ingest
+@testable import notifications
+@testable import report
+
+/// Five workers, one to two instances each, in one thread and from one seed.
+final class SimulatedPipeline {
+    private static let prefix = "tollway."
+    private static let partitionCount = 3
+    private static let workers: [Worker] = [.decode, .dedupe, .notifications, .report]
+    /// Turns without anything done before the clock is moved on to the next thing due.
+    private static let quietTurnCount = 3
+
+    private final class Instance {
+        let log: MemoryLog
+        let loop: WorkerLoop
+        let stage: any Stage
+
+        init(log: MemoryLog, loop: WorkerLoop, stage: any Stage) {
+            self.log = log
+            self.loop = loop
+            self.stage = stage
+        }
+    }
+
+    private struct Place: Hashable {
+        var worker: Worker
+        var number: Int
+    }
+
+    private let cluster: MemoryCluster
+    private let apple: SimulatedApple
+    private var generator: TokenDomain.SeededGenerator
+    private var inputs: SimulatedInputs
+    private var door = Door(keys: nil, seal: nil, now: 0)
+    private let roots: TrustedRoots
+    private var now = Timestamp(milliseconds: 1_800_000_000_000)
+    private var instances: [Place: Instance] = [:]
+    private var disks: [Place: MemoryDisk] = [:]
+    private var owed: [String: String] = [:]
+    private var deadLetterGoal = 0
+    private var startCount: UInt64 = 0
+
+    init(seed: UInt64) throws {
+        cluster = MemoryCluster(seed: seed)
+        apple = SimulatedApple(seed: seed ^ 0xa991e, bundleIDs: SimulatedInputs.apps)
+        generator = TokenDomain.SeededGenerator(seed: seed ^ 0x57a6e)
+        inputs = SimulatedInputs(seed: seed ^ 0x1259)
+        roots = try TrustedRoots(pem: apple.world.rootPEM)
+        for topic in Topic.all {
+            cluster.createTopic(
+                topic.name(prefix: Self.prefix),
+                partitionCount: Self.partitionCount
+            )
+        }
+    }
+
+    // MARK: Workers
+
+    private func start(_ place: Place) throws {
+        startCount += 1
+        let worker = place.worker
+        let disk = disks[place] ?? MemoryDisk()
+        disks[place] = disk
+        let log = MemoryLog(
+            cluster: cluster,
+            group: "\(Self.prefix)\(worker.rawValue)",
+            transactionalID: "\(worker.rawValue)-\(place.number)",
+            sources: worker.sources.map { $0.name(prefix: Self.prefix) },
+            targets: WorkerLoop.targets(of: worker).map { $0.name(prefix: Self.prefix) },
+            clock: { [unowned self] in now.milliseconds }
+        )
+        let stage = try makeStage(worker, log: log)
+        instances[place] = Instance(
+            log: log,
+            loop: WorkerLoop(
+                worker: worker,
+                group: log.group,
+                log: log,
+                stage: stage,
+                provider: worker.changelog == nil ? nil : disk,
+                telemetry: SilentTelemetry(),
+                clock: { [unowned self] in now }
+            ),
+            stage: stage
+        )
+    }
+
+    private func makeStage(_ worker: Worker, log: MemoryLog) throws -> any Stage {
+        let apps = AppsFile(
+            apps: SimulatedInputs.apps.map {
+                AppsFile.App(appAppleID: $0.key, bundleID: $0.value, key: nil, reportsPerSecond: 50)
+            }
+        )
+        switch worker {
+        case .decode: return DecodeStage(apps: apps)
+        case .dedupe: return DedupeStage()
+        case .notifications:
+            return try NotificationsStage(load: { [roots] () throws(ConfigurationFault) in
+                TrustFiles(apps: apps, roots: roots)
+            })
+        case .report:
+            return ReportStage(
+                policy: ReportPolicy(
+                    hold: .seconds(20),
+                    unrecognizedGrace: .seconds(30),
+                    requestIdentifier: { id, number in
+                        UUIDText.v5(
+                            namespace: UUIDText.bytes(of: ReportPolicy.nameSpace) ?? [],
+                            name: ReportPolicy.intentName(of: id, number: number)
+                        )
+                    }
+                ),
+                apple: SimulatedAppleClient(apple: apple, number: Int(startCount)),
+                recordLog: log,
+                topicPrefix: Self.prefix,
+                rate: { _ in 50 },
+                metrics: Metrics(),
+                log: Log(worker: "report", format: .json, write: { _ in }),
+                seed: startCount
+            )
+        case .ingest: preconditionFailure("the door is no stage")
+        }
+    }
+
+    private func crash(_ place: Place) {
+        instances[place]?.log.crash()
+        instances[place]?.log.expireSession()
+        instances[place] = nil
+    }
+
+    private func step(_ place: Place) throws -> Bool {
+        do throws(LogFault) {
+            return try turn(place)
+        } catch {
+            guard case .unavailable = error else {
+                throw error
+            }
+            // The cluster is down: the worker waits, and loses nothing.
+            return false
+        }
+    }
+
+    private func turn(_ place: Place) throws(LogFault) -> Bool {
+        do {
+            return try instances[place]?.loop.step(waitMilliseconds: 0) ?? false
+        } catch let fault as LogFault {
+            throw fault
+        } catch {
+            throw .unusable(message: "\(error)")
+        }
+    }
+
+    // MARK: Storm
+
+    func storm(stepCount: Int) throws {
+        cluster.faults.abortOneIn = 10
+        cluster.faults.inquiryDelayOneIn = 3
+        cluster.faults.outcomeDelayMax = 2
+        apple.faultOneIn = 8
+        for worker in Self.workers {
+            try start(Place(worker: worker, number: 0))
+        }
+        for _ in 0..<stepCount {
+            now = now + Milliseconds(Int64.random(in: 10...600, using: &generator))
+            if Int.random(in: 0..<3, using: &generator) == 0 {
+                try feed()
+            }
+            try disturb()
+            for place in orderedPlaces where Int.random(in: 0..<4, using: &generator) > 0 {
+                _ = try step(place)
+            }
+        }
+    }
+
+    private var orderedPlaces: [Place] {
+        instances.keys.sorted { ($0.worker.rawValue, $0.number) < ($1.worker.rawValue, $1.number) }
+    }
+
+    private func disturb() throws {
+        let worker = Self.workers.randomElement(using: &generator) ?? .decode
+        let place = Place(worker: worker, number: Int.random(in: 0...1, using: &generator))
+        switch Int.random(in: 0..<40, using: &generator) {
+        case 0, 1: crash(place)
+        case 2, 3:
+            crash(place)
+            try start(place)
+        case 4: instances[place]?.log.expireSession()
+        case 5:
+            crash(place)
+            disks[place]?.loseEverything()
+        case 6: cluster.isDown.toggle()
+        case 7 where instances[place] == nil: try start(place)
+        default: break
+        }
+    }
+
+    // MARK: The door
+
+    private func feed() throws {
+        let input = inputs.next(now: now)
+        for token in inputs.issued.suffix(1) {
+            apple.world.register(token)
+        }
+        switch input.owed {
+        case .report(let id, let status): owed[id] = status
+        case .deadLetter: deadLetterGoal += 1
+        case .nothing: break
+        }
+        switch input.carrier {
+        case .token(let text, let customer):
+            try admit(text, customer)
+            // Apps retry: the same token may come twice for no reason at all.
+            if case .report = input.owed, Int.random(in: 0..<5, using: &generator) == 0 {
+                try admit(text, customer)
+            }
+        case .notice(let token, let forgery):
+            let payload = apple.world.signedNotification(
+                token,
+                subtype: .unreported,
+                now: now.milliseconds,
+                forgery: forgery
+            )
+            try post(.notifications, "{\"signedPayload\":\"\(payload)\"}")
+        }
+    }
+
+    /// With a customer as the platform writes it to the topic itself; without one by the door.
+    private func admit(_ text: String, _ customer: CustomerID?) throws {
+        guard let customer else {
+            return try post(.tokens, "{\"token\":\"\(text)\"}")
+        }
+        var value: [UInt8] = []
+        TokenReceived(
+            token: text,
+            customer: customer,
+            receivedAt: now,
+            source: .kafka,
+            bundleID: nil,
+            requestID: "simulation"
+        ).write(to: &value)
+        cluster.append(
+            topic: Topic.tokensReceived.name(prefix: Self.prefix),
+            key: Array(customer.text.utf8),
+            value: value,
+            timestampMilliseconds: now.milliseconds
+        )
+    }
+
+    private func post(_ route: Route, _ body: String) throws {
+        var outputs = OutputBatch()
+        _ = try door.admit(
+            HTTPRequest(
+                id: HTTPRequest.ID(number: 1),
+                method: "POST",
+                path: route.rawValue,
+                query: "",
+                body: Array(body.utf8),
+                remoteAddress: "127.0.0.1",
+                headerBytes: Array("content-type\0application/json\0".utf8)
+            ),
+            isBusy: nil,
+            now: now.milliseconds,
+            receivedAt: now,
+            to: &outputs
+        )
+        for output in outputs.outputs {
+            cluster.append(
+                topic: Worker.ingest.targets[output.topic].name(prefix: Self.prefix),
+                key: output.key.isAbsent ? nil : Array(outputs.arena[output.key.indices]),
+                value: Array(outputs.arena[output.value.indices]),
+                headers: Array(outputs.arena[output.headers.indices]),
+                timestampMilliseconds: now.milliseconds
+            )
+        }
+    }
+
+    // MARK: Calm, and the account
+
+    /// No more faults, one instance each; the clock goes on to the next thing due until nothing is.
+    func calm() throws {
+        cluster.faults = MemoryCluster.Faults()
+        cluster.isDown = false
+        apple.faultOneIn = 0
+        for worker in Self.workers where instances[Place(worker: worker, number: 0)] == nil {
+            try start(Place(worker: worker, number: 0))
+        }
+        let end = now + .minutes(30)
+        var quietTurns = 0
+        while now < end {
+            var isBusy = false
+            for place in orderedPlaces {
+                isBusy = try step(place) || isBusy
+            }
+            quietTurns = isBusy ? 0 : quietTurns + 1
+            if quietTurns > Self.quietTurnCount || isBusy == false {
+                let due = orderedPlaces.compactMap {
+                    (instances[$0]?.stage as? any TickingStage)?.nextTick
+                } + [apple.nextArrival].compactMap { $0 }
+                let next = due.filter { now < $0 }.min() ?? now + .minutes(1)
+                now = min(next, now + .minutes(1))
+            } else {
+                now = now + Milliseconds(5)
+            }
+        }
+    }
+
+    func differences() throws -> [String] {
+        var differences: [String] = []
+        let told = Dictionary(grouping: apple.world.acceptedReports, by: \.externalPurchaseID)
+        for (id, status) in owed.sorted(by: { $0.key < $1.key }) {
+            let statuses = (told[id] ?? []).map(\.status)
+            if statuses != [status] {
+                differences.append("\(id) owed \(status), Apple has \(statuses)")
+            }
+        }
+        for id in Set(told.keys).subtracting(owed.keys).sorted() {
+            differences.append("\(id): nothing is owed, Apple has \(told[id] ?? [])")
+        }
+        let ledger = try cluster.committedRecords(
+            of: Topic.reportsOutcomes.name(prefix: Self.prefix)
+        ).map { record in
+            let value = record.value ?? []
+            return try ReportOutcome(reading: value.span)
+        }
+        for (id, outcomes) in Dictionary(grouping: ledger, by: \.externalPurchaseID.text)
+        where outcomes.map(\.status.rawValue) != [owed[id]] || outcomes[0].outcome == .rejected {
+            differences.append("\(id): the ledger has \(outcomes)")
+        }
+        if ledger.count != owed.count {
+            differences.append("the ledger has \(ledger.count) entries for \(owed.count) tokens")
+        }
+        let deadLetters = Self.workers.compactMap(\.deadLetters).reduce(0) {
+            $0 + cluster.committedRecords(of: $1.name(prefix: Self.prefix)).count
+        }
+        if deadLetters != deadLetterGoal {
+            differences.append("\(deadLetters) dead letters for \(deadLetterGoal) bad inputs")
+        }
+        if cluster.hasOpenTransaction {
+            differences.append("a transaction is open at the end")
+        }
+        return differences
+    }
+}
