@@ -22,8 +22,9 @@ package struct AppleRequest: Sendable {
     }
 }
 
-/// Apple as `report` sees it: submit, and collect what came back. One thread calls it; it never
-/// blocks and never retries.
+/// Apple as `report` sees it: submit, and collect what came back.
+///
+/// One thread calls it; it never blocks and never retries.
 package protocol AppleClient: AnyObject {
     /// Sends a request; exactly one answer will be collected for it, unless it is abandoned.
     func submit(_ request: AppleRequest, now: Timestamp)

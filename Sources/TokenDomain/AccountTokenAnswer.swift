@@ -39,7 +39,8 @@ extension AccountTokenAnswer {
             case 408, 409, 425:
                 self = .again(notBefore: nil)
             case 400...499:
-                self = code.map(Self.retryableCodes.contains) == true
+                self =
+                    code.map(Self.retryableCodes.contains) == true
                     ? .again(notBefore: nil) : .rejected
             case 503:
                 self = .again(notBefore: reply.retryAfter)

@@ -86,7 +86,9 @@ package struct AccountTokenDebt: Equatable, Sendable {
         }
     }
 
-    /// Takes in an answer. One that belongs to no request under way changes nothing.
+    /// Takes in an answer.
+    ///
+    /// One that belongs to no request under way changes nothing.
     package mutating func absorb(_ answer: AnsweredAccountToken) -> [Effect] {
         let now = answer.answeredAt
         guard let wish = current, wish.appAccountToken == answer.appAccountToken,
@@ -115,7 +117,9 @@ package struct AccountTokenDebt: Equatable, Sendable {
             takeNext()
             return [effect]
         case .rejected:
-            let effects = [outcome(.rejected), deadLetter(wish, answer.httpStatus, answer.errorCode)]
+            let effects = [
+                outcome(.rejected), deadLetter(wish, answer.httpStatus, answer.errorCode),
+            ]
             takeNext()
             return effects
         case .again(let notBefore):

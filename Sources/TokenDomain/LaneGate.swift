@@ -55,7 +55,9 @@ package struct LaneGate: Equatable, Sendable {
         }
     }
 
-    /// A request starts. It must be allowed to.
+    /// A request starts.
+    ///
+    /// It must be allowed to.
     package mutating func started(now: Timestamp) {
         switch state {
         case .open:

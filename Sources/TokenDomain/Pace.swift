@@ -54,7 +54,9 @@ package struct Pace: Equatable, Sendable {
         return now + Milliseconds(Int64(min(max(wait, 1), 3_600_000)))
     }
 
-    /// Apple said 429. Answers to requests sent before the last decrease say nothing new.
+    /// Apple said 429.
+    ///
+    /// Answers to requests sent before the last decrease say nothing new.
     package mutating func rateLimited(sentAt: Timestamp, now: Timestamp) {
         if let decreasedAt, sentAt < decreasedAt {
             return

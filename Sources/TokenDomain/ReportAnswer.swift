@@ -70,7 +70,8 @@ package enum Rejection: String, Sendable, CaseIterable {
         let reasons = errors.map { error in
             "\(error.code)" + (error.fieldName.map { " (\($0))" } ?? "")
         }
-        let detail = reasons.isEmpty ? "HTTP \(httpStatus)" : "code " + reasons.joined(separator: ", ")
+        let detail =
+            reasons.isEmpty ? "HTTP \(httpStatus)" : "code " + reasons.joined(separator: ", ")
         let sentence =
             switch self {
             case .refused: "Apple refuses the report: \(detail)"

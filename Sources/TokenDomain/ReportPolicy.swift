@@ -9,7 +9,9 @@ package struct ReportPolicy: Sendable {
     /// Whether a custom-link token that stays active owes NO_LINE_ITEM for every calendar month.
     package var repeatsMonthly: Bool
     /// Makes the `requestIdentifier` of intent `number` of a token: UUID v5 of ``nameSpace`` and
-    /// ``intentName(of:number:)``. Handed in, because hashing is no rule.
+    /// ``intentName(of:number:)``.
+    ///
+    /// Handed in, because hashing is no rule.
     package var requestIdentifier: @Sendable (_ id: TokenID, _ number: Int) -> String
 
     /// The name space of every request identifier of ours.

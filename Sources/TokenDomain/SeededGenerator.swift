@@ -1,4 +1,6 @@
-/// SplitMix64: chance that can be replayed from its seed. Not for secrets.
+/// SplitMix64: chance that can be replayed from its seed.
+///
+/// Not for secrets.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

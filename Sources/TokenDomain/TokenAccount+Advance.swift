@@ -75,7 +75,8 @@ extension TokenAccount {
     }
 
     /// The next month's debt of a token that stays active, once this month's report is accepted.
-    mutating func oweNextMonth(after intent: ReportIntent, at time: Timestamp, policy: ReportPolicy) {
+    mutating func oweNextMonth(after intent: ReportIntent, at time: Timestamp, policy: ReportPolicy)
+    {
         guard policy.repeatsMonthly, lastAccepted == .noLineItem, isKnown,
             tokenType?.hasPeriod == true, let expiration = tokenExpirationDate
         else {

@@ -43,8 +43,10 @@ extension TokenAccount {
         current.map { $0.phase == .doubtful ? .retrieve : .send }
     }
 
-    /// Takes in an answer. One that belongs to no request under way changes nothing: it was taken in
-    /// before, or the account moved on without it.
+    /// Takes in an answer.
+    ///
+    /// One that belongs to no request under way changes nothing: it was taken in before, or the
+    /// account moved on without it.
     package mutating func absorb(
         _ answer: AnsweredReport,
         policy: ReportPolicy

@@ -45,7 +45,9 @@ extension TokenAccount {
         time: Timestamp,
         policy: ReportPolicy
     ) -> Absorption {
-        if current?.identifier == identifier || queued.contains(where: { $0.identifier == identifier }) {
+        if current?.identifier == identifier
+            || queued.contains(where: { $0.identifier == identifier })
+        {
             lastRequestOffset = origin.offset
             return .underWay
         }
@@ -76,8 +78,10 @@ extension TokenAccount {
         )
     }
 
-    /// Takes a refused intent up again. Apple kept nothing of it, so a new body may go under the
-    /// same identifier; another status may not.
+    /// Takes a refused intent up again.
+    ///
+    /// Apple kept nothing of it, so a new body may go under the same identifier; another status may
+    /// not.
     private mutating func resume(
         _ index: Int,
         _ request: ReportRequested,
@@ -87,7 +91,10 @@ extension TokenAccount {
         var intent = parked[index]
         guard intent.status == request.status else {
             return .refused(
-                fault("status_changed", "another status is another report: leave out requestIdentifier")
+                fault(
+                    "status_changed",
+                    "another status is another report: leave out requestIdentifier"
+                )
             )
         }
         intent.lineItems = request.lineItems

@@ -29,8 +29,9 @@ package struct TokenAccount: Equatable, Sendable {
     package struct WaitingNotice: Equatable, Sendable {
         /// When the first such notice was received.
         package var receivedAt: Timestamp
-        /// The end of its grace time: not before this may the guard begin. Kept, because a setting
-        /// that changes must not move what stands in the due table.
+        /// The end of its grace time: not before this may the guard begin.
+        ///
+        /// Kept, because a setting that changes must not move what stands in the due table.
         package var guardedFrom: Timestamp
         package var origin: RecordOrigin
 
@@ -101,7 +102,9 @@ package struct TokenAccount: Equatable, Sendable {
         self.touchedAt = touchedAt
     }
 
-    /// Whether a device or a link brought it. A `seen` token is neither known nor unknown.
+    /// Whether a device or a link brought it.
+    ///
+    /// A `seen` token is neither known nor unknown.
     package var isKnown: Bool {
         switch role {
         case .primary, .duplicate: true
@@ -117,7 +120,9 @@ package struct TokenAccount: Equatable, Sendable {
     /// Whether a debt of its own was refused: a person has it, and Apple's asking changes nothing.
     var hasParkedDebt: Bool { parked.contains { $0.reason != .request } }
 
-    /// Whether anything is known that must be kept. CREATED alone, for example, leaves nothing.
+    /// Whether anything is known that must be kept.
+    ///
+    /// CREATED alone, for example, leaves nothing.
     package var hasSubstance: Bool {
         role != nil || lastAccepted != nil || intentCount > 0 || !notices.isEmpty
     }

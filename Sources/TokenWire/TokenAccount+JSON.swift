@@ -171,7 +171,8 @@ extension TokenAccount {
         switch text {
         case nil: nil
         case "primary": .primary
-        case "duplicate": .duplicate(of: try JSONScanner.require(primary, "primaryExternalPurchaseId"))
+        case "duplicate":
+            .duplicate(of: try JSONScanner.require(primary, "primaryExternalPurchaseId"))
         case "seen": .seen
         default: throw .outOfRange(field: "role")
         }
@@ -209,7 +210,8 @@ extension TokenAccount {
         )
     }
 
-    private static func readNotice(_ scanner: inout JSONScanner) throws(WireFault) -> WaitingNotice {
+    private static func readNotice(_ scanner: inout JSONScanner) throws(WireFault) -> WaitingNotice
+    {
         var receivedAt: Timestamp?
         var guardedFrom: Timestamp?
         var origin: RecordOrigin?

@@ -59,7 +59,9 @@ final class AppBook {
         }
     }
 
-    /// Reads the files again. One that is wrong changes nothing.
+    /// Reads the files again.
+    ///
+    /// One that is wrong changes nothing.
     func reload() {
         do throws(ConfigurationFault) {
             let read = try AppsFile.load(path, needsKeys: true)

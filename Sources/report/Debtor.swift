@@ -17,7 +17,9 @@ enum Debtor: Equatable {
         [transactionMark] + Array("\(lane.environment.rawValue)/\(id)".utf8)
     }
 
-    /// Reads a value. One that cannot be read was written by us, or by nobody who may.
+    /// Reads a value.
+    ///
+    /// One that cannot be read was written by us, or by nobody who may.
     init(_ value: [UInt8], key: [UInt8]) {
         do throws(WireFault) {
             self =

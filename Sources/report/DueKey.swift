@@ -46,7 +46,10 @@ enum DueKey {
 
     /// Where a queue's part of the ready region begins.
     static func start(_ queue: SendQueue) -> [UInt8] {
-        [Region.ready.rawValue, queue.endpoint.rawValue, queue.lane.environment == .sandbox ? 1 : 0]
+        [
+            Region.ready.rawValue, queue.endpoint.rawValue,
+            queue.lane.environment == .sandbox ? 1 : 0,
+        ]
             + bigEndian(queue.lane.appAppleID)
     }
 

@@ -243,7 +243,9 @@ extension ReportStage {
         _ time: Timestamp
     ) -> (AccountPlace, TokenAccount) {
         let place = AccountPlace(id, partition: record.partition)
-        return (place, desk.token(at: place) ?? TokenAccount(externalPurchaseID: id, touchedAt: time))
+        return (
+            place, desk.token(at: place) ?? TokenAccount(externalPurchaseID: id, touchedAt: time)
+        )
     }
 
     private func verdict(_ absorption: Absorption) -> Verdict {

@@ -82,7 +82,8 @@ final class TransactionDesk {
             } catch {
                 throw refusal("", error.code, error.message)
             }
-            guard let original = transaction.originalTransactionID, let bundle = transaction.bundleID,
+            guard let original = transaction.originalTransactionID,
+                let bundle = transaction.bundleID,
                 let world = transaction.environment
             else {
                 throw refusal(

@@ -79,9 +79,18 @@ import TokenWire
     }
 
     @Test(arguments: [
-        (#"{"appAccountToken":"x","originalTransactionId":"1","bundleId":"com.example.1","environment":"sandbox","requestedAt":1}"#, "report.bad_record"),
-        (#"{"appAccountToken":"00000000-0000-4000-8000-000000000000","originalTransactionId":"1","bundleId":"com.other","environment":"sandbox","requestedAt":1}"#, "report.unknown_app"),
-        (#"{"appAccountToken":"00000000-0000-4000-8000-000000000000","signedTransaction":"a.b.c","requestedAt":1}"#, "report.no_roots"),
+        (
+            #"{"appAccountToken":"x","originalTransactionId":"1","bundleId":"com.example.1","environment":"sandbox","requestedAt":1}"#,
+            "report.bad_record"
+        ),
+        (
+            #"{"appAccountToken":"00000000-0000-4000-8000-000000000000","originalTransactionId":"1","bundleId":"com.other","environment":"sandbox","requestedAt":1}"#,
+            "report.unknown_app"
+        ),
+        (
+            #"{"appAccountToken":"00000000-0000-4000-8000-000000000000","signedTransaction":"a.b.c","requestedAt":1}"#,
+            "report.no_roots"
+        ),
         (#"{"appAccountToken":"00000000-0000-4000-8000-000000000000"}"#, "report.bad_record"),
     ])
     func `that cannot be sent are buried`(value: String, code: String) throws {

@@ -8,7 +8,10 @@ import TokenWire
     static let time = ReportBench.start
 
     private func full() -> TokenAccount {
-        var account = TokenAccount(externalPurchaseID: TokenID("SANDBOX_\u{7}é\"1"), touchedAt: Self.time)
+        var account = TokenAccount(
+            externalPurchaseID: TokenID("SANDBOX_\u{7}é\"1"),
+            touchedAt: Self.time
+        )
         let origin = RecordOrigin(topic: 2, partition: 11, offset: .max)
         var intent = ReportIntent(
             number: 3,
@@ -49,7 +52,9 @@ import TokenWire
             origin: origin
         )
         account.waitingReminder = account.waitingNotice
-        account.notices = [.init(signedDate: Self.time, uuid: "a"), .init(signedDate: Self.time, uuid: "b")]
+        account.notices = [
+            .init(signedDate: Self.time, uuid: "a"), .init(signedDate: Self.time, uuid: "b"),
+        ]
         account.foreignIdentifiers = ["x", "y"]
         account.lastRequestOffset = 0
         return account

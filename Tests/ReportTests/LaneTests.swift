@@ -49,7 +49,8 @@ import TokenDomain
         bench.rate = 50
         let until = ReportBench.start + .minutes(30)
         bench.script = { call in
-            call.lane.appAppleID == 1 && call.at < until ? .status(429, retryAfter: until) : .answered
+            call.lane.appAppleID == 1 && call.at < until
+                ? .status(429, retryAfter: until) : .answered
         }
         bench.launch()
         due(20, apps: [1, 2], on: bench)

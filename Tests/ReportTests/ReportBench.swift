@@ -150,7 +150,8 @@ final class ReportBench {
 
     func id(_ number: Int, sandbox: Bool = false) -> TokenID {
         let digits = String(number)
-        let uuid = "00000000-0000-4000-8000-\(String(repeating: "0", count: 12 - digits.count))\(digits)"
+        let uuid =
+            "00000000-0000-4000-8000-\(String(repeating: "0", count: 12 - digits.count))\(digits)"
         return TokenID(sandbox ? "SANDBOX_\(uuid)" : uuid)
     }
 
@@ -181,7 +182,12 @@ final class ReportBench {
         append(.tokensDistinct, id) { message.write(to: &$0) }
     }
 
-    func notice(_ id: TokenID, _ subtype: String = "UNREPORTED", uuid: String? = nil, app: Int64 = 1) {
+    func notice(
+        _ id: TokenID,
+        _ subtype: String = "UNREPORTED",
+        uuid: String? = nil,
+        app: Int64 = 1
+    ) {
         offset += 1
         let message = NotificationVerified(
             notificationUUID: uuid ?? "notice-\(offset)",
@@ -295,7 +301,8 @@ final class ReportBench {
             case .revoking?, .lost?:
                 try log.completeRevocation()
             case nil:
-                isAssigned = try log.committedOffsets(ofGroup: group, topic: name)?.first != .some(nil)
+                isAssigned =
+                    try log.committedOffsets(ofGroup: group, topic: name)?.first != .some(nil)
             }
         }
         let ends = try log.endOffsets(ofTopic: name) ?? []

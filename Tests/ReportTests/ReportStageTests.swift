@@ -84,7 +84,9 @@ import TokenWire
         bench.launch()
         var wasStored: [Bool] = []
         bench.script = { [unowned bench] call in
-            let state = bench.cluster.committedRecords(of: Topic.reportState.name(prefix: "tollway."))
+            let state = bench.cluster.committedRecords(
+                of: Topic.reportState.name(prefix: "tollway.")
+            )
             wasStored.append(
                 state.contains {
                     String(decoding: $0.value ?? [], as: UTF8.self).contains(call.requestIdentifier)
@@ -93,7 +95,10 @@ import TokenWire
             return .answered
         }
         for number in 0..<20 {
-            bench.distinct(bench.id(number), number % 2 == 0 ? .primary : .duplicate(of: bench.id(0)))
+            bench.distinct(
+                bench.id(number),
+                number % 2 == 0 ? .primary : .duplicate(of: bench.id(0))
+            )
         }
         bench.notice(bench.id(0))
         try bench.pass(.days(2))
@@ -144,7 +149,9 @@ import TokenWire
         bench.distinct(bench.id(1), .duplicate(of: bench.id(9)))
         try bench.pass(.minutes(1))
         #expect(try bench.outcomes().map(\.outcome) == [.rejected])
-        #expect(bench.deadLetters().first?.headers["tollway.dlq.code"] == "report.identifier_conflict")
+        #expect(
+            bench.deadLetters().first?.headers["tollway.dlq.code"] == "report.identifier_conflict"
+        )
     }
 
     @Test func `takes a report by hand, and one after the other for a token`() throws {

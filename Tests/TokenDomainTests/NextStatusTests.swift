@@ -47,7 +47,10 @@ import TokenDomain
     }
 
     @Test(arguments: [
-        (ReportStatus?.none, [ReportStatus.lineItem, .noLineItem, .unrecognizedToken, .duplicateToken]),
+        (
+            ReportStatus?.none,
+            [ReportStatus.lineItem, .noLineItem, .unrecognizedToken, .duplicateToken]
+        ),
         (.noLineItem, [.lineItem, .noLineItem]),
         (.lineItem, [.lineItem]),
         (.unrecognizedToken, [.lineItem, .noLineItem]),

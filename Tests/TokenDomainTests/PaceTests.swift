@@ -138,8 +138,14 @@ import TokenDomain
     @Test func `holds for 429 until Apple's time, or until ours`() {
         var gate = LaneGate()
         let until = Self.now + .minutes(30)
-        expect(gate.heard(.trouble(.rateLimited, until: until), retryAt: Self.retryAt, now: Self.now), .held(until: until))
-        expect(gate.heard(.trouble(.rateLimited, until: nil), retryAt: Self.retryAt, now: Self.now), nil)
+        expect(
+            gate.heard(.trouble(.rateLimited, until: until), retryAt: Self.retryAt, now: Self.now),
+            .held(until: until)
+        )
+        expect(
+            gate.heard(.trouble(.rateLimited, until: nil), retryAt: Self.retryAt, now: Self.now),
+            nil
+        )
         // A 200 that was on its way does not end it.
         expect(gate.heard(.fine, retryAt: Self.retryAt, now: Self.now), nil)
         #expect(gate.opensAt(now: Self.now) == until)

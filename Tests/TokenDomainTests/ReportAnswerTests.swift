@@ -70,17 +70,23 @@ import TokenDomain
         Row(.send, .noKey, .lane(.noKey, until: nil)),
         // Several reasons in one 400
         Row(
-            .send, 400, errors: [(1, "requestIdentifier")],
+            .send,
+            400,
+            errors: [(1, "requestIdentifier")],
             .verify(isTaken: true, isRefused: false)
         ),
         Row(.send, 400, errors: [(1, nil)], .verify(isTaken: true, isRefused: false)),
         Row(.send, 400, errors: [(1, "lineItemId")], .rejected(.refused)),
         Row(
-            .send, 400, errors: [(1, "requestIdentifier"), (3, "externalPurchaseId")],
+            .send,
+            400,
+            errors: [(1, "requestIdentifier"), (3, "externalPurchaseId")],
             .verify(isTaken: true, isRefused: true)
         ),
         Row(
-            .send, 400, errors: [(1, "requestIdentifier"), (26, nil)],
+            .send,
+            400,
+            errors: [(1, "requestIdentifier"), (26, nil)],
             .verify(isTaken: true, isRefused: false)
         ),
         Row(.send, 400, errors: [(26, nil)], .serialise),
@@ -119,7 +125,11 @@ import TokenDomain
     @Test(arguments: 1...40)
     func `knows every code of a refusal`(code: Int64) {
         let kind = AppleErrorKind(
-            AppleError(code: code, fieldName: code == 1 ? "requestIdentifier" : nil, lineItemID: nil),
+            AppleError(
+                code: code,
+                fieldName: code == 1 ? "requestIdentifier" : nil,
+                lineItemID: nil
+            ),
             newestDate: nil,
             now: Self.now
         )

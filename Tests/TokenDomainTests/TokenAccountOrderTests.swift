@@ -2,7 +2,9 @@ import Testing
 @testable import TokenDomain
 
 /// Records about one token come from three topics: each keeps its order, their interleaving is
-/// chance, and any may come again. The end must be the same.
+/// chance, and any may come again.
+///
+/// The end must be the same.
 @Suite struct `Any order of inputs` {
     typealias Fixtures = ReportFixtures
 

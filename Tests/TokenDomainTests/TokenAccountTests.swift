@@ -39,7 +39,9 @@ import Testing
         late.tokenType = nil
         _ = account.take(late, now: late.receivedAt)
         let latest = Fixtures.created + .days(10) + -ReportPolicy.deadlineMargin
-        #expect(account.debt == .init(dueAt: latest, reason: .deadline, origin: Fixtures.origin(0, 1)))
+        #expect(
+            account.debt == .init(dueAt: latest, reason: .deadline, origin: Fixtures.origin(0, 1))
+        )
         var overdue = Fixtures.account()
         late.receivedAt = Fixtures.created + .days(300)
         _ = overdue.take(late, now: late.receivedAt)
@@ -186,7 +188,12 @@ import Testing
         var account = Fixtures.account()
         _ = account.take(Fixtures.distinct(), now: Self.due)
         let errors = [AppleError(code: 3, fieldName: "externalPurchaseId", lineItemID: nil)]
-        let effects = account.hear(.rejected(.refused), at: Self.due, httpStatus: 400, errors: errors)
+        let effects = account.hear(
+            .rejected(.refused),
+            at: Self.due,
+            httpStatus: 400,
+            errors: errors
+        )
         guard case .outcome(let outcome) = effects.first,
             case .deadLetter(let letter, let fault, let origin) = effects.last
         else {
@@ -197,7 +204,11 @@ import Testing
         #expect(fault.code == "report.rejected" && origin == Fixtures.origin(0, 1))
         expect(account.take(Fixtures.notice("UNREPORTED"), now: Self.due), .parked)
         #expect(account.current == nil)
-        let changed = Fixtures.request(.lineItem, identifier: letter.requestIdentifier, lineItems: "[]")
+        let changed = Fixtures.request(
+            .lineItem,
+            identifier: letter.requestIdentifier,
+            lineItems: "[]"
+        )
         // An identifier that is no UUID is refused; the fixtures' policy makes none.
         guard case .refused = account.take(changed, offset: 1, now: Self.due) else {
             Issue.record("another status is another report")
@@ -208,7 +219,10 @@ import Testing
         #expect(resumed.current?.number == 1 && resumed.parked.isEmpty)
         #expect(resumed.current?.attempts == 1)
         _ = resumed.hear(.accepted, at: Self.due)
-        expect(resumed.resume(letter, offset: 9, policy: Fixtures.policy, now: Self.due), .alreadyReported)
+        expect(
+            resumed.resume(letter, offset: 9, policy: Fixtures.policy, now: Self.due),
+            .alreadyReported
+        )
     }
 
     // MARK: Answers
@@ -302,7 +316,10 @@ import Testing
         _ = account.take(Fixtures.distinct(), now: Self.due)
         for number in 0..<40 {
             let time = Self.received + .minutes(Int64(number))
-            _ = account.take(Fixtures.notice("UNREPORTED", uuid: "\(number)", at: time), now: Self.due)
+            _ = account.take(
+                Fixtures.notice("UNREPORTED", uuid: "\(number)", at: time),
+                now: Self.due
+            )
         }
         #expect(account.notices.count == TokenAccount.noticeCountMax)
         #expect(account.notices.last?.uuid == "39")
