@@ -91,6 +91,7 @@ extension String {
         #"{"requestIdentifier":7}"#,
         #"{"requestIdentifier":"5b0c1a52-4f0e-4a55-9f1e-00000000000"}"#,
         #"{"requestIdentifier":"5b0c1a524-f0e-4a55-9f1e-000000000001"}"#,
+        #"{"requestIdentifier":"5b0c1a5214f0e-4a55-9f1e-000000000001"}"#,
         #"{"status":"LINE_ITEMS"}"#, #"{"status":true}"#, #"{"lineItems":{}}"#,
         #"{"lineItems":[7]}"#, #"{"lineItems":[{"eventType":"CHARGEBACK"}]}"#,
         #"{"lineItems":[{"productType":"GIFT"}]}"#,
