@@ -109,14 +109,20 @@ package struct JSONWriter {
         if value < 0 {
             bytes.append(UInt8(ascii: "-"))
         }
+        // At most 19 digits, the last one first. Not in place: a slice of the array is a copy.
+        var digits = InlineArray<19, UInt8>(repeating: 0)
+        var count = 0
         var magnitude = value.magnitude
-        let start = bytes.count
         repeat {
             let (quotient, digit) = magnitude.quotientAndRemainder(dividingBy: 10)
-            bytes.append(UInt8(ascii: "0") + UInt8(digit))
+            digits[count] = UInt8(ascii: "0") + UInt8(digit)
+            count += 1
             magnitude = quotient
         } while magnitude > 0
-        bytes[start...].reverse()
+        while count > 0 {
+            count -= 1
+            bytes.append(digits[count])
+        }
         needsComma = true
     }
 

@@ -10,3 +10,4 @@ g++ -O3 -std=c++17 -Wall -Wextra -shared -fPIC -I Sources/CText/include \
     -lsimdjson -o "$work/libsimdjson_reader.so"
 swift build -c release --product decode-benchmark >&2
 .build/release/decode-benchmark "$work/libsimdjson_reader.so"
+.build/release/decode-benchmark records 2000000

@@ -62,7 +62,7 @@ struct Reference {
 
     /// Texts that Foundation reads and design refuses.
     var isFoundationLaxer: Bool {
-        hasOtherEncoding || levels > 16 || repeatsAName
+        hasOtherEncoding || levels > 16 || repeatsAName || hasTrailingComma
     }
 
     /// Texts that Foundation refuses and RFC 8259 allows: numbers that no `Double` holds.
@@ -87,6 +87,23 @@ struct Reference {
     private var hasOtherEncoding: Bool {
         json.starts(with: [0xef, 0xbb, 0xbf]) || json.starts(with: [0xff, 0xfe])
             || json.starts(with: [0xfe, 0xff]) || json.prefix(4).contains(0)
+    }
+
+    /// Foundation lets a comma stand after the last member.
+    private var hasTrailingComma: Bool {
+        var isAfterComma = false
+        for byte in json {
+            switch byte {
+            case UInt8(ascii: ","): isAfterComma = true
+            case 0x20, 0x09, 0x0a, 0x0d: break
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                if isAfterComma {
+                    return true
+                }
+            default: isAfterComma = false
+            }
+        }
+        return false
     }
 
     /// Objects and arrays inside one another; Foundation allows 512.

@@ -10,10 +10,22 @@ typealias Reader = @convention(c) (
     UnsafePointer<UInt8>?, UnsafePointer<Int>?, Int, Int32, Int32
 ) -> UInt64
 
+let tokens = BenchmarkTokens(seed: 1, count: 1_024)
+
+if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "records",
+    let count = Int(CommandLine.arguments[2]), count > 0
+{
+    let benchmark = RecordBenchmark(tokens)
+    let start = now()
+    let byteCount = benchmark.run(recordCount: count)
+    print("\(fixed(Double(now() - start) / Double(count))) ns a record, \(byteCount) bytes written")
+    exit(0)
+}
+
 guard CommandLine.arguments.count == 2,
     let library = unsafe dlopen(CommandLine.arguments[1], RTLD_NOW)
 else {
-    print("usage: decode-benchmark LIBRARY (run Tests/Benchmarks/decode.sh)")
+    print("usage: decode-benchmark LIBRARY (run Tests/Benchmarks/decode.sh) | records COUNT")
     exit(2)
 }
 
@@ -22,7 +34,6 @@ guard let symbol = unsafe dlsym(library, "simdjson_read") else {
 }
 let simdjsonRead = unsafe unsafeBitCast(symbol, to: Reader.self)
 
-let tokens = BenchmarkTokens(seed: 1, count: 1_024)
 let best = ctext_level_best()
 
 func ours(_ tokens: BenchmarkTokens) -> UInt64 {
