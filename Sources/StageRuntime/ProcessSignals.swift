@@ -36,6 +36,7 @@ package struct ProcessSignals: Sendable {
         }
         unsafe pthread_sigmask(SIG_UNBLOCK, &stopping, nil)
         for number in [SIGINT, SIGTERM, SIGHUP] {
+            Self.unblock(number)
             signal(number) { number in
                 // Only what is allowed in a handler: one atomic load, write, signal.
                 var byte = UInt8(truncatingIfNeeded: number)
@@ -50,6 +51,15 @@ package struct ProcessSignals: Sendable {
                 signal(SIGTERM, SIG_DFL)
             }
         }
+    }
+
+    /// Whoever started us may have held it back: a mask is inherited.
+    private static func unblock(_ number: Int32) {
+        var set = sigset_t()
+        unsafe sigemptyset(&set)
+        unsafe sigaddset(&set, number)
+        let status = unsafe pthread_sigmask(SIG_UNBLOCK, &set, nil)
+        precondition(status == 0, "a signal can be let through")
     }
 
     /// What came since the last call; a stop before a reload.

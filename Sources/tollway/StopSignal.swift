@@ -21,6 +21,7 @@ struct StopSignal: Sendable {
         descriptor = ends[0]
         signalPipe.store(ends[1], ordering: .sequentiallyConsistent)
         for number in [SIGINT, SIGTERM] {
+            Self.unblock(number)
             signal(number) { number in
                 // Only what is allowed in a handler: one atomic load, write, signal.
                 var byte = UInt8(truncatingIfNeeded: number)
@@ -46,6 +47,15 @@ struct StopSignal: Sendable {
         for number in [SIGINT, SIGTERM] { unsafe sigaddset(&set, number) }
         let status = unsafe pthread_sigmask(SIG_UNBLOCK, &set, nil)
         precondition(status == 0, "signals can be unblocked")
+    }
+
+    /// Whoever started us may have held it back: a mask is inherited.
+    private static func unblock(_ number: Int32) {
+        var set = sigset_t()
+        unsafe sigemptyset(&set)
+        unsafe sigaddset(&set, number)
+        let status = unsafe pthread_sigmask(SIG_UNBLOCK, &set, nil)
+        precondition(status == 0, "a signal can be let through")
     }
 
     /// Waits for a signal.
