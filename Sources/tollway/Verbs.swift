@@ -7,6 +7,7 @@ extension TollwayCommand {
         TokenDecodeCommand.verb,
         NotificationVerifyCommand.verb,
         TransactionVerifyCommand.verb,
+        LinksCommand.check,
         ConfigCommand.check,
         ConfigCommand.print,
     ]

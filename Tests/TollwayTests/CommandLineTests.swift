@@ -10,7 +10,9 @@ import Testing
         #expect(plain.output.hasPrefix("tollway "))
         #expect(plain.talk.isEmpty)
         let json = try TollwayProcess.run(["--version", "-o", "json"])
-        #expect(try json.object()["version"] as? String == "\(plain.output.dropFirst(8).dropLast())")
+        #expect(
+            try json.object()["version"] as? String == "\(plain.output.dropFirst(8).dropLast())"
+        )
     }
 
     @Test(arguments: [["--help"], ["-h"], ["help"], ["-o", "json", "--help"]])

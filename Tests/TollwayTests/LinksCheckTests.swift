@@ -1,0 +1,109 @@
+import Foundation
+import Testing
+
+@Suite struct `tollway links check` {
+    private let list: [String: Any] = [
+        "SKExternalPurchaseLink": ["de": "http://example.com/buy"],
+        "SKExternalPurchaseMultiLink": ["de": ["https://example.com/buy"]],
+        "CFBundleVersion": 7, "LSRequiresIPhoneOS": true, "Date": Date(),
+    ]
+
+    private func write(
+        _ list: Any,
+        in folder: TemporaryFolder,
+        name: String = "Info.plist",
+        format: PropertyListSerialization.PropertyListFormat = .xml
+    ) throws -> String {
+        let data = try PropertyListSerialization.data(
+            fromPropertyList: list,
+            format: format,
+            options: 0
+        )
+        return try folder.file(name, data).path
+    }
+
+    @Test(arguments: [PropertyListSerialization.PropertyListFormat.xml, .binary])
+    func `finds what is wrong in both forms of a plist`(
+        format: PropertyListSerialization.PropertyListFormat
+    ) throws {
+        let folder = try TemporaryFolder()
+        let file = try write(list, in: folder, format: format)
+        let run = try TollwayProcess.run(["links", "check", file, "-o", "json"])
+        #expect(run.exitCode == 1)
+        let findings = try #require(try run.object()["findings"] as? [[String: Any]])
+        let rules = findings.map { "\($0["severity"] ?? "") \($0["rule"] ?? "")" }
+        #expect(rules.sorted() == ["error L6", "error L7", "warning L13"])
+        let scheme = try #require(findings.first { $0["rule"] as? String == "L7" })
+        #expect(scheme["key"] as? String == "SKExternalPurchaseLink")
+        #expect(scheme["country"] as? String == "de")
+        #expect(scheme["link"] as? String == "http://example.com/buy")
+        #expect((scheme["repair"] as? String)?.isEmpty == false)
+        let table = try TollwayProcess.run(["links", "check", file])
+        #expect(table.exitCode == 1)
+        #expect(
+            table.output.contains("error L7 SKExternalPurchaseLink de http://example.com/buy: ")
+        )
+    }
+
+    @Test func `is content with what Apple is content with`() throws {
+        let folder = try TemporaryFolder()
+        let links = [
+            "SKExternalPurchaseMultiLink": ["de": ["https://a.example", "https://b.example"]]
+        ]
+        let file = try write(links, in: folder)
+        let rights = ["com.apple.developer.storekit.external-purchase-link": true]
+        let entitlements = try write(rights, in: folder, name: "e.plist")
+        let options = ["--entitlements", entitlements, "--submitted", file]
+        let good = try TollwayProcess.run(["links", "check", "--streaming", file] + options)
+        #expect(good.exitCode == 0)
+        #expect(good.output == "no findings\n")
+        #expect(try TollwayProcess.run(["links", "check", file] + options).exitCode == 1)
+    }
+
+    @Test func `has nothing to say where neither key is`() throws {
+        let folder = try TemporaryFolder()
+        let file = try write(["CFBundleVersion": "1"], in: folder)
+        let run = try TollwayProcess.run(["links", "check", file, "-o", "json"])
+        #expect(run.exitCode == 3)
+        #expect(try run.errorCode() == "links.no_keys")
+    }
+
+    @Test func `knows what is no property list`() throws {
+        let folder = try TemporaryFolder()
+        let binary = try PropertyListSerialization.data(
+            fromPropertyList: list,
+            format: .binary,
+            options: 0
+        )
+        let deep = "<plist>" + String(repeating: "<array>", count: 100_000)
+        for content in [
+            Data(), Data("hello".utf8), Data("{ a = b; }".utf8), Data("{\"a\":1}".utf8),
+            Data("<plist><string>a</string></plist>".utf8), Data("<?xml".utf8), Data(deep.utf8),
+            Data([0xff, 0xfe, 0x00]), Data("bplist00".utf8), binary.prefix(40),
+            binary.prefix(20) + Data(repeating: 0xff, count: 40),
+        ] {
+            let file = try folder.file("Info.plist", Data(content)).path
+            let run = try TollwayProcess.run(["links", "check", file, "-o", "json"])
+            #expect(run.exitCode == 1, "\(content.prefix(20))")
+            #expect(try run.errorCode() == "links.not_a_plist")
+        }
+    }
+
+    @Test func `asks for a file that can be read`() throws {
+        for arguments in [["/nonexistent"], ["/"], []] {
+            let run = try TollwayProcess.run(["links", "check"] + arguments)
+            #expect(run.exitCode == 2)
+        }
+    }
+
+    @Test func `outlives a binary list that refers to itself`() throws {
+        // One array whose only element is itself: marker A1, reference 0.
+        var bytes = Array("bplist00".utf8) + [0xa1, 0x00, 0x08]
+        bytes += [0, 0, 0, 0, 0, 0, 1, 1]
+        bytes += [0, 0, 0, 0, 0, 0, 0, 1] + [0, 0, 0, 0, 0, 0, 0, 0] + [0, 0, 0, 0, 0, 0, 0, 10]
+        let folder = try TemporaryFolder()
+        let file = try folder.file("Info.plist", Data(bytes)).path
+        let run = try TollwayProcess.run(["links", "check", file, "-o", "json"])
+        #expect(run.exitCode == 1)
+    }
+}
