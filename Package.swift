@@ -227,6 +227,9 @@ let package = Package(
                 "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
                 "AppStoreAPI", "AppleSimulator", "Crypto", "HTTPServer",
             ]
+        tests(
+            "RepositoryTests",
+            ["StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "report"]
         ),
     ]
 )

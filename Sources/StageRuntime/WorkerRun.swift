@@ -96,6 +96,7 @@ package final class WorkerRun {
         self.signals = signals
         self.makeStage = makeStage
         log = Log(worker: worker.rawValue)
+        ProcessMetrics.register(in: metrics, worker: worker.rawValue)
     }
 
     private func run() -> WorkerEnd {

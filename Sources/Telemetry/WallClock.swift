@@ -8,6 +8,9 @@ package enum WallClock {
     /// Milliseconds since some point in the past; never goes back.
     package static func monotonicMilliseconds() -> Int64 { read(CLOCK_MONOTONIC) }
 
+    /// Processor time of the process, user and system.
+    static func processorSeconds() -> Double { Double(read(CLOCK_PROCESS_CPUTIME_ID)) / 1_000 }
+
     /// RFC 3339 in UTC with milliseconds: `2026-03-01T12:00:00.000Z`.
     ///
     /// - Parameter milliseconds: UNIX milliseconds; years 0000 to 9999, what lies outside is clamped.

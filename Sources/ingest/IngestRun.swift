@@ -53,6 +53,7 @@ struct IngestRun {
     ) throws -> WorkerEnd {
         let log = Log(worker: Worker.ingest.rawValue)
         let metrics = Metrics()
+        ProcessMetrics.register(in: metrics, worker: Worker.ingest.rawValue)
         let health = Health()
         let door = try makeDoor(configuration)
         guard let address = ListenAddress(configuration.ingestListen) else {

@@ -1,0 +1,48 @@
+internal import Glibc
+
+/// What every process of ours says about itself.
+package enum ProcessMetrics {
+    /// Registers the build, the memory and the processor time of this process.
+    package static func register(in metrics: Metrics, worker: String) {
+        metrics.gauge(
+            "build_info",
+            help: "Always 1; the labels say what runs.",
+            labels: ["version", "worker"]
+        ).set(1, BuildInfo.version, worker)
+        let resident = metrics.gauge(
+            "process_resident_memory_bytes",
+            help: "Memory of the process that lies in RAM."
+        ).series()
+        let processor = metrics.gauge(
+            "process_cpu_seconds",
+            help: "Processor time that the process has used, user and system."
+        ).series()
+        metrics.gauge(
+            "process_start_time_seconds",
+            help: "When the process began, UNIX seconds."
+        ).set(Double(WallClock.nowMilliseconds()) / 1_000)
+        metrics.beforeRendering {
+            resident.set(Double(residentByteCount()))
+            processor.set(WallClock.processorSeconds())
+        }
+    }
+
+    /// The second number of `/proc/self/statm`, in pages; 0 where there is none.
+    private static func residentByteCount() -> Int {
+        let descriptor = unsafe open("/proc/self/statm", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else {
+            return 0
+        }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 128)
+        let count = unsafe read(descriptor, &bytes, bytes.count)
+        guard count > 0 else {
+            return 0
+        }
+        let fields = String(decoding: bytes[..<count], as: UTF8.self).split(separator: " ")
+        guard fields.count > 1, let pageCount = Int(fields[1]) else {
+            return 0
+        }
+        return pageCount * Int(sysconf(Int32(_SC_PAGESIZE)))
+    }
+}

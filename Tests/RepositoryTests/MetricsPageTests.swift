@@ -1,0 +1,66 @@
+import Foundation
+import Kafka
+import Telemetry
+import Testing
+import TokenDomain
+
+@testable import StageRuntime
+@testable import ingest
+@testable import report
+
+@Suite struct `The page of metrics` {
+    /// Everything that some program of ours registers; a new set of metrics is added here.
+    private var descriptions: [MetricDescription] {
+        let metrics = Metrics()
+        ProcessMetrics.register(in: metrics, worker: "decode")
+        _ = WorkerTelemetry(
+            worker: .decode,
+            log: Log(worker: "decode", format: .json, write: { _ in }),
+            metrics: metrics,
+            health: Health()
+        )
+        _ = IngestMeasures(metrics, topics: ["a", "b", "c"])
+        _ = ReportMetrics(metrics)
+        return metrics.descriptions
+    }
+
+    private var page: String {
+        var page = """
+            # Metrics
+
+            What `/metrics` on the admin port shows, made from the programs' own registry by
+            `Tests/RepositoryTests/MetricsPageTests.swift`; run it with `UPDATE_METRICS_PAGE=1` to write
+            this page anew. Units are base units, and the name says which.
+
+            | name | kind | labels | meaning |
+            | --- | --- | --- | --- |
+
+            """
+        for metric in descriptions {
+            let labels = metric.labels.map { "`\($0)`" }.joined(separator: " ")
+            page +=
+                "| `\(metric.fullName)` | \(metric.kind.rawValue) | \(labels) | \(metric.help) |\n"
+        }
+        return page
+    }
+
+    @Test func `is what the programs register`() throws {
+        let file = SourceTree.root.appendingPathComponent("Protocols/metrics.md")
+        if ProcessInfo.processInfo.environment["UPDATE_METRICS_PAGE"] == "1" {
+            try Data(page.utf8).write(to: file)
+        }
+        let written = try String(contentsOf: file, encoding: .utf8)
+        #expect(written == page, "run the tests with UPDATE_METRICS_PAGE=1 and commit the page")
+    }
+
+    @Test func `names what people expect of names`() {
+        for metric in descriptions {
+            #expect(metric.name.allSatisfy { $0.isLowercase || $0 == "_" || $0.isNumber })
+            #expect((metric.kind == .counter) == metric.name.hasSuffix("_total"), "\(metric.name)")
+            #expect(metric.help.hasSuffix(".") && metric.help.count > 10, "\(metric.name)")
+            for unit in ["milliseconds", "_ms", "minutes", "kilobytes", "percent"] {
+                #expect(!metric.name.contains(unit), "\(metric.name) is in base units")
+            }
+        }
+    }
+}
