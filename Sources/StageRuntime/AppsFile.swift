@@ -35,7 +35,9 @@ package struct AppsFile: Equatable, Sendable {
         }
     }
 
-    /// How reports of an app are signed. The key itself stays in its file until `report` reads it.
+    /// How reports of an app are signed.
+    ///
+    /// The key itself stays in its file until `report` reads it.
     package struct Key: Equatable, Sendable {
         package var issuerID: String
         package var keyID: String

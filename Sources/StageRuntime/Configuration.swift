@@ -3,7 +3,9 @@ package import TokenDomain
 
 /// All that a program reads from its environment, parsed and checked before anything starts.
 package struct Configuration: Sendable, Equatable {
-    /// A setting as it holds, for `tollway config print`. Secrets are in files, so none stands here.
+    /// A setting as it holds, for `tollway config print`.
+    ///
+    /// Secrets are in files, so none stands here.
     package struct Entry: Sendable, Equatable {
         package enum Source: String, Sendable {
             case environment, `default`

@@ -1,6 +1,8 @@
 internal import Telemetry
 
-/// Why a program cannot start as it is configured. It names the setting, in one sentence, exit 2.
+/// Why a program cannot start as it is configured.
+///
+/// It names the setting, in one sentence, exit 2.
 package enum ConfigurationFault: Error, Equatable, Sendable {
     case unknownName(String, nearest: String?)
     case missing(setting: String, because: String)
@@ -36,7 +38,8 @@ package enum ConfigurationFault: Error, Equatable, Sendable {
     package var sentence: String {
         switch self {
         case .unknownName(let name, let nearest):
-            "\(Self.shown(name)) is no setting of Tollway" + (nearest.map { "; did you mean \($0)?" } ?? "")
+            "\(Self.shown(name)) is no setting of Tollway"
+                + (nearest.map { "; did you mean \($0)?" } ?? "")
         case .missing(let setting, let because):
             "\(setting) is not set: \(because)"
         case .invalid(let setting, let value, let expected):

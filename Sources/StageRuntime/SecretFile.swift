@@ -10,7 +10,7 @@ package enum SecretFile {
 
     /// The file's bytes, one line end at the end stripped.
     ///
-    /// - Parameter setting: what named the file; stands in every error, as the content never does.
+    /// The setting that named the file stands in every error; the content never does.
     package static func read(
         path: String,
         setting: String,

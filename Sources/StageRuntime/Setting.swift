@@ -14,8 +14,9 @@ package enum Program: Hashable, Sendable {
     }
 }
 
-/// Every setting by its name, which in the environment follows `TOLLWAY_`. Settings of librdkafka,
-/// `TOLLWAY_KAFKA_<UPPER_SNAKE>`, come beside them.
+/// Every setting by its name, which in the environment follows `TOLLWAY_`.
+///
+/// Settings of librdkafka, `TOLLWAY_KAFKA_<UPPER_SNAKE>`, come beside them.
 ///
 /// One environment serves all programs: a setting that another one uses is no error.
 package enum Setting: String, CaseIterable, Sendable {

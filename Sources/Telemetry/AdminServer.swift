@@ -85,7 +85,9 @@ package final class AdminServer {
         thread = started
     }
 
-    /// Ends the thread and waits for it; what it answers at the time it still answers. Idempotent.
+    /// Ends the thread and waits for it; what it answers at the time it still answers.
+    ///
+    /// Idempotent.
     package func stop() {
         guard let running = thread else {
             return

@@ -2,7 +2,9 @@ internal import Synchronization
 
 /// A family of numbers that only grow.
 package final class Counter: MetricFamily {
-    /// One number. Keep it where it is added to often: no look-up, no lock.
+    /// One number.
+    ///
+    /// Keep it where it is added to often: no look-up, no lock.
     package final class Series: Sendable {
         private let count = Atomic<Int64>(0)
 

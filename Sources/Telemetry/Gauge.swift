@@ -2,7 +2,9 @@ internal import Synchronization
 
 /// A family of numbers that go up and down.
 package final class Gauge: MetricFamily {
-    /// One number. Keep it where it is set often: no look-up, no lock.
+    /// One number.
+    ///
+    /// Keep it where it is set often: no look-up, no lock.
     package final class Series: Sendable {
         private let bits = Atomic<UInt64>(0)
 

@@ -1,6 +1,8 @@
 internal import Synchronization
 
-/// What the probes say of a worker. Any thread may call it.
+/// What the probes say of a worker.
+///
+/// Any thread may call it.
 ///
 /// Alive: the loop turned lately. Started: the first time it could work. Ready: it can take work
 /// now. Apple being away is a condition: shown, and no reason to fail any of the three.

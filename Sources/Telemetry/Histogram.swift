@@ -11,7 +11,9 @@ package final class Histogram: MetricFamily {
         1, 10, 60, 300, 900, 3_600, 21_600, 86_400, 259_200, 604_800, 864_000, 2_592_000,
     ]
 
-    /// One spread of values. Keep it where it is fed often: no look-up, no lock.
+    /// One spread of values.
+    ///
+    /// Keep it where it is fed often: no look-up, no lock.
     package final class Series: Sendable {
         private let bounds: [Double]
         private let cells: [Cell]
@@ -26,7 +28,7 @@ package final class Histogram: MetricFamily {
             cells = (0...bounds.count).map { _ in Cell() }
         }
 
-        /// - Parameter count: how many times this value occurred, above zero.
+        /// Adds a value, `count` times (above zero); what is not finite is left out.
         package func observe(_ value: Double, count: Int64 = 1) {
             guard value.isFinite else {
                 return

@@ -38,6 +38,7 @@ package final class Log: Sendable {
 
     /// - Parameters:
     ///   - worker: who speaks, such as `decode`.
+    ///   - format: one of the two.
     ///   - now: UNIX milliseconds.
     ///   - write: takes one whole line, its line end included.
     package init(

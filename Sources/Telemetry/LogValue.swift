@@ -1,4 +1,6 @@
-/// What a log field may hold. Tokens, keys and customers have no place in one.
+/// What a log field may hold.
+///
+/// Tokens, keys and customers have no place in one.
 package enum LogValue: Sendable, Equatable {
     /// Cut at ``textByteCountMax`` bytes when written; long base64url runs are masked.
     case text(String)

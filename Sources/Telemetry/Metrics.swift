@@ -31,9 +31,7 @@ package final class Metrics: Sendable {
         register(Gauge(MetricDescription(name: name, kind: .gauge, help: help, labels: labels)))
     }
 
-    /// How values spread over buckets.
-    ///
-    /// - Parameter buckets: upper bounds, rising; the last, `+Inf`, is added.
+    /// How values spread over buckets: upper bounds, rising; the last, `+Inf`, is added.
     package func histogram(
         _ name: String,
         help: String,
@@ -49,6 +47,7 @@ package final class Metrics: Sendable {
     }
 
     /// Calls `collect` before each rendering, for what is cheaper to ask than to keep.
+    ///
     /// It runs on the thread that renders (the admin port's).
     package func beforeRendering(_ collect: @escaping @Sendable () -> Void) {
         registry.withLock { $0.collectors.append(collect) }

@@ -1,6 +1,8 @@
 internal import Glibc
 
-/// The two clocks of a process, for what is shown to people and probes. The rules get theirs handed in.
+/// The two clocks of a process, for what is shown to people and probes.
+///
+/// The rules get theirs handed in.
 package enum WallClock {
     /// UNIX milliseconds, UTC.
     package static func nowMilliseconds() -> Int64 { read(CLOCK_REALTIME) }
@@ -11,9 +13,9 @@ package enum WallClock {
     /// Processor time of the process, user and system.
     static func processorSeconds() -> Double { Double(read(CLOCK_PROCESS_CPUTIME_ID)) / 1_000 }
 
-    /// RFC 3339 in UTC with milliseconds: `2026-03-01T12:00:00.000Z`.
+    /// RFC 3339 of UNIX milliseconds, in UTC: `2026-03-01T12:00:00.000Z`.
     ///
-    /// - Parameter milliseconds: UNIX milliseconds; years 0000 to 9999, what lies outside is clamped.
+    /// Years 0000 to 9999; what lies outside is clamped.
     package static func rfc3339(milliseconds: Int64) -> String {
         let clamped = min(max(milliseconds, -62_167_219_200_000), 253_402_300_799_999)
         let day = Int((Double(clamped) / 86_400_000).rounded(.down))

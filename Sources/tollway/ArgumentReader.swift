@@ -8,7 +8,9 @@ enum Request {
     case invocation(Invocation)
 }
 
-/// Makes a request of the arguments. `-o` may stand anywhere, `--` ends the options.
+/// Makes a request of the arguments.
+///
+/// `-o` may stand anywhere, `--` ends the options.
 struct ArgumentReader {
     private let verbs: [Verb]
     private var rest: ArraySlice<String>

@@ -1,4 +1,6 @@
-/// What the command tells its caller. The numbers are a contract.
+/// What the command tells its caller.
+///
+/// The numbers are a contract.
 enum ExitCode: Int32, Sendable {
     case ok = 0
     /// The answer is no.

@@ -2,12 +2,12 @@ internal import Telemetry
 
 /// The two JSON forms of a list: one document, or one a line.
 enum JSONLines {
-    /// - Parameter members: names, and values that are JSON already.
+    /// An object of names, and values that are JSON already.
     static func object(_ members: [(name: String, json: String)]) -> String {
         "{" + members.map { "\(JSONText.quoted($0.name)):\($0.json)" }.joined(separator: ",") + "}"
     }
 
-    /// - Parameter list: what the list is called in the one document.
+    /// The whole list; in the one document it is called `list`.
     static func text(_ objects: [String], list: String, format: OutputFormat) -> String {
         switch format {
         case .json: object([(list, "[" + objects.joined(separator: ",") + "]")]) + "\n"

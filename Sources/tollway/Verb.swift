@@ -1,6 +1,8 @@
 /// One thing the command can do: its words, what it takes, and the code that does it.
 struct Verb: Sendable {
-    /// An option. All have long names; `-o` and `-h` belong to every verb.
+    /// An option.
+    ///
+    /// All have long names; `-o` and `-h` belong to every verb.
     struct Option: Sendable {
         /// With its dashes, such as `--port`.
         var name: String

@@ -1,5 +1,7 @@
 extension TollwayCommand {
-    /// Every verb, in the order of the help. One that is not built does not appear.
+    /// Every verb, in the order of the help.
+    ///
+    /// One that is not built does not appear.
     static let verbs: [Verb] = [
         SimCommand.verb,
         DemoCommand.verb,
