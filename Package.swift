@@ -219,7 +219,6 @@ let package = Package(
                 "TokenWire",
             ]
         ),
-        tests("RepositoryTests", []),
         tests(
             "PipelineTests",
             [
@@ -227,6 +226,7 @@ let package = Package(
                 "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
                 "AppStoreAPI", "AppleSimulator", "Crypto", "HTTPServer",
             ]
+        ),
         tests(
             "RepositoryTests",
             ["StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "report"]
