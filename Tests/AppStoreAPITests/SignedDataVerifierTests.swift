@@ -100,6 +100,18 @@ import TokenWire
         #expect(fits, "no text came within 4 bytes of the limit")
     }
 
+    @Test func `is not even looked at beyond that`() throws {
+        let roots = try TrustedRoots(pem: try JWSDraft().make().rootPEM)
+        let verifier = SignedDataVerifier(roots: roots)
+        func fault(byteCount: Int) -> JWSFault? {
+            #expect(throws: JWSFault.self) {
+                try verifier.verify(String(repeating: "A", count: byteCount), now: Self.now)
+            }
+        }
+        #expect(fault(byteCount: 65_536) == .malformed("it has not three parts"))
+        #expect(fault(byteCount: 65_537) == .malformed("it is longer than 65,536 bytes"))
+    }
+
     @Test func `is validated once for each chain, and still has its time checked`() throws {
         let (text, rootPEM) = try JWSDraft().make()
         let verifier = SignedDataVerifier(roots: try TrustedRoots(pem: rootPEM))
