@@ -38,12 +38,15 @@ struct DemoProgress {
         self.goals = goals
     }
 
+    /// Whether it is time to look again: asking the workers costs more than drawing.
+    var isDue: Bool { Date().timeIntervalSince(lastLineAt) >= (isTerminal ? 0.2 : 1) }
+
     mutating func show(_ counts: DemoCounts) {
-        let now = Date()
-        let elapsed = now.timeIntervalSince(lastLineAt)
-        guard elapsed >= (isTerminal ? 0.2 : 1) else {
+        guard isDue else {
             return
         }
+        let now = Date()
+        let elapsed = now.timeIntervalSince(lastLineAt)
         let rate = hasDrawn ? Double(counts.reported - last.reported) / elapsed : 0
         if isTerminal {
             draw(counts)

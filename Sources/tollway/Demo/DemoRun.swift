@@ -104,8 +104,8 @@ final class DemoRun {
             }
             if lines.count == Self.linesPerPost {
                 try post(&lines)
-                try showProgress()
             }
+            try showProgress()
         }
         try post(&lines)
         guard producer.flush(deadlineMilliseconds: 30_000) else {
@@ -174,6 +174,9 @@ final class DemoRun {
     // MARK: Waiting
 
     private func showProgress() throws {
+        guard progress.isDue else {
+            return
+        }
         progress.show(try workers.counts(http: http, reported: reportedCount()))
     }
 
