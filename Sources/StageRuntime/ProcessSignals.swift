@@ -10,7 +10,9 @@ private let signalPipe = Atomic<Int32>(-1)
 /// The first stop signal is obeyed; a second one ends the process at once.
 package struct ProcessSignals: Sendable {
     package enum Event: Equatable {
-        case stop, reload
+        case terminate, interrupt, reload
+
+        package var isStop: Bool { self != .reload }
     }
 
     /// Readable once a signal came.
@@ -28,13 +30,6 @@ package struct ProcessSignals: Sendable {
         signalPipe.store(ends[1], ordering: .sequentiallyConsistent)
         // A peer that closed its end is an error of one call, never the end of the worker.
         signal(SIGPIPE, SIG_IGN)
-        // A parent with threads of its own may have left them blocked; then nothing could stop us.
-        var stopping = sigset_t()
-        unsafe sigemptyset(&stopping)
-        for number in [SIGINT, SIGTERM, SIGHUP] {
-            unsafe sigaddset(&stopping, number)
-        }
-        unsafe pthread_sigmask(SIG_UNBLOCK, &stopping, nil)
         for number in [SIGINT, SIGTERM, SIGHUP] {
             Self.unblock(number)
             signal(number) { number in
@@ -54,6 +49,8 @@ package struct ProcessSignals: Sendable {
     }
 
     /// Whoever started us may have held it back: a mask is inherited.
+    /// A child inherits the mask of the thread that started it; one that blocks a signal would leave
+    /// us deaf to it.
     private static func unblock(_ number: Int32) {
         var set = sigset_t()
         unsafe sigemptyset(&set)
@@ -67,10 +64,11 @@ package struct ProcessSignals: Sendable {
         var event: Event?
         var byte: UInt8 = 0
         while unsafe read(descriptor, &byte, 1) == 1 {
-            if Int32(byte) != SIGHUP {
-                return .stop
+            switch Int32(byte) {
+            case SIGHUP: event = .reload
+            case SIGINT: return .interrupt
+            default: return .terminate
             }
-            event = .reload
         }
         return event
     }

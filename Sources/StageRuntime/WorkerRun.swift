@@ -151,7 +151,7 @@ package final class WorkerRun {
         let prefix = configuration.topicPrefix
         health.setNotReady(because: "waiting for Kafka")
         guard let cluster = try TopicCheck(worker: worker, configuration: configuration, log: log)
-            .waitForTopics(isStopRequested: { wait(descriptors: [], milliseconds: $0) == .stop })
+            .waitForTopics(isStopRequested: { wait(descriptors: [], milliseconds: $0)?.isStop == true })
         else {
             return WorkerEnd(exitCode: 0, sentence: "told to stop")
         }
@@ -227,14 +227,14 @@ package final class WorkerRun {
                     milliseconds: isBusy ? 0 : idleMilliseconds(ticking)
                 )
                 switch event {
-                case .stop: return stop(loop)
+                case .terminate, .interrupt: return stop(loop)
                 case .reload: (stage as? any ReloadingStage)?.reload()
                 case nil: break
                 }
             } catch LogFault.unavailable(let code, let message) {
                 health.setCondition("kafka", message)
                 log.limited(.warning, "Kafka is away; waiting", ("code", .text(code)))
-                if wait(descriptors: [], milliseconds: Self.retryMilliseconds) == .stop {
+                if wait(descriptors: [], milliseconds: Self.retryMilliseconds)?.isStop == true {
                     return stop(loop)
                 }
             } catch LogFault.fenced(let message) {

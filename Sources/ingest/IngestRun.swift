@@ -131,7 +131,7 @@ struct IngestRun {
         }
         while !loop.hasStopped {
             _ = unsafe poll(&entries, nfds_t(entries.count), Int32(loop.waitMilliseconds()))
-            if entries[0].revents != 0, signals.take() == .stop {
+            if entries[0].revents != 0, signals.take()?.isStop == true {
                 log.info("told to stop")
                 alarm(stopDeadlineSeconds - 1)
                 loop.stop()
