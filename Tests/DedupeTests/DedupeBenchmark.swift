@@ -9,15 +9,15 @@ import TokenWire
 @testable import dedupe
 
 private let keyCount =
-    ProcessInfo.processInfo.environment["TOLLWAY_BENCHMARK_KEYS"].flatMap { Int($0) } ?? 0
+    ProcessInfo.processInfo.environment["BENCHMARK_KEYS"].flatMap { Int($0) } ?? 0
 
 /// What a record costs, and what ten million keys take.
 ///
 /// It asserts no time; it prints them.
 ///
-///     TOLLWAY_BENCHMARK_KEYS=1000000 swift test -c release -Xswiftc -enable-testing \
+///     BENCHMARK_KEYS=1000000 swift test -c release -Xswiftc -enable-testing \
 ///         --filter DedupeBenchmark
-@Suite(.serialized, .enabled(if: keyCount > 0, "set TOLLWAY_BENCHMARK_KEYS"))
+@Suite(.serialized, .enabled(if: keyCount > 0, "set BENCHMARK_KEYS"))
 struct DedupeBenchmark {
     private static let partitionCount = 12
     private static let batchSize = 2_000

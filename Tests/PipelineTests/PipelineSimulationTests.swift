@@ -6,17 +6,17 @@ import Testing
 /// turns and Apple's simulator without sockets; inputs, crashes, repeats, outages, lost answers,
 /// lost disks and rebalances are drawn from a seed; then calm, and the account.
 ///
-/// `TOLLWAY_SIMULATION_SEED=<n> swift test --filter Pipeline` plays one seed again;
-/// `TOLLWAY_SIMULATION_SEEDS=<n>` plays that many.
+/// `SIMULATION_SEED=<n> swift test --filter Pipeline` plays one seed again;
+/// `SIMULATION_SEEDS=<n>` plays that many.
 @Suite struct `The whole pipeline in one thread` {
     private static let seedsPerCase: UInt64 = 50
 
     private static var seeds: [Range<UInt64>] {
         let environment = ProcessInfo.processInfo.environment
-        if let seed = environment["TOLLWAY_SIMULATION_SEED"].flatMap(UInt64.init) {
+        if let seed = environment["SIMULATION_SEED"].flatMap(UInt64.init) {
             return [seed..<seed + 1]
         }
-        let count = environment["TOLLWAY_SIMULATION_SEEDS"].flatMap(UInt64.init) ?? 1_000
+        let count = environment["SIMULATION_SEEDS"].flatMap(UInt64.init) ?? 1_000
         return stride(from: 0, to: count, by: Int(seedsPerCase)).map {
             $0..<min($0 + seedsPerCase, count)
         }
@@ -33,7 +33,7 @@ import Testing
                 differences.isEmpty,
                 """
                 seed \(seed): \(differences.prefix(5).joined(separator: "; "))
-                again: TOLLWAY_SIMULATION_SEED=\(seed) swift test --filter Pipeline
+                again: SIMULATION_SEED=\(seed) swift test --filter Pipeline
                 """
             )
         }

@@ -6,12 +6,12 @@ import TokenWire
 /// Our decoder and Foundation's must agree on every text, but for the differences listed in
 /// ``Reference``.
 ///
-/// `TOLLWAY_NIGHTLY=1` tries ten million texts instead of a hundred thousand. A failure names its
+/// `NIGHTLY=1` tries ten million texts instead of a hundred thousand. A failure names its
 /// seed; put it into `regressions`, which always run.
 @Suite struct `Ours and Foundation's decoder` {
     static let shardCount = 8
     static let inputCount =
-        ProcessInfo.processInfo.environment["TOLLWAY_NIGHTLY"] == "1" ? 10_000_000 : 100_000
+        ProcessInfo.processInfo.environment["NIGHTLY"] == "1" ? 10_000_000 : 100_000
     static let regressions: [UInt64] = []
 
     @Test(arguments: 0..<shardCount)
