@@ -11,7 +11,7 @@ let strict: [SwiftSetting] = [
 ]
 /// Our C: a warning is an error there too.
 let strictC: [CSetting] = [
-    .unsafeFlags(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]),
+    .unsafeFlags(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
 ]
 
 func systemLibrary(_ name: String, pkgConfig: String, debian: String) -> Target {
@@ -100,12 +100,18 @@ let package = Package(
         // The five workers, in the order of the pipeline.
         program(
             "ingest",
-            ["StageRuntime", "HTTPServer", "Crypto", "Kafka", "TokenDomain", "TokenWire", "Telemetry"]
+            [
+                "StageRuntime", "HTTPServer", "Crypto", "Kafka", "TokenDomain", "TokenWire",
+                "Telemetry",
+            ]
         ),
         program("decode", ["StageRuntime", "Kafka", "TokenDomain", "TokenWire", "Telemetry"]),
         program(
             "dedupe",
-            ["StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry", "Crypto"]
+            [
+                "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
+                "Crypto",
+            ]
         ),
         program(
             "report",
@@ -152,7 +158,10 @@ let package = Package(
         tests("HTTPServerTests", ["HTTPServer"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),
         tests("TokenDomainTests", ["TokenDomain"]),
-        tests("AppStoreAPITests", ["AppStoreAPI", "Crypto", "HTTPClient", "TokenDomain", "TokenWire"]),
+        tests(
+            "AppStoreAPITests",
+            ["AppStoreAPI", "Crypto", "HTTPClient", "TokenDomain", "TokenWire"]
+        ),
         tests(
             "TokenWireTests",
             ["TokenWire", "TokenDomain", "CText", "MessageExamples"],
@@ -188,7 +197,10 @@ let package = Package(
         ),
         tests(
             "IngestTests",
-            ["ingest", "HTTPServer", "HTTPClient", "Kafka", "TokenDomain", "TokenWire", "Telemetry"],
+            [
+                "ingest", "HTTPServer", "HTTPClient", "Kafka", "TokenDomain", "TokenWire",
+                "Telemetry",
+            ],
             resources: [.copy("Fixtures")]
         ),
         tests(
