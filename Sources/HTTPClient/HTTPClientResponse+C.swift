@@ -45,6 +45,8 @@ extension HTTPClientResponse.Answer {
             count: response.header_byte_count
         )
         headers = []
+        // The formatter would join the name to `unsafe`.
+        // swift-format-ignore
         for unsafe line in unsafe lines.split(separator: UInt8(ascii: "\n")) {
             guard let colon = unsafe line.firstIndex(of: UInt8(ascii: ":")) else {
                 // The status line, and the empty one at the end.
