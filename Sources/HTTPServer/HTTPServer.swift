@@ -218,7 +218,8 @@ package final class HTTPServer {
     private func flatten(_ headers: [(String, String)]) -> [CChar] {
         var flat: [CChar] = []
         for (name, value) in headers {
-            let isOneLine = !name.utf8.contains(where: isLineEnd)
+            let isOneLine =
+                !name.utf8.contains(where: isLineEnd)
                 && !value.utf8.contains(where: isLineEnd)
             precondition(isOneLine, "a header is one line")
             flat.append(contentsOf: name.utf8CString)
