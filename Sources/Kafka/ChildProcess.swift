@@ -38,6 +38,8 @@ final class ChildProcess {
         var texts: [UnsafeMutablePointer<CChar>?] = unsafe arguments.map { unsafe strdup($0) }
         unsafe texts.append(nil)
         defer {
+            // The formatter would join the name to `unsafe`.
+            // swift-format-ignore
             for unsafe text in unsafe texts {
                 unsafe free(text)
             }
@@ -53,7 +55,8 @@ final class ChildProcess {
         )
         guard result == 0 else {
             throw LocalCluster.Fault.failed(
-                message: "\(arguments[0]) does not start: \(unsafe String(cString: strerror(result)))"
+                message:
+                    "\(arguments[0]) does not start: \(unsafe String(cString: strerror(result)))"
             )
         }
         self.identifier = identifier

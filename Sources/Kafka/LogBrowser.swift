@@ -105,7 +105,9 @@ package final class LogBrowser {
         end: Int64
     ) throws(LogFault) {
         guard let topic = topics.firstIndex(of: partition.topic) else {
-            throw LogFault.misconfigured(message: "\(partition.topic) is not a topic of this browser")
+            throw LogFault.misconfigured(
+                message: "\(partition.topic) is not a topic of this browser"
+            )
         }
         if offset < end {
             open[partition] = (offset, end)

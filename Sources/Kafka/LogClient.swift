@@ -80,6 +80,8 @@ internal import CKafka
             start: shown.partitions,
             count: shown.partition_count
         )
+        // The formatter would join the name to `unsafe`.
+        // swift-format-ignore
         for unsafe partition in unsafe partitions {
             let replicas = Int(partition.replica_start)
             let inSync = Int(partition.in_sync_start)

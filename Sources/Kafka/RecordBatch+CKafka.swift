@@ -14,6 +14,8 @@ extension RecordBatch {
             count: shown.record_count
         )
         records.reserveCapacity(records.count + recordsShown.count)
+        // The formatter would join the name to `unsafe`.
+        // swift-format-ignore
         for unsafe record in unsafe recordsShown {
             records.append(
                 Record(
@@ -21,7 +23,10 @@ extension RecordBatch {
                     partition: record.partition,
                     offset: record.offset,
                     timestampMilliseconds: record.timestamp_ms,
-                    key: ByteRange(start: base + Int(record.key_start), count: Int(record.key_count)),
+                    key: ByteRange(
+                        start: base + Int(record.key_start),
+                        count: Int(record.key_count)
+                    ),
                     value: ByteRange(
                         start: base + Int(record.value_start),
                         count: Int(record.value_count)
@@ -33,6 +38,8 @@ extension RecordBatch {
                 )
             )
         }
+        // The formatter would join the name to `unsafe`.
+        // swift-format-ignore
         for unsafe end in unsafe UnsafeBufferPointer(start: shown.ends, count: shown.end_count) {
             ends.append(
                 PartitionEnd(topic: Int(end.topic), partition: end.partition, offset: end.offset)

@@ -36,7 +36,10 @@ package protocol RecordLog: AnyObject {
     ///   - outputs: what to write; taken over, and given back empty by ``takeOutcome(waitMilliseconds:)``.
     ///   - positions: the next offset of every partition that the transaction touches, also where it
     ///     did not move. Never empty: the group's generation check is the only fence between instances.
-    func submit(_ outputs: consuming OutputBatch, positions: [TopicPartition: Int64]) throws(LogFault)
+    func submit(
+        _ outputs: consuming OutputBatch,
+        positions: [TopicPartition: Int64]
+    ) throws(LogFault)
 
     /// What became of the transaction under way; nil while it is not known, or where there is none.
     func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome?
