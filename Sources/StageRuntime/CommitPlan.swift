@@ -37,7 +37,8 @@ enum CommitPlan {
                     // whole transaction again and again.
                     let fault = Fault(
                         code: "\(context.worker.rawValue).output_too_large",
-                        message: "the record would become \(byteCount(of: outputs.outputs[tooLarge]))"
+                        message:
+                            "the record would become \(byteCount(of: outputs.outputs[tooLarge]))"
                             + " bytes, more than \(context.recordByteCountMax)"
                     )
                     for index in next..<next + count {

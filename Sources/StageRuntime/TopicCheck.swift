@@ -29,12 +29,12 @@ struct TopicCheck {
             do throws(LogFault) {
                 let clusterID = try admin.clusterID()
                 let topics = try admin.topics()
-                if missingCount < Self.missingRetryCountMax, !missingTopics(topics).isEmpty {
-                    missingCount += 1
-                } else {
+                guard missingCount < Self.missingRetryCountMax, !missingTopics(topics).isEmpty
+                else {
                     try check(clusterID: clusterID, topics: topics)
                     return clusterID
                 }
+                missingCount += 1
             } catch {
                 guard case .unavailable(let code, _) = error else {
                     throw error
@@ -53,7 +53,8 @@ struct TopicCheck {
                 || !clusterID.hasPrefix(Self.embeddedClusterPrefix)
         else {
             throw .misconfigured(
-                message: "TOLLWAY_DELIVERY is exactly-once and the broker is the embedded one, whose"
+                message:
+                    "TOLLWAY_DELIVERY is exactly-once and the broker is the embedded one, whose"
                     + " transactions isolate nothing: set TOLLWAY_DELIVERY=at-least-once or use Kafka"
             )
         }
@@ -84,7 +85,9 @@ struct TopicCheck {
         guard let changelog = worker.changelog else {
             return
         }
-        let group = (worker.sources + [changelog]).map { $0.name(prefix: configuration.topicPrefix) }
+        let group = (worker.sources + [changelog]).map {
+            $0.name(prefix: configuration.topicPrefix)
+        }
         guard Set(group.map { counts[$0, default: 0] }).count > 1 else {
             return
         }

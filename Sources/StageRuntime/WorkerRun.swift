@@ -150,9 +150,11 @@ package final class WorkerRun {
     private func serve() throws -> WorkerEnd {
         let prefix = configuration.topicPrefix
         health.setNotReady(because: "waiting for Kafka")
-        guard let cluster = try TopicCheck(worker: worker, configuration: configuration, log: log)
-            .waitForTopics(isStopRequested: { wait(descriptors: [], milliseconds: $0)?.isStop == true })
-        else {
+        let topics = TopicCheck(worker: worker, configuration: configuration, log: log)
+        let cluster = try topics.waitForTopics {
+            wait(descriptors: [], milliseconds: $0)?.isStop == true
+        }
+        guard let cluster else {
             return WorkerEnd(exitCode: 0, sentence: "told to stop")
         }
         let targets = WorkerLoop.targets(of: worker).map { $0.name(prefix: prefix) }

@@ -124,7 +124,11 @@ final class WorkerTelemetry: LoopTelemetry {
 
     func aborted(code: String) {
         transactions.add(1, worker.rawValue, "aborted")
-        log.limited(.warning, "a transaction was aborted and will be repeated", ("code", .text(code)))
+        log.limited(
+            .warning,
+            "a transaction was aborted and will be repeated",
+            ("code", .text(code))
+        )
     }
 
     func assigned(_ partitions: [TopicPartition]) {
