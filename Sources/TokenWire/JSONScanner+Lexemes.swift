@@ -69,7 +69,8 @@ extension JSONScanner {
             let (product, tooMany) = value.multipliedReportingOverflow(by: 10)
             let (sum, tooLarge) =
                 isNegative
-                ? product.subtractingReportingOverflow(digit) : product.addingReportingOverflow(digit)
+                ? product.subtractingReportingOverflow(digit)
+                : product.addingReportingOverflow(digit)
             isInRange = isInRange && !tooMany && !tooLarge
             value = sum
             position += 1

@@ -165,7 +165,8 @@ extension TokenReader {
 
     /// Told by the id's first bytes, as ``TokenID/environment`` tells it.
     var environment: AppleEnvironment {
-        unsafe slice(fields.externalPurchaseID).starts(with: "SANDBOX".utf8) ? .sandbox : .production
+        unsafe slice(fields.externalPurchaseID).starts(with: "SANDBOX".utf8)
+            ? .sandbox : .production
     }
 
     private func text(_ range: Range<Int>) -> String {
