@@ -64,7 +64,9 @@ struct DemoAccount {
         for (id, report) in truth.reports.sorted(by: { $0.key < $1.key }) {
             byClass[report.demoClass]?.owedCount += 1
             let told = apple[id] ?? []
-            let noted = (ledgerByID[id] ?? []).map { $0.outcome == "rejected" ? "rejected" : $0.status }
+            let noted = (ledgerByID[id] ?? []).map {
+                $0.outcome == "rejected" ? "rejected" : $0.status
+            }
             if told == [report.status] {
                 byClass[report.demoClass]?.appleCount += 1
                 statusCounts[report.status, default: 0] += 1

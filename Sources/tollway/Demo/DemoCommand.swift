@@ -156,7 +156,9 @@ enum DemoCommand {
             var data = account.json
             data["seed"] = seed
             data["seconds"] = (seconds * 10).rounded() / 10
-            data["faults"] = faults.map { ["fault": $0.fault, "struck": $0.count] as [String: Any] }
+            data["faults"] = faults.map {
+                ["fault": $0.fault, "struck": $0.count] as [String: Any]
+            }
             data["peakResidentBytes"] = Dictionary(
                 memory.map { ($0.worker, $0.byteCount) },
                 uniquingKeysWith: { first, _ in first }
@@ -168,19 +170,21 @@ enum DemoCommand {
         let statuses = account.statusCounts.sorted { $0.key < $1.key }
             .map { "\($0.key) \($0.value)" }
         text += "reported: " + statuses.joined(separator: ", ") + "\n"
-        text += "on the way: " + faults.map { "\($0.fault) \($0.count) times" }
-            .joined(separator: ", ") + "\n"
-        text += "settled after a retry: \(account.retriedCount), of these by asking Apple what it"
+        let struck = faults.map { "\($0.fault) \($0.count) times" }
+        text += "on the way: " + struck.joined(separator: ", ") + "\n"
+        text +=
+            "settled after a retry: \(account.retriedCount), of these by asking Apple what it"
             + " holds after a lost answer: \(account.verifiedCount)\n"
-        text += "peak memory: " + memory.map { "\($0.worker) \($0.byteCount >> 20) MB" }
-            .joined(separator: ", ") + "\n"
+        let peaks = memory.map { "\($0.worker) \($0.byteCount >> 20) MB" }
+        text += "peak memory: " + peaks.joined(separator: ", ") + "\n"
         for difference in account.differences {
             text += "DIFFERS  \(difference)\n"
         }
         if account.differenceCount > account.differences.count {
             text += "and \(account.differenceCount - account.differences.count) more\n"
         }
-        text += account.agrees
+        text +=
+            account.agrees
             ? "every token once: Apple's side, the ledger and the input agree"
             : "THE ACCOUNT DOES NOT CLOSE: \(account.differenceCount) differences (seed \(seed))"
         Console.write(text + " (\(Int(seconds)) s)\n")

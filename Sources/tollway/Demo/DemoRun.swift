@@ -35,7 +35,10 @@ final class DemoRun {
         self.cluster = cluster
         self.topicPrefix = topicPrefix
         self.http = http
-        progress = DemoProgress(isTerminal: Console.errorIsTerminal, goals: Self.goals(stream.truth))
+        progress = DemoProgress(
+            isTerminal: Console.errorIsTerminal,
+            goals: Self.goals(stream.truth)
+        )
     }
 
     private var settings: KafkaSettings {
@@ -236,7 +239,9 @@ final class DemoRun {
 
     private func ledger() throws -> [DemoAccount.LedgerEntry] {
         try records(of: [.reportsOutcomes]) { batch, record in
-            let outcome = try ReportOutcome(reading: batch.arena.span.extracting(record.value.indices))
+            let outcome = try ReportOutcome(
+                reading: batch.arena.span.extracting(record.value.indices)
+            )
             return DemoAccount.LedgerEntry(
                 externalPurchaseID: outcome.externalPurchaseID.text,
                 status: outcome.status.rawValue,
@@ -287,7 +292,10 @@ final class DemoRun {
     func faults() throws -> [(fault: String, count: Int)] {
         let answer = try http.json(workers.simulatorURL("/faults")) as? [String: Any]
         return (answer?["faults"] as? [[String: Any]] ?? []).map { fault in
-            (fault["fault"] as? String ?? "?", fault["count"] as? Int ?? fault["struck"] as? Int ?? 0)
+            (
+                fault["fault"] as? String ?? "?",
+                fault["count"] as? Int ?? fault["struck"] as? Int ?? 0
+            )
         }
     }
 }
