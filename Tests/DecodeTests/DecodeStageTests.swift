@@ -28,7 +28,10 @@ import TokenWire
 
     @Test func `forwards a token with what is known of it`() throws {
         let text = Self.token(
-            Self.json(id: "SANDBOX_1", more: #","tokenType":"SERVICES","tokenExpirationDate":1706173200000"#)
+            Self.json(
+                id: "SANDBOX_1",
+                more: #","tokenType":"SERVICES","tokenExpirationDate":1706173200000"#
+            )
         )
         let result = judge([
             #"{"token":" \#(text)\n","customer":"\#(Self.customer)","receivedAt":1760000000001,"#
@@ -158,7 +161,10 @@ import TokenWire
         (#"{"token":"\#(token())","customer":"\#(customer.dropLast())"}"#, "bad_customer", "id-1"),
         (#"{"token":"\#(token())","customer":"\#(customer.dropLast())B"}"#, "bad_customer", "id-1"),
         (#"{"token":"\#(token())","customer":"\#(customer.dropLast())+"}"#, "bad_customer", "id-1"),
-        (#"{"token":"\#(token())","customer":"C1\#(customer.dropFirst(2))"}"#, "bad_customer", "id-1"),
+        (
+            #"{"token":"\#(token())","customer":"C1\#(customer.dropFirst(2))"}"#,
+            "bad_customer", "id-1"
+        ),
         (#"{"token":"\#(token())","customer":7}"#, "bad_customer", "id-1"),
         (#"{"token":"\#(token())","customer":{"id":[]}}"#, "bad_customer", "id-1"),
     ]
@@ -168,7 +174,8 @@ import TokenWire
         row: (value: String?, code: String, seen: String?)
     ) throws {
         // Between two good records, so that nothing of one can leak into another.
-        let good = #"{"token":"\#(Self.token(Self.json(id: "good")))","customer":"\#(Self.customer)"}"#
+        let good =
+            #"{"token":"\#(Self.token(Self.json(id: "good")))","customer":"\#(Self.customer)"}"#
         let result = judge([good, row.value, good])
         #expect(result.verdicts[0] == .forward(outputCount: 1))
         #expect(result.verdicts[2] == .forward(outputCount: 1))

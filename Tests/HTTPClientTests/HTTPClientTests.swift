@@ -122,7 +122,9 @@ extension HTTPClientResponse {
         var held: [HTTPRequest.ID] = []
         pair.answer = { held.append($1.id) }
         for tag in 0..<40 {
-            _ = pair.client.submit(HTTPClientRequest(method: "GET", url: pair.url, tag: UInt64(tag)))
+            _ = pair.client.submit(
+                HTTPClientRequest(method: "GET", url: pair.url, tag: UInt64(tag))
+            )
         }
         #expect(pair.client.inFlightCount == 40)
         var heldCountMax = 0

@@ -112,7 +112,11 @@ import Testing
             413
         ),
         Refusal("headers too large", "\(head)X: \(long)\r\n\r\n", 431),
-        Refusal("headers without end", "\(head)\(String(repeating: "X: y\r\n", count: 20_000))", 431),
+        Refusal(
+            "headers without end",
+            "\(head)\(String(repeating: "X: y\r\n", count: 20_000))",
+            431
+        ),
         Refusal("a target too long", "GET /\(long) HTTP/1.1\r\nHost: x\r\n\r\n", 431),
         Refusal("nothing at all", "", 408),
         Refusal("a request line that stops", "GET / HT", 408),
@@ -306,12 +310,14 @@ import Testing
 }
 
 @Suite struct `An address to listen on` {
-    @Test(arguments: [
-        ("127.0.0.1:8080", "127.0.0.1", 8080, true), ("[::1]:0", "::1", 0, true),
-        ("localhost:65535", "localhost", 65_535, true), ("0.0.0.0:80", "0.0.0.0", 80, false),
-        ("[::]:80", "::", 80, false), ("127.9.8.7:1", "127.9.8.7", 1, true),
-        ("127.evil.example:1", "127.evil.example", 1, false),
-    ] as [(String, String, UInt16, Bool)])
+    @Test(
+        arguments: [
+            ("127.0.0.1:8080", "127.0.0.1", 8080, true), ("[::1]:0", "::1", 0, true),
+            ("localhost:65535", "localhost", 65_535, true), ("0.0.0.0:80", "0.0.0.0", 80, false),
+            ("[::]:80", "::", 80, false), ("127.9.8.7:1", "127.9.8.7", 1, true),
+            ("127.evil.example:1", "127.evil.example", 1, false),
+        ] as [(String, String, UInt16, Bool)]
+    )
     func `is read`(text: String, host: String, port: UInt16, isLoopback: Bool) throws {
         let address = try #require(ListenAddress(text))
         #expect(address.host == host)

@@ -26,7 +26,8 @@ import Testing
             if dripped < 400, dripped < Int((ContinuousClock.now - start) / .milliseconds(10)) {
                 slow.forEach { $0.send("X") }
                 dripped += 1
-                answeredCount += (try? loopback.exchange("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+                answeredCount +=
+                    (try? loopback.exchange("GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
                     .flatMap { $0?.status == 200 ? 1 : 0 } ?? 0
             }
             return slow.allSatisfy { $0.answer?.status == 408 }

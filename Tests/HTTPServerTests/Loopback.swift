@@ -147,13 +147,12 @@ final class RawConnection {
         var buffer = [UInt8](repeating: 0, count: 65_536)
         while true {
             let count = unsafe recv(descriptor, &buffer, buffer.count, 0)
-            if count > 0 {
-                received.append(contentsOf: buffer[..<count])
-            } else {
+            guard count > 0 else {
                 hasEnded = count == 0 || errno != EAGAIN
                 wasReset = count < 0 && errno == ECONNRESET
                 return
             }
+            received.append(contentsOf: buffer[..<count])
         }
     }
 

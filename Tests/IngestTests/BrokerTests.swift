@@ -75,7 +75,11 @@ private final class BrokerBench {
             var entries = (loop.wakeDescriptors + [client.wakeDescriptor]).map {
                 pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
             }
-            _ = unsafe poll(&entries, nfds_t(entries.count), Int32(min(100, loop.waitMilliseconds())))
+            _ = unsafe poll(
+                &entries,
+                nfds_t(entries.count),
+                Int32(min(100, loop.waitMilliseconds()))
+            )
             try loop.turn()
             client.run()
             for response in client.takeResponses() {
@@ -130,7 +134,8 @@ private final class BrokerBench {
         #expect(Set(stored.compactMap(\.key)).count == 100)
     }
 
-    @Test func `says 503 within ten seconds when the broker goes, and 202 when it is back`() throws {
+    @Test
+    func `says 503 within ten seconds when the broker goes, and 202 when it is back`() throws {
         let bench = try BrokerBench()
         bench.post("{\"token\":\"before\"}", tag: 1)
         #expect(try bench.turn { bench.answers[1] != nil })

@@ -39,7 +39,10 @@ final class CopyLoop {
     private var copiedCount: Int64 { committed.values.reduce(0, +) }
 
     func run(untilCopied count: Int64) throws {
-        try until(world, "only \(copiedCount) of \(count) records were copied; \(events) \(notes)") {
+        try until(
+            world,
+            "only \(copiedCount) of \(count) records were copied; \(events) \(notes)"
+        ) {
             try step()
             return copiedCount >= count ? true : nil
         }

@@ -37,7 +37,9 @@ struct `Questions and orders to a real Kafka` {
             let ends = try admin.endOffsets(ofTopic: name)
             #expect(starts == [0, 0, 0] && ends == [0, 0, 0])
             try admin.deleteTopics([name, "admin.never.was"])
-            try until(world, "the topic is still there") { try admin.topic(name) == nil ? true : nil }
+            try until(world, "the topic is still there") {
+                try admin.topic(name) == nil ? true : nil
+            }
         }
     }
 

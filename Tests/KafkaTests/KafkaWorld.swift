@@ -56,7 +56,9 @@ final class KafkaWorld: RecordLogWorld {
         _ = producer.flush(deadlineMilliseconds: patienceMilliseconds)
         let receipts = try producer.takeReceipts()
         guard receipts.count == records.count, receipts.allSatisfy(\.isStored) else {
-            throw BrokenPromise("\(receipts.count) receipts, \(receipts.first { !$0.isStored } as Any)")
+            throw BrokenPromise(
+                "\(receipts.count) receipts, \(receipts.first { !$0.isStored } as Any)"
+            )
         }
     }
 

@@ -308,9 +308,10 @@ final class SimulatedPipeline {
             }
             quietTurns = isBusy ? 0 : quietTurns + 1
             if quietTurns > Self.quietTurnCount || isBusy == false {
-                let due = orderedPlaces.compactMap {
-                    (instances[$0]?.stage as? any TickingStage)?.nextTick
-                } + [apple.nextArrival].compactMap { $0 }
+                let due =
+                    orderedPlaces.compactMap {
+                        (instances[$0]?.stage as? any TickingStage)?.nextTick
+                    } + [apple.nextArrival].compactMap { $0 }
                 let next = due.filter { now < $0 }.min() ?? now + .minutes(1)
                 now = min(next, now + .minutes(1))
             } else {

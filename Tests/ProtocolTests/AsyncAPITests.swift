@@ -18,7 +18,9 @@ import TokenDomain
         let addresses = try Self.text().split(separator: "\n").compactMap { line in
             line.hasPrefix("    address: ") ? String(line.dropFirst(14).dropLast()) : nil
         }
-        let topics = Topic.all.filter { !Self.inner.contains($0) }.map { $0.name(prefix: "{prefix}") }
+        let topics = Topic.all.filter { !Self.inner.contains($0) }.map {
+            $0.name(prefix: "{prefix}")
+        }
         #expect(addresses.sorted() == topics.sorted())
     }
 

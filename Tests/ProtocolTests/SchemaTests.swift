@@ -129,7 +129,8 @@ import TokenWire
     private static func decodedByTheStage() -> [Case] {
         var batch = RecordBatch()
         for customer in [MessageExamples.customer.text, "somebody"] {
-            let token = #"{"appAppleId":1,"bundleId":"b","tokenCreationDate":1,"externalPurchaseId":"i"}"#
+            let token =
+                #"{"appAppleId":1,"bundleId":"b","tokenCreationDate":1,"externalPurchaseId":"i"}"#
             let start = batch.arena.count
             TokenReceived(
                 token: Base64URL.encode(Array(token.utf8).span),

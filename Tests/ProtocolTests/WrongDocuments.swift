@@ -51,7 +51,8 @@ extension `The schemas of Protocols` {
                 [#"{"signedPayload":"","receivedAt":1}"#, #"{"signedPayload":"a"}"#]
             ),
             (
-                "notifications.verified.v1", #"{\#(decoded),"notificationUUID":"u","signedDate":1}"#,
+                "notifications.verified.v1",
+                #"{\#(decoded),"notificationUUID":"u","signedDate":1}"#,
                 [
                     #"{\#(decoded),"signedDate":1}"#, #"{\#(decoded),"notificationUUID":"u"}"#,
                     #"{\#(decoded),"notificationUUID":"u","signedDate":1,"subtype":1}"#,
@@ -88,16 +89,19 @@ extension `The schemas of Protocols` {
             ("dead-letter.headers", "", ["{}", #"{"tollway.dlq.code":"decode.empty"}"#]),
         ]
         return rows.flatMap { row in
-            row.wrong.enumerated().map { index, document in
+            let wrong = row.wrong.enumerated().map { index, document in
                 Case(
                     name: "wrong \(index)",
                     schema: row.schema,
                     isValid: false,
                     document: document
                 )
-            } + (row.right.isEmpty
-                ? []
-                : [Case(name: "right", schema: row.schema, isValid: true, document: row.right)])
+            }
+            guard !row.right.isEmpty else {
+                return wrong
+            }
+            let right = Case(name: "right", schema: row.schema, isValid: true, document: row.right)
+            return wrong + [right]
         }
     }
 }

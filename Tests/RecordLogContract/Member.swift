@@ -80,7 +80,10 @@ package final class Member {
             try expect(event == nil, "an event that nobody caused: \(String(describing: event))")
             return batch.records.count >= count ? true : nil
         }
-        try expect(batch.records.count == count, "\(batch.records.count) records instead of \(count)")
+        try expect(
+            batch.records.count == count,
+            "\(batch.records.count) records instead of \(count)"
+        )
         return batch
     }
 

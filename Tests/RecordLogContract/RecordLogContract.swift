@@ -22,7 +22,8 @@ package enum RecordLogContract: String, CaseIterable, Sendable {
         case .`delivers every record once, in order, byte for byte`:
             try Self.deliversEverything(world)
         case .`tells of an assignment before any record`: try Self.tellsOfAssignment(world)
-        case .`delivers at most what was asked for, and nothing for zero`: try Self.keepsToMax(world)
+        case .`delivers at most what was asked for, and nothing for zero`:
+            try Self.keepsToMax(world)
         case .`starts at the earliest record, and later where it committed`:
             try Self.startsWhereItCommitted(world)
         case .`delivers again what was not committed`: try Self.deliversAgain(world)
@@ -123,7 +124,8 @@ package enum RecordLogContract: String, CaseIterable, Sendable {
             return batch.records.isEmpty ? nil : true
         }
         let rest = try member.read(count: 50 - batch.records.count)
-        let values = (batch.records.map { batch.arena[$0.value.start] })
+        let values =
+            (batch.records.map { batch.arena[$0.value.start] })
             + rest.records.map { rest.arena[$0.value.start] }
         try expect(values == Array(0..<50), "records were lost or came twice around a zero")
     }
@@ -293,7 +295,10 @@ package enum RecordLogContract: String, CaseIterable, Sendable {
         for record in written {
             let key = record.key ?? []
             let wanted = Partitioner.partition(ofKey: key.span, partitionCount: 12)
-            try expect(record.partition == wanted, "a key lies in \(record.partition), not \(wanted)")
+            try expect(
+                record.partition == wanted,
+                "a key lies in \(record.partition), not \(wanted)"
+            )
         }
     }
 

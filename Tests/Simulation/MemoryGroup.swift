@@ -47,7 +47,10 @@ struct MemoryGroup {
     }
 
     /// Range assignment: the same partition numbers of every topic go to the same member.
-    func partitions(of member: Int, topics: [(name: String, partitionCount: Int)]) -> [TopicPartition] {
+    func partitions(
+        of member: Int,
+        topics: [(name: String, partitionCount: Int)]
+    ) -> [TopicPartition] {
         let order = members.keys.sorted()
         guard let index = order.firstIndex(of: member) else {
             return []

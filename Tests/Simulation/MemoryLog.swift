@@ -76,7 +76,8 @@ package final class MemoryLog: RecordLog {
             return assigned.isEmpty ? nil : .lost(assigned)
         }
         cluster.groups[group]?.settle()
-        guard let current = cluster.groups[group], current.generation != generation || current.isRebalancing
+        guard let current = cluster.groups[group],
+            current.generation != generation || current.isRebalancing
         else {
             return nil
         }

@@ -58,7 +58,8 @@ private final class FirstOfKeyStage: StatefulStage {
     /// is buried exactly once. Method: one to three instances on a memory cluster; crashes, expired
     /// sessions, aborts, outages, lost disks and scaling drawn from the seed; then a calm end.
     @Test(arguments: 0..<400)
-    func `settles every record exactly once whatever happens to its instances`(seed: UInt64) throws {
+    func `settles every record exactly once whatever happens to its instances`(seed: UInt64) throws
+    {
         var run = LoopRun(seed: seed)
         try run.storm(stepCount: 300)
         try run.calm()

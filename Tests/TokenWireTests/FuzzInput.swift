@@ -30,7 +30,8 @@ struct FuzzInput {
 
     // MARK: JSON
 
-    private static let jsonBytes = Array(#"{}[]",:\ue0123456789+-.EtrufalsnN/ "#.utf8)
+    private static let jsonBytes =
+        Array(#"{}[]",:\ue0123456789+-.EtrufalsnN/ "#.utf8)
         + [0x00, 0x09, 0x0a, 0x0d, 0x1f, 0x7f, 0x80, 0xbf, 0xc3, 0xa9, 0xe2, 0xed, 0xf0, 0xff]
     private static let textBytes = Array("AZaz09-_+/= =\n\t.*%".utf8) + [0x00, 0x80, 0xc3]
     private static let names = [
@@ -103,8 +104,10 @@ struct FuzzInput {
                 + Array("]".utf8)
         case 7 where chance(6):
             let levels = 12 + pick(8)
-            return Array((String(repeating: "[", count: levels)
-                + String(repeating: "]", count: levels)).utf8)
+            return Array(
+                (String(repeating: "[", count: levels)
+                    + String(repeating: "]", count: levels)).utf8
+            )
         default: return Array("\(Int64(bitPattern: generator.next()) >> Int64(pick(60)))".utf8)
         }
     }
@@ -120,9 +123,10 @@ struct FuzzInput {
     // MARK: Text
 
     private mutating func encoded(_ bytes: [UInt8]) -> [UInt8] {
-        let alphabet = Array(
-            "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".utf8
-        ) + Array(one(["-_", "+/", " /", "-/"]).utf8)
+        let alphabet =
+            Array(
+                "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789".utf8
+            ) + Array(one(["-_", "+/", " /", "-/"]).utf8)
         var text: [UInt8] = []
         for start in stride(from: 0, to: bytes.count, by: 3) {
             let group = bytes[start..<min(start + 3, bytes.count)]
@@ -148,7 +152,11 @@ struct FuzzInput {
             switch pick(6) {
             case 0: bytes.remove(at: place)
             case 1: bytes.insert(one(choices), at: place)
-            case 2: bytes.insert(contentsOf: bytes[place..<min(place + pick(40), bytes.count)], at: place)
+            case 2:
+                bytes.insert(
+                    contentsOf: bytes[place..<min(place + pick(40), bytes.count)],
+                    at: place
+                )
             case 3 where chance(3): bytes.removeSubrange(place...)
             case 4: bytes[place] ^= 1 << UInt8(pick(8))
             default: bytes[place] = one(choices)

@@ -15,7 +15,11 @@ import TokenWire
 
     static func samples() throws -> [String: Sample] {
         let url = try #require(
-            Bundle.module.url(forResource: "tokens", withExtension: "json", subdirectory: "Fixtures")
+            Bundle.module.url(
+                forResource: "tokens",
+                withExtension: "json",
+                subdirectory: "Fixtures"
+            )
         )
         let samples = try JSONDecoder().decode([Sample].self, from: Data(contentsOf: url))
         return Dictionary(uniqueKeysWithValues: samples.map { ($0.name, $0) })

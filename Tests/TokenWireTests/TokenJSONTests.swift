@@ -107,7 +107,9 @@ import TokenWire
     func `has texts that say something`(member: String, fault: DecodeFault) {
         let name = member.prefix { $0 != ":" }
         let others = Self.required.split(separator: ",").filter { !$0.hasPrefix(name) }
-        #expect(throws: fault) { try decode("{\((others + [member[...]]).joined(separator: ","))}") }
+        #expect(throws: fault) {
+            try decode("{\((others + [member[...]]).joined(separator: ","))}")
+        }
     }
 
     @Test(arguments: [

@@ -4,7 +4,8 @@ import TokenWire
 
 @Suite struct `The text of a token` {
     /// What the JSON in the texts below says.
-    static let json = #"{"appAppleId":1,"bundleId":"b","tokenCreationDate":2,"externalPurchaseId":"?>~~"}"#
+    static let json =
+        #"{"appAppleId":1,"bundleId":"b","tokenCreationDate":2,"externalPurchaseId":"?>~~"}"#
 
     static func encoded(_ json: String = json) -> String {
         Base64URL.encode(Array(json.utf8).span)

@@ -26,7 +26,8 @@ struct BenchmarkTokens {
     }
 
     private static func uuid(_ generator: inout SeededGenerator) -> String {
-        let digits = String(generator.next() | 1 << 63, radix: 16)
+        let digits =
+            String(generator.next() | 1 << 63, radix: 16)
             + String(generator.next() | 1 << 63, radix: 16)
         var text = ""
         for (index, digit) in digits.enumerated() {

@@ -6,9 +6,10 @@ import Glibc
 import TokenWire
 
 /// `simdjson_read` of the shared library: arena, bounds, count, On-Demand or DOM, level of base64.
-typealias Reader = @convention(c) (
-    UnsafePointer<UInt8>?, UnsafePointer<Int>?, Int, Int32, Int32
-) -> UInt64
+typealias Reader =
+    @convention(c) (
+        UnsafePointer<UInt8>?, UnsafePointer<Int>?, Int, Int32, Int32
+    ) -> UInt64
 
 let tokens = BenchmarkTokens(seed: 1, count: 1_024)
 
@@ -95,7 +96,9 @@ let medians = rounds.map { $0.sorted()[$0.count / 2] }
 for (index, contestant) in contestants.enumerated() {
     let name = contestant.name + String(repeating: " ", count: 32 - contestant.name.utf8.count)
     print(
-        name, fixed(medians[index]), "(\(fixed(rounds[index].min() ?? 0)))",
+        name,
+        fixed(medians[index]),
+        "(\(fixed(rounds[index].min() ?? 0)))",
         index == 0 ? "" : "\(fixed(medians[index] / medians[0])) times ours"
     )
 }
