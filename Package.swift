@@ -239,6 +239,14 @@ let package = Package(
                 "AppStoreAPI", "AppleSimulator", "Crypto", "HTTPServer",
             ]
         ),
+        // The built programs as processes, on a real Kafka, with faults while they run.
+        tests(
+            "SystemTests",
+            [
+                "tollway", "ingest", "decode", "dedupe", "report", "notifications", "StageRuntime",
+                "Kafka", "TokenDomain", "TokenWire",
+            ]
+        ),
         tests(
             "RepositoryTests",
             ["StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "report"]

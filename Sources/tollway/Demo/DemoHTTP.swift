@@ -6,6 +6,9 @@ internal import HTTPClient
 final class DemoHTTP {
     private let client: HTTPClient
     private let stop: StopSignal
+    /// Called at least every `turnMilliseconds` of a wait: what else goes on beside the requests.
+    var turn: (() throws -> Void)?
+    static let turnMilliseconds = 20
 
     init(stop: StopSignal) throws(CommandFailure) {
         self.stop = stop
@@ -60,13 +63,15 @@ final class DemoHTTP {
         return try JSONSerialization.jsonObject(with: Data(body))
     }
 
-    /// Waits for an answer, the time, or a signal.
+    /// Waits for an answer, the time, or a signal; with a `turn` to take, only so long.
     func pause(milliseconds: Int) throws {
+        try turn?()
+        let longest = turn == nil ? milliseconds : min(milliseconds, Self.turnMilliseconds)
         var entries = [
             pollfd(fd: stop.descriptor, events: Int16(POLLIN), revents: 0),
             pollfd(fd: client.wakeDescriptor, events: Int16(POLLIN), revents: 0),
         ]
-        _ = unsafe poll(&entries, 2, Int32(milliseconds))
+        _ = unsafe poll(&entries, 2, Int32(longest))
         if entries[0].revents != 0 {
             throw DemoInterrupted()
         }

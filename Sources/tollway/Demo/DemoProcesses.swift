@@ -15,11 +15,16 @@ final class DemoProcesses {
     private let folder: URL
     private let programs: URL
     private var running: [Running] = []
+    /// Somebody else sees to what ends: it is asked for by name, and no fault of the run.
+    var isSupervised = false
 
-    /// - Parameter folder: for logs and settings.
-    init(folder: URL) {
+    /// - Parameters:
+    ///   - folder: for logs and settings.
+    ///   - programs: where the programs lie; nil: beside this one.
+    init(folder: URL, programs: URL? = nil) {
         self.folder = folder
-        programs = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+        self.programs = programs
+            ?? URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
             .deletingLastPathComponent()
     }
 
@@ -60,21 +65,37 @@ final class DemoProcesses {
 
     private func logFile(_ name: String) throws -> FileHandle {
         let file = folder.appendingPathComponent("\(name).log")
-        guard FileManager.default.createFile(atPath: file.path, contents: nil) else {
+        let isThere = FileManager.default.fileExists(atPath: file.path)
+        guard isThere || FileManager.default.createFile(atPath: file.path, contents: nil) else {
             throw CocoaError(.fileWriteUnknown)
         }
-        return try FileHandle(forWritingTo: file)
+        // One that is started again goes on in its log.
+        let handle = try FileHandle(forWritingTo: file)
+        try handle.seekToEnd()
+        return handle
     }
 
     /// The first process that ended although nobody asked it to, and the end of its log.
     func firstEnded() -> (name: String, exitCode: Int32, log: String)? {
-        guard let ended = running.first(where: { !$0.process.isRunning }) else {
+        guard !isSupervised,
+            let ended = running.first(where: { !$0.process.isRunning })
+        else {
             return nil
         }
         return (ended.name, ended.process.terminationStatus, tail(ended.name))
     }
 
-    private func tail(_ name: String) -> String {
+    /// A process that runs or ended by itself; nil where it was let go.
+    func process(_ name: String) -> Process? {
+        running.first { $0.name == name }?.process
+    }
+
+    /// Whoever asks ends it, and answers for its end.
+    func letGo(_ name: String) {
+        running.removeAll { $0.name == name }
+    }
+
+    func tail(_ name: String) -> String {
         let path = folder.appendingPathComponent("\(name).log").path
         // The log says why; without it the exit code has to do.
         let text = String(

@@ -9,39 +9,45 @@ final class DemoRun {
     /// Objects in one NDJSON post, and how often one goes alone instead.
     private static let linesPerPost = 100
     private static let singlesEvery = 20
+    /// How long the door may stay closed: longer than a worker paused past its session.
+    private static let doorSeconds = 60.0
     private static let registrationsPerPost = 1_000
     /// Nothing moved for so long: what is missing will not come.
     private static let stalledSeconds = 60.0
     /// After the last report was seen, so long nothing more may come.
     private static let quietSeconds = 2.0
 
-    private let stream: DemoStream
-    private let workers: DemoWorkers
+    let stream: DemoStream
+    let workers: DemoWorkers
+    let topicPrefix: String
+    let http: DemoHTTP
     private let cluster: DemoCluster
-    private let topicPrefix: String
-    private let http: DemoHTTP
+    private let pauseMilliseconds: Int
     private var progress: DemoProgress
     private var doorRefusalCount = 0
 
+    /// - Parameter pauseMilliseconds: between two posts at the door.
     init(
         stream: DemoStream,
         workers: DemoWorkers,
         cluster: DemoCluster,
         topicPrefix: String,
-        http: DemoHTTP
+        http: DemoHTTP,
+        pauseMilliseconds: Int = 0
     ) {
         self.stream = stream
         self.workers = workers
         self.cluster = cluster
         self.topicPrefix = topicPrefix
         self.http = http
+        self.pauseMilliseconds = pauseMilliseconds
         progress = DemoProgress(
             isTerminal: Console.errorIsTerminal,
             goals: Self.goals(stream.truth)
         )
     }
 
-    private var settings: KafkaSettings {
+    var settings: KafkaSettings {
         KafkaSettings(bootstrapServers: cluster.bootstrapServers, clientID: "\(topicPrefix)demo")
     }
 
@@ -123,7 +129,8 @@ final class DemoRun {
         let isSingle = lines.count == 1
         let body = Array(lines.joined(separator: "\n").utf8)
         lines = []
-        for _ in 0..<100 {
+        let deadline = Date().addingTimeInterval(Self.doorSeconds)
+        while Date() < deadline {
             let answer = try http.call(
                 "POST",
                 "\(workers.ingestURL)/v1/tokens",
@@ -132,7 +139,7 @@ final class DemoRun {
                 body: body
             )
             switch answer?.status {
-            case 202: return
+            case 202: return try pause()
             case 503, nil:
                 // Part may be stored: what is sent again is a repeat.
                 doorRefusalCount += 1
@@ -146,6 +153,13 @@ final class DemoRun {
         throw CommandFailure(.tryAgain, code: "demo.door", "the door stays closed")
     }
 
+    private func pause() throws {
+        let deadline = Date().addingTimeInterval(Double(pauseMilliseconds) / 1_000)
+        while Date() < deadline {
+            try http.pause(milliseconds: pauseMilliseconds)
+        }
+    }
+
     private func write(_ value: String, _ producer: KafkaProducer) throws {
         var outputs = OutputBatch()
         let range = outputs.place(Array(value.utf8))
@@ -156,7 +170,7 @@ final class DemoRun {
         }
     }
 
-    private func notify(_ id: String, forged: String?) throws {
+    func notify(_ id: String, forged: String?) throws {
         var body: [String: Any] = [
             "subtype": "UNREPORTED",
             "externalPurchaseId": id,
@@ -222,7 +236,7 @@ final class DemoRun {
         )
     }
 
-    private func appleSide() throws -> [String: [String]] {
+    func appleSide() throws -> [String: [String]] {
         var statuses: [String: [String]] = [:]
         let url = workers.simulatorURL("/reports?limit=100000")
         let page = try http.json(url) as? [String: Any]
@@ -237,7 +251,7 @@ final class DemoRun {
         return statuses
     }
 
-    private func ledger() throws -> [DemoAccount.LedgerEntry] {
+    func ledger() throws -> [DemoAccount.LedgerEntry] {
         try records(of: [.reportsOutcomes]) { batch, record in
             let outcome = try ReportOutcome(
                 reading: batch.arena.span.extracting(record.value.indices)
@@ -251,7 +265,7 @@ final class DemoRun {
         }
     }
 
-    private func deadLetters() throws -> [String: Int] {
+    func deadLetters() throws -> [String: Int] {
         let topics = Worker.allCases.compactMap(\.deadLetters)
         let kinds = try records(of: topics) { batch, record in
             var fields: [String: String] = [:]
@@ -263,7 +277,7 @@ final class DemoRun {
         return kinds.reduce(into: [:]) { $0[$1, default: 0] += 1 }
     }
 
-    private func records<Value>(
+    func records<Value>(
         of topics: [Topic],
         read: (RecordBatch, RecordBatch.Record) throws -> Value
     ) throws -> [Value] {

@@ -12,7 +12,7 @@ struct DemoWorkers {
     static let grace = "3s"
     private static let startSeconds = 30.0
     /// Some requests are refused, some fail, some 200s are lost on the way.
-    private static let faults = [
+    static let faults = [
         "429:every=61,retry-after=1s", "500:every=83", "reset-after:every=97",
         "reset-before:every=211",
     ]
@@ -96,10 +96,14 @@ struct DemoWorkers {
     }
 
     /// Starts Apple's side and fetches its roots.
-    mutating func startSimulator(seed: UInt64, http: DemoHTTP) throws {
+    mutating func startSimulator(
+        seed: UInt64,
+        faults: [String] = Self.faults,
+        http: DemoHTTP
+    ) throws {
         var arguments = ["sim", "--port", "0", "-o", "json", "--request-log", "1000"]
         arguments += ["--seed", String(seed), "--apps", environment["TOLLWAY_APPS_FILE"] ?? ""]
-        arguments += Self.faults.flatMap { ["--fault", $0] }
+        arguments += faults.flatMap { ["--fault", $0] }
         let output = try processes.start("tollway", arguments, name: "sim", environment: [:])
         let line = DemoCluster.firstLine(of: output)
         guard
@@ -126,17 +130,26 @@ struct DemoWorkers {
     /// Starts the five workers and waits until all are ready.
     func startWorkers(_ cluster: DemoCluster, http: DemoHTTP) throws {
         for worker in Worker.allCases {
-            var environment = environment
-            environment[Setting.kafkaBootstrapServers] = cluster.bootstrapServers
-            environment[Setting.delivery.fullName] = cluster.delivery.rawValue
-            environment[Setting.adminListen.fullName] = "127.0.0.1:\(adminPorts[worker] ?? 0)"
-            environment[Setting.instance.fullName] = "demo"
-            try processes.start(
-                "tollway-\(worker.rawValue)",
-                name: worker.rawValue,
-                environment: environment
-            )
+            try start(worker, cluster)
         }
+        try awaitReady(http: http)
+    }
+
+    /// Starts one worker; each start of it has the same instance name.
+    func start(_ worker: Worker, _ cluster: DemoCluster) throws {
+        var environment = environment
+        environment[Setting.kafkaBootstrapServers] = cluster.bootstrapServers
+        environment[Setting.delivery.fullName] = cluster.delivery.rawValue
+        environment[Setting.adminListen.fullName] = "127.0.0.1:\(adminPorts[worker] ?? 0)"
+        environment[Setting.instance.fullName] = "demo"
+        try processes.start(
+            "tollway-\(worker.rawValue)",
+            name: worker.rawValue,
+            environment: environment
+        )
+    }
+
+    func awaitReady(http: DemoHTTP) throws {
         let deadline = Date().addingTimeInterval(Self.startSeconds)
         for worker in Worker.allCases {
             while try http.call("GET", adminURL(worker, "/readyz"))?.status != 200 {
