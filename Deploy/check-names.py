@@ -1,0 +1,127 @@
+"""Whether every name in Deploy's texts exists: metrics and labels in the code, sections in the runbook.
+
+Metrics are read from the sources, where each is registered by one call with its name and labels.
+"""
+
+import json
+import pathlib
+import re
+import sys
+
+import yaml
+
+deploy = pathlib.Path(__file__).resolve().parent
+sources = deploy.parent / "Sources"
+
+# From Prometheus itself, and what it puts on every series.
+OTHERS = {"up"}
+OTHER_LABELS = {"job", "instance", "le"}
+
+# A registration of a family: its kind, its name, and what follows up to the labels.
+REGISTRATION = re.compile(
+    r'\.(counter|gauge|histogram)\(\s*"([a-z_]+)",(?P<rest>(?:"(?:[^"\\]|\\.)*"|[^")])*)\)'
+)
+LABELS = re.compile(r"labels: \[([^\]]*)\]")
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def registered():
+    """Names with prefix, each with its labels."""
+    found = {}
+    for path in sorted(sources.rglob("*.swift")):
+        for match in REGISTRATION.finditer(path.read_text(encoding="utf-8")):
+            labels = LABELS.search(match["rest"])
+            names = re.findall(r'"([a-z_]+)"', labels[1]) if labels else []
+            name = "tollway_" + match[2]
+            found[name] = set(names)
+            if match[1] == "histogram":
+                for suffix in ("_bucket", "_sum", "_count"):
+                    found[name + suffix] = set(names)
+    return found
+
+
+def expressions():
+    """Every PromQL text, with where it stands."""
+    alerts = yaml.safe_load((deploy / "prometheus/alerts.yaml").read_text(encoding="utf-8"))
+    for group in alerts["groups"]:
+        for rule in group["rules"]:
+            yield f"alert {rule['alert']}", rule["expr"]
+    board = json.loads((deploy / "grafana/tollway.json").read_text(encoding="utf-8"))
+    for panel in board["panels"]:
+        for target in panel.get("targets", []):
+            yield f"panel {panel['title']}", target["expr"]
+    for variable in board["templating"]["list"]:
+        query = variable["query"]
+        if isinstance(query, dict):
+            yield f"variable {variable['name']}", query["query"]
+    scaling = deploy / "kubernetes/components/keda/scaled-objects.yaml"
+    for scaled in yaml.safe_load_all(scaling.read_text(encoding="utf-8")):
+        for trigger in scaled["spec"]["triggers"]:
+            yield f"scaling of {scaled['metadata']['name']}", trigger["metadata"]["query"]
+
+
+def faults_of(where, expression, known):
+    bare = STRING.sub('""', expression)
+    names = set(re.findall(r"\btollway_[a-z_]+", bare))
+    for name in sorted(names - set(known)):
+        yield f"{where}: {name} is registered nowhere in Sources"
+    allowed = OTHER_LABELS.union(*(known[name] for name in names & set(known)), set())
+    used = set(re.findall(r"([a-z_]+)\s*(?:=~|!~|!=|=)\s*\"\"", bare))
+    for clause in re.findall(r"\b(?:by|on|without|ignoring)\s*\(([^)]*)\)", bare):
+        used.update(label.strip() for label in clause.split(",") if label.strip())
+    for label in sorted(used - allowed):
+        yield f"{where}: no metric of it has the label {label}"
+    if not names and not OTHERS.intersection(re.findall(r"[a-z_]+", bare)):
+        yield f"{where}: names no metric"
+
+
+def anchors(text):
+    """Sections of a Markdown text as a browser of it names them."""
+    for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE):
+        yield re.sub(r"[^a-z0-9 _-]", "", title.lower()).replace(" ", "-")
+
+
+def runbook_faults():
+    runbook = (deploy / "RUNBOOK.md").read_text(encoding="utf-8")
+    sections = set(anchors(runbook))
+    alerts = yaml.safe_load((deploy / "prometheus/alerts.yaml").read_text(encoding="utf-8"))
+    cases = (deploy / "prometheus/alerts.test.yaml").read_text(encoding="utf-8")
+    names = [rule["alert"] for group in alerts["groups"] for rule in group["rules"]]
+    for group in alerts["groups"]:
+        for rule in group["rules"]:
+            url = rule["annotations"]["runbook_url"]
+            path, _, section = url.partition("#")
+            if path != "Deploy/RUNBOOK.md" or section not in sections:
+                yield f"alert {rule['alert']}: there is no {url}"
+            if f"*{rule['alert']}" not in runbook and f" {rule['alert']}" not in runbook:
+                yield f"alert {rule['alert']}: its section does not name it"
+            if f"alertname: {rule['alert']}\n" not in cases:
+                yield f"alert {rule['alert']}: alerts.test.yaml has no case of it"
+    for name in set(re.findall(r"\bTollway[A-Z][A-Za-z0-9]+", runbook)) - set(names):
+        yield f"RUNBOOK.md names {name}, and there is no such alert"
+
+
+def runbook_metrics(known):
+    for page in ("RUNBOOK.md", "SECURITY.md"):
+        text = (deploy / page).read_text(encoding="utf-8")
+        for name in sorted(set(re.findall(r"\btollway_[a-z_]+[a-z]", text)) - set(known)):
+            yield f"{page}: {name} is registered nowhere in Sources"
+
+
+def main():
+    known = registered()
+    faults = [
+        fault
+        for where, expression in expressions()
+        for fault in faults_of(where, expression, known)
+    ]
+    faults += runbook_faults()
+    faults += runbook_metrics(known)
+    for fault in faults:
+        print(fault)
+    print(f"{len(known)} names are registered, {len(list(expressions()))} expressions were read")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
