@@ -108,7 +108,9 @@ package final class HTTPClient {
         return responses
     }
 
-    /// Gives a request up: no response will come for it. What was sent stays sent.
+    /// Gives a request up: no response will come for it.
+    ///
+    /// What was sent stays sent.
     package func cancel(_ id: HTTPClientRequest.ID) {
         guard !handle.isClosed, tags.removeValue(forKey: id.number) != nil else {
             return
@@ -122,7 +124,9 @@ package final class HTTPClient {
     /// Always nil: the descriptor tells of timers, too.
     package var millisecondsUntilTimeout: Int? { nil }
 
-    /// Drops everything under way. Idempotent.
+    /// Drops everything under way.
+    ///
+    /// Idempotent.
     package func close() {
         tags.removeAll()
         handle.close()

@@ -46,9 +46,7 @@ package struct HTTPClientResponse: Sendable {
         /// 1 or 2.
         package var httpMajorVersion: Int
 
-        /// The value of the first header of that name.
-        ///
-        /// - Parameter name: in lower case.
+        /// The value of the first header of that name, which is given in lower case.
         package func header(_ name: String) -> String? {
             headers.first { $0.name == name }?.value
         }
