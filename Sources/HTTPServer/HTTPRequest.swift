@@ -1,4 +1,6 @@
-/// One complete request. It waits, its connection held, until it is answered or reset.
+/// One complete request.
+///
+/// It waits, its connection held, until it is answered or reset.
 package struct HTTPRequest: Sendable {
     package struct ID: Hashable, Sendable {
         let number: UInt64
@@ -42,7 +44,7 @@ package struct HTTPRequest: Sendable {
 
     /// The value of the first header of that name, white space trimmed; nil where there is none.
     ///
-    /// - Parameter name: in lower case.
+    /// The name is given in lower case.
     package func header(_ name: String) -> String? {
         var position = 0
         while let (nameRange, valueRange) = nextHeader(from: position) {

@@ -13,7 +13,9 @@ package final class HTTPServer {
         package var heldByteCountMax: Int
         /// Request line and headers together, in bytes; more is refused with 431.
         package var headerByteCountMax: Int
-        /// Connections open at one time. Beyond it the one that has been incomplete for longest goes.
+        /// Connections open at one time.
+        ///
+        /// Beyond it the one that has been incomplete for longest goes.
         package var connectionCountMax: Int
         /// From the first byte of a request to its last, and for taking the whole answer.
         package var requestTimeoutMilliseconds: Int
@@ -59,7 +61,8 @@ package final class HTTPServer {
 
     /// Binds and listens.
     ///
-    /// - Parameter identity: with it the server speaks TLS, without it plain HTTP.
+    /// With an identity the server speaks TLS, without one plain HTTP.
+    ///
     /// - Throws: where the address cannot be had or the identity not be read.
     package init(
         listen: ListenAddress,
@@ -110,9 +113,10 @@ package final class HTTPServer {
         return requests
     }
 
-    /// Answers a request; at once or much later. An id that was answered before is ignored.
+    /// Answers a request; at once or much later.
     ///
-    /// - Parameter headers: without Content-Length, which the server writes; no line ends inside.
+    /// An id that was answered before is ignored. The headers come without Content-Length, which
+    /// the server writes, and have no line ends inside.
     package func respond(
         to id: HTTPRequest.ID,
         status: Int,
@@ -148,7 +152,9 @@ package final class HTTPServer {
         unsafe chttp_server_stop_accepting(handle.pointer)
     }
 
-    /// Drops every connection. Idempotent.
+    /// Drops every connection.
+    ///
+    /// Idempotent.
     package func close() {
         handle.close()
     }
