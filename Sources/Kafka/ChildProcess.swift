@@ -131,7 +131,9 @@ extension ChildProcess {
         }
     }
 
-    /// Removes a folder and all in it; links are not followed. What cannot be removed is left.
+    /// Removes a folder and all in it; links are not followed.
+    ///
+    /// What cannot be removed is left.
     static func removeFolder(_ path: String) {
         guard let folder = unsafe opendir(path) else {
             return
@@ -185,7 +187,9 @@ extension ChildProcess {
         )
     }
 
-    /// Ports that nobody listens on. All are held at once, so that they differ.
+    /// Ports that nobody listens on.
+    ///
+    /// All are held at once, so that they differ.
     static func freePorts(count: Int) throws(LocalCluster.Fault) -> [UInt16] {
         var sockets: [Int32] = []
         defer {

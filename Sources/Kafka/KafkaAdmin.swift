@@ -37,8 +37,9 @@ package struct TopicPlan: Equatable, Sendable {
     }
 }
 
-/// Questions and orders to a cluster, for the command and for checks at start. Every call blocks
-/// until it is answered, at most for the deadline.
+/// Questions and orders to a cluster, for the command and for checks at start.
+///
+/// Every call blocks until it is answered, at most for the deadline.
 ///
 /// The embedded broker knows none of the orders and no configurations: those calls end as
 /// `.unavailable`.
@@ -63,7 +64,9 @@ package final class KafkaAdmin {
             .sorted { $0.name < $1.name }
     }
 
-    /// One topic; nil where there is none. Does not create it, except on the embedded broker.
+    /// One topic; nil where there is none.
+    ///
+    /// Does not create it, except on the embedded broker.
     package func topic(_ name: String) throws(LogFault) -> TopicDescription? {
         try client.topics(named: name, deadlineMilliseconds: deadlineMilliseconds).first
     }

@@ -34,12 +34,13 @@ package final class KafkaLog: RecordLog {
     /// Read uncommitted, for their high watermarks.
     private var watermarks: LogClient?
 
-    /// Makes the clients and starts their threads. Asks the broker nothing: it may be away.
+    /// Makes the clients and starts their threads.
     ///
-    /// - Parameters:
-    ///   - changelog: the member of `targets` that holds the state; under at-least-once it is
-    ///     written after the other outputs are stored.
-    ///   - recordByteCountMax: `max.message.bytes` of targets that differ from Kafka's default.
+    /// Asks the broker nothing: it may be away. The changelog is the member of `targets` that holds
+    /// the state; under at-least-once it is written after the other outputs are stored.
+    /// `recordByteCountMax` has the `max.message.bytes` of targets that differ from Kafka's
+    /// default.
+    ///
     /// - Throws: ``LogFault/misconfigured(message:)`` for settings the client library refuses.
     package init(
         settings: KafkaSettings,

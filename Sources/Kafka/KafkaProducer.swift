@@ -20,9 +20,9 @@ internal import CKafka
     private let queueByteCountMax: Int
     private var open: OpaquePointer?
 
-    /// Makes the client. Asks the broker nothing: it may be away.
+    /// Makes the client.
     ///
-    /// - Parameter queueByteCountMax: what may wait for the broker at most.
+    /// Asks the broker nothing: it may be away. `queueByteCountMax` bounds what may wait for it.
     package init(
         settings: KafkaSettings,
         targets: [String],
@@ -56,8 +56,9 @@ internal import CKafka
         return unsafe handle
     }
 
-    /// Hands over outputs, each with a tag that its receipt brings back. Never blocks; an output
-    /// for which there is no room gets a receipt that says so.
+    /// Hands over outputs, each with a tag that its receipt brings back.
+    ///
+    /// Never blocks; an output for which there is no room gets a receipt that says so.
     ///
     /// - Throws: ``LogFault/recordTooLarge(outputIndex:byteCount:byteCountMax:)``; then nothing of
     ///   the batch was handed over.
@@ -78,7 +79,9 @@ internal import CKafka
         unsafe ckafka_producer_produce(handle, flat, flat.count, outputs.arena, tags)
     }
 
-    /// The receipts since the last call. Every output gets exactly one.
+    /// The receipts since the last call.
+    ///
+    /// Every output gets exactly one.
     ///
     /// After an error that ends an idempotent producer a new one takes its place, and what was
     /// waiting is reported as failed; some of it may have been stored.

@@ -1,7 +1,9 @@
 internal import Glibc
 
 /// A real Apache Kafka on this machine, for tests, the demo and chaos runs: KRaft, every node
-/// broker and controller, on loopback. About 330 MB a node.
+/// broker and controller, on loopback.
+///
+/// About 330 MB a node.
 package final class LocalCluster {
     /// What went wrong with a process of ours.
     package enum Fault: Error, Equatable, Sendable {
@@ -32,12 +34,11 @@ package final class LocalCluster {
     private let properties: [String: String]
     private var nodes: [ChildProcess?]
 
-    /// - Parameters:
-    ///   - home: a folder with `libs/`.
-    ///   - folder: for data and logs; made where missing. Data that is there is used again.
-    ///   - firstPort: node n listens for clients on `firstPort + 2n` and for its quorum on the next
-    ///     one; 0 takes free ports.
-    ///   - properties: further lines of `server.properties`.
+    /// Prepares the nodes of a Kafka in `home`, a folder with `libs/`.
+    ///
+    /// `folder` is for data and logs; made where missing. Data that is there is used again. Node n
+    /// listens for clients on `firstPort + 2n` and for its quorum on the next one; 0 takes free
+    /// ports. `properties` are further lines of `server.properties`.
     package init(
         home: String,
         folder: String,

@@ -20,7 +20,7 @@ package final class LogBrowser {
     /// What is still to be read, by partition: the next offset and the end at the start.
     private var open: [TopicPartition: (next: Int64, end: Int64)] = [:]
 
-    /// - Parameter deadlineMilliseconds: for each question asked at the start.
+    /// The deadline is for each question asked at the start.
     package init(
         settings: KafkaSettings,
         topics: [String],
@@ -34,7 +34,9 @@ package final class LogBrowser {
         reader = try LogReader(client: client, topics: topics)
     }
 
-    /// Starts on every partition of every topic at one place. Their ends are what they are now.
+    /// Starts on every partition of every topic at one place.
+    ///
+    /// Their ends are what they are now.
     ///
     /// Read committed, an end is the last stable offset: what an open transaction holds back is
     /// not waited for.

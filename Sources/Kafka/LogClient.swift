@@ -97,7 +97,8 @@ internal import CKafka
         return topics
     }
 
-    /// - Parameter time: UNIX milliseconds; -1 is the end and -2 the start.
+    /// The offset of every partition at a time in UNIX milliseconds; -1 is the end and -2 the
+    /// start.
     func offsets(
         ofTopic topic: String,
         at time: Int64,

@@ -29,7 +29,7 @@ internal import CKafka
     /// What clients connect to.
     package let bootstrapServers: String
 
-    /// - Parameter topics: partition counts by name; a topic that a client asks for is made with 4.
+    /// Makes `topics`, partition counts by name; one that a client asks for is made with 4.
     package init(brokerCount: Int = 1, topics: [String: Int] = [:]) throws(LogFault) {
         var fault = ckafka_fault()
         let made = unsafe ckafka_mock_new(Int32(brokerCount), &fault)

@@ -1,9 +1,7 @@
 /// Kafka's murmur2, as Java's default partitioner has it: every client that writes a keyed topic of
 /// ours must agree on it, or one token's records part ways.
 package enum Partitioner {
-    /// The partition of a key.
-    ///
-    /// - Parameter partitionCount: above zero.
+    /// The partition of a key; `partitionCount` is above zero.
     package static func partition(ofKey key: Span<UInt8>, partitionCount: Int32) -> Int32 {
         precondition(partitionCount > 0, "a topic has at least one partition")
         return Int32(murmur2(key) & 0x7fff_ffff) % partitionCount

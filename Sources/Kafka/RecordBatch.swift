@@ -1,4 +1,6 @@
-/// Where some bytes lie in an arena. Absent bytes (a null key, a tombstone) have no count.
+/// Where some bytes lie in an arena.
+///
+/// Absent bytes (a null key, a tombstone) have no count.
 package struct ByteRange: Hashable, Sendable {
     package var start: Int
     /// Negative where there are no bytes at all; an empty text has zero.

@@ -10,10 +10,9 @@ package protocol RecordLog: AnyObject {
 
     /// Appends to `batch` what is there, at most `recordCountMax` records.
     ///
-    /// Events come alone and first: a call that returns one has read nothing, and no record is
-    /// delivered until the event was completed.
-    ///
-    /// - Parameter waitMilliseconds: how long to wait for the first record or event; 0 only looks.
+    /// Waits at most `waitMilliseconds` for the first record or event; 0 only looks. Events come
+    /// alone and first: a call that returns one has read nothing, and no record is delivered until
+    /// the event was completed.
     /// - Throws: what is wrong with the world or the configuration; never because of a record.
     func poll(
         into batch: inout RecordBatch,
@@ -32,10 +31,10 @@ package protocol RecordLog: AnyObject {
 
     /// Starts one transaction: writes `outputs`, sends `positions`, commits. At most one is under way.
     ///
-    /// - Parameters:
-    ///   - outputs: what to write; taken over, and given back empty by ``takeOutcome(waitMilliseconds:)``.
-    ///   - positions: the next offset of every partition that the transaction touches, also where it
-    ///     did not move. Never empty: the group's generation check is the only fence between instances.
+    /// `outputs` is taken over, and given back empty by ``takeOutcome(waitMilliseconds:)``.
+    /// `positions` has the next offset of every partition that the transaction touches, also where
+    /// it did not move. It is never empty: the group's generation check is the only fence between
+    /// instances.
     func submit(
         _ outputs: consuming OutputBatch,
         positions: [TopicPartition: Int64]
