@@ -15,7 +15,7 @@ enum CommitPlan {
 
     /// Turns verdicts into outputs, and checks that stage and loop agree on them.
     ///
-    /// - Parameter firstOutput: outputs before this index come of earlier batches.
+    /// Outputs before the index `firstOutput` come of earlier batches.
     static func enact(
         _ verdicts: [Verdict],
         on batch: RecordBatch,

@@ -99,7 +99,9 @@ package struct DeadLetter {
     }
 
     /// Groups faults of one kind: a hash of stage, code and the sentence with its digits folded, so
-    /// that "byte 7" and "byte 12" are one group. FNV-1a, 64 bits, 16 hexadecimal digits.
+    /// that "byte 7" and "byte 12" are one group.
+    ///
+    /// FNV-1a, 64 bits, 16 hexadecimal digits.
     var fingerprint: String {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
         func mix(_ byte: UInt8) {

@@ -1,7 +1,9 @@
 package import Kafka
 package import TokenDomain
 
-/// What the loop tells of itself. The real one counts and logs; the simulation's keeps a tally.
+/// What the loop tells of itself.
+///
+/// The real one counts and logs; the simulation's keeps a tally.
 package protocol LoopTelemetry: AnyObject {
     /// A monotonic instant, nanoseconds, for ``judged(recordCount:since:)``.
     func instant() -> UInt64

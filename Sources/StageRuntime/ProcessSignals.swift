@@ -49,8 +49,9 @@ package struct ProcessSignals: Sendable {
     }
 
     /// Whoever started us may have held it back: a mask is inherited.
-    /// A child inherits the mask of the thread that started it; one that blocks a signal would leave
-    /// us deaf to it.
+    ///
+    /// A child inherits the mask of the thread that started it; one that blocks a signal would
+    /// leave us deaf to it.
     private static func unblock(_ number: Int32) {
         var set = sigset_t()
         unsafe sigemptyset(&set)

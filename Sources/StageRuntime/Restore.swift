@@ -95,8 +95,10 @@ final class Restore {
         store = nil
     }
 
-    /// Opens the store and a reader that begins where the store ends. A store that cannot be right
-    /// is wiped and replayed from the beginning: the changelog is the truth, the disk a copy.
+    /// Opens the store and a reader that begins where the store ends.
+    ///
+    /// A store that cannot be right is wiped and replayed from the beginning: the changelog is the
+    /// truth, the disk a copy.
     private func opened() throws -> (any ChangelogReader, any PartitionStore) {
         if let reader, let store {
             return (reader, store)

@@ -2,7 +2,9 @@ package import Kafka
 package import StateStore
 package import TokenDomain
 
-/// What a stage says about one record. It cannot commit, retry or dead-letter; it can only say so.
+/// What a stage says about one record.
+///
+/// It cannot commit, retry or dead-letter; it can only say so.
 package enum Verdict: Equatable, Sendable {
     /// The next `outputCount` outputs of the plan, at least one, come of this record.
     case forward(outputCount: Int)
@@ -31,8 +33,10 @@ package struct BatchPlan {
     package let state: StagedState
     /// The time at which this batch is judged.
     package let now: Timestamp
-    /// The disk failed while the stage judged: nothing of this batch counts. The stage still
-    /// concludes every record (any verdict), the loop drops them and acts on the fault.
+    /// The disk failed while the stage judged: nothing of this batch counts.
+    ///
+    /// The stage still concludes every record (any verdict), the loop drops them and acts on the
+    /// fault.
     package var storeFault: StoreFault?
 
     package init(outputs: OutputBatch, state: StagedState, now: Timestamp) {
@@ -47,9 +51,8 @@ package struct BatchPlan {
 
     /// Adds a dead letter of the stage's own making: a refused debt has no source record.
     ///
-    /// - Parameters:
-    ///   - topic: the dead-letter topic's index, which is `Worker.targets.count`.
-    ///   - origin: the record that made the debt.
+    /// The topic is the dead-letter topic's index, which is `Worker.targets.count`; the origin in
+    /// the letter is that of the record that made the debt.
     package mutating func append(
         _ letter: DeadLetter,
         topic: Int,
@@ -78,9 +81,8 @@ package protocol Stage: AnyObject {
 package protocol StatefulStage: Stage {
     /// What one changelog record means for the local store: on restore, and after each commit.
     ///
-    /// - Parameters:
-    ///   - value: nil is a tombstone.
-    ///   - previous: the value of the key before this one, for what is derived from it.
+    /// A value of nil is a tombstone. `previous` is the value of the key before this one, for what
+    /// is derived from it.
     func deriveChanges(
         key: [UInt8],
         value: [UInt8]?,
@@ -92,7 +94,9 @@ package protocol StatefulStage: Stage {
     var derivesFromPrevious: Bool { get }
 }
 
-/// A stage that also acts by itself: timers run out, Apple answers. Only `report` is one.
+/// A stage that also acts by itself: timers run out, Apple answers.
+///
+/// Only `report` is one.
 package protocol TickingStage: StatefulStage {
     /// These partition numbers are ours from now on, and their state is restored.
     func assigned(_ partitions: [Int32], state: StagedState, now: Timestamp)

@@ -21,7 +21,9 @@ package final class StagedState {
 
     /// Changelog records that are not in the store yet.
     private struct Changes {
-        /// By key, newest value only. The inner nil removes the key.
+        /// By key, newest value only.
+        ///
+        /// The inner nil removes the key.
         var values: [[UInt8]: [UInt8]?] = [:]
         /// Records put once, which nobody looks up by their own key.
         var records: [(key: [UInt8], value: [UInt8]?)] = []
@@ -110,9 +112,8 @@ package final class StagedState {
     /// Stages a record whose key is new to the changelog, or a removal, and that is looked up by
     /// other keys than its own: those which the store derives from it.
     ///
-    /// - Parameters:
-    ///   - key: put once between two commits.
-    ///   - shown: the derived entries of the state table, so that look-ups see them at once.
+    /// The key is put once between two commits. `shown` has the derived entries of the state table,
+    /// so that look-ups see them at once.
     package func put(
         _ value: [UInt8]?,
         forKey key: [UInt8],
@@ -126,8 +127,10 @@ package final class StagedState {
         }
     }
 
-    /// Visits the stored keys of a table in byte order. Staged changes are not among them: the
-    /// caller looks at ``values(_:partition:)`` before it acts on a key.
+    /// Visits the stored keys of a table in byte order.
+    ///
+    /// Staged changes are not among them: the caller looks at ``values(_:partition:)`` before it
+    /// acts on a key.
     package func scan(
         _ table: StoreTable,
         partition: Int32,

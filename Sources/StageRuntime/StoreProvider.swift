@@ -4,7 +4,8 @@ package import StateStore
 package protocol StoreProvider: AnyObject {
     /// Opens the store of one partition, empty where there is none yet.
     ///
-    /// - Parameter changelogIdentity: the changelog it must belong to (topic id).
+    /// `changelogIdentity` is the changelog it must belong to (topic id).
+    ///
     /// - Throws: ``StoreFault/damaged(message:)`` where it is another changelog's, or cannot be read.
     func open(partition: Int32, changelogIdentity: String) throws(StoreFault) -> any PartitionStore
     /// Removes what is there, so that the next open begins empty.

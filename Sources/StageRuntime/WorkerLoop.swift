@@ -2,7 +2,9 @@ package import Kafka
 internal import StateStore
 package import TokenDomain
 
-/// The loop of a worker: take a batch, decide, produce, commit. The only committer of the program.
+/// The loop of a worker: take a batch, decide, produce, commit.
+///
+/// The only committer of the program.
 ///
 /// One transaction may be under way (on the log's own commit thread) while the loop judges the next
 /// records into memory. Nothing of those is produced before the outcome is known; an abort drops
@@ -93,7 +95,8 @@ package final class WorkerLoop {
     /// One turn: hears what became of the transaction under way, takes what there is, judges it,
     /// and starts the next transaction.
     ///
-    /// - Parameter waitMilliseconds: how long to wait when there is nothing to do.
+    /// Waits at most `waitMilliseconds` when there is nothing to do.
+    ///
     /// - Returns: whether anything was done.
     package func step(waitMilliseconds: Int) throws -> Bool {
         var isBusy = try hearOutcome(waitMilliseconds: 0)
@@ -105,8 +108,9 @@ package final class WorkerLoop {
         return isBusy
     }
 
-    /// Stops taking, commits what was judged, and lets go. What cannot be committed is dropped: the
-    /// next owner reads it again.
+    /// Stops taking, commits what was judged, and lets go.
+    ///
+    /// What cannot be committed is dropped: the next owner reads it again.
     package func finish() throws {
         try commitWhatIsJudged()
         (stage as? any TickingStage)?.revoked(state.partitions)
@@ -309,8 +313,9 @@ package final class WorkerLoop {
         }
     }
 
-    /// One transaction may be under way and one more be judged: two outcomes at most. An abort is
-    /// not tried again here, for its cause may well be that the partitions are gone.
+    /// One transaction may be under way and one more be judged: two outcomes at most.
+    ///
+    /// An abort is not tried again here, for its cause may well be that the partitions are gone.
     private func commitWhatIsJudged() throws {
         for _ in 0..<2 where hasWork || underWay != nil {
             _ = try startTransaction()

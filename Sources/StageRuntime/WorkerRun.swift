@@ -53,7 +53,7 @@ package final class WorkerRun {
 
     /// Runs a worker until it is told to stop, and exits.
     ///
-    /// - Parameter makeStage: throws ``ConfigurationFault`` or ``WorkerEnd``.
+    /// `makeStage` throws ``ConfigurationFault`` or ``WorkerEnd``.
     package static func main(
         _ worker: Worker,
         environment: [String: String] = ProcessEnvironment.read(),
@@ -275,8 +275,10 @@ package final class WorkerRun {
         return min(max(Int(clamping: wait), 0), Self.idleWaitMilliseconds)
     }
 
-    /// Finishes what was judged and commits it. The alarm ends what hangs: the group hears of a
-    /// worker that ends in the middle as it hears of one that was killed, and nothing is lost.
+    /// Finishes what was judged and commits it.
+    ///
+    /// The alarm ends what hangs: the group hears of a worker that ends in the middle as it hears
+    /// of one that was killed, and nothing is lost.
     private func stop(_ loop: WorkerLoop) -> WorkerEnd {
         log.info("told to stop")
         health.setNotReady(because: "stopping")
