@@ -1,7 +1,8 @@
 /// Why a record of `tokens.received.v1` is no token of ours.
 package enum DecodeFault: Error, Equatable, Sendable {
-    /// The longest token text, outer white space trimmed and padding counted. Apple documents no
-    /// maximum; its samples have 204 to 284 characters.
+    /// The longest token text, outer white space trimmed and padding counted.
+    ///
+    /// Apple documents no maximum; its samples have 204 to 284 characters.
     package static let textByteCountMax = 4_096
 
     case tooLong(byteCount: Int, byteCountMax: Int)
@@ -67,7 +68,7 @@ package enum DecodeFault: Error, Equatable, Sendable {
     /// The fault of a dead letter.
     package var fault: Fault { fault(externalPurchaseID: nil) }
 
-    /// - Parameter externalPurchaseID: the token's id where it could still be read.
+    /// The fault of a dead letter, with the token's id where it could still be read.
     package func fault(externalPurchaseID: TokenID?) -> Fault {
         Fault(code: code, message: message, externalPurchaseID: externalPurchaseID)
     }

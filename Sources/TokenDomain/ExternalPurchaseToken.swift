@@ -1,4 +1,6 @@
-/// What a token says, decoded. It is unsigned and names no customer: a claim, not a proof.
+/// What a token says, decoded.
+///
+/// It is unsigned and names no customer: a claim, not a proof.
 ///
 /// Source: developer.apple.com/documentation/appstoreservernotifications/externalpurchasetoken
 package struct ExternalPurchaseToken: Hashable, Sendable {

@@ -4,7 +4,9 @@
 package struct Fault: Error, Equatable, Sendable {
     /// Stable and dotted, such as `decode.not_base64url`, `jws.signature`, `report.rejected`.
     package var code: String
-    /// One sentence for the person on call. Never a token, a key or a customer.
+    /// One sentence for the person on call.
+    ///
+    /// Never a token, a key or a customer.
     package var message: String
     /// The token's id where it could still be read: decode then also forwards a `seen` record.
     package var externalPurchaseID: TokenID?

@@ -25,7 +25,9 @@ package struct CustomerID: Hashable, Sendable, CustomStringConvertible {
     package var description: String { text }
 }
 
-/// One of Apple's two worlds. Their tokens, hosts and reports never mix.
+/// One of Apple's two worlds.
+///
+/// Their tokens, hosts and reports never mix.
 package enum AppleEnvironment: String, Hashable, Sendable, CaseIterable {
     case production
     case sandbox

@@ -75,7 +75,7 @@ package struct LaneGate: Equatable, Sendable {
 
     /// An answer came.
     ///
-    /// - Parameter retryAt: until when a 429 without `Retry-After` holds.
+    /// A 429 without `Retry-After` holds until `retryAt`.
     package mutating func heard(_ word: Word, retryAt: Timestamp, now: Timestamp) -> Change? {
         switch word {
         case .fine:

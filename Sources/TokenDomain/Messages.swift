@@ -71,7 +71,9 @@ package enum TokenRole: Equatable, Sendable {
     }
 }
 
-/// A value of `tokens.distinct.v1`. A `seen` record may know no more than the id and the app.
+/// A value of `tokens.distinct.v1`.
+///
+/// A `seen` record may know no more than the id and the app.
 package struct TokenDistinct: Equatable, Sendable {
     package var externalPurchaseID: TokenID
     package var appAppleID: Int64?

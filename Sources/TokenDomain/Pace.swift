@@ -19,7 +19,7 @@ package struct Pace: Equatable, Sendable {
     private var filledAt: Timestamp?
     private var decreasedAt: Timestamp?
 
-    /// - Parameter rate: above zero.
+    /// The rate is above zero.
     package init(rate: Double, share: Double = 1) {
         precondition(rate > 0, "a lane has a rate")
         self.rate = rate

@@ -90,7 +90,7 @@ package enum Topic: Hashable, Sendable {
 
     /// Its full name under a prefix, such as `tollway.tokens.received.v1`.
     ///
-    /// - Parameter prefix: the configured prefix, its dot included.
+    /// The prefix is the configured one, its dot included.
     package func name(prefix: String) -> String {
         switch self {
         case .tokensReceived: "\(prefix)tokens.received.v1"

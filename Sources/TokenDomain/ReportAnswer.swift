@@ -123,9 +123,8 @@ extension ReportAnswer {
 
     /// Judges a reply.
     ///
-    /// - Parameters:
-    ///   - identifier: the request's.
-    ///   - newestDate: the newest `creationDate` among the line items sent; nil without any.
+    /// The identifier is the request's. `newestDate` is the newest `creationDate` among the line
+    /// items sent; nil without any.
     package init(
         _ reply: AppleReply,
         to request: ReportRequest,
@@ -236,7 +235,7 @@ package enum AppleErrorKind: Hashable, Sendable, CaseIterable {
     /// Only a person, or other data, can help.
     case final
 
-    /// - Parameter newestDate: the newest date sent, to tell a clock that is off from a wrong date.
+    /// Tells by the newest date sent a clock that is off from a wrong date.
     package init(_ error: AppleError, newestDate: Timestamp?, now: Timestamp) {
         switch (error.code, error.fieldName) {
         case (1, "requestIdentifier"), (1, nil):

@@ -5,7 +5,7 @@ extension TokenAccount {
 
     /// Absorbs a record of `reports.requested.v1`: a report asked for by hand, or a replay.
     ///
-    /// - Parameter time: the record's own time, for what has no date of its own.
+    /// The time is the record's own, for what has no date of its own.
     package mutating func absorb(
         _ request: ReportRequested,
         origin: RecordOrigin,
