@@ -40,9 +40,10 @@ package enum Base64URL {
         try Base64.decode(text, paddingCount: 0, alphabet: .url, allowsStrayBits: false)
     }
 
-    /// Decodes as tokens need it: padded or not, both alphabets, a blank for `+`, stray bits allowed.
+    /// Decodes as tokens need it: padded or not, both alphabets, a blank for `+`, stray bits
+    /// allowed.
     ///
-    /// - Parameter text: without outer white space.
+    /// The text comes without outer white space.
     package static func decodeLenient(_ text: Span<UInt8>) throws(Base64Fault) -> [UInt8] {
         var paddingCount = 0
         while paddingCount < min(2, text.count),

@@ -66,7 +66,9 @@ package struct JSONScanner: ~Copyable {
 
     // MARK: Structure
 
-    /// What the next value is, unread. Literals are not yet checked.
+    /// What the next value is, unread.
+    ///
+    /// Literals are not yet checked.
     package mutating func peekKind() throws(WireFault) -> Kind {
         skipBlanks()
         switch current {

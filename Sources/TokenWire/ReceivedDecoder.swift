@@ -42,9 +42,8 @@ package struct ReceivedDecoder: ~Copyable {
 
     /// Judges one value and appends what comes of it to an arena.
     ///
-    /// - Parameters:
-    ///   - recordTime: Kafka's own time of the record.
-    ///   - apps: every other app's tokens are refused.
+    /// `recordTime` is Kafka's own time of the record. Tokens of every app but `apps` are refused.
+    ///
     /// - Throws: why it is a dead letter; ``writeSeen(to:)`` may then have something to say.
     package mutating func decode(
         _ value: Span<UInt8>,

@@ -233,7 +233,7 @@ extension TokenAccount {
 }
 
 extension RecordOrigin {
-    /// `[topic, partition, offset]`
+    /// Reads `[topic, partition, offset]`.
     init(_ scanner: inout JSONScanner) throws(WireFault) {
         try scanner.beginArray()
         _ = try scanner.nextElement()

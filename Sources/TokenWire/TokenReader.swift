@@ -55,7 +55,7 @@ package struct TokenReader: ~Copyable {
         }
     }
 
-    /// - Parameter text: without outer white space.
+    /// Reads a text that has no outer white space.
     mutating func read(trimmed text: UnsafeBufferPointer<UInt8>) throws(DecodeFault) {
         isRefused = true
         guard text.count > 0, text.count <= DecodeFault.textByteCountMax else {
