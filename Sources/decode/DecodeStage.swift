@@ -13,7 +13,7 @@ final class DecodeStage: ReloadingStage {
     private var apps: ReceivedDecoder.Apps
     private let reloadApps: () -> AppsFile?
 
-    /// - Parameter reloadApps: the apps file as it is now; nil keeps the apps known so far.
+    /// `reloadApps` gives the apps file as it is now; nil keeps the apps known so far.
     init(apps: AppsFile, reloadApps: @escaping () -> AppsFile? = { nil }) {
         self.apps = ReceivedDecoder.Apps(apps)
         self.reloadApps = reloadApps
