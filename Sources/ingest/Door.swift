@@ -3,7 +3,9 @@ internal import HTTPServer
 internal import Kafka
 internal import TokenDomain
 
-/// Judges requests: refused with a problem, or made into records. Knows no socket and no broker.
+/// Judges requests: refused with a problem, or made into records.
+///
+/// Knows no socket and no broker.
 struct Door {
     /// What was let in: its records are the last of the batch.
     struct Admission: Equatable {
@@ -19,7 +21,7 @@ struct Door {
     private let seal: CustomerSeal?
     private var notificationLimit: RateLimit
 
-    /// - Parameter now: monotonic milliseconds.
+    /// `now` is monotonic milliseconds.
     init(keys: BearerKeys?, seal: CustomerSeal?, now: Int64) {
         self.keys = keys
         self.seal = seal
@@ -32,11 +34,9 @@ struct Door {
 
     /// Judges one request, complete and within the server's limits.
     ///
-    /// - Parameters:
-    ///   - isBusy: what refuses everything at this time, if anything does.
-    ///   - now: monotonic milliseconds, for the rate limit.
-    ///   - receivedAt: what the records say.
-    ///   - outputs: its records are appended; nothing is where it throws.
+    /// `isBusy` is what refuses everything at this time, if anything does. `now` is monotonic
+    /// milliseconds, for the rate limit; `receivedAt` is what the records say. They are
+    /// appended to `outputs`; nothing is where it throws.
     mutating func admit(
         _ request: HTTPRequest,
         isBusy: Problem?,

@@ -17,7 +17,7 @@ final class IngestMeasures {
         var status: Int
     }
 
-    /// - Parameter topics: names of the topics, in the order of the targets.
+    /// The names of the topics are in the order of the targets.
     init(_ metrics: Metrics, topics: [String]) {
         requests = metrics.counter(
             "ingest_requests_total",
@@ -71,7 +71,7 @@ final class IngestMeasures {
 
     /// What the server refused by itself, before there was a request to route.
     ///
-    /// - Parameter count: all of them since it was started.
+    /// The count is of all of them since it was started.
     func refused(status: Int, count: Int) {
         let known = refusalCounts[status, default: 0]
         guard count > known else {

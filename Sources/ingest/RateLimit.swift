@@ -5,7 +5,7 @@ struct RateLimit {
     private var level: Double
     private var filledAt: Int64
 
-    /// - Parameter now: monotonic milliseconds.
+    /// `now` is monotonic milliseconds.
     init(perSecond: Double, burst: Double, now: Int64) {
         self.perSecond = perSecond
         self.burst = burst
