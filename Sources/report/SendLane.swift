@@ -26,9 +26,7 @@ struct SendLane {
         self.pace = pace
     }
 
-    /// Takes over what the due table holds.
-    ///
-    /// - Parameter isWhole: whether that is all of it.
+    /// Takes over what the due table holds; `isWhole` says whether that is all of it.
     mutating func refill(_ debts: [ReadyDebt], isWhole: Bool) {
         ready = debts.sorted { $0.deadline < $1.deadline }.reversed()
         hasMore = !isWhole
