@@ -40,10 +40,10 @@ struct DemoAccount {
         var attempts: Int
     }
 
-    /// - Parameters:
-    ///   - apple: every status that Apple's side stored, by token.
-    ///   - ledger: every outcome we recorded.
-    ///   - deadLetters: how many there are, by `<worker> <code>`.
+    /// Compares what went in with what came out.
+    ///
+    /// `apple` has every status that Apple's side stored, by token; `ledger` every outcome we
+    /// recorded. `deadLetters` says how many there are, by `<worker> <code>`.
     init(
         truth: DemoTruth,
         apple: [String: [String]],

@@ -34,7 +34,8 @@ enum DemoCluster {
         }
     }
 
-    /// - Parameter environment: `TOLLWAY_KAFKA_BOOTSTRAP_SERVERS` and `KAFKA_HOME` are looked at.
+    /// Starts what the environment asks for: `TOLLWAY_KAFKA_BOOTSTRAP_SERVERS` and `KAFKA_HOME` are
+    /// looked at.
     static func start(
         environment: [String: String],
         folder: URL,

@@ -25,9 +25,9 @@ struct DemoStream {
     private var delivered: [(token: DemoToken, customer: String?)] = []
     private var periods: [(token: DemoToken, customer: String)] = []
 
-    /// - Parameters:
-    ///   - tokenCount: how many tokens go in; notices come on top.
-    ///   - now: UNIX milliseconds; tokens are made in the days before.
+    /// `tokenCount` is how many tokens go in; notices come on top.
+    ///
+    /// `now` is UNIX milliseconds; tokens are made in the days before.
     init(tokenCount: Int, seed: UInt64, now: Int64) {
         generator = SeededGenerator(seed: seed)
         self.now = now

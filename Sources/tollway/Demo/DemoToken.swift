@@ -63,8 +63,10 @@ struct DemoToken {
     }
 }
 
-/// The token strings that Apple prints on *Receiving and decoding external purchase tokens*, and the
-/// link of *SKExternalPurchaseMultiLink*. They hold two ids: all zeros, with and without `SANDBOX_`.
+/// The token strings that Apple prints on *Receiving and decoding external purchase tokens*, and
+/// the link of *SKExternalPurchaseMultiLink*.
+///
+/// They hold two ids: all zeros, with and without `SANDBOX_`.
 enum PublishedSamples {
     static let productionID = "00000000-0000-0000-0000-000000000000"
     static let sandboxID = "SANDBOX_00000000-0000-0000-0000-000000000000"
