@@ -14,7 +14,7 @@ final class Loopback {
         server = try HTTPServer(listen: ListenAddress(host: host, port: 0), limits: limits)
     }
 
-    /// - Parameter reading: false for a client that never reads what comes back.
+    /// Connects a client; without `reading` one that never reads what comes back.
     func connect(reading: Bool = true) throws -> RawConnection {
         let connection = try RawConnection(port: server.port)
         connection.isReading = reading

@@ -1,10 +1,12 @@
 import Foundation
 import Testing
 
-/// Goal: every token let in ends as exactly one accepted report or exactly one dead letter, whatever
-/// happens. Method: all five stages in one thread, on a cluster in memory, a clock that the test
-/// turns and Apple's simulator without sockets; inputs, crashes, repeats, outages, lost answers,
-/// lost disks and rebalances are drawn from a seed; then calm, and the account.
+/// Goal: every token let in ends as exactly one accepted report or exactly one dead letter,
+/// whatever happens.
+///
+/// Method: all five stages in one thread, on a cluster in memory, a clock that the test turns and
+/// Apple's simulator without sockets; inputs, crashes, repeats, outages, lost answers, lost disks
+/// and rebalances are drawn from a seed; then calm, and the account.
 ///
 /// `SIMULATION_SEED=<n> swift test --filter Pipeline` plays one seed again;
 /// `SIMULATION_SEEDS=<n>` plays that many.

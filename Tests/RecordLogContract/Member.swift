@@ -7,8 +7,9 @@ package func expect(_ condition: @autoclosure () throws -> Bool, _ sentence: Str
     }
 }
 
-/// Calls until something comes back, as long as the world has patience. A log that is not there
-/// yet is asked again.
+/// Calls until something comes back, as long as the world has patience.
+///
+/// A log that is not there yet is asked again.
 @discardableResult
 package func until<Value>(
     _ world: any RecordLogWorld,

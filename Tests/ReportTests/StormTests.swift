@@ -7,6 +7,7 @@ import TokenDomain
 
 /// Goal: whatever happens to the worker, to the log and on the way to Apple, every token ends as
 /// exactly one accepted report and exactly one line of the ledger.
+///
 /// Method: one to three instances; crashes, lost disks, aborts, late outcomes, lost requests and
 /// answers, 429, 401 and 500, drawn from the seed; then a calm end.
 @Suite struct `Any storm` {

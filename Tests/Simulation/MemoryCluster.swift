@@ -2,7 +2,9 @@ internal import Kafka
 package import TokenDomain
 
 /// A Kafka in memory, one thread, no clock: topics with transactions and isolation, groups with
-/// generations. Whatever is left to chance in a real cluster is drawn from its seed.
+/// generations.
+///
+/// Whatever is left to chance in a real cluster is drawn from its seed.
 ///
 /// It keeps what the workers rely on: a transaction is seen whole or not at all, readers stop at the
 /// first open transaction, markers take offsets, positions of a stale generation are refused.
@@ -199,6 +201,7 @@ package final class MemoryCluster {
     }
 
     /// Ends transactions whose member will not: a new producer with the same id, or the timeout.
+    ///
     /// The member may have died before or after it asked for the commit, so either can be.
     func settleTransactions(where isOrphan: (Transaction) -> Bool) {
         for (id, transaction) in transactions.sorted(by: { $0.key < $1.key })

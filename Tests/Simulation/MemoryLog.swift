@@ -20,7 +20,9 @@ package final class MemoryLog: RecordLog {
 
     package var wakeDescriptor: Int32 { -1 }
 
-    /// Joins its group. An older instance with the same id is fenced: its open transaction ends.
+    /// Joins its group.
+    ///
+    /// An older instance with the same id is fenced: its open transaction ends.
     package init(
         cluster: MemoryCluster,
         group: String,
@@ -40,7 +42,9 @@ package final class MemoryLog: RecordLog {
         cluster.groups[group, default: MemoryGroup()].join(member)
     }
 
-    /// The process is gone, at any instruction. The group hears of it when its session ends.
+    /// The process is gone, at any instruction.
+    ///
+    /// The group hears of it when its session ends.
     package func crash() {
         underWay = nil
     }

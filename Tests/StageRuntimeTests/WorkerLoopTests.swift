@@ -54,9 +54,11 @@ private final class FirstOfKeyStage: StatefulStage {
 }
 
 @Suite struct `The loop of a worker` {
-    /// Goal: whatever happens to its instances, every key goes out exactly once and every bad record
-    /// is buried exactly once. Method: one to three instances on a memory cluster; crashes, expired
-    /// sessions, aborts, outages, lost disks and scaling drawn from the seed; then a calm end.
+    /// Goal: whatever happens to its instances, every key goes out exactly once and every bad
+    /// record is buried exactly once.
+    ///
+    /// Method: one to three instances on a memory cluster; crashes, expired sessions, aborts,
+    /// outages, lost disks and scaling drawn from the seed; then a calm end.
     @Test(arguments: 0..<400)
     func `settles every record exactly once whatever happens to its instances`(seed: UInt64) throws
     {

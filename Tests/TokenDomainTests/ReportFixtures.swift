@@ -5,7 +5,7 @@ import TokenDomain
 enum ReportFixtures {
     static let policy = ReportPolicy { id, number in "\(id.text)#\(number)" }
     static let id = TokenID("1c2d3e4f-0000-4000-8000-00000000a001")
-    /// 2026-01-10T00:00:00Z
+    /// The date 2026-01-10T00:00:00Z.
     static let created = Timestamp(milliseconds: 1_768_003_200_000)
     static let received = created + .hours(1)
 
