@@ -93,8 +93,7 @@ step 'build'
 run build swift build --build-tests || tollway_fail 'FAILED: the build'
 
 step 'format and scripts'
-swift format lint --parallel --recursive Package.swift Sources Tests >"$log" 2>&1 || true
-echo "swift format: $(grep -c 'warning:' "$log" || true) findings"
+run format swift format lint --strict --parallel --recursive Package.swift Sources Tests || true
 run shellcheck shellcheck Deploy/*.sh .ci/run || true
 
 step 'tests'
