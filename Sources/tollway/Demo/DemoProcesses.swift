@@ -23,7 +23,8 @@ final class DemoProcesses {
     ///   - programs: where the programs lie; nil: beside this one.
     init(folder: URL, programs: URL? = nil) {
         self.folder = folder
-        self.programs = programs
+        self.programs =
+            programs
             ?? URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
             .deletingLastPathComponent()
     }

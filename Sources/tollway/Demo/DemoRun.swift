@@ -26,7 +26,7 @@ final class DemoRun {
     private var progress: DemoProgress
     private var doorRefusalCount = 0
 
-    /// - Parameter pauseMilliseconds: between two posts at the door.
+    /// The pause is between two posts at the door.
     init(
         stream: DemoStream,
         workers: DemoWorkers,
