@@ -1,4 +1,5 @@
-"""Whether every name in Deploy's texts exists: metrics and labels in the code, sections in the runbook.
+"""Whether every name in Deploy's texts exists: metrics, labels and settings in the code, sections in
+the runbook. With --rules: every PromQL expression of them, as a rules file for promtool.
 
 Metrics are read from the sources, where each is registered by one call with its name and labels.
 """
@@ -108,7 +109,34 @@ def runbook_metrics(known):
             yield f"{page}: {name} is registered nowhere in Sources"
 
 
+def setting_faults():
+    """Names of the environment in these texts that no program takes."""
+    setting = (sources / "StageRuntime/Setting.swift").read_text(encoding="utf-8")
+    known = {"TOLLWAY_" + name for name in re.findall(r'case \w+ = "([A-Z_]+)"', setting)}
+    for path in sorted(deploy.rglob("*")):
+        if path.is_file() and path.suffix in {"", ".yaml", ".md"}:
+            text = path.read_text(encoding="utf-8")
+            for name in sorted(set(re.findall(r"\bTOLLWAY_[A-Z_]*[A-Z]\b", text)) - known):
+                if not name.startswith("TOLLWAY_KAFKA"):
+                    yield f"{path.relative_to(deploy)}: no program takes {name}"
+
+
+def as_rules():
+    """The expressions as recording rules, for promtool to read; Grafana's variables filled in."""
+    rules = []
+    for where, expression in expressions():
+        if where.startswith("variable"):
+            continue
+        for name, value in {"$__rate_interval": "1m", "$__range": "1h", "$app": ".*"}.items():
+            expression = expression.replace(name, value)
+        rules.append({"record": f"r{len(rules)}", "expr": expression})
+    return yaml.safe_dump({"groups": [{"name": "expressions", "rules": rules}]})
+
+
 def main():
+    if sys.argv[1:] == ["--rules"]:
+        print(as_rules())
+        return 0
     known = registered()
     faults = [
         fault
@@ -117,6 +145,7 @@ def main():
     ]
     faults += runbook_faults()
     faults += runbook_metrics(known)
+    faults += setting_faults()
     for fault in faults:
         print(fault)
     print(f"{len(known)} names are registered, {len(list(expressions()))} expressions were read")
