@@ -95,6 +95,7 @@ run build swift build --build-tests || tollway_fail 'FAILED: the build'
 step 'format and scripts'
 run format swift format lint --strict --parallel --recursive Package.swift Sources Tests || true
 run shellcheck shellcheck Deploy/*.sh .ci/run || true
+run 'what is deployed' Deploy/check.sh || true
 
 step 'tests'
 test_run tests --skip-build
