@@ -1,4 +1,5 @@
 internal import CKafka
+internal import Glibc
 
 /// A topic as the broker describes it.
 package struct TopicDescription: Equatable, Sendable {
@@ -44,6 +45,9 @@ package struct TopicPlan: Equatable, Sendable {
 /// The embedded broker knows none of the orders and no configurations: those calls end as
 /// `.unavailable`.
 package final class KafkaAdmin {
+    /// Between two looks at what a broker does not tell yet.
+    private static let askAgainMilliseconds: Int32 = 20
+
     private let client: LogClient
     private let deadlineMilliseconds: Int
 
@@ -105,6 +109,29 @@ package final class KafkaAdmin {
             with: present.merging(changes) { _, changed in changed },
             deadlineMilliseconds: deadlineMilliseconds
         )
+        try awaitConfiguration(ofTopic: name, changes)
+    }
+
+    /// The controller's yes comes before a broker tells of it. The next change reads what the broker
+    /// tells and writes all of it, so one that came too soon would undo this one.
+    private func awaitConfiguration(
+        ofTopic name: String,
+        _ changes: [String: String]
+    ) throws(LogFault) {
+        let clock = ContinuousClock()
+        let deadline = clock.now.advanced(by: .milliseconds(deadlineMilliseconds))
+        while clock.now < deadline {
+            let shown = try client.configuration(
+                ofTopic: name,
+                onlySet: true,
+                deadlineMilliseconds: deadlineMilliseconds
+            )
+            if changes.allSatisfy({ shown[$0.key] == $0.value }) {
+                return
+            }
+            _ = poll(nil, 0, Self.askAgainMilliseconds)
+        }
+        throw .unavailable(code: "_TIMED_OUT", message: "\(name) does not show its new settings yet")
     }
 
     /// Deletes topics; one that is not there is passed over.
