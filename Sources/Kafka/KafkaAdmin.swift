@@ -49,10 +49,14 @@ package final class KafkaAdmin {
     private static let askAgainMilliseconds: Int32 = 20
 
     private let client: LogClient
+    /// For what only a read-committed reader is told.
+    private var committedClient: LogClient?
+    private let settings: KafkaSettings
     private let deadlineMilliseconds: Int
 
     package init(settings: KafkaSettings, deadlineMilliseconds: Int = 10_000) throws(LogFault) {
         try settings.check()
+        self.settings = settings
         self.deadlineMilliseconds = deadlineMilliseconds
         client = try LogClient(settings: settings.reader(isolation: .readUncommitted))
     }
@@ -152,6 +156,27 @@ package final class KafkaAdmin {
         try client.offsets(ofTopic: name, at: -1, deadlineMilliseconds: deadlineMilliseconds)
     }
 
+    /// Up to where a read-committed reader is let, by partition number: the end, but for transactions
+    /// that are open, or whose markers are not written yet.
+    package func lastStableOffsets(ofTopic name: String) throws(LogFault) -> [Int64] {
+        let reader: LogClient
+        if let committedClient {
+            reader = committedClient
+        } else {
+            reader = try LogClient(settings: settings.reader(isolation: .readCommitted))
+            committedClient = reader
+        }
+        var offsets: [Int64] = []
+        for partition in 0..<Int32(clamping: try endOffsets(ofTopic: name).count) {
+            let marks = try reader.watermarks(
+                TopicPartition(topic: name, partition: partition),
+                deadlineMilliseconds: deadlineMilliseconds
+            )
+            offsets.append(marks.end)
+        }
+        return offsets
+    }
+
     /// What a group has committed, by partition number; nil where it has nothing.
     package func committedOffsets(
         ofGroup group: String,
@@ -166,6 +191,7 @@ package final class KafkaAdmin {
 
     package func close() {
         client.close()
+        committedClient?.close()
     }
 }
 

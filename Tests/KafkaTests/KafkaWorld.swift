@@ -63,6 +63,7 @@ final class KafkaWorld: RecordLogWorld {
     }
 
     func contents(of topic: String) throws -> [OutsideRecord] {
+        try awaitMarkers(topic)
         let browser = try LogBrowser(settings: settings, topics: [topic])
         defer { browser.close() }
         try browser.start()
@@ -73,6 +74,19 @@ final class KafkaWorld: RecordLogWorld {
         return batch.records
             .sorted { ($0.partition, $0.offset) < ($1.partition, $1.offset) }
             .map { OutsideRecord($0, in: batch.arena) }
+    }
+
+    /// A commit is known before its markers are written; until then no reader is let to its records.
+    private func awaitMarkers(_ topic: String) throws {
+        guard mock == nil else {
+            return
+        }
+        let admin = try KafkaAdmin(settings: settings)
+        defer { admin.close() }
+        _ = try until(self, "a transaction stays open on \(topic)") {
+            try admin.lastStableOffsets(ofTopic: topic) == admin.endOffsets(ofTopic: topic)
+                ? true : nil
+        }
     }
 
     func openLog(
