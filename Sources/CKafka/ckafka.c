@@ -62,6 +62,12 @@ void *ck_grow(void *memory, size_t size)
     return memory;
 }
 
+int ck_is_damage(rd_kafka_resp_err_t code)
+{
+    return code == RD_KAFKA_RESP_ERR__BAD_MSG || code == RD_KAFKA_RESP_ERR__BAD_COMPRESSION ||
+           code == RD_KAFKA_RESP_ERR__NOT_IMPLEMENTED || code == RD_KAFKA_RESP_ERR_INVALID_MSG;
+}
+
 int ck_fail(ckafka_fault *fault, int kind, int code, const char *message)
 {
     if (!fault)

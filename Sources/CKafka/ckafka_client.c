@@ -465,7 +465,11 @@ int ckafka_reader_poll(ckafka_reader *r, size_t record_max, size_t byte_max, int
         else if (topic >= 0 && code == RD_KAFKA_RESP_ERR__PARTITION_EOF)
             ck_intake_end(&r->in, topic, message->partition, message->offset);
         rd_kafka_message_destroy(message);
-        if (code && code != RD_KAFKA_RESP_ERR__PARTITION_EOF && r->in.record_count == 0)
+        if (ck_is_damage(code))
+            return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the changelog cannot be read");
+        /* An end that was told is not told again: it goes out before the error does. */
+        if (code && code != RD_KAFKA_RESP_ERR__PARTITION_EOF && r->in.record_count == 0 &&
+            r->in.end_count == 0)
             return fail_answer(fault, code, NULL);
     }
     if (r->in.record_count > 0) {

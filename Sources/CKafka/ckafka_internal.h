@@ -47,6 +47,9 @@ void ck_watch_note(watch *w, int level, const char *facility, const char *text);
 size_t ck_watch_take(watch *w, ckafka_note *notes, size_t capacity);
 
 int ck_fail(ckafka_fault *fault, int kind, int code, const char *message);
+/* Whether an error says that records arrived and cannot be read.  librdkafka drops them and reads
+   on: going on would step over them, so it is never taken for a broker that is away. */
+int ck_is_damage(rd_kafka_resp_err_t code);
 int ck_fail_error(ckafka_fault *fault, int kind, rd_kafka_error_t *error); /* takes the error */
 
 /* A configuration from a list, callbacks of ${w} set; null with a fault. */

@@ -238,8 +238,9 @@ static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, c
         ck_watch_note(&w->consumer_watch, 4, "MAXPOLL", rd_kafka_message_errstr(message));
         return 0;
     default:
-        return ck_fail(fault, CKAFKA_FAULT_UNAVAILABLE, message->err,
-                    rd_kafka_message_errstr(message));
+        return ck_fail(fault,
+                    ck_is_damage(message->err) ? CKAFKA_FAULT_UNUSABLE : CKAFKA_FAULT_UNAVAILABLE,
+                    message->err, rd_kafka_message_errstr(message));
     }
 }
 

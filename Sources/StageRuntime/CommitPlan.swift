@@ -95,14 +95,30 @@ enum CommitPlan {
             failedAt: context.now,
             history: DeadLetter.History(headers: record.headers, of: batch.arena)
         )
-        outputs.append(
-            letter,
-            topic: topic,
-            key: record.key.isAbsent ? nil : batch.arena[record.key.indices],
-            value: record.value.isAbsent ? nil : batch.arena[record.value.indices],
-            businessHeaders: HeaderList.entries(in: record.headers, of: batch.arena),
-            of: batch.arena
-        )
+        let key = record.key.isAbsent ? nil : batch.arena[record.key.indices]
+        let byteCount = (key?.count ?? 0) + max(record.value.count, 0) + record.headers.count
+        if byteCount + DeadLetter.headerByteCountMax <= DeadLetter.recordByteCountMax {
+            outputs.append(
+                letter,
+                topic: topic,
+                key: key,
+                value: record.value.isAbsent ? nil : batch.arena[record.value.indices],
+                businessHeaders: HeaderList.entries(in: record.headers, of: batch.arena),
+                of: batch.arena
+            )
+        } else {
+            // A compressed batch may hold what no topic would take by itself. The letter then says
+            // how large it is and where it lies; without it the worker would stop here for ever.
+            outputs.append(
+                letter,
+                topic: topic,
+                key: nil,
+                value: nil,
+                businessHeaders: [],
+                of: batch.arena,
+                omittedByteCount: byteCount
+            )
+        }
         telemetry.buried(fault)
     }
 }
@@ -115,7 +131,8 @@ extension OutputBatch {
         key: ArraySlice<UInt8>?,
         value: ArraySlice<UInt8>?,
         businessHeaders: [(name: String, value: ByteRange)],
-        of recordArena: [UInt8]
+        of recordArena: [UInt8],
+        omittedByteCount: Int? = nil
     ) {
         let keyRange = key.map { place($0) } ?? .absent
         let valueRange = value.map { place($0) } ?? .absent
@@ -129,6 +146,13 @@ extension OutputBatch {
             )
         }
         letter.appendHeaders(to: &arena)
+        if let omittedByteCount {
+            HeaderList.append(
+                name: "tollway.dlq.omitted_bytes".utf8,
+                value: String(omittedByteCount).utf8,
+                to: &arena
+            )
+        }
         outputs.append(
             Output(
                 topic: topic,

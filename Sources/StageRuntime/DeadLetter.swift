@@ -7,10 +7,19 @@ package import TokenDomain
 /// Kafka's own `__dlq.errors.*` names where it came from; `tollway.dlq.*` says why and how often.
 /// All text is UTF-8, all headers of ours together at most ``headerByteCountMax`` bytes.
 package struct DeadLetter {
+    /// Dead-letter topics take the largest record of their sources (Kafka's default of
+    /// 1,048,588 bytes) and 16 KiB more. The client counts up to 128 bytes of framing too.
+    package static let topicByteCountMax = 1_048_588 + (16 << 10)
+    /// Key, value and all headers of a letter.
+    static let recordByteCountMax = topicByteCountMax - 1_024
     /// 4 KiB: the dead-letter topics accept the source's largest record and 16 KiB more.
     package static let headerByteCountMax = 4_096
     /// A fault's sentence is cut to this, so that the other headers always fit.
     static let messageByteCountMax = 1_024
+    /// Headers of an earlier failure are only as good as whoever wrote the topic: longer texts are
+    /// not ours, and counts beyond this are no counts.
+    static let historyByteCountMax = 64
+    static let historyCountMax = 1_000_000
 
     /// Where the record came from.
     package struct Origin: Equatable, Sendable {
@@ -143,15 +152,20 @@ extension DeadLetter.History {
         guard range.count > 0 else {
             return
         }
-        for (name, value) in HeaderList.entries(in: range, of: arena) where !value.isAbsent {
+        for (name, value) in HeaderList.entries(in: range, of: arena)
+        where !value.isAbsent && value.count <= DeadLetter.historyByteCountMax {
             let text = String(decoding: arena[value.indices], as: UTF8.self)
             switch name {
             case "tollway.dlq.first_failed_at": firstFailedAt = text
-            case "tollway.dlq.attempts": attempts = max(Int(text) ?? 0, 0)
-            case "tollway.dlq.replay_count": replayCount = max(Int(text) ?? 0, 0)
+            case "tollway.dlq.attempts": attempts = Self.count(text)
+            case "tollway.dlq.replay_count": replayCount = Self.count(text)
             case "tollway.dlq.replay_id": replayID = text
             default: break
             }
         }
+    }
+
+    private static func count(_ text: String) -> Int {
+        min(max(Int(text) ?? 0, 0), DeadLetter.historyCountMax)
     }
 }

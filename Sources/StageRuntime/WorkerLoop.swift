@@ -111,8 +111,13 @@ package final class WorkerLoop {
     /// Stops taking, commits what was judged, and lets go.
     ///
     /// What cannot be committed is dropped: the next owner reads it again.
-    package func finish() throws {
-        try commitWhatIsJudged()
+    package func finish(outcomeWaitMilliseconds: Int? = nil) throws {
+        defer { abandon() }
+        try commitWhatIsJudged(waiting: outcomeWaitMilliseconds ?? limits.outcomeWaitMilliseconds)
+    }
+
+    /// Lets go of everything at once: stages send nothing more, stores are closed and unlocked.
+    package func abandon() {
         (stage as? any TickingStage)?.revoked(state.partitions)
         closeRestores()
         state.close(state.partitions)
@@ -300,7 +305,7 @@ package final class WorkerLoop {
         case .assigning:
             try assign()
         case .revoking:
-            try commitWhatIsJudged()
+            try commitWhatIsJudged(waiting: limits.outcomeWaitMilliseconds)
             try letGo()
         case .lost(let partitions):
             // Somebody else may already work on them: nothing of it may be committed.
@@ -316,13 +321,13 @@ package final class WorkerLoop {
     /// One transaction may be under way and one more be judged: two outcomes at most.
     ///
     /// An abort is not tried again here, for its cause may well be that the partitions are gone.
-    private func commitWhatIsJudged() throws {
+    private func commitWhatIsJudged(waiting waitMilliseconds: Int) throws {
         for _ in 0..<2 where hasWork || underWay != nil {
             _ = try startTransaction()
             guard underWay != nil else {
                 break
             }
-            guard try hearOutcome(waitMilliseconds: limits.outcomeWaitMilliseconds) else {
+            guard try hearOutcome(waitMilliseconds: waitMilliseconds) else {
                 throw LogFault.unusable(message: "the transaction under way did not end in time")
             }
         }
@@ -331,9 +336,7 @@ package final class WorkerLoop {
 
     private func letGo() throws {
         underWay = nil
-        (stage as? any TickingStage)?.revoked(state.partitions)
-        closeRestores()
-        state.close(state.partitions)
+        abandon()
         assigned = []
         positions = [:]
         committed = [:]

@@ -36,6 +36,9 @@ package struct WorkerEnd: Error {
 package final class WorkerRun {
     /// A worker told to stop is gone within this.
     static let stopDeadlineSeconds: UInt32 = 10
+    /// Of that, how long the last transaction may take; a broker that is away takes longer, and what
+    /// is not committed then will be read again.
+    static let stopOutcomeWaitMilliseconds = 6_000
     /// The older of two instances with one name waits this long before it ends, so that a supervisor
     /// that restarts it does not make the two end each other in turn.
     static let fencedWaitMilliseconds = 60_000
@@ -168,7 +171,10 @@ package final class WorkerRun {
             ),
             sources: worker.sources.map { $0.name(prefix: prefix) },
             targets: targets,
-            changelog: worker.changelog?.name(prefix: prefix)
+            changelog: worker.changelog?.name(prefix: prefix),
+            recordByteCountMax: worker.deadLetters.map {
+                [$0.name(prefix: prefix): DeadLetter.topicByteCountMax]
+            } ?? [:]
         )
         let clock = { Timestamp(milliseconds: WallClock.nowMilliseconds()) }
         let stage = try makeStage(
@@ -241,6 +247,8 @@ package final class WorkerRun {
                 }
             } catch LogFault.fenced(let message) {
                 log.error("a newer instance has this name", ("because", .text(message)))
+                // The newer one needs the stores, and with one STATE_DIR their locks.
+                loop.abandon()
                 recordLog.close(deadlineMilliseconds: 2_000)
                 _ = wait(descriptors: [], milliseconds: Self.fencedWaitMilliseconds)
                 return WorkerEnd(exitCode: 75, sentence: message)
@@ -284,11 +292,12 @@ package final class WorkerRun {
         health.setNotReady(because: "stopping")
         alarm(Self.stopDeadlineSeconds - 1)
         do {
-            try loop.finish()
-        } catch LogFault.unavailable {
-            log.warning("Kafka is away: what was not committed will be read again")
+            try loop.finish(outcomeWaitMilliseconds: Self.stopOutcomeWaitMilliseconds)
         } catch {
-            return Self.end(for: error)
+            log.warning(
+                "the last batch was not committed and will be read again",
+                ("because", .text(Self.end(for: error).sentence))
+            )
         }
         return WorkerEnd(exitCode: 0, sentence: "told to stop")
     }

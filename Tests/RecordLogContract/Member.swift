@@ -105,7 +105,9 @@ package final class Member {
 
     /// The first byte of every value of a changelog.
     package func changelog(_ partition: TopicPartition, from offset: Int64) throws -> [UInt8] {
-        let reader = try log.changelogReader(partition, from: offset)
+        let reader = try until(world, "the changelog cannot be opened") {
+            try log.changelogReader(partition, from: offset)
+        }
         defer { reader.close() }
         var batch = RecordBatch()
         _ = try until(world, "the changelog has no end") {

@@ -93,6 +93,22 @@ import Testing
         #expect(prints.allSatisfy { $0.count == 16 })
     }
 
+    @Test func `takes no history from headers that it cannot have written`() {
+        var arena: [UInt8] = []
+        let long = String(repeating: "9", count: 5_000)
+        HeaderList.append(name: "tollway.dlq.replay_id".utf8, value: long.utf8, to: &arena)
+        HeaderList.append(name: "tollway.dlq.first_failed_at".utf8, value: long.utf8, to: &arena)
+        HeaderList.append(
+            name: "tollway.dlq.attempts".utf8,
+            value: String(Int.max).utf8,
+            to: &arena
+        )
+        let range = ByteRange(start: 0, count: arena.count)
+        let history = DeadLetter.History(headers: range, of: arena)
+        #expect(history.replayID == nil && history.firstFailedAt == nil)
+        #expect(headers(letter(history: history))["tollway.dlq.attempts"] == "1000001")
+    }
+
     @Test func `keeps the record's own headers and drops earlier diagnostics`() {
         var arena: [UInt8] = Array("keyvalue".utf8)
         let start = arena.count
