@@ -116,8 +116,10 @@ package final class KafkaAdmin {
         try awaitConfiguration(ofTopic: name, changes)
     }
 
-    /// The controller's yes comes before a broker tells of it. The next change reads what the broker
-    /// tells and writes all of it, so one that came too soon would undo this one.
+    /// The controller's yes comes before a broker tells of it.
+    ///
+    /// The next change reads what the broker tells and writes all of it, so one that came too soon
+    /// would undo this one.
     private func awaitConfiguration(
         ofTopic name: String,
         _ changes: [String: String]
@@ -135,7 +137,10 @@ package final class KafkaAdmin {
             }
             _ = poll(nil, 0, Self.askAgainMilliseconds)
         }
-        throw .unavailable(code: "_TIMED_OUT", message: "\(name) does not show its new settings yet")
+        throw .unavailable(
+            code: "_TIMED_OUT",
+            message: "\(name) does not show its new settings yet"
+        )
     }
 
     /// Deletes topics; one that is not there is passed over.

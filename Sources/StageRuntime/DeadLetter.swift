@@ -8,7 +8,9 @@ package import TokenDomain
 /// All text is UTF-8, all headers of ours together at most ``headerByteCountMax`` bytes.
 package struct DeadLetter {
     /// Dead-letter topics take the largest record of their sources (Kafka's default of
-    /// 1,048,588 bytes) and 16 KiB more. The client counts up to 128 bytes of framing too.
+    /// 1,048,588 bytes) and 16 KiB more.
+    ///
+    /// The client counts up to 128 bytes of framing too.
     package static let topicByteCountMax = 1_048_588 + (16 << 10)
     /// Key, value and all headers of a letter.
     static let recordByteCountMax = topicByteCountMax - 1_024
