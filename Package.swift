@@ -223,7 +223,10 @@ let package = Package(
         ),
         tests("TelemetryTests", ["Telemetry", "HTTPClient"]),
         tests("ConfigurationTests", ["StageRuntime", "Kafka", "TokenDomain"]),
-        tests("TollwayTests", ["tollway", "Crypto", "TokenWire"]),
+        tests(
+            "TollwayTests",
+            ["tollway", "Crypto", "Kafka", "StageRuntime", "Telemetry", "TokenDomain", "TokenWire"]
+        ),
         tests(
             "NotificationsTests",
             [

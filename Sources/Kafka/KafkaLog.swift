@@ -24,6 +24,9 @@ package final class KafkaLog: RecordLog {
     /// Kafka's default for `max.message.bytes` of a topic.
     package static let recordByteCountMaxDefault = 1_048_588
 
+    /// The most that librdkafka's `message.max.bytes` takes.
+    private static let messageByteCountMax = 1_000_000_000
+
     package let sources: [String]
     package let targets: [String]
     private let settings: KafkaSettings
@@ -64,7 +67,10 @@ package final class KafkaLog: RecordLog {
             producer: settings.workerProducer(
                 transactionalID: delivery == .exactlyOnce ? member.transactionalID : nil,
                 // The library's own check must not come before ours.
-                messageByteCountMax: (limits.max() ?? Self.recordByteCountMaxDefault) + 65_536
+                messageByteCountMax: min(
+                    (limits.max() ?? Self.recordByteCountMaxDefault) + 65_536,
+                    Self.messageByteCountMax
+                )
             ),
             inquirer: settings.reader(isolation: .readUncommitted),
             sources: CText.list(sources),

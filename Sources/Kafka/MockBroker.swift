@@ -25,6 +25,11 @@ internal import CKafka
         case transactionalOffsetCommit = 28
     }
 
+    /// Whether a cluster is an embedded one: librdkafka's calls itself so.
+    package static func isClusterID(_ id: String) -> Bool {
+        id.hasPrefix("mockCluster")
+    }
+
     private var open: OpaquePointer?
     /// What clients connect to.
     package let bootstrapServers: String

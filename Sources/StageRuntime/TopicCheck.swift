@@ -2,12 +2,17 @@ internal import Kafka
 internal import Telemetry
 internal import TokenDomain
 
-/// What must be true of Kafka before a worker starts: its topics are there, those that are read
-/// together by key have as many partitions as each other and as their changelog, and the broker can
-/// keep the promise that is configured.
+/// What must be true of Kafka before a worker starts: its topics are there and keep what they must
+/// keep, those that are read together by key have as many partitions as each other and as their
+/// changelog, and the broker can keep the promise that is configured.
 struct TopicCheck {
-    /// The embedded broker calls itself so: its transactions are theatre.
-    static let embeddedClusterPrefix = "mockCluster"
+    /// What a worker needs to know of the cluster that it has found in order.
+    struct Cluster {
+        var id: String
+        /// `max.message.bytes` of its topics, by full name, where they are known.
+        var recordByteCountMax: [String: Int] = [:]
+    }
+
     static let retryMilliseconds = 500
     /// A topic that was made a moment ago is not known to every broker at once: a missing one is
     /// looked for again so many times before the worker refuses to start.
@@ -19,9 +24,9 @@ struct TopicCheck {
 
     /// Asks until the broker answers.
     ///
-    /// - Returns: the cluster's id; nil when told to stop.
+    /// - Returns: nil when told to stop.
     /// - Throws: ``LogFault/misconfigured(message:)`` with a sentence that says how to repair it.
-    func waitForTopics(isStopRequested: (_ waitingMilliseconds: Int) -> Bool) throws -> String? {
+    func waitForTopics(isStopRequested: (_ waitingMilliseconds: Int) -> Bool) throws -> Cluster? {
         let admin = try KafkaAdmin(settings: configuration.kafka, deadlineMilliseconds: 2_000)
         defer { admin.close() }
         var missingCount = 0
@@ -32,7 +37,7 @@ struct TopicCheck {
                 guard missingCount < Self.missingRetryCountMax, !missingTopics(topics).isEmpty
                 else {
                     try check(clusterID: clusterID, topics: topics)
-                    return clusterID
+                    return try describe(clusterID, admin)
                 }
                 missingCount += 1
             } catch {
@@ -50,7 +55,7 @@ struct TopicCheck {
     func check(clusterID: String, topics: [TopicDescription]) throws(LogFault) {
         guard
             configuration.delivery == .atLeastOnce
-                || !clusterID.hasPrefix(Self.embeddedClusterPrefix)
+                || !MockBroker.isClusterID(clusterID)
         else {
             throw .misconfigured(
                 message:
@@ -62,10 +67,76 @@ struct TopicCheck {
         guard missing.isEmpty else {
             throw .misconfigured(
                 message: "Kafka has no topic \(missing.joined(separator: ", ")): create it with"
-                    + " `tollway topics apply`"
+                    + " `tollway topics apply --yes`"
             )
         }
         try checkCounts(topics)
+    }
+
+    private func describe(_ clusterID: String, _ admin: KafkaAdmin) throws(LogFault) -> Cluster {
+        var cluster = Cluster(id: clusterID)
+        guard !MockBroker.isClusterID(clusterID) else {
+            return cluster
+        }
+        let prefix = configuration.topicPrefix
+        let topics = worker.sources + WorkerLoop.targets(of: worker)
+        let present: [String: TopicReview.Present]
+        do throws(LogFault) {
+            present = try admin.present(topics, prefix: prefix)
+        } catch .misconfigured(let message) {
+            // A worker needs the right to read and write, not the right to ask for settings.
+            log.warning("the topics' settings may not be read", ("because", .text(message)))
+            return cluster
+        }
+        try checkSettings(present)
+        for (name, topic) in present {
+            cluster.recordByteCountMax[name] = topic.configuration["max.message.bytes"]
+                .flatMap { Int($0) }
+        }
+        return cluster
+    }
+
+    /// Refuses what would lose records or state; says what is merely otherwise.
+    func checkSettings(_ present: [String: TopicReview.Present]) throws(LogFault) {
+        let prefix = configuration.topicPrefix
+        var vital: [String] = []
+        for topic in worker.sources + WorkerLoop.targets(of: worker) {
+            let sourceByteCountMax = TopicReview.recordByteCountMax(
+                of: topic.buriedSources,
+                prefix: prefix,
+                present: present
+            )
+            guard let known = present[topic.name(prefix: prefix)] else {
+                continue
+            }
+            let review = TopicReview(
+                topic,
+                prefix: prefix,
+                present: known,
+                sourceByteCountMax: sourceByteCountMax
+            )
+            for difference in review.differences {
+                let (name, wish) = (difference.setting.name, difference.setting.wish.text)
+                let value = difference.present ?? "unknown"
+                if difference.setting.isVital {
+                    vital.append("\(review.name) has \(name) \(value) and needs \(wish)")
+                } else {
+                    log.warning(
+                        "a topic is not as it should be; see tollway topics plan",
+                        ("topic", .text(review.name)),
+                        ("setting", .text(name)),
+                        ("value", .text(value)),
+                        ("wanted", .text(wish))
+                    )
+                }
+            }
+        }
+        guard vital.isEmpty else {
+            throw .misconfigured(
+                message: "\(vital.joined(separator: ", ")): repair it with"
+                    + " `tollway topics apply --yes`"
+            )
+        }
     }
 
     private func missingTopics(_ topics: [TopicDescription]) -> [String] {
@@ -94,7 +165,8 @@ struct TopicCheck {
         let list = group.map { "\($0) has \(counts[$0, default: 0])" }.joined(separator: ", ")
         throw .misconfigured(
             message: "topics that \(worker.rawValue) reads together must have equally many"
-                + " partitions: \(list)"
+                + " partitions: \(list); make those that differ anew, with"
+                + " `tollway topics apply --partitions N --yes` once they are drained and deleted"
         )
     }
 }

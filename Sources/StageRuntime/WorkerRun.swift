@@ -172,9 +172,7 @@ package final class WorkerRun {
             sources: worker.sources.map { $0.name(prefix: prefix) },
             targets: targets,
             changelog: worker.changelog?.name(prefix: prefix),
-            recordByteCountMax: worker.deadLetters.map {
-                [$0.name(prefix: prefix): DeadLetter.topicByteCountMax]
-            } ?? [:]
+            recordByteCountMax: cluster.recordByteCountMax
         )
         let clock = { Timestamp(milliseconds: WallClock.nowMilliseconds()) }
         let stage = try makeStage(
@@ -192,7 +190,7 @@ package final class WorkerRun {
             group: "\(prefix)\(worker.rawValue)",
             log: recordLog,
             stage: stage,
-            provider: worker.changelog == nil ? nil : try stateDirectory(clusterID: cluster),
+            provider: worker.changelog == nil ? nil : try stateDirectory(clusterID: cluster.id),
             telemetry: WorkerTelemetry(worker: worker, log: log, metrics: metrics, health: health),
             clock: clock
         )

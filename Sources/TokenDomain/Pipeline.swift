@@ -76,6 +76,8 @@ package enum Topic: Hashable, Sendable {
     case reportState
     case deadLetters(Worker)
     case deadLetterReplays
+    /// Who changed what by hand, when and why.
+    case audit
 
     /// Every topic that a deployment has, in the order of the pipeline.
     package static var all: [Topic] {
@@ -84,7 +86,7 @@ package enum Topic: Hashable, Sendable {
             .notificationsVerified, .reportsRequested, .reportsOutcomes, .accountTokensRequested,
             .accountTokensOutcomes, .dedupeState, .reportState, .deadLetters(.decode),
             .deadLetters(.dedupe), .deadLetters(.report), .deadLetters(.notifications),
-            .deadLetterReplays,
+            .deadLetterReplays, .audit,
         ]
     }
 
@@ -106,6 +108,7 @@ package enum Topic: Hashable, Sendable {
         case .reportState: "\(prefix)report.state.v1"
         case .deadLetters(let worker): "dlq.\(prefix)\(worker.rawValue)"
         case .deadLetterReplays: "dlq.\(prefix)replays.v1"
+        case .audit: "\(prefix)audit.v1"
         }
     }
 }

@@ -10,6 +10,9 @@ extension TollwayCommand {
         NotificationVerifyCommand.verb,
         TransactionVerifyCommand.verb,
         LinksCommand.check,
+        TopicsCommand.plan,
+        TopicsCommand.apply,
+        LagCommand.verb,
         ConfigCommand.check,
         ConfigCommand.print,
     ]

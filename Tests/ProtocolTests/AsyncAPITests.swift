@@ -11,8 +11,10 @@ import TokenDomain
         )
     }
 
-    /// A worker's own state and the record of replays are nobody else's business.
-    private static let inner: Set<Topic> = [.dedupeState, .reportState, .deadLetterReplays]
+    /// A worker's own state, the record of replays and the audit are nobody else's business.
+    private static let inner: Set<Topic> = [
+        .dedupeState, .reportState, .deadLetterReplays, .audit,
+    ]
 
     @Test func `names every topic that others may read`() throws {
         let addresses = try Self.text().split(separator: "\n").compactMap { line in

@@ -9,7 +9,7 @@ enum DemoCluster {
     case local(LocalCluster)
     case embedded(bootstrapServers: String)
 
-    static let partitionCount = 12
+    static let partitionCount = TopicShape.partitionCountDefault
 
     var bootstrapServers: String {
         switch self {
@@ -79,13 +79,12 @@ enum DemoCluster {
         let admin = try KafkaAdmin(settings: settings)
         defer { admin.close() }
         try admin.create(
-            Topic.all.map { topic in
-                TopicPlan(
-                    name: topic.name(prefix: prefix),
-                    partitionCount: Self.partitionCount,
-                    configuration: topic.isChangelog ? ["cleanup.policy": "compact"] : [:]
-                )
-            }
+            TopicReview.all(
+                prefix: prefix,
+                wanted: TopicReview.Wanted(partitionCount: Self.partitionCount),
+                present: [:]
+            )
+            .map(\.plan)
         )
     }
 
@@ -115,15 +114,5 @@ enum DemoCluster {
         }
         return String(decoding: bytes, as: UTF8.self)
             .split(separator: "\n").first.map { String($0) } ?? ""
-    }
-}
-
-extension Topic {
-    /// Whether only the newest record of a key counts.
-    fileprivate var isChangelog: Bool {
-        switch self {
-        case .dedupeState, .reportState, .deadLetterReplays: true
-        default: false
-        }
     }
 }

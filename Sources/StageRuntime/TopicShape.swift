@@ -1,0 +1,144 @@
+internal import Kafka
+package import TokenDomain
+
+/// How a topic must be, said once: the plan, the check at a worker's start and the demo read it
+/// here.
+package struct TopicShape: Equatable, Sendable {
+    /// What becomes of a record in time.
+    package enum Keeping: Equatable, Sendable {
+        /// Long enough for a worker to be repaired and to catch up.
+        case sevenDays
+        /// Long enough for a person to look at it.
+        case thirtyDays
+        /// The ledger and the audit.
+        case forEver
+        /// The newest of each key, for ever; tombstones for seven days.
+        case newest
+    }
+
+    /// What one setting must be.
+    package enum Wish: Equatable, Sendable {
+        case exactly(String)
+        case atLeast(Int64)
+        /// A time in milliseconds; -1 is for ever, and more than any.
+        case lastingAtLeast(Int64)
+
+        /// As a topic is made with it.
+        package var text: String {
+            switch self {
+            case .exactly(let text): text
+            case .atLeast(let number), .lastingAtLeast(let number): String(number)
+            }
+        }
+
+        package func isMet(by text: String?) -> Bool {
+            switch self {
+            case .exactly(let wanted): text == wanted
+            case .atLeast(let least): text.flatMap { Int64($0) }.map { $0 >= least } ?? false
+            case .lastingAtLeast(let least):
+                text.flatMap { Int64($0) }.map { $0 == -1 || $0 >= least } ?? false
+            }
+        }
+    }
+
+    package struct Setting: Equatable, Sendable {
+        package var name: String
+        package var wish: Wish
+        /// Whether records or state are lost, or a worker cannot go on, where it is otherwise: a
+        /// worker refuses to start.
+        package var isVital = false
+    }
+
+    package static let partitionCountDefault = 12
+    /// Kafka's default for `max.message.bytes`.
+    package static let recordByteCountMax = KafkaLog.recordByteCountMaxDefault
+    /// What a dead letter may be larger than its source: its own headers, four times over, for
+    /// those that Kafka and replays add.
+    package static let deadLetterByteCountMore = 16 << 10
+    static let dayMilliseconds: Int64 = 86_400_000
+
+    package var topic: Topic
+    package var keeping: Keeping
+    /// By name, in a fixed order.
+    package var settings: [Setting]
+
+    /// - Parameter sourceByteCountMax: the largest `max.message.bytes` of the topics whose records
+    ///   may come to lie in this one; only dead letters have such.
+    package init(of topic: Topic, sourceByteCountMax: Int = Self.recordByteCountMax) {
+        self.topic = topic
+        keeping = topic.keeping
+        let isCompacted = keeping == .newest
+        settings = [
+            Setting(
+                name: "cleanup.policy",
+                wish: .exactly(isCompacted ? "compact" : "delete"),
+                isVital: true
+            )
+        ]
+        switch keeping {
+        case .newest: lasting("delete.retention.ms", days: 7)
+        case .sevenDays: lasting("retention.ms", days: 7)
+        case .thirtyDays: lasting("retention.ms", days: 30)
+        case .forEver: settings.append(Setting(name: "retention.ms", wish: .exactly("-1")))
+        }
+        if !isCompacted {
+            // A bound in bytes would take records before their time.
+            settings.append(Setting(name: "retention.bytes", wish: .exactly("-1")))
+        }
+        let byteCount =
+            topic.isForDeadLetters
+            ? sourceByteCountMax + Self.deadLetterByteCountMore : Self.recordByteCountMax
+        settings.append(
+            Setting(
+                name: "max.message.bytes",
+                wish: .atLeast(Int64(byteCount)),
+                // A dead letter that cannot be written stops its stage.
+                isVital: topic.isForDeadLetters
+            )
+        )
+    }
+
+    /// As a topic is made, by name.
+    package var configuration: [String: String] {
+        Dictionary(uniqueKeysWithValues: settings.map { ($0.name, $0.wish.text) })
+    }
+
+    private mutating func lasting(_ name: String, days: Int64) {
+        settings.append(Setting(name: name, wish: .lastingAtLeast(days * Self.dayMilliseconds)))
+    }
+}
+
+extension Topic {
+    /// Design: token topics 7 days, dead letters 30, ledger and audit for ever, state compacted.
+    fileprivate var keeping: TopicShape.Keeping {
+        switch self {
+        case .tokensReceived, .tokensDecoded, .tokensDistinct, .notificationsReceived,
+            .notificationsVerified, .reportsRequested, .accountTokensRequested:
+            .sevenDays
+        case .reportsOutcomes, .accountTokensOutcomes, .audit: .forEver
+        case .dedupeState, .reportState, .deadLetterReplays: .newest
+        case .deadLetters: .thirtyDays
+        }
+    }
+
+    fileprivate var isForDeadLetters: Bool {
+        if case .deadLetters = self { true } else { false }
+    }
+
+    /// The topics whose records may come to lie in this one as they are.
+    package var buriedSources: [Topic] {
+        if case .deadLetters(let worker) = self { worker.sources } else { [] }
+    }
+
+    /// The topics that must have as many partitions as this one, itself included: one worker reads
+    /// them together by key and keeps its changelog by their numbers.
+    package var countedTogether: [Topic] {
+        for worker in Worker.allCases {
+            let group = worker.sources + [worker.changelog].compactMap { $0 }
+            if group.count > 1, group.contains(self) {
+                return group
+            }
+        }
+        return [self]
+    }
+}

@@ -1,0 +1,68 @@
+internal import Foundation
+internal import Kafka
+internal import StageRuntime
+
+/// A question to the Kafka of the environment, and what its failures mean to the caller.
+enum KafkaQuestion {
+    /// For one answer; nobody waits longer at a prompt.
+    private static let deadlineMilliseconds = 10_000
+
+    static func configuration() throws(CommandFailure) -> Configuration {
+        do throws(ConfigurationFault) {
+            return try Configuration(
+                environment: ProcessInfo.processInfo.environment,
+                program: .tollway
+            )
+        } catch {
+            throw CommandFailure(.usage, code: error.code, error.sentence)
+        }
+    }
+
+    /// Opens a client for as long as the question lasts.
+    ///
+    /// - Throws: exit 6 where Kafka is away, 2 where it cannot be asked so, 1 where it refuses.
+    static func ask<Answer>(
+        _ configuration: Configuration,
+        _ question: (KafkaAdmin) throws(LogFault) -> Answer
+    ) throws(CommandFailure) -> Answer {
+        let admin: KafkaAdmin
+        do throws(LogFault) {
+            admin = try KafkaAdmin(
+                settings: configuration.kafka,
+                deadlineMilliseconds: deadlineMilliseconds
+            )
+        } catch {
+            throw CommandFailure(.usage, code: "kafka.misconfigured", sentence(error))
+        }
+        defer { admin.close() }
+        do throws(LogFault) {
+            return try question(admin)
+        } catch {
+            throw failure(error, configuration)
+        }
+    }
+
+    static func failure(_ fault: LogFault, _ configuration: Configuration) -> CommandFailure {
+        switch fault {
+        case .unavailable(let code, let message):
+            CommandFailure(
+                .noKafka,
+                code: "kafka.unavailable",
+                "no answer from Kafka at \(configuration.kafka.bootstrapServers):"
+                    + " \(message) (\(code))"
+            )
+        case .misconfigured, .fenced, .unusable, .recordTooLarge:
+            CommandFailure(.failed, code: "kafka.refused", "Kafka refuses: \(sentence(fault))")
+        }
+    }
+
+    private static func sentence(_ fault: LogFault) -> String {
+        switch fault {
+        case .unavailable(_, let message), .fenced(let message), .unusable(let message),
+            .misconfigured(let message):
+            message
+        case .recordTooLarge(_, let byteCount, let byteCountMax):
+            "a record of \(byteCount) bytes, and \(byteCountMax) are taken"
+        }
+    }
+}

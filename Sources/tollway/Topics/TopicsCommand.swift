@@ -1,0 +1,193 @@
+internal import Glibc
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// `tollway topics`: what the pipeline's topics must be, what they are, and how they become so.
+enum TopicsCommand {
+    private static let partitionCountMax = 1_000
+    private static let replicationFactorMax = 100
+    /// Ten seconds at most.
+    private static let visibleAttemptCountMax = 50
+    private static let visibleWaitMicroseconds: UInt32 = 200_000
+
+    private static let shape: [Verb.Option] = [
+        .value(
+            "--partitions",
+            "N",
+            "of every topic; default: what they have, and 12 where there is none"
+        ),
+        .value("--replication", "N", "replicas of every topic; default: the broker's"),
+    ]
+
+    static let plan = Verb(
+        words: ["topics", "plan"],
+        summary: "what the pipeline's topics lack, and what apply would do about it",
+        options: shape,
+        details: """
+            Compares every topic under TOLLWAY_TOPIC_PREFIX with what it must be: partitions,
+            replicas, compaction, retention and the largest record. Changes nothing. A longer
+            retention than asked for is right as it is. Exit 5 if apply would refuse.
+            """,
+        run: runPlan
+    )
+
+    static let apply = Verb(
+        words: ["topics", "apply"],
+        summary: "make and repair the pipeline's topics",
+        options: shape + [.flag("--yes", "do it; without, the plan is shown and nothing changed")],
+        details: """
+            Does what tollway topics plan shows. Settings that the plan does not name are kept.
+            Never takes away partitions or replicas, and adds no partitions to a topic that is
+            there, as keys would move away from their state: then nothing is changed at all,
+            exit 5. Without --yes, where there is something to do: exit 5 too. May be run again
+            at any time; exit 4 if only a part could be done, 75 if it cannot be seen yet.
+            """,
+        run: runApply
+    )
+
+    private static func runPlan(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let reviews = try reviews(invocation, KafkaQuestion.configuration())
+        Console.write(TopicsReport.text(reviews, format: invocation.output))
+        Console.say(TopicsReport.summary(reviews))
+        return reviews.contains { !$0.refusals.isEmpty } ? .refusedBySafetyRule : .ok
+    }
+
+    private static func runApply(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let configuration = try KafkaQuestion.configuration()
+        let reviews = try reviews(invocation, configuration)
+        let due = reviews.filter { !$0.isRight }
+        Console.write(TopicsReport.text(reviews, format: invocation.output))
+        Console.say(TopicsReport.summary(reviews))
+        guard !due.contains(where: { !$0.refusals.isEmpty }) else {
+            Console.say("nothing was changed")
+            return .refusedBySafetyRule
+        }
+        guard !due.isEmpty else {
+            return .ok
+        }
+        guard invocation.has("--yes") else {
+            Console.say("nothing was changed; say --yes to do it")
+            return .refusedBySafetyRule
+        }
+        try change(due, configuration)
+        guard try isRight(due, configuration) else {
+            throw CommandFailure(
+                .tryAgain,
+                code: "topics.not_yet_visible",
+                "all was ordered, and Kafka does not show all of it yet: see tollway topics plan"
+            )
+        }
+        Console.say("done")
+        return .ok
+    }
+
+    private static func change(
+        _ reviews: [TopicReview],
+        _ configuration: Configuration
+    ) throws(CommandFailure) {
+        var doneCount = 0
+        let failure = try KafkaQuestion.ask(configuration) { admin -> (String, LogFault)? in
+            for review in reviews {
+                do throws(LogFault) {
+                    try change(review, admin)
+                    doneCount += 1
+                } catch {
+                    return (review.name, error)
+                }
+            }
+            return nil
+        }
+        guard let (name, fault) = failure else {
+            return
+        }
+        let because = KafkaQuestion.failure(fault, configuration)
+        guard doneCount > 0 else {
+            throw because
+        }
+        throw CommandFailure(
+            .partlyDone,
+            code: "topics.partly_done",
+            "\(doneCount) of \(reviews.count) topics were done, then \(name) failed:"
+                + " \(because.message); run it again"
+        )
+    }
+
+    private static func change(_ review: TopicReview, _ admin: KafkaAdmin) throws(LogFault) {
+        guard review.present != nil else {
+            try admin.create([review.plan])
+            return
+        }
+        let changes = review.differences.map { ($0.setting.name, $0.setting.wish.text) }
+        try admin.alterConfiguration(
+            ofTopic: review.name,
+            Dictionary(uniqueKeysWithValues: changes)
+        )
+    }
+
+    /// A controller's word reaches the brokers a moment later: asks until they show it, so that a
+    /// worker that is started next finds what it needs.
+    private static func isRight(
+        _ reviews: [TopicReview],
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> Bool {
+        let topics = reviews.map(\.topic)
+        let prefix = configuration.topicPrefix
+        return try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool in
+            for attempt in 0..<visibleAttemptCountMax {
+                if attempt > 0 {
+                    usleep(visibleWaitMicroseconds)
+                }
+                let present = try admin.present(topics, prefix: prefix)
+                let now = TopicReview.all(
+                    prefix: prefix,
+                    wanted: TopicReview.Wanted(),
+                    present: present
+                )
+                let rest = now.filter { $0.present == nil || !$0.differences.isEmpty }
+                if rest.allSatisfy({ !topics.contains($0.topic) }) {
+                    return true
+                }
+            }
+            return false
+        }
+    }
+
+    private static func reviews(
+        _ invocation: Invocation,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> [TopicReview] {
+        let wanted = TopicReview.Wanted(
+            partitionCount: try number("--partitions", invocation, in: 1...partitionCountMax),
+            replicationFactor: try number("--replication", invocation, in: 1...replicationFactorMax)
+        )
+        let prefix = configuration.topicPrefix
+        let present = try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> [String: TopicReview.Present]? in
+            guard !MockBroker.isClusterID(try admin.clusterID()) else {
+                return nil
+            }
+            return try admin.present(Topic.all, prefix: prefix)
+        }
+        guard let present else {
+            throw CommandFailure(
+                .failed,
+                code: "topics.embedded_broker",
+                "the embedded broker makes its topics itself and has no settings for them"
+            )
+        }
+        return TopicReview.all(prefix: prefix, wanted: wanted, present: present)
+    }
+
+    private static func number(
+        _ option: String,
+        _ invocation: Invocation,
+        in range: ClosedRange<Int>
+    ) throws(CommandFailure) -> Int? {
+        guard invocation.has(option) else {
+            return nil
+        }
+        return try invocation.integer(option, default: range.lowerBound, in: range)
+    }
+}
