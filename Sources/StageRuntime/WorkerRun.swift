@@ -172,7 +172,9 @@ package final class WorkerRun {
             sources: worker.sources.map { $0.name(prefix: prefix) },
             targets: targets,
             changelog: worker.changelog?.name(prefix: prefix),
-            recordByteCountMax: cluster.recordByteCountMax
+            recordByteCountMax: (worker.deadLetters.map {
+                [$0.name(prefix: prefix): DeadLetter.topicByteCountMax]
+            } ?? [:]).merging(cluster.recordByteCountMax) { $1 }
         )
         let clock = { Timestamp(milliseconds: WallClock.nowMilliseconds()) }
         let stage = try makeStage(
