@@ -36,6 +36,8 @@ final class Storm {
     static let stopSecondsMax = 10.0
     /// Past the session of 15 s, so that the group has given the worker up.
     static let pauseSeconds = 17.0
+    /// A broker that is back is left alone for so long: one that never is tests nothing but itself.
+    static let brokerRestSeconds = 30.0
     /// Restarts after exit 75 without a fault of ours before it is a finding.
     static let restartCountMax = 40
 
@@ -50,6 +52,7 @@ final class Storm {
     private var due: [Worker: (at: Date, step: Step)] = [:]
     private var nextFaultAt = Date()
     private var isInTurn = false
+    private var brokerRestartedAt = Date.distantPast
     private var isStopping = false
 
     private(set) var struck: [Fault: Int] = [:]
@@ -118,7 +121,8 @@ final class Storm {
         let now = Date()
         if faultCount < faultCountMax, now >= nextFaultAt {
             try strike()
-            nextFaultAt = now.addingTimeInterval(Double.random(in: 0.1...2.5, using: &generator))
+            // From here on, not from its beginning: a broker takes long to come back.
+            nextFaultAt = Date().addingTimeInterval(Double.random(in: 0.1...2.5, using: &generator))
         }
     }
 
@@ -208,7 +212,9 @@ final class Storm {
             signal(worker, SIGSTOP)
             due[worker] = (Date().addingTimeInterval(Self.pauseSeconds), .resume)
         case .killBroker:
-            guard case .local(let kafka) = cluster else {
+            guard case .local(let kafka) = cluster,
+                Date().timeIntervalSince(brokerRestartedAt) > Self.brokerRestSeconds
+            else {
                 return
             }
             note("the broker: SIGKILL")
@@ -216,6 +222,7 @@ final class Storm {
             // Until it answers again: everything waits for it, and so does the storm.
             try kafka.restart(node: 0)
             note("the broker answers again")
+            brokerRestartedAt = Date()
         case .loseState, .damageState:
             guard let keeper = free.filter({ $0.changelog != nil }).randomElement(using: &generator)
             else {

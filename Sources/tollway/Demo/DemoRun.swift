@@ -9,8 +9,8 @@ final class DemoRun {
     /// Objects in one NDJSON post, and how often one goes alone instead.
     private static let linesPerPost = 100
     private static let singlesEvery = 20
-    /// How long the door may stay closed: longer than a worker paused past its session.
-    private static let doorSeconds = 60.0
+    /// How long the door may stay closed: longer than Kafka and all workers take to be at rest again.
+    private static let doorSeconds = 120.0
     private static let registrationsPerPost = 1_000
     /// Nothing moved for so long: what is missing will not come.
     private static let stalledSeconds = 60.0
