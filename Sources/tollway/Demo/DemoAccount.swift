@@ -30,7 +30,7 @@ struct DemoAccount {
     let verifiedCount: Int
     let retriedCount: Int
 
-    var agrees: Bool { differenceCount == 0 && rows.allSatisfy(\.agrees) }
+    var agrees: Bool { differenceCount == 0 && heldCount == 0 && rows.allSatisfy(\.agrees) }
 
     /// One line of the ledger (`reports.outcomes.v1`).
     struct LedgerEntry {
@@ -111,14 +111,29 @@ struct DemoAccount {
         statuses.isEmpty ? "nothing" : statuses.joined(separator: ", ")
     }
 
-    /// The account that must close: everything let in is a repeat, a dead letter, or reported.
+    /// What the stages counted: tokens read by decode, and repeats settled by dedupe and report.
+    var counted: (accepted: Int, repeats: Int)?
+
+    /// Accepted at the door and neither a repeat, nor a dead letter, nor in the ledger.
+    private var heldCount: Int {
+        guard let counted else {
+            return 0
+        }
+        return counted.accepted - counted.repeats - buriedCount - reportedCount
+    }
+
+    private var reportedCount: Int {
+        rows.filter { !$0.demoClass.isNotice }.map(\.ledgerCount).reduce(0, +)
+    }
+
+    private var buriedCount: Int {
+        rows.filter { !$0.demoClass.isNotice }.map(\.deadLetterCount).reduce(0, +)
+    }
+
+    /// The account that must close, each number counted where it happened.
     var closing: String {
-        let tokens = rows.filter { !$0.demoClass.isNotice }
-        let accepted = tokens.map(\.inputCount).reduce(0, +)
-        let reported = tokens.map(\.owedCount).reduce(0, +)
-        let buried = tokens.map(\.deadLetterGoal).reduce(0, +)
-        return "accepted at the door \(accepted) = repeats \(accepted - reported - buried)"
-            + " + dead letters \(buried) + reported \(reported) + held 0"
+        "accepted at the door \(counted?.accepted ?? 0) = repeats \(counted?.repeats ?? 0)"
+            + " + dead letters \(buriedCount) + reported \(reportedCount) + held \(heldCount)"
     }
 
     // MARK: As text and as data
@@ -148,6 +163,9 @@ struct DemoAccount {
     var json: [String: Any] {
         [
             "agrees": agrees,
+            "accepted": counted?.accepted ?? 0,
+            "repeats": counted?.repeats ?? 0,
+            "held": heldCount,
             "rows": rows.map { row in
                 [
                     "input": row.demoClass.rawValue, "in": row.inputCount, "owed": row.owedCount,

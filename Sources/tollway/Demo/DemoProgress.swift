@@ -7,6 +7,8 @@ struct DemoCounts: Equatable {
     var distinct = 0
     var reported = 0
     var deadLetters = 0
+    /// Tokens that were known already, to dedupe or to report.
+    var repeats = 0
 
     /// Sums every sample of a metric whose labels hold all the given pairs.
     static func sum(_ text: String, _ name: String, _ pairs: [String] = []) -> Int {

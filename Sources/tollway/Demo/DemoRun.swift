@@ -228,12 +228,15 @@ final class DemoRun {
     // MARK: Accounting
 
     func account() throws -> DemoAccount {
-        DemoAccount(
+        var account = DemoAccount(
             truth: stream.truth,
             apple: try appleSide(),
             ledger: try ledger(),
             deadLetters: try deadLetters()
         )
+        let counts = try workers.counts(http: http, reported: 0)
+        account.counted = (counts.received, counts.repeats)
+        return account
     }
 
     func appleSide() throws -> [String: [String]] {

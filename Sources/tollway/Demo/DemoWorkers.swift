@@ -187,6 +187,11 @@ struct DemoWorkers {
             }
             let text = String(decoding: answer.body, as: UTF8.self)
             counts.deadLetters += DemoCounts.sum(text, "tollway_dlq_records_total")
+            counts.repeats += DemoCounts.sum(
+                text,
+                "tollway_records_completed_total",
+                ["outcome=\"repeat\""]
+            )
             switch worker {
             case .decode:
                 counts.received = DemoCounts.sum(text, "tollway_records_received_total")
