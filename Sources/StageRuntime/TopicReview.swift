@@ -29,8 +29,9 @@ package struct TopicReview: Equatable, Sendable {
 
     /// What a run is asked for.
     package struct Wanted: Equatable, Sendable {
-        /// Nil: what the topics that are read together have, else what all have, else 12. A topic
-        /// that is read alone may have any number.
+        /// Nil: what the topics that are read together have, else what all have, else 12.
+        ///
+        /// A topic that is read alone may have any number.
         package var partitionCount: Int?
         /// Nil: the broker's default for new topics, anything for others.
         package var replicationFactor: Int?
@@ -54,9 +55,8 @@ package struct TopicReview: Equatable, Sendable {
 
     package var isRight: Bool { present != nil && differences.isEmpty && refusals.isEmpty }
 
-    /// Compares every topic of a deployment.
-    ///
-    /// - Parameter present: by full name; others than ours may be among them.
+    /// Compares every topic of a deployment with what is `present`, by full name; others than ours
+    /// may be among them.
     package static func all(
         prefix: String,
         wanted: Wanted,
@@ -92,7 +92,7 @@ package struct TopicReview: Equatable, Sendable {
         }
     }
 
-    /// - Parameter sourceByteCountMax: see ``TopicShape/init(of:sourceByteCountMax:)``.
+    /// Compares one topic; for `sourceByteCountMax` see ``TopicShape/init(of:sourceByteCountMax:)``.
     package init(
         _ topic: Topic,
         prefix: String,

@@ -62,8 +62,10 @@ package struct TopicShape: Equatable, Sendable {
     /// By name, in a fixed order.
     package var settings: [Setting]
 
-    /// - Parameter sourceByteCountMax: the largest `max.message.bytes` of the topics whose records
-    ///   may come to lie in this one; only dead letters have such.
+    /// The shape of a topic.
+    ///
+    /// `sourceByteCountMax` is the largest `max.message.bytes` of the topics whose records may come
+    /// to lie in this one; only dead letters have such.
     package init(of topic: Topic, sourceByteCountMax: Int = Self.recordByteCountMax) {
         self.topic = topic
         keeping = topic.keeping

@@ -33,14 +33,17 @@ private let day: Int64 = 86_400_000
         #expect(configuration["retention.bytes"] == (policy == "delete" ? "-1" : nil))
     }
 
-    @Test(arguments: [
-        (TopicShape.Wish.exactly("compact"), "compact", true), (.exactly("compact"), nil, false),
-        (.exactly("compact"), "compact,delete", false), (.exactly("-1"), "9", false),
-        (.atLeast(5), "4", false), (.atLeast(5), "5", true), (.atLeast(5), "6", true),
-        (.atLeast(5), "-1", false), (.atLeast(5), "many", false), (.atLeast(5), nil, false),
-        (.lastingAtLeast(5), "4", false), (.lastingAtLeast(5), "5", true),
-        (.lastingAtLeast(5), "-1", true), (.lastingAtLeast(5), "-2", false),
-    ] as [(TopicShape.Wish, String?, Bool)])
+    @Test(
+        arguments: [
+            (TopicShape.Wish.exactly("compact"), "compact", true),
+            (.exactly("compact"), nil, false),
+            (.exactly("compact"), "compact,delete", false), (.exactly("-1"), "9", false),
+            (.atLeast(5), "4", false), (.atLeast(5), "5", true), (.atLeast(5), "6", true),
+            (.atLeast(5), "-1", false), (.atLeast(5), "many", false), (.atLeast(5), nil, false),
+            (.lastingAtLeast(5), "4", false), (.lastingAtLeast(5), "5", true),
+            (.lastingAtLeast(5), "-1", true), (.lastingAtLeast(5), "-2", false),
+        ] as [(TopicShape.Wish, String?, Bool)]
+    )
     func `knows what is enough`(wish: TopicShape.Wish, value: String?, isMet: Bool) {
         #expect(wish.isMet(by: value) == isMet)
     }

@@ -8,10 +8,12 @@ import TokenDomain
 @testable import tollway
 
 @Suite struct `tollway lag` {
-    @Test(arguments: [
-        (0, 10, nil, 10), (4, 10, nil, 6), (0, 10, 3, 7), (0, 10, 10, 0), (0, 10, 99, 0),
-        (5, 10, 3, 5), (0, 0, nil, 0),
-    ] as [(Int64, Int64, Int64?, Int64)])
+    @Test(
+        arguments: [
+            (0, 10, nil, 10), (4, 10, nil, 6), (0, 10, 3, 7), (0, 10, 10, 0), (0, 10, 99, 0),
+            (5, 10, 3, 5), (0, 0, nil, 0),
+        ] as [(Int64, Int64, Int64?, Int64)]
+    )
     func `counts what is still to be read, never less than nothing`(
         start: Int64,
         end: Int64,
