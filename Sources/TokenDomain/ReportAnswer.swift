@@ -103,7 +103,7 @@ package enum ReportAnswer: Equatable, Sendable {
     case again(isDoubtful: Bool, notBefore: Timestamp?)
     /// 26: reports met at Apple's; back off.
     case serialise
-    /// 6, and the date is within minutes: a clock is off.
+    /// 6, and the date is within minutes of now: a clock is off.
     case futureDate
     /// The lane waits. `until`: what Apple said.
     case lane(LaneTrouble, until: Timestamp?)
@@ -230,7 +230,7 @@ package enum AppleErrorKind: Hashable, Sendable, CaseIterable {
     case taken
     /// Another report of the same data is under way at Apple's.
     case simultaneous
-    /// A date lies in Apple's future by minutes.
+    /// A date lies in Apple's future, and is within minutes of now.
     case futureDate
     /// Only a person, or other data, can help.
     case final
@@ -243,7 +243,11 @@ package enum AppleErrorKind: Hashable, Sendable, CaseIterable {
         case (26, _):
             self = .simultaneous
         case (6, _):
-            let isNear = newestDate.map { $0 - now <= ReportPolicy.clockSkew } ?? false
+            // A date long past is none of a clock's doing: it would be refused for ever.
+            let isNear =
+                newestDate.map {
+                    $0 - now <= ReportPolicy.clockSkew && now - $0 <= ReportPolicy.clockSkew
+                } ?? false
             self = isNear ? .futureDate : .final
         default:
             self = .final

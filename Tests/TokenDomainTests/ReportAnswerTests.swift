@@ -144,8 +144,10 @@ import TokenDomain
         (Milliseconds.minutes(5), AppleErrorKind.futureDate),
         (Milliseconds(Milliseconds.minutes(5).count + 1), .final),
         (Milliseconds.minutes(-5), .futureDate),
+        (Milliseconds(Milliseconds.minutes(-5).count - 1), .final),
+        (Milliseconds.days(-30), .final),
     ])
-    func `takes a date minutes ahead for a clock that is off`(
+    func `takes a date within minutes of now for a clock that is off`(
         ahead: Milliseconds,
         kind: AppleErrorKind
     ) {
