@@ -86,6 +86,9 @@ extension TokenAccount {
                     return refuse(intent, .unverifiable, answer, policy: policy)
                 }
                 intent.nextAttemptAt = answer.retryAt
+            } else if intent.inquiries > 1 {
+                // The last send left as little behind: PUT and GET must not turn without a pause.
+                intent.nextAttemptAt = answer.retryAt
             }
             intent.phase = .planned
         case .again(let isDoubtful, let notBefore):

@@ -291,6 +291,20 @@ import Testing
         #expect(account.current?.identifier == "\(Fixtures.id.text)#1")
     }
 
+    /// 409, and 200 without a body, name no reason: GET shows nothing, and the next PUT ends alike.
+    @Test func `backs off where PUT and GET contradict each other again and again`() {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(), now: Self.due)
+        for round in 1...4 {
+            _ = account.hear(.verify(isTaken: false, isRefused: false), at: Self.due)
+            expect(account.hear(.notHeld, at: Self.due).isEmpty, true)
+            let retryAt = round == 1 ? nil : Self.due + .seconds(10)
+            #expect(account.current?.nextAttemptAt == retryAt, "round \(round)")
+            #expect(account.nextRequest == .send)
+            _ = account.advance(now: Self.due + .seconds(10), policy: Fixtures.policy)
+        }
+    }
+
     @Test func `takes an answer in once`() {
         var account = Fixtures.account()
         _ = account.take(Fixtures.distinct(), now: Self.due)
