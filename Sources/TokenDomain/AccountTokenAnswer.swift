@@ -29,16 +29,10 @@ extension AccountTokenAnswer {
                 self = .lane(.rateLimited, until: reply.retryAfter)
             case 300...399, 402, 403, 405, 407, 410, 421, 426, 451:
                 self = .lane(.misdirected, until: nil)
-            case 404:
-                // With a code it is about one transaction; without, about the address.
-                guard let code else {
-                    self = .lane(.misdirected, until: nil)
-                    return
-                }
-                self = Self.retryableCodes.contains(code) ? .again(notBefore: nil) : .rejected
             case 408, 409, 425:
                 self = .again(notBefore: nil)
             case 400...499:
+                // A 404 too, with a code or without: it is about one transaction.
                 self =
                     code.map(Self.retryableCodes.contains) == true
                     ? .again(notBefore: nil) : .rejected

@@ -191,7 +191,7 @@ import TokenDomain
         (403, nil, .lane(.misdirected, until: nil)),
         (404, 4_040_005, .rejected),
         (404, 4_040_006, .again(notBefore: nil)),
-        (404, nil, .lane(.misdirected, until: nil)),
+        (404, nil, .rejected),
         (429, 4_290_000, .lane(.rateLimited, until: now)),
         (500, 5_000_000, .again(notBefore: nil)),
         (500, 5_000_001, .again(notBefore: nil)),
