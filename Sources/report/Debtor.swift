@@ -17,15 +17,20 @@ enum Debtor: Equatable {
         [transactionMark] + Array("\(lane.environment.rawValue)/\(id)".utf8)
     }
 
-    /// Reads a value.
+    /// Reads a value of the changelog.
     ///
-    /// One that cannot be read was written by us, or by nobody who may.
+    /// - Throws: where it is none of ours.
+    init(reading value: [UInt8], key: [UInt8]) throws(WireFault) {
+        self =
+            key.first == Self.transactionMark
+            ? .transaction(try AccountTokenDebt(reading: value.span))
+            : .token(try TokenAccount(reading: value.span))
+    }
+
+    /// Reads a value of the store, which takes in only what could be read from the changelog.
     init(_ value: [UInt8], key: [UInt8]) {
         do throws(WireFault) {
-            self =
-                key.first == Self.transactionMark
-                ? .transaction(try AccountTokenDebt(reading: value.span))
-                : .token(try TokenAccount(reading: value.span))
+            try self.init(reading: value, key: key)
         } catch {
             preconditionFailure("a value of report's state cannot be read: \(error.message)")
         }

@@ -4,6 +4,7 @@ internal import StageRuntime
 internal import StateStore
 internal import Telemetry
 internal import TokenDomain
+internal import TokenWire
 
 /// Works out what is owed to Apple, and reports it.
 ///
@@ -166,8 +167,14 @@ final class ReportStage: TickingStage {
         previous: [UInt8]?,
         into changes: inout StoreChanges
     ) {
-        let before = previous.map { DueKey.bytes(of: Debtor($0, key: key), key: key) }
-        let after = value.map { DueKey.bytes(of: Debtor($0, key: key), key: key) }
+        let before: [UInt8]?
+        let after: [UInt8]?
+        do throws(WireFault) {
+            before = try Self.dueKey(of: previous, key: key)
+            after = try Self.dueKey(of: value, key: key)
+        } catch {
+            return changes.refuse(because: error.message)
+        }
         if let before, before != after {
             changes.remove(key: before, from: .due)
         }
@@ -179,6 +186,13 @@ final class ReportStage: TickingStage {
         } else {
             changes.remove(key: key, from: .state)
         }
+    }
+
+    private static func dueKey(of value: [UInt8]?, key: [UInt8]) throws(WireFault) -> [UInt8]? {
+        guard let value else {
+            return nil
+        }
+        return DueKey.bytes(of: try Debtor(reading: value, key: key), key: key)
     }
 
     // MARK: Partitions

@@ -194,6 +194,29 @@ import TokenWire
         #expect(bench.deadLetters().map { $0.headers["tollway.dlq.code"] } == [code])
     }
 
+    @Test(arguments: [
+        ("00000000-0000-4000-8000-000000000001", #"{"touchedAt":1}"#),
+        ("\u{ff}1", "x"),
+    ])
+    func `ends with its position where a changelog record cannot be read`(
+        key: String,
+        value: String
+    ) throws {
+        let bench = ReportBench()
+        // Of a transaction's key the first byte is no UTF-8.
+        let bytes = key.unicodeScalars.map { UInt8(truncatingIfNeeded: $0.value) }
+        bench.append(.reportState, key: bytes, value: Array(value.utf8))
+        let instance = bench.launch()
+        let end = try #require(throws: WorkerEnd.self) {
+            for _ in 0..<100 {
+                _ = try instance.loop.step(waitMilliseconds: 0)
+            }
+        }
+        #expect(end.exitCode == 70)
+        #expect(end.sentence.contains("tollway.report.state.v1"))
+        #expect(end.sentence.contains("offset 0 cannot be read"))
+    }
+
     @Test func `buries a record whose key is not its token`() throws {
         let bench = ReportBench()
         bench.launch()
