@@ -13,8 +13,10 @@ enum Debtor: Equatable {
         Array(id.text.utf8)
     }
 
+    /// With its app: an id may be another transaction's at another app, which has its own key.
     static func key(ofTransaction id: String, lane: Lane) -> [UInt8] {
-        [transactionMark] + Array("\(lane.environment.rawValue)/\(id)".utf8)
+        let name = "\(lane.environment.rawValue)/\(lane.appAppleID)/\(id)"
+        return [transactionMark] + Array(name.utf8)
     }
 
     /// Reads a value of the changelog.

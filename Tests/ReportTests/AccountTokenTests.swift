@@ -40,6 +40,17 @@ import TokenWire
         #expect(bench.appleStore.accountTokens == [Self.transaction: Self.tokens[3]])
     }
 
+    @Test func `of two apps are kept apart, though their transactions have one id`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.wish(Self.tokens[0], app: 1)
+        bench.wish(Self.tokens[1], app: 2)
+        try bench.pass(.minutes(1))
+        let calls = try #require(bench.instances[0]?.apple.calls)
+        #expect(calls.map(\.lane.appAppleID).sorted() == [1, 2])
+        #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.accepted, .accepted])
+    }
+
     @Test func `that Apple refuses are told and buried, and may be replayed`() throws {
         let bench = ReportBench()
         bench.script = { _ in

@@ -77,7 +77,7 @@ final class ReportBench {
             topicPrefix: Self.prefix,
             rate: { [rate] _ in rate },
             transactions: TransactionDesk(
-                appAppleID: { $0 == "com.example.1" ? 1 : nil }
+                appAppleID: { ["com.example.1": 1, "com.example.2": 2][$0] }
             ),
             metrics: Metrics(),
             log: Log(worker: "report", write: { _ in }),
@@ -231,12 +231,17 @@ final class ReportBench {
         )
     }
 
-    func wish(_ token: String, transaction: String = "2000000000000001", sandbox: Bool = false) {
+    func wish(
+        _ token: String,
+        transaction: String = "2000000000000001",
+        app: Int64 = 1,
+        sandbox: Bool = false
+    ) {
         let message = AccountTokenRequested(
             appAccountToken: token,
             subject: .original(
                 transactionID: transaction,
-                bundleID: "com.example.1",
+                bundleID: "com.example.\(app)",
                 environment: sandbox ? .sandbox : .production
             ),
             requestedAt: clock.now,
