@@ -45,9 +45,11 @@ extension TokenAccount {
         time: Timestamp,
         policy: ReportPolicy
     ) -> Absorption {
-        if current?.identifier == identifier
-            || queued.contains(where: { $0.identifier == identifier })
-        {
+        let held = ([current].compactMap { $0 } + queued).first { $0.identifier == identifier }
+        if let held {
+            guard held.status == request.status, held.lineItems == request.lineItems else {
+                return .refused(statusChanged)
+            }
             lastRequestOffset = origin.offset
             return .underWay
         }
@@ -61,6 +63,10 @@ extension TokenAccount {
         let known = 1...intentCount + Self.numberLookAheadMax
         let number = known.first { policy.requestIdentifier(externalPurchaseID, $0) == identifier }
         if let number, number <= intentCount {
+            // What it said is not kept; but no accepted LINE_ITEM gives way to another status.
+            guard request.status != .lineItem || lastAccepted == .lineItem else {
+                return .refused(statusChanged)
+            }
             lastRequestOffset = origin.offset
             return .alreadyReported
         }
@@ -90,12 +96,7 @@ extension TokenAccount {
     ) -> Absorption {
         var intent = parked[index]
         guard intent.status == request.status else {
-            return .refused(
-                fault(
-                    "status_changed",
-                    "another status is another report: leave out requestIdentifier"
-                )
-            )
+            return .refused(statusChanged)
         }
         intent.lineItems = request.lineItems
         intent.phase = .planned
@@ -174,6 +175,13 @@ extension TokenAccount {
             return fault("bad_identifier", "requestIdentifier is not a UUID")
         }
         return nil
+    }
+
+    private var statusChanged: Fault {
+        fault(
+            "status_changed",
+            "another status or other line items are another report: leave out requestIdentifier"
+        )
     }
 
     private func fault(_ reason: String, _ message: String) -> Fault {

@@ -184,6 +184,58 @@ import Testing
         #expect(account.intentCount == 1)
     }
 
+    /// The one under way is number 1, the one that waits number 2.
+    @Test(arguments: [
+        (1, ReportStatus.lineItem, String?.some("[1]"), false),
+        (1, .lineItem, "[ 1]", true),
+        (1, .noLineItem, nil, true),
+        (2, .lineItem, "[2]", false),
+        (2, .lineItem, "[1]", true),
+    ])
+    func `refuses other content under an identifier that is under way`(
+        number: Int,
+        status: ReportStatus,
+        lineItems: String?,
+        isRefused: Bool
+    ) {
+        var account = Fixtures.account()
+        let first = Fixtures.request(.lineItem, lineItems: "[1]")
+        let second = Fixtures.request(.lineItem, lineItems: "[2]")
+        _ = account.take(first, offset: 1, now: Self.due)
+        _ = account.take(second, offset: 2, now: Self.due)
+        let request = Fixtures.request(
+            status,
+            identifier: "\(Fixtures.id.text)#\(number)",
+            lineItems: lineItems
+        )
+        let before = account
+        let absorption = account.resume(
+            request,
+            offset: 3,
+            policy: Fixtures.policy,
+            now: Self.due
+        )
+        guard isRefused else {
+            #expect(absorption == .underWay)
+            return
+        }
+        #expect(absorption.fault?.code == "report.status_changed")
+        #expect(account == before)
+    }
+
+    @Test func `refuses a sale under the identifier of a report without one`() {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(), now: Self.due)
+        _ = account.hear(.accepted, at: Self.due)
+        func resumed(_ status: ReportStatus, _ lineItems: String?) -> Absorption {
+            let identifier = "\(Fixtures.id.text)#1"
+            let request = Fixtures.request(status, identifier: identifier, lineItems: lineItems)
+            return account.resume(request, policy: Fixtures.policy, now: Self.due)
+        }
+        expect(resumed(.lineItem, "[]").fault?.code, "report.status_changed")
+        expect(resumed(.noLineItem, nil), .alreadyReported)
+    }
+
     @Test func `resumes a refused intent under its identifier, and another status never`() {
         var account = Fixtures.account()
         _ = account.take(Fixtures.distinct(), now: Self.due)
@@ -337,6 +389,15 @@ import Testing
         }
         #expect(account.notices.count == TokenAccount.noticeCountMax)
         #expect(account.notices.last?.uuid == "39")
+    }
+}
+
+extension Absorption {
+    fileprivate var fault: Fault? {
+        if case .refused(let fault) = self {
+            return fault
+        }
+        return nil
     }
 }
 
