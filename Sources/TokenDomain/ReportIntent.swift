@@ -35,6 +35,9 @@ package struct ReportIntent: Equatable, Sendable {
     /// What Apple refused beside a taken identifier: it stands if GET finds nothing.
     package var refusal: [AppleError]
 
+    /// Bytes of ``lineItems`` as they came.
+    var lineItemByteCount: Int { lineItems?.utf8.count ?? 0 }
+
     package init(
         number: Int,
         identifier: String,

@@ -129,6 +129,20 @@ extension TokenAccount {
                 fault("queue_full", "\(Self.queueCountMax) reports already wait for this token")
             )
         }
+        let held = [current].compactMap { $0 } + queued + parked
+        let byteCount = held.reduce(intent.lineItemByteCount) { sum, other in
+            // A refused intent that is taken up again gives its place to the new body.
+            other.number == intent.number ? sum : sum + other.lineItemByteCount
+        }
+        guard byteCount <= Self.lineItemByteCountMax else {
+            return .refused(
+                fault(
+                    "queue_full",
+                    "the line items held for this token would be \(byteCount) bytes, more than"
+                        + " \(Self.lineItemByteCountMax)"
+                )
+            )
+        }
         appAppleID = appAppleID ?? request.appAppleID
         bundleID = bundleID ?? request.bundleID
         intentCount = max(intentCount, intent.number)

@@ -9,6 +9,11 @@ package struct TokenAccount: Equatable, Sendable {
     package static let queueCountMax = 16
     /// Refused intents kept for a replay of their dead letter; the oldest gives way.
     package static let parkedCountMax = 8
+    /// Bytes of line items held by one account, refused ones too.
+    ///
+    /// As a string in the account's JSON they take at most twice as many: its changelog record stays
+    /// below Kafka's 1 MB.
+    package static let lineItemByteCountMax = 400 << 10
     /// Foreign identifiers that Apple has accepted, kept to know a replay of them.
     package static let foreignCountMax = 8
 

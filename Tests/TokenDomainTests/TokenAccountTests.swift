@@ -184,6 +184,27 @@ import Testing
         #expect(account.intentCount == 1)
     }
 
+    @Test func `holds a bounded number of bytes of line items, refused ones too`() {
+        var account = Fixtures.account()
+        let half = String(repeating: " ", count: 200 << 10)
+        let request = Fixtures.request(.lineItem, lineItems: half)
+        expect(account.take(request, offset: 1, now: Self.due), .owed)
+        _ = account.hear(.rejected(.refused), at: Self.due, httpStatus: 400)
+        expect(account.take(request, offset: 2, now: Self.due), .owed)
+        let small = Fixtures.request(.lineItem, lineItems: "[]")
+        expect(account.take(small, offset: 3, now: Self.due).fault?.code, "report.queue_full")
+        #expect(account.parked.count == 1 && account.current != nil && account.queued.isEmpty)
+        // What a replay takes up again is not counted twice.
+        let replay = Fixtures.request(
+            .lineItem,
+            identifier: "\(Fixtures.id.text)#1",
+            lineItems: half
+        )
+        expect(account.resume(replay, offset: 4, policy: Fixtures.policy, now: Self.due), .owed)
+        _ = account.hear(.accepted, at: Self.due)
+        expect(account.take(small, offset: 5, now: Self.due), .owed)
+    }
+
     /// The one under way is number 1, the one that waits number 2.
     @Test(arguments: [
         (1, ReportStatus.lineItem, String?.some("[1]"), false),
