@@ -2,7 +2,8 @@
 package enum ReportEffect: Equatable, Sendable {
     /// One record of the ledger.
     case outcome(ReportOutcome)
-    /// A refused debt: a dead letter that resumes it when replayed.
+    /// A refused debt: a dead letter that resumes it when replayed. Or a queued report that may not
+    /// follow what was accepted before it.
     case deadLetter(ReportRequested, Fault, origin: RecordOrigin)
     /// A report that was queued and has lost its meaning, as NO_LINE_ITEM after LINE_ITEM.
     case cancelled(ReportIntent)
@@ -21,7 +22,7 @@ extension TokenAccount {
             if NextStatus.mayFollow(lastAccepted: lastAccepted, requested: next.status) {
                 current = next
             } else {
-                effects.append(.cancelled(next))
+                effects.append(dropped(next, policy: policy))
             }
         }
         guard current == nil, let debt, debt.dueAt <= now else {
@@ -32,6 +33,20 @@ extension TokenAccount {
             plan(status, for: debt, policy: policy)
         }
         return effects
+    }
+
+    /// What becomes of a queued report that may not follow what was accepted meanwhile.
+    private func dropped(_ intent: ReportIntent, policy: ReportPolicy) -> ReportEffect {
+        guard intent.status != .noLineItem || lastAccepted != .lineItem else {
+            return .cancelled(intent)
+        }
+        // It was never sent, so its replay is a report of its own: no identifier of ours goes along.
+        let ours = policy.requestIdentifier(externalPurchaseID, intent.number)
+        return .deadLetter(
+            letter(of: intent, under: intent.identifier == ours ? nil : intent.identifier),
+            statusOrder(intent.status),
+            origin: intent.origin
+        )
     }
 
     /// The guard has proven that everything received before its round was absorbed, and this token

@@ -144,17 +144,6 @@ extension TokenAccount {
             debt = nil
             waitingNotice = nil
         }
-        guard let appAppleID, let bundleID else {
-            preconditionFailure("an intent is made only where the app is known")
-        }
-        let letter = ReportRequested(
-            externalPurchaseID: externalPurchaseID,
-            appAppleID: appAppleID,
-            bundleID: bundleID,
-            status: intent.status,
-            requestIdentifier: intent.identifier,
-            lineItems: intent.lineItems
-        )
         let errors = intent.refusal.isEmpty ? answer.errors : intent.refusal
         let fault = kind.fault(
             httpStatus: answer.httpStatus,
@@ -163,8 +152,27 @@ extension TokenAccount {
         )
         return [
             .outcome(ledger(intent, .rejected, answer)),
-            .deadLetter(letter, fault, origin: intent.origin),
+            .deadLetter(
+                letter(of: intent, under: intent.identifier),
+                fault,
+                origin: intent.origin
+            ),
         ] + advance(now: answer.answeredAt, policy: policy)
+    }
+
+    /// An intent as somebody would ask for it.
+    func letter(of intent: ReportIntent, under identifier: String?) -> ReportRequested {
+        guard let appAppleID, let bundleID else {
+            preconditionFailure("an intent is made only where the app is known")
+        }
+        return ReportRequested(
+            externalPurchaseID: externalPurchaseID,
+            appAppleID: appAppleID,
+            bundleID: bundleID,
+            status: intent.status,
+            requestIdentifier: identifier,
+            lineItems: intent.lineItems
+        )
     }
 
     private func ledger(

@@ -117,12 +117,7 @@ extension TokenAccount {
         time: Timestamp
     ) -> Absorption {
         guard NextStatus.mayFollow(lastAccepted: lastAccepted, requested: request.status) else {
-            return .refused(
-                fault(
-                    "status_order",
-                    "\(request.status.rawValue) may not follow \(lastAccepted?.rawValue ?? "nothing")"
-                )
-            )
+            return .refused(statusOrder(request.status))
         }
         guard queued.count < Self.queueCountMax else {
             return .refused(
@@ -189,6 +184,13 @@ extension TokenAccount {
             return fault("bad_identifier", "requestIdentifier is not a UUID")
         }
         return nil
+    }
+
+    func statusOrder(_ status: ReportStatus) -> Fault {
+        fault(
+            "status_order",
+            "\(status.rawValue) may not follow \(lastAccepted?.rawValue ?? "nothing")"
+        )
     }
 
     private var statusChanged: Fault {

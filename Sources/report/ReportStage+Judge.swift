@@ -278,8 +278,12 @@ extension ReportStage {
 
     /// What a change of an account asks for where there is nothing to write.
     private func tell(_ effects: [ReportEffect]) {
-        for case .cancelled(let intent) in effects {
-            metrics.cancelled(intent)
+        for effect in effects {
+            switch effect {
+            case .cancelled(let intent): metrics.cancelled(intent)
+            case .outcome, .deadLetter:
+                preconditionFailure("only an answer ends a report, or the wait behind one")
+            }
         }
     }
 }

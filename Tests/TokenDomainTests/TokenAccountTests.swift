@@ -174,6 +174,23 @@ import Testing
         #expect(fault.code == "report.status_order")
     }
 
+    @Test func `buries a queued report that may no longer follow`() {
+        var account = Fixtures.account()
+        let duplicate = Fixtures.distinct(.duplicate(of: TokenID("first")))
+        _ = account.take(duplicate, now: Self.received)
+        let items = Fixtures.request(.lineItem, lineItems: "[1]")
+        expect(account.take(items, offset: 1, now: Self.received), .owed)
+        let effects = account.hear(.accepted, at: Self.received)
+        guard case .deadLetter(let letter, let fault, let origin)? = effects.last else {
+            Issue.record("a sale that cannot be reported is buried")
+            return
+        }
+        #expect(fault.code == "report.status_order" && origin == Fixtures.origin(2, 1))
+        // It was never sent: its replay is a report of its own.
+        #expect(letter == items)
+        #expect(account.current == nil && account.queued.isEmpty)
+    }
+
     @Test func `takes a request once, though its record may come twice`() {
         var account = Fixtures.account()
         let request = Fixtures.request(.noLineItem)
