@@ -119,6 +119,7 @@ enum CommitPlan {
                 omittedByteCount: byteCount
             )
         }
+        telemetry.completed("dead_letter")
         telemetry.buried(fault)
     }
 }

@@ -9,8 +9,9 @@ package protocol LoopTelemetry: AnyObject {
     func instant() -> UInt64
     func judged(recordCount: Int, since instant: UInt64)
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp)
-    /// One record ended: `forwarded` or the reason it was settled for.
+    /// One record ended: `forwarded`, `dead_letter` or the reason it was settled for.
     func completed(_ outcome: String)
+    /// One dead letter was written: for a record, or for a debt that a tick found refused.
     func buried(_ fault: Fault)
     func committed()
     func aborted(code: String)

@@ -29,6 +29,8 @@ package struct StaticReason: Equatable, Sendable, ExpressibleByStringLiteral {
 package struct BatchPlan {
     package var outputs: OutputBatch
     package private(set) var verdicts: [Verdict] = []
+    /// Why each dead letter of the stage's own making was written: the loop counts them.
+    private(set) var buried: [Fault] = []
     /// The state of the partitions assigned; empty for a stage without state.
     package let state: StagedState
     /// The time at which this batch is judged.
@@ -67,6 +69,7 @@ package struct BatchPlan {
             businessHeaders: [],
             of: []
         )
+        buried.append(letter.fault)
     }
 }
 

@@ -212,6 +212,9 @@ package final class WorkerLoop {
         if let fault = plan.storeFault {
             throw fault
         }
+        for fault in plan.buried {
+            telemetry.buried(fault)
+        }
         return outputs.outputs.count != outputCount || state.hasOpenChanges
     }
 

@@ -113,7 +113,6 @@ final class WorkerTelemetry: LoopTelemetry {
     }
 
     func buried(_ fault: Fault) {
-        completed("dead_letter")
         deadLetters.add(1, worker.rawValue, String(fault.reason))
         log.limited(.warning, "a record went to the dead letters", ("code", .text(fault.code)))
     }

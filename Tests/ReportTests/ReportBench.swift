@@ -37,6 +37,7 @@ final class ReportBench {
     let cluster: MemoryCluster
     let clock = Clock()
     let appleStore = ScriptedApple.Store()
+    let tally = Tally()
     let partitionCount: Int
     var script: (ScriptedApple.Call) -> ScriptedApple.Fate = { _ in .answered }
     var latency = Milliseconds(0)
@@ -91,7 +92,7 @@ final class ReportBench {
             log: log,
             stage: stage,
             provider: disk,
-            telemetry: Tally(),
+            telemetry: tally,
             clock: { [clock] in clock.now }
         )
         let instance = Instance(log: log, loop: loop, stage: stage, apple: apple)
@@ -320,13 +321,16 @@ final class ReportBench {
     }
 }
 
-/// Counts nothing: the log and Apple are the witnesses.
-private final class Tally: LoopTelemetry {
+/// Counts dead letters only: of the rest, the log and Apple are the witnesses.
+final class Tally: LoopTelemetry {
+    /// The code of each dead letter, in order.
+    private(set) var buriedCodes: [String] = []
+
     func instant() -> UInt64 { 0 }
     func judged(recordCount: Int, since instant: UInt64) {}
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
     func completed(_ outcome: String) {}
-    func buried(_ fault: Fault) {}
+    func buried(_ fault: Fault) { buriedCodes.append(fault.code) }
     func committed() {}
     func aborted(code: String) {}
     func assigned(_ partitions: [TopicPartition]) {}
