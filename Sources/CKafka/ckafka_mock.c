@@ -10,8 +10,8 @@
 
 /* Brokers that can be down at one time. */
 #define BROKER_MAX 16
-/* A listener takes a moment to close: how often its port is asked for, a millisecond apart. */
-#define HOLD_ATTEMPT_MAX 1000
+/* A port takes a moment to be free again: how often it is asked for, a millisecond apart. */
+#define HOLD_ATTEMPT_MAX 5000
 
 struct ckafka_mock {
     rd_kafka_t *rk;
@@ -115,8 +115,14 @@ int ckafka_mock_set_broker(ckafka_mock *m, int32_t broker, int is_up)
     if (broker < 1 || broker > BROKER_MAX)
         return RD_KAFKA_RESP_ERR__INVALID_ARG;
     release_port(m, broker);
-    if (is_up)
+    if (is_up) {
+        /* Asked for once more: an error that says so is kinder than the end of the process. */
+        int probe = hold_port(m, broker);
+        if (probe < 0)
+            return RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE;
+        close(probe);
         return rd_kafka_mock_broker_set_up(m->cluster, broker);
+    }
     rd_kafka_resp_err_t code = rd_kafka_mock_broker_set_down(m->cluster, broker);
     if (!code)
         m->held_ports[broker - 1] = hold_port(m, broker);
