@@ -8,7 +8,7 @@ internal import CKafka
 /// Safe because the handle lives as long as this object, or until ``close()``.
 @safe package final class MockBroker {
     /// A request of Kafka's protocol, by its key.
-    package enum API: Int16, Sendable {
+    package enum API: Int16, CaseIterable, Sendable {
         case produce = 0
         case fetch = 1
         case listOffsets = 2
@@ -18,6 +18,9 @@ internal import CKafka
         case findCoordinator = 10
         case joinGroup = 11
         case heartbeat = 12
+        case leaveGroup = 13
+        case syncGroup = 14
+        case apiVersions = 18
         case initProducerID = 22
         case addPartitionsToTransaction = 24
         case addOffsetsToTransaction = 25
@@ -82,12 +85,22 @@ internal import CKafka
         unsafe ckafka_mock_clear_errors(handle, api.rawValue)
     }
 
-    /// Takes a broker down, or brings it back; numbers start at 1.
-    package func setBroker(_ number: Int32, isUp: Bool) throws(LogFault) {
-        guard unsafe ckafka_mock_set_broker(handle, number, isUp ? 1 : 0) == 0 else {
-            throw LogFault.misconfigured(message: "there is no embedded broker \(number)")
+    /// Whether the cluster is away: every connection is cut at its next request, also at its first.
+    ///
+    /// librdkafka's own way to take a broker down closes the listening socket, and ends the whole
+    /// process when it cannot have the port again. Ends by itself after 10,000 requests of a kind.
+    package func setAway(_ isAway: Bool) {
+        for api in API.allCases {
+            clearErrors(for: api)
+            if isAway {
+                pushErrors(Array(repeating: Self.cut, count: Self.cutRequestCountMax), for: api)
+            }
         }
     }
+
+    /// librdkafka's `_TRANSPORT`: the mock cluster cuts the connection.
+    private static let cut: Int32 = -195
+    private static let cutRequestCountMax = 10_000
 
     /// How long a broker takes for every answer.
     package func setRoundTrip(ofBroker number: Int32, milliseconds: Int) throws(LogFault) {

@@ -18,7 +18,7 @@ import Testing
             defer { mock.close() }
             let world = KafkaWorld(mock: mock)
             try world.write([OutsideRecord(partition: 0, key: nil, value: [1])], to: "source")
-            try mock.setBroker(1, isUp: false)
+            mock.setAway(true)
             let log = try world.openLog(
                 group: "g",
                 instance: "a",
@@ -36,7 +36,7 @@ import Testing
                 #expect(ContinuousClock.now - asked < .seconds(1), "a poll of 20 ms hangs")
                 return kafka.isBrokerAway ? true : nil
             }
-            try mock.setBroker(1, isUp: true)
+            mock.setAway(false)
             try until(world, "the record did not come after the broker's return") {
                 let event = try kafka.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 20)
                 if event != nil {

@@ -59,7 +59,7 @@ import Testing
             defer { producer.close(deadlineMilliseconds: 1000) }
             try producer.produce(Self.outputs([1]), tags: [1])
             _ = try Self.receipts(of: producer, count: 1, world: world)
-            try mock.setBroker(1, isUp: false)
+            mock.setAway(true)
             try producer.produce(Self.outputs(Array(0..<11)), tags: (0..<11).map { $0 })
             let refused = try Self.receipts(of: producer, count: 1, world: world)
             #expect(refused.map(\.tag) == [10] && refused[0].failure == "_QUEUE_FULL")
@@ -70,7 +70,7 @@ import Testing
                 return producer.isBrokerAway ? true : nil
             }
             #expect(ContinuousClock.now - lost < .seconds(10), "too late for the caller")
-            try mock.setBroker(1, isUp: true)
+            mock.setAway(false)
             let stored = try Self.receipts(of: producer, count: 10, world: world)
             #expect(stored.map(\.tag).sorted() == Array(0..<10))
             #expect(stored.map(\.failure) == Array(repeating: nil, count: 10))

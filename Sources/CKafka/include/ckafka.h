@@ -259,6 +259,5 @@ int ckafka_mock_create_topic(ckafka_mock *mock, const char *topic, int partition
                              ckafka_fault *fault);
 void ckafka_mock_push_errors(ckafka_mock *mock, int16_t api, const int32_t *codes, size_t count);
 void ckafka_mock_clear_errors(ckafka_mock *mock, int16_t api);
-int ckafka_mock_set_broker(ckafka_mock *mock, int32_t broker, int is_up);
 int ckafka_mock_set_round_trip(ckafka_mock *mock, int32_t broker, int milliseconds);
 void ckafka_mock_close(ckafka_mock *mock);
