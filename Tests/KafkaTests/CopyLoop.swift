@@ -1,12 +1,21 @@
 import Kafka
 import RecordLogContract
+import Testing
 
 /// Copies records one to one, in transactions of 500 at the most, as a worker would.
+///
+/// It also is the worker's supervisor: what would end with 75 is opened anew.
 final class CopyLoop {
-    let member: Member
+    /// A fence may come late, from a request that a paused coordinator had queued; never again and
+    /// again.
+    static let restartCountMax = 5
+
+    private(set) var member: Member
+    private(set) var restartCount = 0
     let source: String
     let target: String
     private let world: KafkaWorld
+    private let recordCount: Int
     private var positions: [TopicPartition: Int64]
     private var committed: [TopicPartition: Int64]
     private var underWay: [TopicPartition: Int64]?
@@ -15,6 +24,7 @@ final class CopyLoop {
 
     init(_ world: KafkaWorld, recordCount: Int) throws {
         self.world = world
+        self.recordCount = recordCount
         source = try world.makeTopic(partitionCount: 2)
         target = try world.makeTopic(partitionCount: 2)
         try world.write(
@@ -61,7 +71,40 @@ final class CopyLoop {
         }
     }
 
+    /// The account: every record was copied, and none twice.
+    func expectEachOnce() throws {
+        let written = try world.contents(of: target)
+        let numbers = written.compactMap(\.value).map { String(decoding: $0, as: UTF8.self) }
+        #expect(Set(numbers).count == recordCount, "records were lost; \(events)")
+        #expect(numbers.count == recordCount, "records were doubled; \(events)")
+    }
+
     private func step() throws {
+        do {
+            try turn()
+        } catch let fault as LogFault {
+            switch fault {
+            case .fenced, .unusable: try restart(after: fault)
+            case .unavailable, .misconfigured, .recordTooLarge: throw fault
+            }
+        }
+    }
+
+    private func restart(after fault: LogFault) throws {
+        restartCount += 1
+        events.append("\(fault) after \(copiedCount) records")
+        guard restartCount <= Self.restartCountMax else {
+            throw BrokenPromise("it ends again and again: \(events)")
+        }
+        member.close()
+        member = try Member(world, group: "copy", sources: [source], targets: [target])
+        outputs.removeAll()
+        underWay = nil
+        positions = member.positions
+        committed = positions
+    }
+
+    private func turn() throws {
         if let sent = underWay, let outcome = try member.log.takeOutcome(waitMilliseconds: 0) {
             underWay = nil
             switch outcome {
