@@ -193,7 +193,7 @@ let package = Package(
         ),
         tests(
             "StageRuntimeTests",
-            ["StageRuntime", "Simulation", "Kafka", "StateStore", "TokenDomain"]
+            ["StageRuntime", "Simulation", "Kafka", "StateStore", "Telemetry", "TokenDomain"]
         ),
         tests(
             "IngestTests",

@@ -88,10 +88,28 @@ package final class KafkaAdmin {
         )
     }
 
-    /// Makes topics; one that is there already is left as it is.
+    /// Makes topics, and returns when they can be used; one that is there already is left as it is.
+    ///
+    /// - Throws: ``LogFault/unavailable(code:message:)`` also where they were ordered and a broker
+    ///   does not show them with their leaders before the deadline.
     package func create(_ plans: [TopicPlan]) throws(LogFault) {
         for plan in plans {
             try client.create(plan, deadlineMilliseconds: deadlineMilliseconds)
+        }
+        try awaitTopics(Set(plans.map(\.name)))
+    }
+
+    /// The controller's yes comes before a broker tells of it, and whoever is started next asks a
+    /// broker.
+    private func awaitTopics(_ names: Set<String>) throws(LogFault) {
+        var rest = names
+        try askAgain(orSay: "\(names.sorted().joined(separator: ", ")) cannot be used yet") {
+            () throws(LogFault) in
+            for topic in try topics()
+            where !topic.partitions.isEmpty && topic.partitions.allSatisfy({ $0.leader >= 0 }) {
+                rest.remove(topic.name)
+            }
+            return rest.isEmpty
         }
     }
 
@@ -124,23 +142,30 @@ package final class KafkaAdmin {
         ofTopic name: String,
         _ changes: [String: String]
     ) throws(LogFault) {
-        let clock = ContinuousClock()
-        let deadline = clock.now.advanced(by: .milliseconds(deadlineMilliseconds))
-        while clock.now < deadline {
+        try askAgain(orSay: "\(name) does not show its new settings yet") { () throws(LogFault) in
             let shown = try client.configuration(
                 ofTopic: name,
                 onlySet: true,
                 deadlineMilliseconds: deadlineMilliseconds
             )
-            if changes.allSatisfy({ shown[$0.key] == $0.value }) {
+            return changes.allSatisfy { shown[$0.key] == $0.value }
+        }
+    }
+
+    /// Asks until the answer is yes, at most for the deadline.
+    private func askAgain(
+        orSay complaint: String,
+        isThere: () throws(LogFault) -> Bool
+    ) throws(LogFault) {
+        let clock = ContinuousClock()
+        let deadline = clock.now.advanced(by: .milliseconds(deadlineMilliseconds))
+        while clock.now < deadline {
+            if try isThere() {
                 return
             }
             _ = poll(nil, 0, Self.askAgainMilliseconds)
         }
-        throw .unavailable(
-            code: "_TIMED_OUT",
-            message: "\(name) does not show its new settings yet"
-        )
+        throw .unavailable(code: "_TIMED_OUT", message: complaint)
     }
 
     /// Deletes topics; one that is not there is passed over.

@@ -14,9 +14,10 @@ struct TopicCheck {
     }
 
     static let retryMilliseconds = 500
-    /// A topic that was made a moment ago is not known to every broker at once: a missing one is
-    /// looked for again so many times before the worker refuses to start.
-    static let missingRetryCountMax = 10
+    /// A topic that was made a moment ago is not known to every broker at once, and on a busy
+    /// machine not for seconds: a missing one is looked for again so many times, 20 s in all,
+    /// before the worker refuses to start.
+    static let missingRetryCountMax = 40
 
     let worker: Worker
     let configuration: Configuration
@@ -34,12 +35,17 @@ struct TopicCheck {
             do throws(LogFault) {
                 let clusterID = try admin.clusterID()
                 let topics = try admin.topics()
-                guard missingCount < Self.missingRetryCountMax, !missingTopics(topics).isEmpty
-                else {
+                let missing = missingTopics(topics)
+                if missing.isEmpty || missingCount == Self.missingRetryCountMax {
                     try check(clusterID: clusterID, topics: topics)
                     return try describe(clusterID, admin)
                 }
                 missingCount += 1
+                log.limited(
+                    .warning,
+                    "Kafka shows no such topic; looking again for 20 s",
+                    ("topic", .text(missing.joined(separator: ", ")))
+                )
             } catch {
                 guard case .unavailable(let code, _) = error else {
                     throw error
@@ -87,6 +93,13 @@ struct TopicCheck {
             // A worker needs the right to read and write, not the right to ask for settings.
             log.warning("the topics' settings may not be read", ("because", .text(message)))
             return cluster
+        }
+        guard present.count == topics.count else {
+            // Another broker was asked this time, and it does not know all of them yet.
+            throw .unavailable(
+                code: "UNKNOWN_TOPIC_OR_PART",
+                message: "not every broker shows the worker's topics yet"
+            )
         }
         try checkSettings(present)
         for (name, topic) in present {

@@ -21,9 +21,7 @@ struct `Questions and orders to a real Kafka` {
             )
             try admin.create([plan])
             try admin.create([plan])
-            let topic = try until(world, "the topic is not described") {
-                try admin.topic(name)
-            }
+            let topic = try #require(try admin.topic(name))
             #expect(topic.partitions.map(\.partition).sorted() == [0, 1, 2])
             #expect(topic.replicationFactor == 1)
             let names = try admin.topics().map(\.name)
@@ -39,6 +37,24 @@ struct `Questions and orders to a real Kafka` {
             try admin.deleteTopics([name, "admin.never.was"])
             try until(world, "the topic is still there") {
                 try admin.topic(name) == nil ? true : nil
+            }
+        }
+    }
+
+    /// Started at once, a worker asks for what was made, and refuses where it is not shown.
+    @Test func `show at once what was made`() async throws {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let admin = try KafkaAdmin(settings: world.settings)
+            defer { admin.close() }
+            for round in 0..<20 {
+                let names = (0..<5).map { "admin.many.\(round).\($0)" }
+                try admin.create(names.map { TopicPlan(name: $0, partitionCount: 12) })
+                let shown = try admin.topics().filter { topic in
+                    topic.partitions.count == 12
+                        && topic.partitions.allSatisfy { $0.leader >= 0 }
+                }
+                #expect(Set(names).subtracting(shown.map(\.name)) == [], "round \(round)")
             }
         }
     }
