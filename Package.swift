@@ -247,7 +247,7 @@ let package = Package(
             "SystemTests",
             [
                 "tollway", "ingest", "decode", "dedupe", "report", "notifications", "StageRuntime",
-                "Kafka", "TokenDomain", "TokenWire",
+                "StateStore", "Kafka", "TokenDomain", "TokenWire", "Crypto",
             ]
         ),
         tests(

@@ -107,6 +107,9 @@ final class ChildProcess {
 // MARK: What else the launcher asks of the system
 
 extension ChildProcess {
+    private static let portRange: Range<UInt16> = 15_000..<32_000
+    private static let portAttemptCountMax = 1_000
+
     static func environment(_ name: String) -> String? {
         unsafe getenv(name).map { unsafe String(cString: $0) }
     }
@@ -189,7 +192,9 @@ extension ChildProcess {
 
     /// Ports that nobody listens on.
     ///
-    /// All are held at once, so that they differ.
+    /// All are held at once, so that they differ. They lie below those that the system gives to
+    /// connections going out: a node that is down for a moment must find its port free when it comes
+    /// back, and clients that knock meanwhile are given ports all the time.
     static func freePorts(count: Int) throws(LocalCluster.Fault) -> [UInt16] {
         var sockets: [Int32] = []
         defer {
@@ -198,21 +203,23 @@ extension ChildProcess {
             }
         }
         var ports: [UInt16] = []
-        for _ in 0..<count {
+        for _ in 0..<portAttemptCountMax where ports.count < count {
             let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             sockets.append(descriptor)
-            var address = loopback(port: 0)
-            var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let isBound = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+            let port = UInt16.random(in: portRange)
+            var address = loopback(port: port)
+            let size = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let isBound = unsafe withUnsafePointer(to: &address) { pointer in
                 unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
                     unsafe bind(descriptor, generic, size) == 0
-                        && getsockname(descriptor, generic, &size) == 0
                 }
             }
-            guard isBound else {
-                throw LocalCluster.Fault.failed(message: "no free port on loopback")
+            if isBound {
+                ports.append(port)
             }
-            ports.append(UInt16(bigEndian: address.sin_port))
+        }
+        guard ports.count == count else {
+            throw LocalCluster.Fault.failed(message: "no free port on loopback")
         }
         return ports
     }

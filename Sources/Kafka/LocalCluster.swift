@@ -99,11 +99,21 @@ package final class LocalCluster {
 
     /// Starts a killed node again and waits until it answers.
     package func restart(node: Int) throws(Fault) {
+        try beginRestart(node: node)
+        try awaitAnswer(node: node)
+    }
+
+    /// Starts a killed node again and does not wait: ``isAnswering(node:)`` says when it is there.
+    package func beginRestart(node: Int) throws(Fault) {
         guard !isRunning(node: node) else {
             throw Fault.failed(message: "node \(node) runs")
         }
         try launch(node: node)
-        try awaitAnswer(node: node)
+    }
+
+    /// Whether a node takes connections.
+    package func isAnswering(node: Int) -> Bool {
+        isRunning(node: node) && ChildProcess.isListening(port: ports[node].client)
     }
 
     /// SIGSTOP.

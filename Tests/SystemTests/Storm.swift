@@ -5,108 +5,100 @@ import TokenDomain
 
 @testable import tollway
 
-/// Faults on running workers, drawn from a seed: kills, pauses, restarts, damage.
+/// Faults on running workers and on their Kafka, drawn from a seed.
 ///
 /// It also is the supervisor: what ends with 75 is started again, what ends otherwise is a finding.
 ///
 /// One thread: `turn` is called by whoever waits, does what is due, and never waits itself.
 final class Storm {
-    enum Fault: String, CaseIterable {
-        case kill
-        case killTwo
-        case stop
-        case pause
-        case loseState
-        case damageState
-        /// Only where asked for: a single node killed while it ends a transaction was seen to leave
-        /// one open for ever, which is Kafka's own (design section 8).
-        case killBroker
+    typealias Member = Fleet.Member
 
-        static let ofWorkers = allCases.filter { $0 != .killBroker }
-    }
-
-    private enum Step {
+    enum Step {
         case start
         case resume
-        /// SIGTERM was sent at this time; the worker must be gone 10 s later.
-        case awaitExit(since: Date)
+        /// SIGTERM was sent at this time; the worker must be gone 10 s later, and where it was
+        /// scaled away it stays so.
+        case awaitExit(since: Date, isLast: Bool)
+    }
+
+    /// The older of two with one name: it must find out by itself, wait a minute, and end with 75.
+    struct Elder {
+        var processName: String
+        var since: Date
     }
 
     /// A worker told to stop has gone by then: design section 7.
     static let stopSecondsMax = 10.0
     /// Past the session of 15 s, so that the group has given the worker up.
     static let pauseSeconds = 17.0
+    /// The older of two twins hears of it with its next heartbeat or transaction, waits 60 s and
+    /// ends; the rest is a busy machine's.
+    static let elderSecondsMax = 120.0
     /// A broker that is back is left alone for so long: one that never is tests nothing but itself.
-    static let brokerRestSeconds = 30.0
+    static let brokerRestSeconds = 20.0
     /// Restarts after exit 75 without a fault of ours before it is a finding.
-    static let restartCountMax = 40
+    static let restartCountMax = 60
+    static let secondsBetweenFaults = 0.1...2.0
 
-    private let workers: DemoWorkers
-    private let cluster: DemoCluster
-    private let processes: DemoProcesses
-    private let stateFolder: URL
+    let fleet: Fleet
+    let killer: ReporterKiller
+    let faultCountMax: Int
+    private let faults: [StormFaultKind]
     private let startedAt = Date()
-    private let faultCountMax: Int
-    private let faults: [Fault]
-    private var generator: SeededGenerator
-    private var due: [Worker: (at: Date, step: Step)] = [:]
+    var generator: SeededGenerator
+    var due: [Member: (at: Date, step: Step)] = [:]
+    var elders: [Elder] = []
+    var brokerRestartedAt = Date.distantPast
+    /// A node that is down, and when it is to be started again; nil: it starts.
+    var downNode: (node: Int, until: Date?)?
     private var nextFaultAt = Date()
     private var isInTurn = false
-    private var brokerRestartedAt = Date.distantPast
     private var isStopping = false
 
-    private(set) var struck: [Fault: Int] = [:]
+    var struck: [StormFaultKind: Int] = [:]
+    /// SIGKILLs, of whatever process.
+    var killCount = 0
     private(set) var restartCount = 0
+    /// The slowest answer to SIGTERM.
+    private(set) var stopSecondsSeen = 0.0
     private(set) var journal: [String] = []
     private(set) var findings: [String] = []
 
-    init(
-        workers: DemoWorkers,
-        cluster: DemoCluster,
-        processes: DemoProcesses,
-        stateFolder: URL,
-        faults: [Fault],
-        faultCountMax: Int,
-        seed: UInt64
-    ) {
-        self.workers = workers
-        self.cluster = cluster
-        self.processes = processes
-        self.stateFolder = stateFolder
-        self.faults = faults
-        self.faultCountMax = faultCountMax
-        generator = SeededGenerator(seed: seed)
-        processes.isSupervised = true
+    init(fleet: Fleet, killer: ReporterKiller, settings: StormSettings) {
+        self.fleet = fleet
+        self.killer = killer
+        faults = settings.faults
+        faultCountMax = settings.faultCount
+        generator = SeededGenerator(seed: settings.seed)
     }
 
     /// How many faults struck.
-    var faultCount: Int {
-        struck.reduce(0) { $0 + ($1.key == .killTwo ? 2 : 1) * $1.value }
-    }
+    var faultCount: Int { struck.values.reduce(0, +) }
 
-    /// Whether every fault has struck and every worker runs again.
-    var isOver: Bool { faultCount >= faultCountMax && due.isEmpty }
+    /// Whether every fault has struck, every worker runs again, alone, and Kafka is whole.
+    var isOver: Bool {
+        faultCount >= faultCountMax && due.isEmpty && elders.isEmpty && downNode == nil
+            && !killer.isUnderWay && fleet.members.allSatisfy { $0.number == 0 }
+    }
 
     /// Whether every worker has gone after `stopAll`.
     var isStopped: Bool {
         isStopping && due.isEmpty
-            && Worker.allCases.allSatisfy {
-                processes.process($0.rawValue) == nil
-            }
+            && fleet.members.allSatisfy { fleet.process($0) == nil }
     }
 
     /// SIGTERM to every worker; none starts again.
     func stopAll() {
         isStopping = true
-        for worker in Worker.allCases where due[worker] == nil {
-            terminate(worker)
+        for member in fleet.members where due[member] == nil {
+            terminate(member, isLast: false)
         }
     }
 
-    private func terminate(_ worker: Worker) {
-        note("\(worker.rawValue): SIGTERM")
-        signal(worker, SIGTERM)
-        due[worker] = (Date(), .awaitExit(since: Date()))
+    func terminate(_ member: Member, isLast: Bool) {
+        note("\(member.name): SIGTERM")
+        fleet.signal(member, SIGTERM)
+        due[member] = (Date(), .awaitExit(since: Date(), isLast: isLast))
     }
 
     func turn() throws {
@@ -115,200 +107,174 @@ final class Storm {
         }
         isInTurn = true
         defer { isInTurn = false }
-        for worker in Worker.allCases {
-            try supervise(worker)
+        for member in fleet.members {
+            try supervise(member)
+        }
+        superviseElders()
+        try superviseNode()
+        if let sentence = try killer.turn(self) {
+            note(sentence)
         }
         let now = Date()
-        if faultCount < faultCountMax, now >= nextFaultAt {
+        guard now >= nextFaultAt, !isStopping else {
+            return
+        }
+        if faultCount < faultCountMax {
             try strike()
-            // From here on, not from its beginning: a broker takes long to come back.
-            nextFaultAt = Date().addingTimeInterval(Double.random(in: 0.1...2.5, using: &generator))
+        } else {
+            scaleInAll()
+        }
+        // From here on, not from its beginning: some faults take their time.
+        nextFaultAt = Date().addingTimeInterval(
+            Double.random(in: Self.secondsBetweenFaults, using: &generator)
+        )
+    }
+
+    private func strike() throws {
+        guard let kind = faults.randomElement(using: &generator) else {
+            return
+        }
+        if try strike(kind) {
+            struck[kind, default: 0] += 1
         }
     }
 
     // MARK: The supervisor
 
-    private func supervise(_ worker: Worker) throws {
-        let name = worker.rawValue
-        if let (at, step) = due[worker] {
+    private func supervise(_ member: Member) throws {
+        if let (at, step) = due[member] {
             switch step {
+            case .start where isStopping:
+                due[member] = nil
             case .start where Date() >= at:
-                due[worker] = nil
-                try workers.start(worker, cluster)
-                note("\(name) starts")
+                due[member] = nil
+                try fleet.start(member)
+                note("\(member.name) starts")
             case .resume where Date() >= at:
-                due[worker] = nil
-                signal(worker, SIGCONT)
-                note("\(name) goes on")
-            case .awaitExit(let since):
-                awaitExit(worker, since: since)
+                due[member] = nil
+                fleet.signal(member, SIGCONT)
+                note("\(member.name) goes on")
+            case .awaitExit(let since, let isLast):
+                awaitExit(member, since: since, isLast: isLast)
             default: break
             }
             return
         }
-        guard let process = processes.process(name), !process.isRunning else {
+        guard let process = fleet.process(member), !process.isRunning else {
+            // One that was on its way up when all were told to go.
+            if isStopping, fleet.isRunning(member) {
+                terminate(member, isLast: false)
+            }
             return
         }
         let code = process.terminationStatus
-        note("\(name) ended by itself with \(code)")
+        note("\(member.name) ended by itself with \(code): \(fleet.lastWords(member))")
         restartCount += 1
         if process.terminationReason != .exit || code != 75 {
-            find("\(name) ended by itself with \(code): \(processes.tail(name))")
+            find("\(member.name) ended by itself with \(code): \(fleet.tail(member))")
         } else if restartCount > Self.restartCountMax {
-            find("\(name) ends again and again: \(processes.tail(name))")
-            throw StormFault(sentence: "\(name) cannot be kept running")
+            find("\(member.name) ends again and again: \(fleet.tail(member))")
+            throw StormFault(sentence: "\(member.name) cannot be kept running")
         }
-        processes.letGo(name)
-        due[worker] = (Date().addingTimeInterval(0.2), .start)
+        fleet.letGo(member)
+        due[member] = (Date().addingTimeInterval(0.2), .start)
     }
 
-    private func awaitExit(_ worker: Worker, since: Date) {
-        let name = worker.rawValue
+    private func awaitExit(_ member: Member, since: Date, isLast: Bool) {
         let seconds = Date().timeIntervalSince(since)
-        guard let process = processes.process(name) else {
+        guard let process = fleet.process(member) else {
             return
         }
         if process.isRunning {
             guard seconds > Self.stopSecondsMax else {
                 return
             }
-            find("\(name) still runs \(Int(seconds)) s after SIGTERM: \(processes.tail(name))")
-            end(worker)
+            find("\(member.name) runs \(Int(seconds)) s after SIGTERM: \(fleet.tail(member))")
+            fleet.end(member)
         } else if process.terminationReason != .exit || process.terminationStatus != 0 {
             find(
-                "\(name) answers SIGTERM with \(process.terminationStatus) after \(seconds) s: "
-                    + processes.tail(name)
+                "\(member.name) answers SIGTERM with \(process.terminationStatus) after"
+                    + " \(seconds) s: \(fleet.tail(member))"
             )
         }
-        note("\(name) is gone \(Int(seconds * 1_000)) ms after SIGTERM")
-        processes.letGo(name)
-        due[worker] = isStopping ? nil : (Date(), .start)
+        stopSecondsSeen = max(stopSecondsSeen, seconds)
+        note("\(member.name) is gone \(Int(seconds * 1_000)) ms after SIGTERM")
+        due[member] = nil
+        if isLast {
+            fleet.remove(member)
+        } else {
+            fleet.letGo(member)
+            if !isStopping {
+                due[member] = (Date(), .start)
+            }
+        }
     }
 
-    // MARK: Faults
-
-    private func strike() throws {
-        let free = Worker.allCases.filter {
-            due[$0] == nil && processes.process($0.rawValue)?.isRunning == true
+    private func superviseElders() {
+        elders.removeAll { elder in
+            guard let process = fleet.processes.process(elder.processName) else {
+                return true
+            }
+            let seconds = Int(Date().timeIntervalSince(elder.since))
+            if process.isRunning {
+                guard Double(seconds) > Self.elderSecondsMax else {
+                    return false
+                }
+                find(
+                    "\(elder.processName), the older of two twins, still runs after \(seconds) s: "
+                        + fleet.processes.tail(elder.processName)
+                )
+                kill(process.processIdentifier, SIGKILL)
+                process.waitUntilExit()
+            } else if process.terminationReason != .exit || process.terminationStatus != 75 {
+                find(
+                    "\(elder.processName), the older of two twins, ends with"
+                        + " \(process.terminationStatus): "
+                        + fleet.processes.tail(elder.processName)
+                )
+            }
+            note("\(elder.processName), the older twin, is gone after \(seconds) s")
+            fleet.processes.letGo(elder.processName)
+            return true
         }
-        guard let worker = free.randomElement(using: &generator),
-            let fault = faults.randomElement(using: &generator)
-        else {
+    }
+
+    private func superviseNode() throws {
+        guard let down = downNode, case .local(let kafka) = fleet.cluster else {
             return
         }
-        switch fault {
-        case .kill:
-            killAndRestart(worker)
-        case .killTwo:
-            guard let other = free.filter({ $0 != worker }).randomElement(using: &generator) else {
-                return
+        if let until = down.until {
+            if Date() >= until {
+                try kafka.beginRestart(node: down.node)
+                downNode = (down.node, nil)
+                note("node \(down.node) starts")
             }
-            killAndRestart(worker)
-            killAndRestart(other)
-        case .stop:
-            terminate(worker)
-        case .pause:
-            note("\(worker.rawValue): SIGSTOP")
-            signal(worker, SIGSTOP)
-            due[worker] = (Date().addingTimeInterval(Self.pauseSeconds), .resume)
-        case .killBroker:
-            guard case .local(let kafka) = cluster,
-                Date().timeIntervalSince(brokerRestartedAt) > Self.brokerRestSeconds
-            else {
-                return
-            }
-            note("the broker: SIGKILL")
-            try kafka.kill(node: 0)
-            // Until it answers again: everything waits for it, and so does the storm.
-            try kafka.restart(node: 0)
-            note("the broker answers again")
+        } else if kafka.isAnswering(node: down.node) {
+            downNode = nil
             brokerRestartedAt = Date()
-        case .loseState, .damageState:
-            guard let keeper = free.filter({ $0.changelog != nil }).randomElement(using: &generator)
-            else {
-                return
-            }
-            killAndRestart(keeper)
-            try harm(keeper, isWhole: fault == .loseState)
+            note("node \(down.node) answers again")
+        } else if !kafka.isRunning(node: down.node) {
+            throw StormFault(sentence: "node \(down.node) does not start again")
         }
-        struck[fault, default: 0] += 1
-    }
-
-    private func killAndRestart(_ worker: Worker) {
-        note("\(worker.rawValue): SIGKILL")
-        end(worker)
-        processes.letGo(worker.rawValue)
-        let wait = Double.random(in: 0...1.5, using: &generator)
-        due[worker] = (Date().addingTimeInterval(wait), .start)
-    }
-
-    private func end(_ worker: Worker) {
-        signal(worker, SIGKILL)
-        processes.process(worker.rawValue)?.waitUntilExit()
-    }
-
-    private func signal(_ worker: Worker, _ number: Int32) {
-        if let process = processes.process(worker.rawValue), process.isRunning {
-            kill(process.processIdentifier, number)
-        }
-    }
-
-    /// Takes a dead worker's state away, or spoils one file of it.
-    private func harm(_ worker: Worker, isWhole: Bool) throws {
-        let files = try stateFiles(of: worker)
-        if isWhole {
-            let folders = Set(files.map { $0.deletingLastPathComponent() })
-            for folder in folders.sorted(by: { $0.path < $1.path })
-            where Bool.random(using: &generator) {
-                try FileManager.default.removeItem(at: folder)
-                note("\(worker.rawValue): lost \(folder.lastPathComponent)")
-            }
-            return
-        }
-        guard let file = files.randomElement(using: &generator) else {
-            return
-        }
-        var bytes = try Data(contentsOf: file)
-        let manner: String
-        switch Int.random(in: 0..<3, using: &generator) {
-        case 0:
-            manner = "cut"
-            bytes = bytes.prefix(bytes.count / 2)
-        case 1 where !bytes.isEmpty:
-            manner = "one bit turned"
-            let index = Int.random(in: 0..<bytes.count, using: &generator)
-            bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &generator)
-        default:
-            note("\(worker.rawValue): removed \(file.path)")
-            return try FileManager.default.removeItem(at: file)
-        }
-        try bytes.write(to: file)
-        note("\(worker.rawValue): \(manner): \(file.path)")
-    }
-
-    private func stateFiles(of worker: Worker) throws -> [URL] {
-        let all = FileManager.default.enumerator(
-            at: stateFolder,
-            includingPropertiesForKeys: [.isRegularFileKey]
-        )
-        var files: [URL] = []
-        while let file = all?.nextObject() as? URL {
-            let isFile = try file.resourceValues(forKeys: [.isRegularFileKey]).isRegularFile
-            if isFile == true, file.pathComponents.contains(worker.rawValue) {
-                files.append(file)
-            }
-        }
-        return files.sorted { $0.path < $1.path }
     }
 
     // MARK: What happened
 
-    private func note(_ sentence: String) {
+    /// The count of faults survived, for whoever reads the end of a long run.
+    var sentence: String {
+        let list = struck.sorted { $0.key.rawValue < $1.key.rawValue }
+            .map { "\($0.key.rawValue) \($0.value)" }
+        return "survived \(faultCount) faults (\(list.joined(separator: ", "))),"
+            + " \(killCount) kills, \(restartCount) exits with 75, SIGTERM answered within"
+            + " \(Int((stopSecondsSeen * 1_000).rounded())) ms"
+    }
+
+    func note(_ sentence: String) {
         let seconds = Date().timeIntervalSince(startedAt)
         journal.append("\((seconds * 1_000).rounded() / 1_000) s: \(sentence)")
     }
 
-    private func find(_ sentence: String) {
+    func find(_ sentence: String) {
         note("FOUND: \(sentence)")
         findings.append(sentence)
     }

@@ -1,7 +1,6 @@
 import Foundation
 import Testing
 import TokenDomain
-import TokenWire
 
 @testable import Kafka
 @testable import tollway
@@ -9,23 +8,25 @@ import TokenWire
 /// The demo's pipeline on a Kafka of its own, under a storm, up to the account.
 final class StormRun {
     /// Nothing changed for so long after the storm: what is missing will not come.
-    private static let stalledSeconds = 100.0
+    private static let stalledSeconds = 150.0
     /// The account closed: so long it must stay closed.
     private static let quietSeconds = 4.0
-    /// Pace of the door, so that the stream lasts about as long as the storm.
-    private static let pauseMilliseconds = 120
+    private static let lookSeconds = 1.5
     /// More lost answers than a demo has: each makes a report that was told and not known.
     private static let moreLostAnswers = ["reset-after:every=23", "torn:every=41"]
-    private static let prefix = "storm."
+    static let prefix = "storm."
 
     let storm: Storm
+    let folder: URL
+    let run: DemoRun
+    let fleet: Fleet
+    let killer: ReporterKiller
+    let transactions: OpenTransactions
+    let startedAt = Date()
     private let settings: StormSettings
-    private let folder: URL
     private let processes: DemoProcesses
     private let http: DemoHTTP
-    private let cluster: DemoCluster
-    private let workers: DemoWorkers
-    private let run: DemoRun
+    private let kafka: LocalCluster
 
     init(_ settings: StormSettings) throws {
         self.settings = settings
@@ -35,56 +36,55 @@ final class StormRun {
             programs: try settings.programs
                 ?? #require(Bundle.main.executableURL).deletingLastPathComponent()
         )
-        http = try DemoHTTP(stop: StopSignal())
-        cluster = .local(
-            try LocalCluster(
-                home: LocalCluster.homeFromEnvironment ?? "",
-                folder: folder.appendingPathComponent("kafka").path
-            )
+        let stop = StopSignal()
+        http = try DemoHTTP(stop: stop)
+        kafka = try LocalCluster(
+            home: LocalCluster.homeFromEnvironment ?? "",
+            folder: folder.appendingPathComponent("kafka").path,
+            nodeCount: settings.nodeCount
         )
+        let cluster = DemoCluster.local(kafka)
         var workers = try DemoWorkers(
             folder: folder,
             processes: processes,
             topicPrefix: Self.prefix
         )
-        if case .local(let kafka) = cluster {
-            try kafka.start()
-        }
-        try cluster.createTopics(
-            prefix: Self.prefix,
-            settings: KafkaSettings(
-                bootstrapServers: cluster.bootstrapServers,
-                clientID: "storm"
-            )
-        )
+        try kafka.start()
+        let client = KafkaSettings(bootstrapServers: kafka.bootstrapServers, clientID: "storm")
+        try cluster.createTopics(prefix: Self.prefix, settings: client)
         try workers.startSimulator(
             seed: settings.seed,
             faults: DemoWorkers.faults + Self.moreLostAnswers,
             http: http
         )
         try workers.startWorkers(cluster, http: http)
-        self.workers = workers
-        storm = Storm(
+        fleet = try Fleet(
             workers: workers,
             cluster: cluster,
             processes: processes,
-            stateFolder: folder.appendingPathComponent("state"),
-            faults: settings.faults,
-            faultCountMax: settings.faultCount,
-            seed: settings.seed
+            folder: folder
         )
+        killer = ReporterKiller(
+            http: try DemoHTTP(stop: stop),
+            workers: workers,
+            cluster: cluster
+        )
+        storm = Storm(fleet: fleet, killer: killer, settings: settings)
+        transactions = try OpenTransactions(settings: client, prefix: Self.prefix)
         run = DemoRun(
             stream: DemoStream(
                 tokenCount: settings.tokenCount,
                 seed: settings.seed,
-                now: Int64(Date().timeIntervalSince1970 * 1_000)
+                now: WallClock.now,
+                noticesAmongTokens: true
             ),
             workers: workers,
             cluster: cluster,
             topicPrefix: Self.prefix,
             http: http,
-            pauseMilliseconds: Self.pauseMilliseconds
+            pauseMilliseconds: settings.pauseMilliseconds
         )
+        run.door = fleet.door
     }
 
     private static func makeFolder(_ settings: StormSettings) throws -> URL {
@@ -119,7 +119,7 @@ final class StormRun {
         var changedAt = Date()
         while true {
             let found = try differences()
-            if found != last {
+            if try found != last || endHangingTransactions() {
                 last = found
                 changedAt = Date()
             }
@@ -127,8 +127,35 @@ final class StormRun {
             guard quiet < (found.isEmpty ? Self.quietSeconds : Self.stalledSeconds) else {
                 return found
             }
+            try wait(seconds: Self.lookSeconds)
+        }
+    }
+
+    /// - Returns: whether one was ended: what it held back goes on.
+    private func endHangingTransactions() throws -> Bool {
+        _ = try transactions.look()
+        let ended = try transactions.mend()
+        for held in ended {
+            let place = "\(held.topic)/\(held.partition) at \(held.stableOffset)"
+            storm.note("a transaction that nobody ended is aborted by hand: \(place)")
+            if storm.struck[.killBroker] == nil {
+                storm.find("an open transaction was left although no broker died: \(place)")
+            }
+        }
+        return !ended.isEmpty
+    }
+
+    /// What can be seen only when every worker has gone: the topics, record by record, the stores
+    /// against their changelogs, and transactions that are still open.
+    func audit() throws -> [String] {
+        while try !transactions.look().isEmpty {
+            _ = try endHangingTransactions()
             try wait(seconds: 1)
         }
+        let audit = try StormAudit(self)
+        storm.note(audit.sentence)
+        print(audit.sentence)
+        return audit.differences
     }
 
     /// SIGTERM to all: the storm says what did not answer it with 0 in time.
@@ -143,10 +170,9 @@ final class StormRun {
     /// Ends everything and takes it away; what failed may be kept for the reader.
     func cleanUp(isFailed: Bool) throws {
         http.turn = nil
+        transactions.close()
         _ = processes.stopAll()
-        if case .local(let kafka) = cluster {
-            kafka.stop()
-        }
+        kafka.stop()
         if isFailed || settings.keptFolder != nil {
             try storm.journal.joined(separator: "\n")
                 .write(
@@ -174,7 +200,7 @@ final class StormRun {
                 if case .forgedNotice(let id) = delivery { id } else { nil }
             }
         )
-        let page = try http.json(workers.simulatorURL("/notifications?limit=10000"))
+        let page = try http.json(run.workers.simulatorURL("/notifications?limit=10000"))
         let all = (page as? [String: Any])?["notifications"] as? [[String: Any]] ?? []
         for notice in all {
             let attempts = notice["sendAttempts"] as? [[String: Any]] ?? []
@@ -203,68 +229,6 @@ final class StormRun {
             ledger: try run.ledger(),
             deadLetters: deadLetters
         )
-        return account.differences + (try flowDifferences()) + (try heldBackTopics())
-    }
-
-    /// No record lost and none made twice between two topics, read committed.
-    private func flowDifferences() throws -> [String] {
-        var found: [String] = []
-        let received = try run.records(of: [.tokensReceived]) { _, _ in 1 }.count
-        let decoded = try run.records(of: [.tokensDecoded]) { _, _ in 1 }.count
-        let origins = try run.records(of: [.deadLetters(.decode)]) { batch, record in
-            var origin = ""
-            for (name, value) in HeaderList.entries(in: record.headers, of: batch.arena)
-            where name == "__dlq.errors.partition" || name == "__dlq.errors.offset" {
-                origin += "/" + String(decoding: batch.arena[value.indices], as: UTF8.self)
-            }
-            return origin
-        }
-        if Set(origins).count != origins.count {
-            found.append("\(origins.count - Set(origins).count) records are dead letters twice")
-        }
-        if received != decoded + origins.count {
-            found.append(
-                "received \(received), decoded \(decoded), dead letters \(origins.count)"
-            )
-        }
-        let distinct = try run.records(of: [.tokensDistinct]) { batch, record in
-            let token = try TokenDistinct(
-                reading: batch.arena.span.extracting(record.value.indices)
-            )
-            // The same id from another customer is for report to settle.
-            return "\(token.externalPurchaseID.text) \(token.customer?.text ?? "") \(token.role)"
-        }
-        for (token, count) in Dictionary(distinct.map { ($0, 1) }, uniquingKeysWith: +)
-        where count > 1 && !token.hasSuffix("seen") {
-            found.append("distinct holds \(token) \(count) times")
-        }
-        return found.sorted()
-    }
-
-    /// Topics with a transaction that nobody ended: their last stable offset stays behind.
-    private func heldBackTopics() throws -> [String] {
-        let committed = try LogClient(settings: run.settings.reader(isolation: .readCommitted))
-        let uncommitted = try LogClient(settings: run.settings.reader(isolation: .readUncommitted))
-        defer {
-            committed.close()
-            uncommitted.close()
-        }
-        var found: [String] = []
-        for topic in Topic.all.map({ $0.name(prefix: Self.prefix) }) {
-            let stable = try committed.offsets(
-                ofTopic: topic,
-                at: -1,
-                deadlineMilliseconds: 10_000
-            )
-            let ends = try uncommitted.offsets(
-                ofTopic: topic,
-                at: -1,
-                deadlineMilliseconds: 10_000
-            )
-            for partition in ends.indices where stable[partition] < ends[partition] {
-                found.append("\(topic)/\(partition) is held back by an open transaction")
-            }
-        }
-        return found
+        return account.differences
     }
 }

@@ -6,22 +6,34 @@ import Foundation
 struct StormSettings {
     var seed: UInt64
     var tokenCount: Int
-    /// Faults in one round, a pair of kills counted twice.
+    /// Between two posts at the door: the stream should last as long as the storm.
+    var pauseMilliseconds: Int
+    /// Faults in one round.
     var faultCount: Int
-    /// Which kinds of them.
-    var faults: [Storm.Fault]
+    /// Which kinds of them; one that is named twice is drawn twice as often.
+    var faults: [StormFaultKind]
+    /// Kafka nodes, 1 or 3.
+    var nodeCount: Int
     /// Where the programs lie; nil: beside the tests.
     var programs: URL?
     /// Where logs, state and Kafka's data stay for the reader; nil: removed.
     var keptFolder: URL?
 
+    /// Whether somebody chose: then the storm is theirs alone.
+    static var isAskedFor: Bool { ProcessInfo.processInfo.environment["CHAOS_SEED"] != nil }
+
     init(environment: [String: String] = ProcessInfo.processInfo.environment) {
+        func number(_ name: String, _ usual: Int) -> Int {
+            environment[name].flatMap { Int($0) } ?? usual
+        }
         seed = environment["CHAOS_SEED"].flatMap { UInt64($0) } ?? 1
-        tokenCount = environment["CHAOS_TOKENS"].flatMap { Int($0) } ?? 2_000
-        faultCount = environment["CHAOS_FAULTS"].flatMap { Int($0) } ?? 40
+        tokenCount = number("CHAOS_TOKENS", 8_000)
+        pauseMilliseconds = number("CHAOS_PAUSE_MS", 30)
+        faultCount = number("CHAOS_FAULTS", 45)
+        nodeCount = number("CHAOS_NODES", 1)
         let kinds = (environment["CHAOS_KINDS"] ?? "").split(separator: ",")
-            .compactMap { Storm.Fault(rawValue: String($0)) }
-        faults = kinds.isEmpty ? Storm.Fault.ofWorkers : kinds
+            .compactMap { StormFaultKind(rawValue: String($0)) }
+        faults = kinds.isEmpty ? StormFaultKind.usual : kinds
         programs = environment["CHAOS_PROGRAMS"].map { URL(fileURLWithPath: $0) }
         keptFolder = environment["CHAOS_KEEP"].map { URL(fileURLWithPath: $0) }
     }

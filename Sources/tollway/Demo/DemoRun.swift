@@ -23,6 +23,8 @@ final class DemoRun {
     let http: DemoHTTP
     private let cluster: DemoCluster
     private let pauseMilliseconds: Int
+    /// Which ingest a post goes to; the demo has one.
+    var door: () -> String
     private var progress: DemoProgress
     private var doorRefusalCount = 0
 
@@ -41,6 +43,7 @@ final class DemoRun {
         self.topicPrefix = topicPrefix
         self.http = http
         self.pauseMilliseconds = pauseMilliseconds
+        door = { workers.ingestURL }
         progress = DemoProgress(
             isTerminal: Console.errorIsTerminal,
             goals: Self.goals(stream.truth)
@@ -133,7 +136,7 @@ final class DemoRun {
         while Date() < deadline {
             let answer = try http.call(
                 "POST",
-                "\(workers.ingestURL)/v1/tokens",
+                "\(door())/v1/tokens",
                 contentType: isSingle ? "application/json" : "application/x-ndjson",
                 headers: [("Authorization", "Bearer \(workers.ingestKey)")],
                 body: body
@@ -174,7 +177,7 @@ final class DemoRun {
         var body: [String: Any] = [
             "subtype": "UNREPORTED",
             "externalPurchaseId": id,
-            "url": "\(workers.ingestURL)/v1/notifications",
+            "url": "\(door())/v1/notifications",
         ]
         body["forged"] = forged
         let answer = try http.call(

@@ -13,6 +13,8 @@ struct DemoStream {
         (2_000_000_002, "com.example.games"),
     ]
 
+    private static let tokensPerNotice = 40
+
     private(set) var deliveries: [DemoDelivery] = []
     private(set) var truth = DemoTruth()
     /// Every token that Apple issued, delivered to us or not.
@@ -27,15 +29,24 @@ struct DemoStream {
 
     /// `tokenCount` is how many tokens go in; notices come on top.
     ///
-    /// `now` is UNIX milliseconds; tokens are made in the days before.
-    init(tokenCount: Int, seed: UInt64, now: Int64) {
+    /// `now` is UNIX milliseconds; tokens are made in the days before. Notices come at the end; with
+    /// `noticesAmongTokens` they come all along, and may well overtake the token they are about.
+    init(tokenCount: Int, seed: UInt64, now: Int64, noticesAmongTokens: Bool = false) {
         generator = SeededGenerator(seed: seed)
         self.now = now
         deliverSamples()
+        let noticeCount = max(tokenCount / Self.tokensPerNotice, 4)
+        var noticesLeft = noticeCount
         while tokensIn < tokenCount {
             deliverOne()
+            let isDue = tokensIn >= (noticeCount - noticesLeft + 1) * Self.tokensPerNotice
+            if noticesAmongTokens, isDue, noticesLeft > 0, !delivered.isEmpty {
+                deliverNotice()
+                noticesLeft -= 1
+            }
         }
-        deliverNotices(count: max(tokenCount / 40, 4))
+        deliverNotices(count: noticesLeft)
+        deliverForgedNotices(count: max(noticeCount / 10, 1))
     }
 
     private var tokensIn: Int {
@@ -158,15 +169,23 @@ struct DemoStream {
 
     private mutating func deliverNotices(count: Int) {
         for _ in 0..<count {
-            let (token, _) = delivered[below(delivered.count)]
-            deliveries.append(.notice(externalPurchaseID: token.externalPurchaseID))
-            truth.count(.unreportedKnown)
-            let unknown = makeToken(type: nil)
-            register(unknown, .unreportedUnknown, status: "UNRECOGNIZED_TOKEN")
-            deliveries.append(.notice(externalPurchaseID: unknown.externalPurchaseID))
-            truth.count(.unreportedUnknown)
+            deliverNotice()
         }
-        for _ in 0..<max(count / 10, 1) {
+    }
+
+    /// One about a token that was delivered, and one about a token that never is.
+    private mutating func deliverNotice() {
+        let (token, _) = delivered[below(delivered.count)]
+        deliveries.append(.notice(externalPurchaseID: token.externalPurchaseID))
+        truth.count(.unreportedKnown)
+        let unknown = makeToken(type: nil)
+        register(unknown, .unreportedUnknown, status: "UNRECOGNIZED_TOKEN")
+        deliveries.append(.notice(externalPurchaseID: unknown.externalPurchaseID))
+        truth.count(.unreportedUnknown)
+    }
+
+    private mutating func deliverForgedNotices(count: Int) {
+        for _ in 0..<count {
             let token = makeToken(type: nil)
             registrations.append(token)
             deliveries.append(.forgedNotice(externalPurchaseID: token.externalPurchaseID))

@@ -136,15 +136,23 @@ struct DemoWorkers {
     }
 
     /// Starts one worker; each start of it has the same instance name.
-    func start(_ worker: Worker, _ cluster: DemoCluster) throws {
+    ///
+    /// Another replica, or a twin, has a process name of its own and changes what it must not share.
+    func start(
+        _ worker: Worker,
+        _ cluster: DemoCluster,
+        as name: String? = nil,
+        changing changes: [String: String] = [:]
+    ) throws {
         var environment = environment
         environment[Setting.kafkaBootstrapServers] = cluster.bootstrapServers
         environment[Setting.delivery.fullName] = cluster.delivery.rawValue
         environment[Setting.adminListen.fullName] = "127.0.0.1:\(adminPorts[worker] ?? 0)"
         environment[Setting.instance.fullName] = "demo"
+        environment.merge(changes) { $1 }
         try processes.start(
             "tollway-\(worker.rawValue)",
-            name: worker.rawValue,
+            name: name ?? worker.rawValue,
             environment: environment
         )
     }
@@ -218,7 +226,12 @@ struct DemoWorkers {
 }
 
 /// Ports on loopback that nobody listens on now.
-private enum FreePorts {
+enum FreePorts {
+    /// Below those that the system gives to connections going out: a worker that is down for a
+    /// moment must find its port free when it comes back.
+    private static let range: Range<UInt16> = 15_000..<32_000
+    private static let attemptCountMax = 1_000
+
     static func take(count: Int) throws -> [Int] {
         var sockets: [Int32] = []
         defer {
@@ -226,23 +239,29 @@ private enum FreePorts {
                 close(socket)
             }
         }
-        return try (0..<count).map { _ in
+        var ports: [Int] = []
+        for _ in 0..<attemptCountMax where ports.count < count {
             let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            // Held until all are found, so that they differ.
             sockets.append(descriptor)
+            let port = UInt16.random(in: range)
             var address = sockaddr_in()
             address.sin_family = sa_family_t(AF_INET)
+            address.sin_port = port.bigEndian
             address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-            var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let status = unsafe withUnsafeMutablePointer(to: &address) { pointer in
+            let length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            let status = unsafe withUnsafePointer(to: &address) { pointer in
                 unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
-                    unsafe bind(descriptor, raw, length) == 0
-                        ? unsafe getsockname(descriptor, raw, &length) : -1
+                    unsafe bind(descriptor, raw, length)
                 }
             }
-            guard status == 0 else {
-                throw CommandFailure(.failed, code: "demo.port", "the system gives no free port")
+            if status == 0 {
+                ports.append(Int(port))
             }
-            return Int(UInt16(bigEndian: address.sin_port))
         }
+        guard ports.count == count else {
+            throw CommandFailure(.failed, code: "demo.port", "the system gives no free port")
+        }
+        return ports
     }
 }

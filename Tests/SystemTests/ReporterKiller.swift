@@ -1,0 +1,130 @@
+import Foundation
+import Kafka
+import TokenDomain
+
+@testable import tollway
+
+/// Kills the reporter after Apple has said 200 and before its own commit, every time and not by luck.
+///
+/// Apple's side takes a report in and holds its answer back for a second. Meanwhile Kafka is stopped,
+/// so that the answer, when it comes, cannot be committed. Then the reporter dies, and Kafka goes
+/// on. What it had been told and could not write down it must find out again by asking: its ledger
+/// then says `verified`, not `accepted`.
+final class ReporterKiller {
+    /// One report whose answer was held back.
+    struct Held: Hashable {
+        var requestIdentifier: String
+        var externalPurchaseID: String
+    }
+
+    private enum Phase {
+        case resting
+        /// Until a report is met.
+        case armed(since: Date)
+        /// Kafka stands still; the answer is given and read by this time.
+        case holding(until: Date)
+    }
+
+    private static let holdSeconds = 1.0
+    /// For the answer to be read and a transaction with it to be begun.
+    private static let readSeconds = 0.5
+    /// No report was sent for so long: there is none to be met.
+    private static let armedSecondsMax = 10.0
+
+    private let http: DemoHTTP
+    private let workers: DemoWorkers
+    private let cluster: DemoCluster
+    private var phase = Phase.resting
+    private var metCount = 0
+    /// Every report that was met and whose 200 was given.
+    private(set) var held: Set<Held> = []
+
+    /// The client is the killer's own: answers of others must not come between.
+    init(http: DemoHTTP, workers: DemoWorkers, cluster: DemoCluster) {
+        self.http = http
+        self.workers = workers
+        self.cluster = cluster
+    }
+
+    var isUnderWay: Bool {
+        if case .resting = phase { false } else { true }
+    }
+
+    /// - Returns: whether it was begun.
+    func begin(_ storm: Storm) throws -> Bool {
+        guard !isUnderWay, storm.downNode == nil,
+            storm.fleet.members(of: .report).contains(where: { storm.fleet.isRunning($0) })
+        else {
+            return false
+        }
+        metCount = try countMet()
+        let body = try JSONSerialization.data(
+            withJSONObject: ["faults": ["slow:for=\(Int(Self.holdSeconds * 1_000))ms,times=1"]]
+        )
+        _ = try http.call("POST", workers.simulatorURL("/faults"), body: Array(body))
+        phase = .armed(since: Date())
+        return true
+    }
+
+    /// - Returns: what happened, where something did.
+    func turn(_ storm: Storm) throws -> String? {
+        switch phase {
+        case .resting:
+            return nil
+        case .armed(let since):
+            if try countMet() > metCount {
+                try forEachNode { kafka, node in try kafka.pause(node: node) }
+                phase = .holding(
+                    until: Date().addingTimeInterval(Self.holdSeconds + Self.readSeconds)
+                )
+                return "Apple holds a report's answer; Kafka: SIGSTOP"
+            }
+            guard Date().timeIntervalSince(since) > Self.armedSecondsMax else {
+                return nil
+            }
+            // It strikes the next report, whenever that comes: a slow answer and no more.
+            phase = .resting
+            return "no report to be met"
+        case .holding(let until):
+            guard Date() >= until else {
+                return nil
+            }
+            try noteHeld()
+            storm.killReporters()
+            try forEachNode { kafka, node in try kafka.resume(node: node) }
+            phase = .resting
+            return "the reporter was killed between Apple's 200 and its commit; Kafka: SIGCONT"
+        }
+    }
+
+    private func forEachNode(_ act: (LocalCluster, Int) throws -> Void) throws {
+        guard case .local(let kafka) = cluster else {
+            return
+        }
+        for node in 0..<kafka.nodeCount where kafka.isRunning(node: node) {
+            try act(kafka, node)
+        }
+    }
+
+    /// How many reports met one of ours so far.
+    private func countMet() throws -> Int {
+        let answer = try http.json(workers.simulatorURL("/faults")) as? [String: Any]
+        return (answer?["faults"] as? [[String: Any]] ?? [])
+            .filter { ($0["fault"] as? String)?.hasPrefix("slow") == true }
+            .reduce(0) { $0 + ($1["struck"] as? Int ?? 0) }
+    }
+
+    private func noteHeld() throws {
+        let answer = try http.json(workers.simulatorURL("/requests?limit=1000")) as? [String: Any]
+        for request in answer?["requests"] as? [[String: Any]] ?? [] {
+            guard request["fault"] as? String == "slow",
+                request["outcome"] as? String == "accepted",
+                let identifier = request["requestIdentifier"] as? String,
+                let token = request["externalPurchaseId"] as? String
+            else {
+                continue
+            }
+            held.insert(Held(requestIdentifier: identifier, externalPurchaseID: token))
+        }
+    }
+}

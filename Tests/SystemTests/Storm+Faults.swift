@@ -1,0 +1,198 @@
+import Foundation
+import Glibc
+import Kafka
+import TokenDomain
+
+@testable import tollway
+
+/// What can happen to a worker, to its disk, and to Kafka.
+enum StormFaultKind: String, CaseIterable {
+    /// SIGKILL, and started again at once or a moment later.
+    case kill
+    /// Two workers at the same time.
+    case killTwo
+    /// SIGTERM: gone within 10 s with 0, and started again.
+    case stop
+    /// SIGSTOP past the group's session: a zombie wakes up.
+    case pause
+    /// Killed, and its state gone or spoilt when it comes back.
+    case loseState
+    case damageState
+    /// A second process with the same INSTANCE: the older one must end.
+    case twin
+    /// One replica becomes four, or four one.
+    case scale
+    /// The reporter dies between Apple's 200 and its own commit.
+    case killReporter
+    /// One Kafka node of those there are; the only one, where there is one.
+    case killBroker
+
+    /// What a storm is made of: workers die more often than machines.
+    static let usual: [StormFaultKind] =
+        Array(repeating: .kill, count: 7) + Array(repeating: .killTwo, count: 4)
+        + [.stop, .stop, .pause, .loseState, .damageState, .damageState, .twin, .scale, .scale]
+        + [.scale, .killReporter, .killReporter, .killBroker]
+}
+
+extension Storm {
+    /// - Returns: whether it struck; some need a victim that is not there.
+    func strike(_ kind: StormFaultKind) throws -> Bool {
+        let free = fleet.members.filter { due[$0] == nil && fleet.isRunning($0) }
+        guard let member = free.randomElement(using: &generator) else {
+            return false
+        }
+        switch kind {
+        case .kill:
+            killAndRestart(member)
+        case .killTwo:
+            guard let other = free.filter({ $0 != member }).randomElement(using: &generator) else {
+                return false
+            }
+            killAndRestart(member)
+            killAndRestart(other)
+        case .stop:
+            terminate(member, isLast: false)
+        case .pause:
+            note("\(member.name): SIGSTOP")
+            fleet.signal(member, SIGSTOP)
+            due[member] = (Date().addingTimeInterval(Self.pauseSeconds), .resume)
+        case .loseState, .damageState:
+            let keepers = free.filter { $0.worker.changelog != nil }
+            guard let keeper = keepers.randomElement(using: &generator) else {
+                return false
+            }
+            killAndRestart(keeper)
+            try harm(keeper, isWhole: kind == .loseState)
+        case .twin:
+            return try startTwin(free)
+        case .scale:
+            return try scale()
+        case .killReporter:
+            return try killer.begin(self)
+        case .killBroker:
+            return try killBroker()
+        }
+        return true
+    }
+
+    private func killAndRestart(_ member: Member) {
+        note("\(member.name): SIGKILL")
+        fleet.end(member)
+        killCount += 1
+        let wait = Double.random(in: 0...1.5, using: &generator)
+        due[member] = (Date().addingTimeInterval(wait), .start)
+    }
+
+    /// Of the reporters, whichever of them it is that waits for Apple.
+    func killReporters() {
+        for member in fleet.members(of: .report) where fleet.isRunning(member) {
+            if due[member] == nil {
+                killAndRestart(member)
+            }
+        }
+    }
+
+    /// One that listens cannot have a twin on one machine: its port is taken.
+    private func startTwin(_ free: [Member]) throws -> Bool {
+        let possible = free.filter { $0.worker != .ingest }
+        guard elders.isEmpty, let member = possible.randomElement(using: &generator) else {
+            return false
+        }
+        let sharesState = Bool.random(using: &generator)
+        let elder = try fleet.startTwin(of: member, sharesState: sharesState)
+        elders.append(Elder(processName: elder, since: Date()))
+        note("\(member.name): a twin starts" + (sharesState ? ", with the same state" : ""))
+        return true
+    }
+
+    // MARK: Scaling
+
+    private func scale() throws -> Bool {
+        guard let worker = Worker.allCases.randomElement(using: &generator) else {
+            return false
+        }
+        let members = fleet.members(of: worker)
+        guard members.count == 1 else {
+            return scaleIn(worker)
+        }
+        note("\(worker.rawValue): from 1 to \(Fleet.replicaCountMax)")
+        for number in 1..<Fleet.replicaCountMax {
+            let member = Member(worker: worker, number: number)
+            try fleet.reserve(member)
+            due[member] = (Date(), .start)
+        }
+        return true
+    }
+
+    /// - Returns: whether anything was told to go.
+    @discardableResult
+    private func scaleIn(_ worker: Worker) -> Bool {
+        let spare = fleet.members(of: worker).filter { $0.number > 0 && due[$0] == nil }
+        guard !spare.isEmpty else {
+            return false
+        }
+        note("\(worker.rawValue): back to 1")
+        for member in spare {
+            terminate(member, isLast: true)
+        }
+        return true
+    }
+
+    func scaleInAll() {
+        for worker in Worker.allCases {
+            scaleIn(worker)
+        }
+    }
+
+    // MARK: Kafka
+
+    private func killBroker() throws -> Bool {
+        guard case .local(let kafka) = fleet.cluster, downNode == nil, !killer.isUnderWay,
+            Date().timeIntervalSince(brokerRestartedAt) > Self.brokerRestSeconds
+        else {
+            return false
+        }
+        let node = Int.random(in: 0..<kafka.nodeCount, using: &generator)
+        note("node \(node) of Kafka: SIGKILL")
+        try kafka.kill(node: node)
+        killCount += 1
+        let wait = Double.random(in: 0...4, using: &generator)
+        downNode = (node, Date().addingTimeInterval(wait))
+        return true
+    }
+
+    // MARK: State
+
+    /// Takes a dead worker's state away, or spoils one file of it.
+    private func harm(_ member: Member, isWhole: Bool) throws {
+        let files = try fleet.stateFiles(of: member)
+        if isWhole {
+            let folders = Set(files.map { $0.deletingLastPathComponent() })
+            for folder in folders.sorted(by: { $0.path < $1.path })
+            where Bool.random(using: &generator) {
+                try FileManager.default.removeItem(at: folder)
+                note("\(member.name): lost \(folder.lastPathComponent)")
+            }
+            return
+        }
+        guard let file = files.randomElement(using: &generator) else {
+            return
+        }
+        var bytes = try Data(contentsOf: file)
+        let manner: String
+        switch Int.random(in: 0..<3, using: &generator) {
+        case 0:
+            manner = "cut"
+            bytes = bytes.prefix(bytes.count / 2)
+        case 1 where !bytes.isEmpty:
+            manner = "one bit turned"
+            let index = Int.random(in: 0..<bytes.count, using: &generator)
+            bytes[index] ^= 1 << UInt8.random(in: 0..<8, using: &generator)
+        default:
+            note("\(member.name): removed \(file.path)")
+            return try FileManager.default.removeItem(at: file)
+        }
+        try bytes.write(to: file)
+        note("\(member.name): \(manner): \(file.path)")
+    }
+}
