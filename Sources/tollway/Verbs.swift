@@ -13,6 +13,11 @@ extension TollwayCommand {
         TopicsCommand.plan,
         TopicsCommand.apply,
         LagCommand.verb,
+        DeadLetterCommand.groups,
+        DeadLetterCommand.list,
+        DeadLetterCommand.show,
+        DeadLetterCommand.count,
+        DeadLetterCommand.export,
         ConfigCommand.check,
         ConfigCommand.print,
     ]

@@ -1,0 +1,327 @@
+internal import Foundation
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// `tollway dlq`: looking at dead letters; nothing here changes anything.
+enum DeadLetterCommand {
+    private static let all = Verb.Option.flag(
+        "--all",
+        "also those already replayed or discarded"
+    )
+    private static let reveal = Verb.Option.flag(
+        "--reveal",
+        "tokens, payloads, customers and keys in clear"
+    )
+    private static let listCountMax = 10_000
+    private static let showCountMax = 100
+
+    static let filterHelp = """
+        Different filters must all hold; one given twice means either. Without any: all that
+        are open, which is neither replayed nor discarded.
+        """
+
+    static let groups = Verb(
+        words: ["dlq", "groups"],
+        summary: "what lies in the dead letters, by stage, reason and kind: start here",
+        options: LetterFilter.options + [all],
+        details: """
+            FIRST and LAST are how long ago; DUE is the nearest of Apple's deadlines among them;
+            KIND is the fingerprint, equal for faults of one kind (--fingerprint takes it);
+            APPS names the app with most letters and how many others. What each reason means
+            and what to do about it: Deploy/RUNBOOK.md, "Dead letters grow". -o json has the
+            fault's sentence and an example for tollway dlq show.
+            \(filterHelp)
+            Exit 3 if nothing matched.
+            """,
+        run: runGroups
+    )
+
+    static let list = Verb(
+        words: ["dlq", "ls"],
+        summary: "single dead letters, newest first",
+        options: LetterFilter.options + [
+            .value("--limit", "N", "lines at most; default 20"), all, reveal,
+        ],
+        details: """
+            The first column is what tollway dlq show takes. \(filterHelp)
+            Exit 3 if nothing matched.
+            """,
+        run: runList
+    )
+
+    static let show = Verb(
+        words: ["dlq", "show"],
+        summary: "all about one dead letter",
+        operands: "POSITION...",
+        operandCountMax: showCountMax,
+        options: [reveal],
+        details: """
+            POSITION is stage/partition/offset as ls and groups print it: decode/3/1234. Tokens,
+            payloads, customers and keys are masked unless --reveal. Exit 3 if one is not there
+            (dead letters are kept for 30 days or longer).
+            """,
+        run: runShow
+    )
+
+    static let count = Verb(
+        words: ["dlq", "count"],
+        summary: "how many dead letters match, as a number",
+        options: LetterFilter.options + [all],
+        details: "\(filterHelp)\nExit 3 if nothing matched.",
+        run: runCount
+    )
+
+    static let export = Verb(
+        words: ["dlq", "export"],
+        summary: "dead letters as NDJSON, one object a line",
+        options: LetterFilter.options + [
+            .value("--max", "N", "stop after so many; default: all"), all, reveal,
+        ],
+        details: """
+            Always NDJSON, whatever -o says. Tokens, payloads, customers and keys are masked
+            unless --reveal; a revealed value that is no UTF-8 comes as valueBase64 too.
+            \(filterHelp)
+            Exit 3 if nothing matched.
+            """,
+        run: runExport
+    )
+
+    // MARK: - Groups and count
+
+    private static func runGroups(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+        var scan = try scan(invocation, now: now)
+        scan.readsSubjects = true
+        let settled = try settled(scan)
+        var groups = LetterGroups(deadlineDays: scan.configuration.reportDeadlineDays)
+        try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
+            letter,
+            batch,
+            subject in
+            groups.add(letter, in: batch, subject: subject)
+            return true
+        }
+        guard groups.count > 0 else {
+            throw nothingMatched(scan)
+        }
+        Console.write(groups.text(format: invocation.output, now: now))
+        if groups.otherCount > 0 {
+            Console.say("\(groups.otherCount) more of kinds that found no room in the table")
+        }
+        if invocation.output == .table {
+            Console.say(
+                "\(groups.count) \(scan.includesSettled ? "in all" : "open");"
+                    + " see tollway dlq ls --fingerprint KIND, or tollway dlq plan"
+            )
+        }
+        return .ok
+    }
+
+    private static func runCount(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+        let scan = try scan(invocation, now: now)
+        let settled = try settled(scan)
+        var count = 0
+        try scan.run(settled: settled, progress: ScanProgress("dead letters")) { _, _, _ in
+            count += 1
+            return true
+        }
+        Console.write(invocation.output == .table ? "\(count)\n" : "{\"count\":\(count)}\n")
+        return count > 0 ? .ok : .nothingMatched
+    }
+
+    // MARK: - Lists
+
+    private static func runList(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+        let limit = try invocation.integer("--limit", default: 20, in: 1...listCountMax)
+        var scan = try scan(invocation, now: now)
+        scan.readsSubjects = true
+        let settled = try settled(scan)
+        var list = LetterList(
+            countMax: limit,
+            text: LetterText(isRevealed: invocation.has("--reveal")),
+            isTable: invocation.output == .table,
+            deadlineDays: scan.configuration.reportDeadlineDays,
+            now: now
+        )
+        try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
+            letter,
+            batch,
+            subject in
+            list.add(letter, in: batch, subject: subject)
+            return true
+        }
+        guard list.seenCount > 0 else {
+            throw nothingMatched(scan)
+        }
+        Console.write(list.text(format: invocation.output))
+        if list.seenCount > limit {
+            Console.say("the newest \(limit) of \(list.seenCount); --limit shows more")
+        }
+        return .ok
+    }
+
+    private static func runExport(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+        let countMax = try invocation.integer("--max", default: .max, in: 1...Int.max)
+        var scan = try scan(invocation, now: now)
+        scan.readsSubjects = true
+        let settled = try settled(scan)
+        let text = LetterText(isRevealed: invocation.has("--reveal"))
+        var page = ""
+        var count = 0
+        try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
+            letter,
+            batch,
+            subject in
+            page += text.object(
+                letter,
+                in: batch,
+                subject: subject,
+                deadlineDays: scan.configuration.reportDeadlineDays
+            )
+            page += "\n"
+            count += 1
+            if page.utf8.count > pageByteCountMax {
+                Console.write(page)
+                page = ""
+            }
+            return count < countMax
+        }
+        Console.write(page)
+        guard count > 0 else {
+            throw nothingMatched(scan)
+        }
+        return .ok
+    }
+
+    private static let pageByteCountMax = 64 << 10
+
+    // MARK: - One
+
+    private static func runShow(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        _ = try invocation.onlyOperand(named: "POSITION")
+        let configuration = try KafkaQuestion.configuration()
+        let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+        let text = LetterText(isRevealed: invocation.has("--reveal"))
+        var positions: [LetterPosition] = []
+        for operand in invocation.operands {
+            guard let position = LetterPosition(operand, prefix: configuration.topicPrefix) else {
+                throw .usage(
+                    "bad_position",
+                    "\"\(operand)\" is no position: it must be stage/partition/offset,"
+                        + " such as decode/3/1234"
+                )
+            }
+            positions.append(position)
+        }
+        var objects: [String] = []
+        var missing: [LetterPosition] = []
+        for position in positions {
+            var isFound = false
+            try find(position, configuration) { letter, batch, subject in
+                isFound = true
+                if invocation.output == .table {
+                    objects.append(
+                        LetterSheet(text: text, configuration: configuration, now: now)
+                            .text(letter, in: batch, subject: subject)
+                    )
+                } else {
+                    objects.append(
+                        text.object(
+                            letter,
+                            in: batch,
+                            subject: subject,
+                            deadlineDays: configuration.reportDeadlineDays
+                        )
+                    )
+                }
+            }
+            if !isFound {
+                missing.append(position)
+            }
+        }
+        if !objects.isEmpty {
+            Console.write(
+                invocation.output == .table
+                    ? objects.joined(separator: "\n")
+                    : JSONLines.text(objects, list: "letters", format: invocation.output)
+            )
+        }
+        guard missing.isEmpty else {
+            throw CommandFailure(
+                .nothingMatched,
+                code: "dlq.not_there",
+                "there is no dead letter at "
+                    + missing.map(\.description).joined(separator: ", ")
+            )
+        }
+        return .ok
+    }
+
+    private static func find(
+        _ position: LetterPosition,
+        _ configuration: Configuration,
+        _ body: (Letter, RecordBatch, LetterSubject) -> Void
+    ) throws(CommandFailure) {
+        var filter = LetterFilter()
+        filter.stages = [position.stage]
+        filter.partitions = [Int64(position.partition)...Int64(position.partition)]
+        filter.offsets = [position.offset...position.offset]
+        var scan = LetterScan(configuration: configuration, filter: filter)
+        scan.includesSettled = true
+        scan.readsSubjects = true
+        let place = TopicPartition(
+            topic: Topic.deadLetters(position.stage).name(prefix: configuration.topicPrefix),
+            partition: position.partition
+        )
+        let end = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int64 in
+            guard try admin.topic(place.topic) != nil else {
+                return 0
+            }
+            let ends = try admin.endOffsets(ofTopic: place.topic)
+            return ends.indices.contains(Int(place.partition)) ? ends[Int(place.partition)] : 0
+        }
+        guard position.offset < end else {
+            return
+        }
+        scan.places = [place: .offset(position.offset)]
+        try scan.run(settled: try settled(scan)) { letter, batch, subject in
+            body(letter, batch, subject)
+            return false
+        }
+    }
+
+    // MARK: - Shared
+
+    private static func scan(
+        _ invocation: Invocation,
+        now: Timestamp
+    ) throws(CommandFailure) -> LetterScan {
+        let filter = try LetterFilter(invocation, now: now)
+        var scan = LetterScan(
+            configuration: try KafkaQuestion.configuration(),
+            filter: filter
+        )
+        scan.includesSettled = invocation.has("--all")
+        return scan
+    }
+
+    private static func settled(_ scan: LetterScan) throws(CommandFailure) -> SettledLetters {
+        try scan.settled(progress: ScanProgress("records of earlier replays"))
+    }
+
+    static func nothingMatched(_ scan: LetterScan) -> CommandFailure {
+        CommandFailure(
+            .nothingMatched,
+            code: "dlq.nothing_matched",
+            scan.filter.words.isEmpty && !scan.includesSettled
+                ? "no dead letter is open"
+                : "no \(scan.includesSettled ? "" : "open ")dead letter matches:"
+                    + " \(scan.filter.text)"
+        )
+    }
+}

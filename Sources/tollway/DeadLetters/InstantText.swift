@@ -1,0 +1,115 @@
+internal import StageRuntime
+internal import TokenDomain
+
+/// Points in time as headers and operators write them.
+enum InstantText {
+    static let expected =
+        "a time such as 2026-03-01T12:00:00Z or 2026-03-01, or how long ago, such as 90m, 12h or 7d"
+
+    /// Reads RFC 3339: `2026-03-01T12:00:00.000Z`, the fraction optional, an offset for the `Z`.
+    ///
+    /// - Returns: UNIX milliseconds; nil where it is anything else.
+    static func read(_ text: Span<UInt8>) -> Int64? {
+        guard text.count >= 20, let day = day(text), text[10] == UInt8(ascii: "T"),
+            text[13] == UInt8(ascii: ":"), text[16] == UInt8(ascii: ":"),
+            let hour = number(text, 11, 2), let minute = number(text, 14, 2),
+            let second = number(text, 17, 2), hour < 24, minute < 60, second <= 60
+        else {
+            return nil
+        }
+        var position = 19
+        var fraction: Int64 = 0
+        if text[position] == UInt8(ascii: ".") {
+            position += 1
+            var scale: Int64 = 100
+            let start = position
+            while position < text.count, let digit = number(text, position, 1) {
+                fraction += digit * scale
+                scale /= 10
+                position += 1
+            }
+            guard position > start else {
+                return nil
+            }
+        }
+        guard let offset = offset(text, position) else {
+            return nil
+        }
+        return ((day * 24 + hour) * 60 + minute - offset) * 60_000 + second * 1_000 + fraction
+    }
+
+    /// Reads what an operator types: RFC 3339, a day in UTC, or a span before `now`.
+    static func read(_ text: String, now: Timestamp) -> Timestamp? {
+        let bytes = Array(text.utf8)
+        if let time = read(bytes.span) {
+            return Timestamp(milliseconds: time)
+        }
+        if bytes.count == 10, let day = day(bytes.span) {
+            return Timestamp(milliseconds: day * 86_400_000)
+        }
+        if text.hasSuffix("d"), let days = Int64(text.dropLast()), (0...400).contains(days) {
+            return now + -.days(days)
+        }
+        return DurationText.read(text).map { now + -$0 }
+    }
+
+    /// Minutes east of Greenwich; the text ends behind them.
+    private static func offset(_ text: Span<UInt8>, _ position: Int) -> Int64? {
+        guard position < text.count else {
+            return nil
+        }
+        switch text[position] {
+        case UInt8(ascii: "Z"), UInt8(ascii: "z"):
+            return position + 1 == text.count ? 0 : nil
+        case UInt8(ascii: "+"), UInt8(ascii: "-"):
+            guard position + 6 == text.count, text[position + 3] == UInt8(ascii: ":"),
+                let hours = number(text, position + 1, 2),
+                let minutes = number(text, position + 4, 2)
+            else {
+                return nil
+            }
+            return (hours * 60 + minutes) * (text[position] == UInt8(ascii: "-") ? -1 : 1)
+        default:
+            return nil
+        }
+    }
+
+    /// Days since 1970 of the date that the text begins with.
+    private static func day(_ text: Span<UInt8>) -> Int64? {
+        guard text[4] == UInt8(ascii: "-"), text[7] == UInt8(ascii: "-"),
+            let year = number(text, 0, 4), let month = number(text, 5, 2),
+            let day = number(text, 8, 2), (1...12).contains(month), (1...31).contains(day)
+        else {
+            return nil
+        }
+        // Howard Hinnant's `days_from_civil`.
+        let shifted = month <= 2 ? year - 1 : year
+        let era = shifted / 400
+        let yearOfEra = shifted - era * 400
+        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+        let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
+        return era * 146_097 + dayOfEra - 719_468
+    }
+
+    private static func number(_ text: Span<UInt8>, _ start: Int, _ count: Int) -> Int64? {
+        DecimalText.read(text.extracting(start..<start + count))
+    }
+}
+
+/// Spans of time as a table has room for them: `12s`, `3m`, `5h`, `2d`.
+enum AgeText {
+    static func of(_ span: Milliseconds) -> String {
+        let seconds = max(span.count, 0) / 1_000
+        return switch seconds {
+        case ..<100: "\(seconds)s"
+        case ..<6_000: "\(seconds / 60)m"
+        case ..<172_800: "\(seconds / 3_600)h"
+        default: "\(seconds / 86_400)d"
+        }
+    }
+
+    /// `3h ago`, `in 2d`.
+    static func relative(_ time: Timestamp, now: Timestamp) -> String {
+        time <= now ? "\(of(now - time)) ago" : "in \(of(time - now))"
+    }
+}

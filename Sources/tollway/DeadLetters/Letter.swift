@@ -1,0 +1,65 @@
+internal import Kafka
+internal import TokenDomain
+
+/// Where a dead letter lies, as people and `show` write it: `decode/3/1234`.
+struct LetterPosition: Hashable, Comparable, CustomStringConvertible {
+    var stage: Worker
+    var partition: Int32
+    var offset: Int64
+
+    var description: String { "\(stage.rawValue)/\(partition)/\(offset)" }
+
+    init(stage: Worker, partition: Int32, offset: Int64) {
+        self.stage = stage
+        self.partition = partition
+        self.offset = offset
+    }
+
+    /// Reads `decode/3/1234`, also with the topic's full name in place of the stage's.
+    init?(_ text: String, prefix: String) {
+        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 3, let partition = Int32(parts[1]), partition >= 0,
+            let offset = Int64(parts[2]), offset >= 0,
+            let stage = DeadLetters.stages.first(where: {
+                $0.rawValue == parts[0]
+                    || Topic.deadLetters($0).name(prefix: prefix) == parts[0]
+            })
+        else {
+            return nil
+        }
+        self.init(stage: stage, partition: partition, offset: offset)
+    }
+
+    static func < (left: LetterPosition, right: LetterPosition) -> Bool {
+        (left.stage.rawValue, left.partition, left.offset)
+            < (right.stage.rawValue, right.partition, right.offset)
+    }
+}
+
+/// One dead letter of a batch: where its parts lie in the batch's arena.
+struct Letter {
+    var stage: Worker
+    var record: RecordBatch.Record
+    var headers: LetterHeaders
+    /// When it failed last, UNIX milliseconds; Kafka's own time where no header says so.
+    var failedAt: Int64
+    /// What a replay or a discard has made of it; nil while it is open.
+    var settled: SettledLetters.State?
+
+    var position: LetterPosition {
+        LetterPosition(stage: stage, partition: record.partition, offset: record.offset)
+    }
+
+    init(_ record: RecordBatch.Record, stage: Worker, in arena: Span<UInt8>) {
+        self.stage = stage
+        self.record = record
+        headers = LetterHeaders(record.headers, in: arena)
+        failedAt = headers.time(.failedAt, in: arena) ?? record.timestampMilliseconds
+    }
+}
+
+/// What all verbs about dead letters agree on.
+enum DeadLetters {
+    /// Every stage that has dead letters, in the order of the pipeline.
+    static let stages = Worker.allCases.filter { $0.deadLetters != nil }
+}

@@ -1,0 +1,158 @@
+internal import Telemetry
+internal import TokenDomain
+
+/// The filter as it is typed.
+extension LetterFilter {
+    /// More alternatives than this in one option are a mistake.
+    private static let alternativeCountMax = 1_000
+
+    static let options: [Verb.Option] = [
+        .value(
+            "--stage",
+            "NAME",
+            "where it failed: decode, dedupe, report, notifications",
+            isRepeatable: true
+        ),
+        .value("--reason", "TEXT", "why, as groups shows it: unknown_app", isRepeatable: true),
+        .value("--code", "TEXT", "stage and reason: decode.unknown_app", isRepeatable: true),
+        .value(
+            "--fingerprint",
+            "HEX",
+            "faults of one kind; the first 4 digits are enough",
+            isRepeatable: true
+        ),
+        .value("--app", "ID", "appAppleId or bundle id", isRepeatable: true),
+        .value("--environment", "NAME", "production or sandbox", isRepeatable: true),
+        .value("--since", "TIME", "failed then or later: 2026-03-01T12:00:00Z, 90m, 7d (ago)"),
+        .value("--until", "TIME", "failed before then"),
+        .value("--partition", "N", "of the dead-letter topic: 3, 0-5", isRepeatable: true),
+        .value("--offset", "N", "in its partition: 12, 100-199, 500-", isRepeatable: true),
+        .value("--key", "TEXT", "the record's key, whole", isRepeatable: true),
+        .value("--attempts", "N", "how often it failed: 1, 2-, 1-3", isRepeatable: true),
+        .value("--grep", "TEXT", "in value, key or message, byte for byte", isRepeatable: true),
+    ]
+
+    /// - Throws: exit 2 for a value that can match nothing.
+    init(_ invocation: Invocation, now: Timestamp) throws(CommandFailure) {
+        for option in Self.options where invocation.has(option.name) {
+            let values = invocation.values(option.name)
+            guard values.count <= Self.alternativeCountMax else {
+                throw .usage("too_many", "\(option.name) was given \(values.count) times")
+            }
+            for value in values {
+                try take(option.name, value, now: now)
+            }
+        }
+        if let since, let until, since >= until {
+            throw .usage("bad_value", "--since is not before --until: nothing could match")
+        }
+    }
+
+    private mutating func take(
+        _ option: String,
+        _ value: String,
+        now: Timestamp
+    ) throws(CommandFailure) {
+        guard !value.isEmpty else {
+            throw .usage("bad_value", "\(option) is empty")
+        }
+        var shown = value
+        switch option {
+        case "--stage": try takeStage(value)
+        case "--reason": reasons.append(Array(value.utf8))
+        case "--code": codes.append(Array(value.utf8))
+        case "--fingerprint": fingerprints.append(try Self.fingerprint(value))
+        case "--key": keys.append(Array(value.utf8))
+        case "--grep": texts.append(Array(value.utf8))
+        case "--app":
+            apps.append(Int64(value).map { .number($0) } ?? .bundle(value))
+        case "--environment":
+            environments.append(try Self.environment(value))
+        case "--since", "--until":
+            let time = try Self.time(option, value, now: now)
+            shown = WallClock.rfc3339(milliseconds: time)
+            if option == "--since" { since = time } else { until = time }
+        case "--partition": partitions += try Self.ranges(option, value)
+        case "--offset": offsets += try Self.ranges(option, value)
+        case "--attempts": attempts += try Self.ranges(option, value)
+        default: preconditionFailure("\(option) is an option of every filter")
+        }
+        words += [option, shown.contains(" ") ? "\"\(shown)\"" : shown]
+    }
+
+    private mutating func takeStage(_ name: String) throws(CommandFailure) {
+        guard let stage = DeadLetters.stages.first(where: { $0.rawValue == name }) else {
+            throw .usage(
+                "bad_value",
+                "--stage is \"\(name)\": it must be one of "
+                    + DeadLetters.stages.map(\.rawValue).joined(separator: ", ")
+            )
+        }
+        // The first one narrows; a second one adds.
+        stages = (words.contains("--stage") ? stages : []) + [stage]
+    }
+
+    private static func fingerprint(_ text: String) throws(CommandFailure) -> [UInt8] {
+        let bytes = Array(text.lowercased().utf8)
+        let isHexadecimal = bytes.allSatisfy {
+            (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0)
+                || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains($0)
+        }
+        guard isHexadecimal, (4...16).contains(bytes.count) else {
+            throw .usage(
+                "bad_value",
+                "--fingerprint is \"\(text)\": it must be 4 to 16 hexadecimal digits"
+            )
+        }
+        return bytes
+    }
+
+    private static func environment(_ text: String) throws(CommandFailure) -> AppleEnvironment {
+        guard let environment = AppleEnvironment(rawValue: text.lowercased()) else {
+            throw .usage(
+                "bad_value",
+                "--environment is \"\(text)\": it must be production or sandbox"
+            )
+        }
+        return environment
+    }
+
+    private static func time(
+        _ option: String,
+        _ text: String,
+        now: Timestamp
+    ) throws(CommandFailure) -> Int64 {
+        guard let time = InstantText.read(text, now: now) else {
+            throw .usage(
+                "bad_value",
+                "\(option) is \"\(text)\": it must be \(InstantText.expected)"
+            )
+        }
+        return time.milliseconds
+    }
+
+    /// `3`, `0-5`, `500-`, `-7`, and several with commas between.
+    static func ranges(
+        _ option: String,
+        _ text: String
+    ) throws(CommandFailure) -> [ClosedRange<Int64>] {
+        var ranges: [ClosedRange<Int64>] = []
+        for part in text.split(separator: ",", omittingEmptySubsequences: false) {
+            let ends = part.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+            let bounds = ends.map { $0.isEmpty ? nil : Int64($0) }
+            let areNumbers = zip(ends, bounds).allSatisfy { $0.isEmpty || $1 != nil }
+            let lower = bounds[0] ?? 0
+            let upper = bounds.count == 1 ? lower : bounds[1] ?? .max
+            guard areNumbers, !(ends.count == 1 && ends[0].isEmpty), part != "-", lower >= 0,
+                lower <= upper
+            else {
+                throw .usage(
+                    "bad_value",
+                    "\(option) is \"\(text)\": it must be a number or a range such as 3, 0-5 or 7-"
+                )
+            }
+            ranges.append(lower...upper)
+        }
+        return ranges
+    }
+}

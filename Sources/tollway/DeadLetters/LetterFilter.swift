@@ -1,0 +1,130 @@
+internal import Glibc
+internal import Kafka
+internal import TokenDomain
+
+/// Which dead letters are meant: one language in every verb.
+///
+/// Different options must all hold; of one option given twice, either.
+struct LetterFilter {
+    /// An app, by Apple's number or by bundle id.
+    enum App: Equatable {
+        case number(Int64)
+        case bundle(String)
+    }
+
+    var stages = DeadLetters.stages
+    var reasons: [[UInt8]] = []
+    var codes: [[UInt8]] = []
+    /// Whole, or their first digits.
+    var fingerprints: [[UInt8]] = []
+    var keys: [[UInt8]] = []
+    var texts: [[UInt8]] = []
+    var apps: [App] = []
+    var environments: [AppleEnvironment] = []
+    /// UNIX milliseconds, inclusive.
+    var since: Int64?
+    /// UNIX milliseconds, exclusive.
+    var until: Int64?
+    var partitions: [ClosedRange<Int64>] = []
+    var offsets: [ClosedRange<Int64>] = []
+    var attempts: [ClosedRange<Int64>] = []
+    /// As it was asked, with times made absolute: for plans and the audit.
+    var words: [String] = []
+
+    var text: String { words.isEmpty ? "all" : words.joined(separator: " ") }
+
+    /// Whether the value must be read to know.
+    var needsSubject: Bool { !apps.isEmpty || !environments.isEmpty }
+
+    /// The first offset that may match, of every partition.
+    var offsetMin: Int64 { offsets.map(\.lowerBound).min() ?? 0 }
+
+    /// What headers, key and bytes say; the subject is asked apart.
+    func matches(_ letter: Letter, in batch: RecordBatch) -> Bool {
+        let record = letter.record
+        let arena = batch.arena.span
+        guard Self.holds(partitions, Int64(record.partition)), Self.holds(offsets, record.offset),
+            letter.failedAt >= since ?? .min, letter.failedAt < until ?? .max,
+            Self.isOne(of: reasons, arena.extracting(letter.headers[.reason].indices)),
+            Self.isOne(of: codes, arena.extracting(letter.headers[.code].indices))
+        else {
+            return false
+        }
+        if !fingerprints.isEmpty {
+            let fingerprint = arena.extracting(letter.headers[.fingerprint].indices)
+            guard fingerprints.contains(where: { fingerprint.starts(with: $0) }) else {
+                return false
+            }
+        }
+        guard keys.isEmpty || !record.key.isAbsent,
+            Self.isOne(of: keys, arena.extracting(record.key.indices)),
+            attempts.isEmpty
+                || Self.holds(attempts, letter.headers.number(.attempts, in: arena))
+        else {
+            return false
+        }
+        return texts.isEmpty
+            || texts.contains { text in
+                [record.value, record.key, letter.headers[.message]].contains { range in
+                    Self.contains(text, in: arena.extracting(range.indices))
+                }
+            }
+    }
+
+    func matches(_ subject: LetterSubject) -> Bool {
+        if !apps.isEmpty {
+            let isOurs = apps.contains { app in
+                switch app {
+                case .number(let number): subject.appAppleID == number
+                case .bundle(let bundle): subject.bundleID == bundle
+                }
+            }
+            guard isOurs else {
+                return false
+            }
+        }
+        guard !environments.isEmpty else {
+            return true
+        }
+        return subject.environment.map { environments.contains($0) } ?? false
+    }
+
+    private static func holds(_ ranges: [ClosedRange<Int64>], _ value: Int64) -> Bool {
+        ranges.isEmpty || ranges.contains { $0.contains(value) }
+    }
+
+    private static func isOne(of texts: [[UInt8]], _ value: Span<UInt8>) -> Bool {
+        guard !texts.isEmpty else {
+            return true
+        }
+        for text in texts where value.isEqual(to: text) {
+            return true
+        }
+        return false
+    }
+
+    private static func contains(_ text: [UInt8], in bytes: Span<UInt8>) -> Bool {
+        guard bytes.count >= text.count else {
+            return false
+        }
+        return unsafe bytes.withUnsafeBytes { bytes in
+            guard let base = bytes.baseAddress else {
+                return false
+            }
+            var start = 0
+            let last = bytes.count - text.count
+            while start <= last {
+                let found = unsafe memchr(base + start, Int32(text[0]), last - start + 1)
+                guard let found = unsafe found else {
+                    return false
+                }
+                start = unsafe UnsafeRawPointer(found) - base
+                if unsafe memcmp(base + start, text, text.count) == 0 {
+                    return true
+                }
+                start += 1
+            }
+            return false
+        }
+    }
+}

@@ -1,0 +1,174 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// The newest of many letters, in bounded memory.
+struct LetterList {
+    private struct Row {
+        var failedAt: Int64
+        var position: LetterPosition
+        var cells: [String]
+        var object: String
+    }
+
+    let countMax: Int
+    let text: LetterText
+    /// Whether it will be a table; else objects.
+    let isTable: Bool
+    let deadlineDays: Int
+    let now: Timestamp
+    private(set) var seenCount = 0
+    private var rows: [Row] = []
+    /// Nothing older can be among the newest.
+    private var cutoff = Int64.min
+
+    init(countMax: Int, text: LetterText, isTable: Bool, deadlineDays: Int, now: Timestamp) {
+        self.countMax = countMax
+        self.text = text
+        self.isTable = isTable
+        self.deadlineDays = deadlineDays
+        self.now = now
+    }
+
+    mutating func add(_ letter: Letter, in batch: RecordBatch, subject: LetterSubject) {
+        seenCount += 1
+        guard letter.failedAt >= cutoff else {
+            return
+        }
+        rows.append(
+            Row(
+                failedAt: letter.failedAt,
+                position: letter.position,
+                cells: isTable ? cells(letter, batch, subject) : [],
+                object: isTable
+                    ? ""
+                    : text.object(letter, in: batch, subject: subject, deadlineDays: deadlineDays)
+            )
+        )
+        if rows.count >= 2 * countMax {
+            prune()
+        }
+    }
+
+    private mutating func prune() {
+        rows.sort { ($1.failedAt, $0.position) < ($0.failedAt, $1.position) }
+        if rows.count > countMax {
+            rows.removeLast(rows.count - countMax)
+            cutoff = rows.last?.failedAt ?? .min
+        }
+    }
+
+    private func cells(
+        _ letter: Letter,
+        _ batch: RecordBatch,
+        _ subject: LetterSubject
+    ) -> [String] {
+        let arena = batch.arena
+        let record = letter.record
+        let key =
+            record.key.isAbsent ? "-" : text.key(arena[record.key.indices], of: letter.stage)
+        return [
+            letter.position.description,
+            AgeText.of(now - Timestamp(milliseconds: letter.failedAt)),
+            PlainText.printable(letter.headers.text(.reason, of: arena), characterCountMax: 32),
+            subject.appAppleID.map { "\($0)" } ?? "-",
+            "\(letter.headers.number(.attempts, in: arena.span))",
+            letter.settled?.text ?? "open",
+            PlainText.printable(key, characterCountMax: 40),
+        ]
+    }
+
+    mutating func text(format: OutputFormat) -> String {
+        prune()
+        guard format == .table else {
+            return JSONLines.text(rows.map(\.object), list: "letters", format: format)
+        }
+        var table = TextTable(columns: [
+            .init(title: "POSITION"), .init(title: "AGE", isNumber: true), .init(title: "REASON"),
+            .init(title: "APP"), .init(title: "ATTEMPTS", isNumber: true), .init(title: "STATE"),
+            .init(title: "KEY"),
+        ])
+        table.rows = rows.map(\.cells)
+        return table.text
+    }
+}
+
+/// One letter on a page, for a person.
+struct LetterSheet {
+    private static let textCountMax = 4_000
+
+    let text: LetterText
+    let configuration: Configuration
+    let now: Timestamp
+
+    func text(_ letter: Letter, in batch: RecordBatch, subject: LetterSubject) -> String {
+        let arena = batch.arena
+        func header(_ field: LetterHeaders.Field) -> String {
+            PlainText.printable(
+                letter.headers.text(field, of: arena),
+                characterCountMax: Self.textCountMax
+            )
+        }
+        let record = letter.record
+        let first =
+            letter.headers.time(.firstFailedAt, in: arena.span) ?? letter.failedAt
+        var lines: [(String, String)] = [
+            ("state", letter.settled?.text ?? "open"),
+            ("reason", "\(header(.reason)) (\(header(.code)), kind \(header(.fingerprint)))"),
+            ("message", header(.message)),
+            ("failed", time(letter.failedAt)),
+            ("first failed", time(first)),
+            (
+                "attempts",
+                "\(header(.attempts)), of them after a replay: \(header(.replayCount))"
+            ),
+            ("came from", "\(header(.topic))/\(header(.partition))/\(header(.offset))"),
+        ]
+        if let app = subject.appAppleID {
+            lines.append(("app", "\(app) \(subject.bundleID ?? "")"))
+        }
+        if let id = subject.externalPurchaseID {
+            lines.append(("token", "\(id) (\(subject.environment?.rawValue ?? "?"))"))
+        }
+        if let deadline = subject.deadline(days: configuration.reportDeadlineDays) {
+            lines.append(("due at Apple", time(deadline.milliseconds)))
+        }
+        if let status = subject.status {
+            lines.append(("report", "\(status.rawValue) \(subject.requestIdentifier ?? "")"))
+        }
+        lines.append(
+            (
+                "key",
+                record.key.isAbsent
+                    ? "none" : text.key(arena[record.key.indices], of: letter.stage)
+            )
+        )
+        for (name, value) in HeaderList.entries(in: record.headers, of: arena)
+        where !DeadLetter.diagnosticPrefixes.contains(where: { name.hasPrefix($0) }) {
+            lines.append(
+                ("header", "\(name): \(String(decoding: arena[value.indices], as: UTF8.self))")
+            )
+        }
+        lines.append(
+            ("value", record.value.isAbsent ? "none" : text.value(arena[record.value.indices]))
+        )
+        if !letter.headers[.omittedByteCount].isAbsent {
+            lines.append(
+                ("left out", "\(header(.omittedByteCount)) bytes: it lies where it came from")
+            )
+        }
+        let width = lines.map(\.0.count).max() ?? 0
+        return "\(letter.position)\n"
+            + lines.map { name, value in
+                let shown = PlainText.printable(value, characterCountMax: Self.textCountMax)
+                return "  \(name)\(String(repeating: " ", count: width - name.count + 2))\(shown)\n"
+            }
+            .joined()
+    }
+
+    private func time(_ milliseconds: Int64) -> String {
+        WallClock.rfc3339(milliseconds: milliseconds) + " ("
+            + AgeText.relative(Timestamp(milliseconds: milliseconds), now: now) + ")"
+    }
+}

@@ -1,0 +1,188 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// Goes through the dead letters that a filter means, in the order in which Kafka gives them.
+struct LetterScan {
+    let configuration: Configuration
+    let filter: LetterFilter
+    /// Also those that were replayed or discarded.
+    var includesSettled = false
+    /// Whether `body` wants to know what each is about.
+    var readsSubjects = false
+    /// Fewer, where a plan names positions; nil: all partitions of the filter.
+    var places: [TopicPartition: LogBrowser.Start]?
+
+    private var prefix: String { configuration.topicPrefix }
+
+    /// The dead-letter topics that are there.
+    ///
+    /// - Throws: exit 3 where none is.
+    func stages() throws(CommandFailure) -> [Worker] {
+        let names = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Set<String> in
+            Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
+        }
+        let stages = filter.stages.filter {
+            names.contains(Topic.deadLetters($0).name(prefix: prefix))
+        }
+        guard !stages.isEmpty else {
+            throw CommandFailure(
+                .nothingMatched,
+                code: "dlq.no_topics",
+                "Kafka has no dead-letter topics under the prefix \"\(prefix)\":"
+                    + " see tollway topics plan"
+            )
+        }
+        return stages
+    }
+
+    /// What became of dead letters so far, as far as it is committed.
+    ///
+    /// Exactly: waits for transactions that are open now. Else what an open replay is about to
+    /// commit is not seen.
+    func settled(
+        isExact: Bool = false,
+        progress: ScanProgress? = nil
+    ) throws(CommandFailure) -> SettledLetters {
+        var settled = SettledLetters()
+        let topic = Topic.deadLetterReplays.name(prefix: prefix)
+        let isThere = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool in
+            try admin.topics().contains { $0.name == topic && !$0.partitions.isEmpty }
+        }
+        guard isThere else {
+            return settled
+        }
+        let scan = TopicScan(
+            configuration: configuration,
+            topics: [topic],
+            isToHighWatermark: isExact
+        )
+        try scan.run { batch throws(CommandFailure) in
+            try settled.absorb(batch, prefix: prefix)
+            progress?.add(batch.records.count)
+            return true
+        }
+        return settled
+    }
+
+    /// Shows every letter that matches: the letter, the batch that its bytes lie in and, where asked
+    /// for, its subject; false ends the scan.
+    ///
+    /// What is settled is left out, or marked where settled ones are included.
+    func run(
+        settled: SettledLetters,
+        progress: ScanProgress? = nil,
+        _ body: (Letter, RecordBatch, LetterSubject) throws(CommandFailure) -> Bool
+    ) throws(CommandFailure) {
+        let stages = try stages()
+        let scan = TopicScan(
+            configuration: configuration,
+            topics: stages.map { Topic.deadLetters($0).name(prefix: prefix) }
+        )
+        let subjects = SubjectReader()
+        let needsSubject = readsSubjects || filter.needsSubject
+        var from = places
+        if from == nil {
+            from = try narrowed(stages)
+        }
+        try scan.run(from: from) { batch throws(CommandFailure) in
+            progress?.add(batch.records.count)
+            for record in batch.records {
+                var letter = Letter(record, stage: stages[record.topic], in: batch.arena.span)
+                guard filter.matches(letter, in: batch) else {
+                    continue
+                }
+                letter.settled = settled.state(
+                    of: letter.position,
+                    timestamp: record.timestampMilliseconds
+                )
+                guard letter.settled == nil || includesSettled else {
+                    continue
+                }
+                var subject = LetterSubject()
+                if needsSubject, !record.value.isAbsent {
+                    subject = subjects.read(batch.arena.span.extracting(record.value.indices))
+                    guard filter.matches(subject) else {
+                        continue
+                    }
+                }
+                guard try body(letter, batch, subject) else {
+                    return false
+                }
+            }
+            return true
+        }
+    }
+
+    /// Where the filter lets less than everything be read; nil where it does not.
+    ///
+    /// A letter is written after it failed, so none that failed since a time is older in Kafka; the
+    /// clocks of workers and brokers may differ by a little.
+    private func narrowed(
+        _ stages: [Worker]
+    ) throws(CommandFailure) -> [TopicPartition: LogBrowser.Start]? {
+        guard filter.since != nil || !filter.partitions.isEmpty || filter.offsetMin > 0 else {
+            return nil
+        }
+        let start: LogBrowser.Start =
+            filter.offsetMin > 0
+            ? .offset(filter.offsetMin)
+            : filter.since.map { .timestamp($0 - Self.clockSkewMilliseconds) } ?? .earliest
+        var places: [TopicPartition: LogBrowser.Start] = [:]
+        let topics = try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> [TopicDescription] in
+            try admin.topics()
+        }
+        for stage in stages {
+            let name = Topic.deadLetters(stage).name(prefix: prefix)
+            let count = topics.first { $0.name == name }?.partitions.count ?? 0
+            for partition in 0..<count
+            where filter.partitions.isEmpty
+                || filter.partitions.contains(where: { $0.contains(Int64(partition)) })
+            {
+                places[TopicPartition(topic: name, partition: Int32(partition))] = start
+            }
+        }
+        return places
+    }
+
+    private static let clockSkewMilliseconds: Int64 = 600_000
+}
+
+/// How much was read, on a terminal only, over itself; nothing in the first second.
+final class ScanProgress {
+    private static let firstMilliseconds: Int64 = 1_000
+    private static let againMilliseconds: Int64 = 200
+
+    private let what: String
+    private let startedAt = WallClock.monotonicMilliseconds()
+    private var shownAt: Int64 = 0
+    private var count = 0
+
+    /// Nil where standard error is no terminal.
+    init?(_ what: String) {
+        guard Console.errorIsTerminal else {
+            return nil
+        }
+        self.what = what
+    }
+
+    deinit {
+        if shownAt > 0 {
+            Console.sayRaw("\r\u{1b}[K")
+        }
+    }
+
+    func add(_ more: Int) {
+        count += more
+        let now = WallClock.monotonicMilliseconds()
+        guard now - startedAt >= Self.firstMilliseconds, now - shownAt >= Self.againMilliseconds
+        else {
+            return
+        }
+        shownAt = now
+        let rate = Int64(count) * 1_000 / max(now - startedAt, 1)
+        Console.sayRaw("\r\u{1b}[K\(count) \(what) read, \(rate)/s")
+    }
+}

@@ -1,0 +1,157 @@
+internal import Kafka
+internal import TokenDomain
+internal import TokenWire
+
+/// What a dead letter is about, as far as its value can be read; a claim and no proof.
+struct LetterSubject {
+    var appAppleID: Int64?
+    var bundleID: String?
+    var environment: AppleEnvironment?
+    var externalPurchaseID: String?
+    var tokenCreationDate: Int64?
+    var tokenExpirationDate: Int64?
+    /// Of a `reports.requested.v1` record.
+    var status: ReportStatus?
+    var requestIdentifier: String?
+    /// Of an `account-tokens.requested.v1` record.
+    var appAccountToken: String?
+    var originalTransactionID: String?
+    var requestedAt: Int64?
+    var hasSignedTransaction = false
+
+    /// Until when Apple wants to have heard of it; nil where its dates are not known.
+    func deadline(days: Int) -> Timestamp? {
+        if let tokenExpirationDate {
+            return Timestamp(milliseconds: tokenExpirationDate) + ReportPolicy.deadlineAfterExpiry
+        }
+        return tokenCreationDate.map { Timestamp(milliseconds: $0) + .days(Int64(days)) }
+    }
+
+    /// The topic that takes such a value, where that is not the one it was read from: a debt that
+    /// Apple refused lies in the dead letters as a report asked for by hand.
+    var requestTopic: Topic? {
+        if status != nil {
+            .reportsRequested
+        } else {
+            appAccountToken == nil ? nil : .accountTokensRequested
+        }
+    }
+}
+
+/// Reads values of every topic that has dead letters, for what they are about.
+final class SubjectReader {
+    private var tokens = TokenReader()
+
+    /// What can be read; a value in no form of ours gives an empty subject.
+    func read(_ value: Span<UInt8>) -> LetterSubject {
+        var subject = LetterSubject()
+        var token: [UInt8] = []
+        var signedPayload: [UInt8] = []
+        do throws(WireFault) {
+            try Self.scan(value, &subject, &token, &signedPayload)
+        } catch {
+            // It lies here because something is wrong with it; what was read before that counts.
+        }
+        if !token.isEmpty, subject.externalPurchaseID == nil {
+            readToken(token.span, into: &subject)
+        }
+        if !signedPayload.isEmpty {
+            Self.readPayload(signedPayload, into: &subject)
+        }
+        if let id = subject.externalPurchaseID {
+            subject.environment = TokenID(id).environment
+        }
+        return subject
+    }
+
+    private func readToken(_ text: Span<UInt8>, into subject: inout LetterSubject) {
+        do throws(DecodeFault) {
+            try tokens.read(text)
+        } catch {
+            // No token, and so about nothing that could be named.
+            return
+        }
+        let token = tokens.token
+        subject.externalPurchaseID = token.externalPurchaseID.text
+        subject.appAppleID = token.appAppleID
+        subject.bundleID = token.bundleID
+        subject.tokenCreationDate = token.tokenCreationDate.milliseconds
+        subject.tokenExpirationDate = token.tokenExpirationDate?.milliseconds
+    }
+
+    /// The middle part of a JWS, unverified.
+    private static func readPayload(_ jws: [UInt8], into subject: inout LetterSubject) {
+        let parts = jws.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard parts.count == 3 else {
+            return
+        }
+        do {
+            let middle = Array(parts[1])
+            let payload = try Base64URL.decodeStrict(middle.span)
+            try JSONScanner.scanObject(payload.span) { (key, scanner) throws(WireFault) in
+                switch key {
+                case "externalPurchaseToken", "data":
+                    var token: [UInt8] = []
+                    var inner: [UInt8] = []
+                    try scanMembers(&scanner, &subject, &token, &inner)
+                default: try scanner.skip()
+                }
+            }
+        } catch {
+            // As above: what was read before counts.
+        }
+    }
+
+    private static func scan(
+        _ value: Span<UInt8>,
+        _ subject: inout LetterSubject,
+        _ token: inout [UInt8],
+        _ signedPayload: inout [UInt8]
+    ) throws(WireFault) {
+        try JSONScanner.scan(value) { (scanner) throws(WireFault) in
+            try scanMembers(&scanner, &subject, &token, &signedPayload)
+        }
+    }
+
+    private static func scanMembers(
+        _ scanner: inout JSONScanner,
+        _ subject: inout LetterSubject,
+        _ token: inout [UInt8],
+        _ signedPayload: inout [UInt8]
+    ) throws(WireFault) {
+        guard try scanner.peekKind() == .object else {
+            return try scanner.skip()
+        }
+        try scanner.beginObject()
+        while let key = try scanner.nextKey() {
+            switch (key, try scanner.peekKind()) {
+            case ("token", .string): token = try scanner.stringBytes()
+            case ("signedPayload", .string): signedPayload = try scanner.stringBytes()
+            case ("externalPurchaseId", .string):
+                subject.externalPurchaseID = try scanner.string()
+            case ("bundleId", .string): subject.bundleID = try scanner.string()
+            case ("environment", .string):
+                // Apple writes `Sandbox`, we write `sandbox`.
+                subject.environment = AppleEnvironment(
+                    rawValue: try scanner.string().lowercased()
+                )
+            case ("appAppleId", .number): subject.appAppleID = try scanner.integer()
+            case ("tokenCreationDate", .number):
+                subject.tokenCreationDate = try scanner.integer()
+            case ("tokenExpirationDate", .number):
+                subject.tokenExpirationDate = try scanner.integer()
+            case ("status", .string): subject.status = ReportStatus(rawValue: try scanner.string())
+            case ("requestIdentifier", .string):
+                subject.requestIdentifier = try scanner.string()
+            case ("appAccountToken", .string): subject.appAccountToken = try scanner.string()
+            case ("originalTransactionId", .string):
+                subject.originalTransactionID = try scanner.string()
+            case ("requestedAt", .number): subject.requestedAt = try scanner.integer()
+            case ("signedTransaction", .string):
+                subject.hasSignedTransaction = true
+                try scanner.skip()
+            default: try scanner.skip()
+            }
+        }
+    }
+}

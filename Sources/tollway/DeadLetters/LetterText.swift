@@ -1,0 +1,167 @@
+internal import Foundation
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+/// A dead letter as it is shown: tokens, payloads, customers and keys masked unless revealed.
+struct LetterText {
+    /// Members of our messages that say more than a person on call needs.
+    private static let maskedMembers: Set<String> = [
+        "token", "customer", "signedPayload", "signedTransaction", "appAccountToken",
+    ]
+    private static let shownCountMax = 6
+
+    let isRevealed: Bool
+
+    /// The value as text: JSON with some members masked, or how large it is.
+    func value(_ bytes: ArraySlice<UInt8>) -> String {
+        guard !isRevealed else {
+            return String(decoding: bytes, as: UTF8.self)
+        }
+        do throws(WireFault) {
+            return String(decoding: try masked(Array(bytes)), as: UTF8.self)
+        } catch {
+            // In no form of ours: what in it is a secret cannot be told.
+            return "(\(bytes.count) bytes that are no JSON object; --reveal shows them)"
+        }
+    }
+
+    /// Keys are customers or ids, according to the topic: only ids are shown.
+    func key(_ bytes: ArraySlice<UInt8>, of stage: Worker) -> String {
+        let text = String(decoding: bytes, as: UTF8.self)
+        return isRevealed || stage == .report ? text : Self.masked(text)
+    }
+
+    private func masked(_ bytes: [UInt8]) throws(WireFault) -> [UInt8] {
+        var text: [UInt8] = []
+        var fault: WireFault?
+        JSONWriter.append(to: &text) { writer in
+            do throws(WireFault) {
+                try JSONScanner.scan(bytes.span) { (scanner) throws(WireFault) in
+                    try Self.copy(&scanner, to: &writer)
+                }
+            } catch {
+                fault = error
+            }
+        }
+        if let fault {
+            throw fault
+        }
+        return text
+    }
+
+    private static func copy(
+        _ scanner: inout JSONScanner,
+        to writer: inout JSONWriter
+    ) throws(WireFault) {
+        try scanner.beginObject()
+        writer.beginObject()
+        while let name = try scanner.nextName() {
+            writer.name(text: name)
+            switch try scanner.peekKind() {
+            case .string where maskedMembers.contains(name):
+                writer.string(masked(try scanner.string()))
+            case .object, .array:
+                if maskedMembers.contains(name) {
+                    try scanner.skip()
+                    writer.string("…")
+                } else {
+                    writer.raw(try scanner.raw())
+                }
+            case .string, .number, .bool, .null:
+                writer.raw(try scanner.raw())
+            }
+        }
+        writer.endObject()
+    }
+
+    static func masked(_ text: String) -> String {
+        guard text.utf8.count > 2 * shownCountMax else {
+            return "… (\(text.utf8.count) bytes)"
+        }
+        return PlainText.printable(
+            String(text.prefix(shownCountMax)),
+            characterCountMax: shownCountMax
+        )
+            + "… (\(text.utf8.count) bytes)"
+    }
+
+    /// The value in base64 where it is shown and is no UTF-8: as text it would not be the same.
+    private func exactValue(_ record: RecordBatch.Record, in arena: [UInt8]) -> String? {
+        let bytes = arena[record.value.indices]
+        guard isRevealed, String(validating: bytes, as: UTF8.self) == nil else {
+            return nil
+        }
+        return Data(bytes).base64EncodedString()
+    }
+
+    // MARK: - A whole letter
+
+    /// One JSON object: where it lies, why, what it is about, and its parts.
+    func object(
+        _ letter: Letter,
+        in batch: RecordBatch,
+        subject: LetterSubject,
+        deadlineDays: Int
+    ) -> String {
+        let arena = batch.arena
+        func header(_ field: LetterHeaders.Field) -> String {
+            letter.headers[field].isAbsent
+                ? "null" : JSONText.quoted(letter.headers.text(field, of: arena))
+        }
+        func text(_ value: String?) -> String { value.map(JSONText.quoted) ?? "null" }
+        let record = letter.record
+        let business = HeaderList.entries(in: record.headers, of: arena)
+            .filter { header in
+                !DeadLetter.diagnosticPrefixes.contains { header.name.hasPrefix($0) }
+            }
+            .map { name, value in
+                (
+                    name: name,
+                    json: value.isAbsent
+                        ? "null"
+                        : JSONText.quoted(String(decoding: arena[value.indices], as: UTF8.self))
+                )
+            }
+        return JSONLines.object([
+            ("position", JSONText.quoted(letter.position.description)),
+            ("state", JSONText.quoted(letter.settled?.text ?? "open")),
+            ("stage", JSONText.quoted(letter.stage.rawValue)),
+            ("reason", header(.reason)), ("code", header(.code)),
+            ("fingerprint", header(.fingerprint)), ("message", header(.message)),
+            ("failedAt", "\(letter.failedAt)"),
+            (
+                "firstFailedAt",
+                "\(letter.headers.time(.firstFailedAt, in: arena.span) ?? letter.failedAt)"
+            ),
+            ("attempts", "\(letter.headers.number(.attempts, in: arena.span))"),
+            ("replayCount", "\(letter.headers.number(.replayCount, in: arena.span))"),
+            ("replayId", header(.replayID)),
+            (
+                "source",
+                JSONLines.object([
+                    ("topic", header(.topic)), ("partition", header(.partition)),
+                    ("offset", header(.offset)),
+                ])
+            ),
+            ("appAppleId", subject.appAppleID.map { "\($0)" } ?? "null"),
+            ("bundleId", text(subject.bundleID)),
+            ("environment", text(subject.environment?.rawValue)),
+            ("externalPurchaseId", text(subject.externalPurchaseID)),
+            (
+                "deadline",
+                subject.deadline(days: deadlineDays).map { "\($0.milliseconds)" } ?? "null"
+            ),
+            (
+                "key",
+                text(record.key.isAbsent ? nil : key(arena[record.key.indices], of: letter.stage))
+            ),
+            ("value", text(record.value.isAbsent ? nil : value(arena[record.value.indices]))),
+            ("valueBase64", text(exactValue(record, in: arena))),
+            ("headers", JSONLines.object(business)),
+            ("masked", isRevealed ? "false" : "true"),
+        ])
+    }
+}

@@ -1,0 +1,170 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+internal import TokenWire
+
+/// Which dead letters were replayed or discarded, as `dlq.<prefix>replays.v1` tells.
+///
+/// Four bytes a position, in chunks: a million take 4 MB. A record counts only for the letter that
+/// had its very time: offsets begin anew where somebody deletes a topic and makes it again.
+struct SettledLetters {
+    enum State: UInt8, CaseIterable {
+        case replayed = 1
+        case discarded = 2
+
+        var text: String {
+            switch self {
+            case .replayed: "replayed"
+            case .discarded: "discarded"
+            }
+        }
+    }
+
+    private struct Chunk: Hashable {
+        var stage: Worker
+        var partition: Int32
+        var number: Int64
+    }
+
+    private static let chunkBitCount: Int64 = 12
+    private static let chunkCount = 1 << chunkBitCount
+
+    private(set) var count = 0
+    private var chunks: [Chunk: [UInt32]] = [:]
+
+    func state(of position: LetterPosition, timestamp: Int64) -> State? {
+        guard let entry = chunks[Self.chunk(position)]?[Self.index(position)],
+            entry >> 2 == Self.digest(timestamp)
+        else {
+            return nil
+        }
+        return State(rawValue: UInt8(entry & 3))
+    }
+
+    mutating func set(_ state: State?, of position: LetterPosition, timestamp: Int64) {
+        let entry = state.map { Self.digest(timestamp) << 2 | UInt32($0.rawValue) } ?? 0
+        let chunk = Self.chunk(position)
+        let index = Self.index(position)
+        let before = chunks[chunk]?[index] ?? 0
+        chunks[chunk, default: Array(repeating: 0, count: Self.chunkCount)][index] = entry
+        count += (entry == 0 ? 0 : 1) - (before == 0 ? 0 : 1)
+    }
+
+    private static func chunk(_ position: LetterPosition) -> Chunk {
+        Chunk(
+            stage: position.stage,
+            partition: position.partition,
+            number: position.offset >> chunkBitCount
+        )
+    }
+
+    private static func index(_ position: LetterPosition) -> Int {
+        Int(position.offset & Int64(chunkCount - 1))
+    }
+
+    /// 30 bits: two letters at one position do not share a time, but for one pair in a billion.
+    private static func digest(_ timestamp: Int64) -> UInt32 {
+        UInt32((UInt64(bitPattern: timestamp) &* 0x9e37_79b9_7f4a_7c15) >> 34)
+    }
+
+    // MARK: - The topic
+
+    /// Takes in records of the topic, in their order.
+    mutating func absorb(_ batch: RecordBatch, prefix: String) throws(CommandFailure) {
+        for record in batch.records {
+            guard !record.key.isAbsent else {
+                continue
+            }
+            let key = String(decoding: batch.arena[record.key.indices], as: UTF8.self)
+            guard let position = LetterPosition(key, prefix: prefix) else {
+                // Of another version, or of a stage that is no more.
+                continue
+            }
+            guard !record.value.isAbsent else {
+                set(nil, of: position, timestamp: 0)
+                continue
+            }
+            do throws(WireFault) {
+                let value = try SettledLetter(
+                    reading: batch.arena.span.extracting(record.value.indices)
+                )
+                set(value.state, of: position, timestamp: value.letterTimestamp)
+            } catch {
+                // To go on would send a letter back twice.
+                throw CommandFailure(
+                    .failed,
+                    code: "dlq.bad_replay_record",
+                    "the record about \(position) at \(record.partition)/\(record.offset) of"
+                        + " \(Topic.deadLetterReplays.name(prefix: prefix)) cannot be read:"
+                        + " \(error.message)"
+                )
+            }
+        }
+    }
+}
+
+/// A value of `dlq.<prefix>replays.v1`.
+struct SettledLetter {
+    var state: SettledLetters.State
+    /// Kafka's own time of the dead letter.
+    var letterTimestamp: Int64
+    var replayID: String
+    /// UNIX milliseconds.
+    var at: Int64
+    /// Where it went.
+    var target: String
+
+    init(
+        state: SettledLetters.State,
+        letterTimestamp: Int64,
+        replayID: String,
+        at: Int64,
+        target: String
+    ) {
+        self.state = state
+        self.letterTimestamp = letterTimestamp
+        self.replayID = replayID
+        self.at = at
+        self.target = target
+    }
+
+    init(reading value: Span<UInt8>) throws(WireFault) {
+        var state: String?
+        var letterTimestamp: Int64?
+        var replayID: String?
+        var at: Int64?
+        var target: String?
+        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "state": try scanner.fill(&state)
+            case "letterTimestamp": try scanner.fill(&letterTimestamp)
+            case "replayId": try scanner.fill(&replayID)
+            case "at": try scanner.fill(&at)
+            case "target": try scanner.fill(&target)
+            default: try scanner.skip()
+            }
+        }
+        guard let known = SettledLetters.State.allCases.first(where: { $0.text == state }) else {
+            throw state == nil ? .missing(field: "state") : .outOfRange(field: "state")
+        }
+        self.init(
+            state: known,
+            letterTimestamp: try JSONScanner.require(letterTimestamp, "letterTimestamp"),
+            replayID: replayID ?? "",
+            at: at ?? 0,
+            target: target ?? ""
+        )
+    }
+
+    func write(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            writer.field("state", state.text)
+            writer.field("letterTimestamp", letterTimestamp)
+            writer.field("replayId", replayID)
+            writer.field("at", at)
+            writer.field("target", target)
+            writer.endObject()
+        }
+    }
+}

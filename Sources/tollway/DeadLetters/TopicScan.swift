@@ -1,0 +1,118 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+
+/// Reads topics from somewhere to the ends that they have now, batch by batch, in bounded memory.
+struct TopicScan {
+    static let batchRecordCountMax = 10_000
+    /// Without a record for so long, Kafka is given up; above a transaction's 40 s.
+    private static let stallMilliseconds: Int64 = 60_000
+    private static let waitMilliseconds = 200
+
+    let configuration: Configuration
+    let topics: [String]
+    /// Also what lies behind transactions that are open now: waits until they have ended.
+    var isToHighWatermark = false
+
+    /// Reads all of it, from some places or from the beginning of every partition.
+    ///
+    /// The body gets each batch, empty ones too; false ends the reading.
+    func run(
+        from places: [TopicPartition: LogBrowser.Start]? = nil,
+        _ body: (RecordBatch) throws(CommandFailure) -> Bool
+    ) throws(CommandFailure) {
+        var marks: [TopicPartition: Int64] = [:]
+        let browser = try asking { () throws(LogFault) in
+            if isToHighWatermark {
+                marks = try highWatermarks()
+            }
+            return try LogBrowser(settings: configuration.kafka, topics: topics)
+        }
+        defer { browser.close() }
+        try asking { () throws(LogFault) in
+            if let places {
+                try browser.start(at: places)
+            } else {
+                try browser.start()
+            }
+        }
+        var batch = RecordBatch()
+        var lastAt = WallClock.monotonicMilliseconds()
+        var isDone = places?.isEmpty ?? false
+        while !isDone || !marks.isEmpty {
+            batch.removeAll()
+            isDone = try asking { () throws(LogFault) in
+                try browser.read(
+                    into: &batch,
+                    recordCountMax: Self.batchRecordCountMax,
+                    waitMilliseconds: Self.waitMilliseconds
+                )
+            }
+            advance(&marks, past: batch)
+            guard try body(batch) else {
+                return
+            }
+            let now = WallClock.monotonicMilliseconds()
+            if !batch.records.isEmpty || !batch.ends.isEmpty {
+                lastAt = now
+            }
+            guard now - lastAt < Self.stallMilliseconds else {
+                throw stalled(behindTransaction: isDone)
+            }
+        }
+    }
+
+    private func highWatermarks() throws(LogFault) -> [TopicPartition: Int64] {
+        let admin = try KafkaAdmin(settings: configuration.kafka)
+        defer { admin.close() }
+        var marks: [TopicPartition: Int64] = [:]
+        for topic in topics {
+            let starts = try admin.startOffsets(ofTopic: topic)
+            for (number, end) in try admin.endOffsets(ofTopic: topic).enumerated()
+            where end > starts[number] {
+                marks[TopicPartition(topic: topic, partition: Int32(number))] = end
+            }
+        }
+        return marks
+    }
+
+    /// A record, or the end of a partition with its transaction markers, may reach a mark.
+    private func advance(_ marks: inout [TopicPartition: Int64], past batch: RecordBatch) {
+        guard !marks.isEmpty else {
+            return
+        }
+        var reached: [TopicPartition: Int64] = [:]
+        for end in batch.ends {
+            reached[TopicPartition(topic: topics[end.topic], partition: end.partition)] = end.offset
+        }
+        for (partition, offset) in reached where offset >= marks[partition] ?? .max {
+            marks[partition] = nil
+        }
+    }
+
+    private func stalled(behindTransaction: Bool) -> CommandFailure {
+        guard behindTransaction else {
+            return CommandFailure(
+                .noKafka,
+                code: "kafka.unavailable",
+                "nothing more of \(topics.joined(separator: ", ")) could be read for 60 s"
+            )
+        }
+        return CommandFailure(
+            .tryAgain,
+            code: "dlq.open_transaction",
+            "a transaction in \(topics.joined(separator: ", ")) does not end; see \"last stable"
+                + " offset\" in the runbook"
+        )
+    }
+
+    private func asking<Answer>(
+        _ question: () throws(LogFault) -> Answer
+    ) throws(CommandFailure) -> Answer {
+        do throws(LogFault) {
+            return try question()
+        } catch {
+            throw KafkaQuestion.failure(error, configuration)
+        }
+    }
+}

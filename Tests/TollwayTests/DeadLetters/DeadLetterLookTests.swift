@@ -1,0 +1,96 @@
+import Foundation
+import Kafka
+import StageRuntime
+import Testing
+import TokenDomain
+
+@testable import tollway
+
+@Suite(
+    .serialized,
+    .enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped)
+)
+struct `Looking at dead letters` {
+    @Test func `groups, counts, lists, shows and exports them`() throws {
+        let world = try DeadLetterWorld()
+        #expect(try world.dlq("groups").exitCode == 3, "there is nothing yet")
+        var maker = LetterMaker(prefix: world.prefix, seed: 1)
+        try maker.write([.unknownApp, .rejected], each: 40, to: world.settings)
+        try maker.write([.notBase64URL], each: 5, to: world.settings)
+
+        let groups = try world.dlq("groups", "-o", "ndjson")
+        #expect(groups.exitCode == 0, "\(groups.talk)")
+        let objects = try groups.objects()
+        let counts = Dictionary(
+            uniqueKeysWithValues: objects.map {
+                ($0["code"] as? String ?? "-", $0["count"] as? Int ?? 0)
+            }
+        )
+        #expect(
+            counts == [
+                "decode.unknown_app": 40, "report.rejected": 40, "decode.not_base64url": 5,
+            ]
+        )
+        let unknown = try #require(objects.first { $0["reason"] as? String == "unknown_app" })
+        #expect((unknown["apps"] as? [Any])?.count == LetterMaker.apps.count)
+        // Created with the first letter, due after ten days.
+        #expect(unknown["nearestDeadline"] as? Int == 1_790_000_000_001 + 864_000_000)
+        #expect(unknown["firstFailedAt"] as? Int == 1_790_000_000_001)
+
+        #expect(try world.dlq("count").output == "85\n")
+        #expect(try world.dlq("count", "--stage", "report").output == "40\n")
+        #expect(try world.dlq("count", "--reason", "none").exitCode == 3)
+
+        let list = try world.dlq("ls", "--limit", "3", "-o", "ndjson")
+        let newest = try list.objects()
+        #expect(newest.count == 3)
+        #expect(newest.allSatisfy { $0["code"] as? String == "decode.not_base64url" })
+        let position = try #require(newest.first?["position"] as? String)
+
+        let sheet = try world.dlq("show", position)
+        #expect(sheet.exitCode == 0, "\(sheet.talk)")
+        #expect(sheet.output.contains("decode.not_base64url"))
+        #expect(sheet.output.contains("traceparent: 00-trace-85-01"))
+        #expect(!sheet.output.contains("no token, but 85"), "it must be masked")
+        #expect(try world.dlq("show", position, "--reveal").output.contains("no token, but 85"))
+        #expect(try world.dlq("show", "decode/0/99999").exitCode == 3)
+        #expect(try world.dlq("show", "decode/0").exitCode == 2)
+
+        let export = try world.dlq("export", "--reason", "unknown_app").objects()
+        #expect(export.count == 40)
+        #expect(export.allSatisfy { ($0["value"] as? String)?.contains("…") == true })
+        let revealed = try world.dlq("export", "--reason", "unknown_app", "--reveal").objects()
+        let stored = try world.records(of: .deadLetters(.decode))
+        #expect(
+            Set(revealed.compactMap { $0["value"] as? String }).isSubset(
+                of: Set(stored.compactMap(\.value))
+            )
+        )
+        #expect(try world.dlq("export", "--max", "7").objects().count == 7)
+    }
+
+    /// Every byte of every secret, wherever it could come out.
+    @Test func `shows no token, customer or key unless told to`() throws {
+        let world = try DeadLetterWorld()
+        var maker = LetterMaker(prefix: world.prefix, seed: 2)
+        try maker.write([.unknownApp, .notBase64URL], each: 3, to: world.settings)
+        var secrets: [String] = []
+        for record in try world.records(of: .deadLetters(.decode)) {
+            secrets.append(try #require(record.key))
+            secrets.append(try #require(try record.json()["token"] as? String))
+        }
+        var shown = ""
+        for arguments in [["groups"], ["ls"], ["export"], ["groups", "-o", "json"]] {
+            let run = try TollwayProcess.run(["dlq"] + arguments, environment: world.environment)
+            #expect(run.exitCode == 0)
+            shown += run.output + run.talk
+        }
+        for secret in secrets {
+            #expect(!shown.contains(secret))
+        }
+        let revealed = try world.dlq("export", "--reveal").output
+        for secret in secrets {
+            #expect(revealed.contains(secret))
+        }
+    }
+}

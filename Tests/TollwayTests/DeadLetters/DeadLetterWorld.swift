@@ -1,0 +1,114 @@
+import Foundation
+import Kafka
+import Synchronization
+import Testing
+import TokenDomain
+
+/// A pipeline's topics of a test's own, on the one real Kafka that the suites share.
+struct DeadLetterWorld {
+    static let isKafkaThere = LocalCluster.homeFromEnvironment != nil
+    static let skipped: Comment = "skipped: KAFKA_HOME names no Kafka, or there is no Java"
+
+    let prefix: String
+    let settings: KafkaSettings
+    let environment: [String: String]
+
+    /// Makes the topics under a prefix that nobody else has.
+    init(partitionCount: Int = 4) throws {
+        let servers = try Self.start()
+        prefix = "t\(UUID().uuidString.prefix(8).lowercased())."
+        settings = KafkaSettings(bootstrapServers: servers, clientID: "test")
+        environment = [
+            "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": servers, "TOLLWAY_TOPIC_PREFIX": prefix,
+            "USER": "somebody",
+        ]
+        let made = try TollwayProcess.run(
+            ["topics", "apply", "--yes", "--partitions", "\(partitionCount)"],
+            environment: environment
+        )
+        try #require(made.exitCode == 0, "\(made.talk)")
+    }
+
+    /// `tollway dlq …`, as its user runs it.
+    func dlq(_ arguments: String...) throws -> TollwayProcess {
+        try TollwayProcess.run(["dlq"] + arguments, environment: environment)
+    }
+
+    /// One record, its bytes as texts.
+    struct Record {
+        var topic: String
+        var partition: Int32
+        var offset: Int64
+        var key: String?
+        var value: String?
+        var headers: [String: String]
+
+        func json() throws -> [String: Any] {
+            let object = try JSONSerialization.jsonObject(with: Data((value ?? "").utf8))
+            return try #require(object as? [String: Any])
+        }
+    }
+
+    /// All that is committed in some topics.
+    func records(of topics: Topic...) throws -> [Record] {
+        let browser = try LogBrowser(
+            settings: settings,
+            topics: topics.map { $0.name(prefix: prefix) }
+        )
+        defer { browser.close() }
+        try browser.start()
+        var batch = RecordBatch()
+        while !(try browser.read(into: &batch, recordCountMax: 10_000, waitMilliseconds: 100)) {
+            // Until every partition was read to its end.
+        }
+        func text(_ range: ByteRange) -> String? {
+            range.isAbsent ? nil : String(decoding: batch.arena[range.indices], as: UTF8.self)
+        }
+        return batch.records.map { record in
+            Record(
+                topic: browser.topics[record.topic],
+                partition: record.partition,
+                offset: record.offset,
+                key: text(record.key),
+                value: text(record.value),
+                headers: Dictionary(
+                    HeaderList.entries(in: record.headers, of: batch.arena)
+                        .map { ($0.name, text($0.value) ?? "") },
+                    uniquingKeysWith: { first, _ in first }
+                )
+            )
+        }
+    }
+
+    // MARK: - The shared Kafka
+
+    private static let bootstrapServers = Mutex<Result<String, any Error>?>(nil)
+
+    private static func start() throws -> String {
+        try bootstrapServers.withLock { known in
+            if let known {
+                return try known.get()
+            }
+            let result = Result { try launch() }
+            known = result
+            return try result.get()
+        }
+    }
+
+    private static func launch() throws -> String {
+        let folder = FileManager.default.temporaryDirectory
+            .appendingPathComponent("tollway-dlq-\(UUID().uuidString)").path
+        let cluster = try LocalCluster(
+            home: LocalCluster.homeFromEnvironment ?? "",
+            folder: folder
+        )
+        try cluster.start()
+        unsafe shared = cluster
+        // The test program ends without a word to its objects.
+        atexit { unsafe DeadLetterWorld.shared?.wipe() }
+        return cluster.bootstrapServers
+    }
+
+    /// Written once, under the lock, and read when the process ends.
+    nonisolated(unsafe) private static var shared: LocalCluster?
+}

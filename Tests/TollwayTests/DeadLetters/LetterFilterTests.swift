@@ -1,0 +1,139 @@
+import Kafka
+import Testing
+import TokenDomain
+
+@testable import tollway
+
+@Suite struct `The filter of dead letters` {
+    private static let now = Timestamp(milliseconds: 1_790_000_600_000)
+
+    private func filter(_ arguments: [String]) throws -> LetterFilter {
+        let request = try ArgumentReader.read(
+            ["dlq", "count"] + arguments,
+            verbs: TollwayCommand.verbs
+        )
+        guard case .invocation(let invocation) = request else {
+            preconditionFailure("dlq count was asked for")
+        }
+        return try LetterFilter(invocation, now: Self.now)
+    }
+
+    /// Ten letters of each kind, as a scan sees them.
+    private func letters() -> (RecordBatch, [Letter]) {
+        var maker = LetterMaker(prefix: "tollway.", seed: 7)
+        var outputs = OutputBatch()
+        for kind in LetterMaker.Kind.allCases {
+            for _ in 0..<10 {
+                maker.append(kind, to: &outputs)
+            }
+        }
+        var batch = RecordBatch()
+        batch.arena = outputs.arena
+        for (number, output) in outputs.outputs.enumerated() {
+            batch.records.append(
+                RecordBatch.Record(
+                    topic: output.topic,
+                    partition: Int32(number % 3),
+                    offset: Int64(number),
+                    timestampMilliseconds: 1_790_000_000_000,
+                    key: output.key,
+                    value: output.value,
+                    headers: output.headers
+                )
+            )
+        }
+        let letters = batch.records.map { record in
+            Letter(record, stage: record.topic == 0 ? .decode : .report, in: batch.arena.span)
+        }
+        return (batch, letters)
+    }
+
+    private func count(_ arguments: [String]) throws -> Int {
+        let filter = try filter(arguments)
+        let (batch, letters) = letters()
+        let reader = SubjectReader()
+        return letters.count { letter in
+            filter.stages.contains(letter.stage) && filter.matches(letter, in: batch)
+                && filter.matches(
+                    reader.read(batch.arena.span.extracting(letter.record.value.indices))
+                )
+        }
+    }
+
+    @Test(
+        arguments: [
+            ([], 30), (["--stage", "decode"], 20),
+            (["--stage", "decode", "--stage", "report"], 30), (["--stage", "dedupe"], 0),
+            (["--reason", "unknown_app"], 10), (["--code", "decode.not_base64url"], 10),
+            (["--code", "not_base64url"], 0), (["--reason", "decode.unknown_app"], 0),
+            (["--reason", "unknown_app", "--reason", "rejected"], 20),
+            (["--reason", "unknown_app", "--stage", "report"], 0),
+            (["--partition", "0"], 10), (["--partition", "0-1"], 20),
+            (["--offset", "29-"], 1), (["--offset", "3,5-6"], 3), (["--offset", "-9"], 10),
+            (["--key", "c1.0000000000000000000000000000000000000000001"], 1),
+            (["--key", "c1."], 0), (["--attempts", "1"], 30), (["--attempts", "2-"], 0),
+            (["--grep", "no token, but"], 10), (["--grep", "request-3\""], 1),
+            (["--grep", "Apple answered 400"], 10), (["--grep", "nowhere at all"], 0),
+            (["--since", "2026-09-21T14:13:20.011Z"], 20),
+            (["--until", "2026-09-21T14:13:20.011Z"], 10),
+            (["--since", "11m"], 30), (["--since", "9m"], 0), (["--since", "2026-09-21"], 30),
+            (["--since", "1d", "--until", "9m"], 30),
+        ] as [([String], Int)]
+    )
+    func `finds what it says`(arguments: [String], expected: Int) throws {
+        #expect(try count(arguments) == expected)
+    }
+
+    @Test func `asks the token for its app and environment`() throws {
+        let apps = try LetterMaker.apps.map { try count(["--app", "\($0)"]) }
+        #expect(apps.reduce(0, +) == 20, "letters without a token have no app")
+        let bundles = try LetterMaker.apps.map { try count(["--app", "com.example.\($0)"]) }
+        #expect(bundles == apps)
+        let production = try count(["--environment", "production"])
+        let sandbox = try count(["--environment", "sandbox"])
+        #expect(production + sandbox == 20 && sandbox > 0 && production > 0)
+    }
+
+    @Test func `takes the first digits of a fingerprint`() throws {
+        let (batch, letters) = letters()
+        let whole = letters[0].headers.text(.fingerprint, of: batch.arena)
+        #expect(whole.count == 16)
+        // The app's number is folded, so all letters of the kind have it.
+        #expect(try count(["--fingerprint", whole]) == 10)
+        #expect(try count(["--fingerprint", String(whole.prefix(4)).uppercased()]) == 10)
+    }
+
+    @Test(
+        arguments: [
+            ["--stage", "ingest"], ["--environment", "test"], ["--since", "yesterday"],
+            ["--since", "2026-13-01"], ["--fingerprint", "xyz1"], ["--fingerprint", "123"],
+            ["--partition", "x"], ["--partition", "5-3"], ["--offset", "-"], ["--offset", ""],
+            ["--attempts", "1,"], ["--since", "1h", "--until", "2h"], ["--grep", ""],
+        ]
+    )
+    func `refuses what can match nothing`(arguments: [String]) {
+        let fault = #expect(throws: CommandFailure.self) { try filter(arguments) }
+        #expect(fault?.exit == .usage)
+    }
+
+    @Test(
+        arguments: [
+            ("2026-03-01T12:00:00Z", 1_772_366_400_000), ("2026-03-01", 1_772_323_200_000),
+            ("2026-03-01T12:00:00.5Z", 1_772_366_400_500),
+            ("2026-03-01T14:00:00+02:00", 1_772_366_400_000),
+            ("2000-02-29T23:59:59.999Z", 951_868_799_999), ("10m", 1_790_000_000_000),
+            ("1d", 1_789_914_200_000),
+        ] as [(String, Int64)]
+    )
+    func `reads times`(text: String, milliseconds: Int64) {
+        #expect(InstantText.read(text, now: Self.now)?.milliseconds == milliseconds)
+    }
+
+    @Test func `writes down what it was, with times made absolute`() throws {
+        let filter = try filter(["--reason", "unknown_app", "--since", "10m", "--grep", "a b"])
+        #expect(
+            filter.text
+                == "--reason unknown_app --since 2026-09-21T14:13:20.000Z --grep \"a b\""
+        )
+    }
+}
