@@ -193,7 +193,10 @@ let package = Package(
         ),
         tests(
             "StageRuntimeTests",
-            ["StageRuntime", "Simulation", "Kafka", "StateStore", "Telemetry", "TokenDomain"]
+            [
+                "StageRuntime", "Simulation", "RecordLogContract", "Kafka", "StateStore",
+                "Telemetry", "TokenDomain",
+            ]
         ),
         tests(
             "IngestTests",

@@ -44,6 +44,9 @@ package final class MemoryCluster {
         package init() {}
     }
 
+    /// Kafka's own default for the bytes of a record.
+    static let recordByteCountMax = 1_048_576
+
     package var faults = Faults()
     /// While down, every call of every log throws `.unavailable`.
     package var isDown = false
@@ -108,9 +111,11 @@ package final class MemoryCluster {
 
     // MARK: Writing
 
-    /// Appends one record outside any transaction, as `ingest` does.
+    /// Appends one record outside any transaction, as `ingest` does; its key chooses the partition
+    /// where none is given.
     package func append(
         topic: String,
+        partition: Int32? = nil,
         key: [UInt8]?,
         value: [UInt8]?,
         headers: [UInt8] = [],
@@ -124,8 +129,8 @@ package final class MemoryCluster {
             state: .committed,
             transaction: -1
         )
-        let partition = choosePartition(of: topic, key: key)
-        topics[topic]?[partition].append(entry)
+        let chosen = partition.map { Int($0) } ?? choosePartition(of: topic, key: key)
+        topics[topic]?[chosen].append(entry)
     }
 
     private func choosePartition(of topic: String, key: [UInt8]?) -> Int {

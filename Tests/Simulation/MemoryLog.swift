@@ -160,6 +160,16 @@ package final class MemoryLog: RecordLog {
     ) throws(LogFault) {
         precondition(underWay == nil, "one transaction is under way at most")
         precondition(!positions.isEmpty, "a transaction without offsets has no fence")
+        for (index, output) in outputs.outputs.enumerated() {
+            let byteCount = output.key.count + output.value.count + output.headers.count
+            guard byteCount <= MemoryCluster.recordByteCountMax else {
+                throw .recordTooLarge(
+                    outputIndex: index,
+                    byteCount: byteCount,
+                    byteCountMax: MemoryCluster.recordByteCountMax
+                )
+            }
+        }
         let delay =
             cluster.faults.outcomeDelayMax == 0
             ? 0 : Int.random(in: 0...cluster.faults.outcomeDelayMax, using: &cluster.generator)
