@@ -7,7 +7,7 @@ struct `Questions and orders to a real Kafka` {
     @Test func `make, describe, change and delete a topic`() async throws {
         try await onThread {
             let world = try RealKafka.shared.world(.exactlyOnce)
-            let admin = try KafkaAdmin(settings: world.settings)
+            let admin = try world.openAdmin()
             defer { admin.close() }
             let clusterID = try admin.clusterID()
             #expect(clusterID.count == 22)
@@ -45,7 +45,7 @@ struct `Questions and orders to a real Kafka` {
     @Test func `show at once what was made`() async throws {
         try await onThread {
             let world = try RealKafka.shared.world(.exactlyOnce)
-            let admin = try KafkaAdmin(settings: world.settings)
+            let admin = try world.openAdmin()
             defer { admin.close() }
             for round in 0..<20 {
                 let names = (0..<5).map { "admin.many.\(round).\($0)" }
@@ -62,7 +62,7 @@ struct `Questions and orders to a real Kafka` {
     @Test func `say what is wrong with an order`() async throws {
         try await onThread {
             let world = try RealKafka.shared.world(.exactlyOnce)
-            let admin = try KafkaAdmin(settings: world.settings)
+            let admin = try world.openAdmin()
             defer { admin.close() }
             let fault = #expect(throws: LogFault.self) {
                 try admin.create([
@@ -152,7 +152,7 @@ struct `Questions and orders to a real Kafka` {
                 )
             }
             try producer.produce(outputs, tags: [0, 1, 2, 3, 4])
-            #expect(producer.flush(deadlineMilliseconds: 10_000))
+            #expect(producer.flush(deadlineMilliseconds: world.patienceMilliseconds))
             for (time, wanted) in [(base + 2500, [3, 4]), (base + 9000, [])] as [(Int64, [UInt8])] {
                 let browser = try LogBrowser(settings: world.settings, topics: [topic])
                 defer { browser.close() }

@@ -7,7 +7,8 @@ final class KafkaWorld: RecordLogWorld {
     let settings: KafkaSettings
     let delivery: KafkaDelivery
     let mock: MockBroker?
-    let patienceMilliseconds = 30_000
+    /// A machine that runs several Kafkas at once on two cores was seen to take half a minute.
+    let patienceMilliseconds = 120_000
 
     var isTransactional: Bool { delivery == .exactlyOnce }
 
@@ -32,13 +33,18 @@ final class KafkaWorld: RecordLogWorld {
         settings = KafkaSettings(bootstrapServers: bootstrapServers, clientID: "test")
     }
 
+    /// Orders and questions that are given as long as the world has patience.
+    func openAdmin() throws -> KafkaAdmin {
+        try KafkaAdmin(settings: settings, deadlineMilliseconds: patienceMilliseconds)
+    }
+
     func makeTopic(partitionCount: Int) throws -> String {
         let number = Self.topicNumber.add(1, ordering: .relaxed).newValue
         let name = "contract.\(delivery == .exactlyOnce ? "eos" : "alo").\(number)"
         if let mock {
             try mock.createTopic(name, partitionCount: partitionCount)
         } else {
-            let admin = try KafkaAdmin(settings: settings)
+            let admin = try openAdmin()
             defer { admin.close() }
             try admin.create([TopicPlan(name: name, partitionCount: partitionCount)])
         }
@@ -81,7 +87,7 @@ final class KafkaWorld: RecordLogWorld {
         guard mock == nil else {
             return
         }
-        let admin = try KafkaAdmin(settings: settings)
+        let admin = try openAdmin()
         defer { admin.close() }
         _ = try until(self, "a transaction stays open on \(topic)") {
             try admin.lastStableOffsets(ofTopic: topic) == admin.endOffsets(ofTopic: topic)
