@@ -195,7 +195,7 @@ let package = Package(
             "StageRuntimeTests",
             [
                 "StageRuntime", "Simulation", "RecordLogContract", "Kafka", "StateStore",
-                "Telemetry", "TokenDomain",
+                "Telemetry", "TokenDomain", "TokenWire",
             ]
         ),
         tests(

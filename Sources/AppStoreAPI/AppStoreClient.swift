@@ -64,31 +64,35 @@ package final class AppStoreClient: AppleClient {
             now: now
         )
         let environment = request.lane.environment
+        let traceHeaders = request.trace.map { [("\(TraceParent.headerName)", $0.text)] } ?? []
         switch request.action {
         case .sendReport(let body):
-            let ready = requests.sendReport(
+            var ready = requests.sendReport(
                 body,
                 environment: environment,
                 webToken: webToken,
                 tag: request.tag
             )
+            ready.headers += traceHeaders
             flights[request.tag] = Flight(id: http.submit(ready), sent: nil)
         case .retrieveReport(let identifier, let sent):
-            let ready = requests.retrieveReport(
+            var ready = requests.retrieveReport(
                 requestIdentifier: identifier,
                 environment: environment,
                 webToken: webToken,
                 tag: request.tag
             )
+            ready.headers += traceHeaders
             flights[request.tag] = Flight(id: http.submit(ready), sent: sent)
         case .setAccountToken(let token, let transactionID):
-            let ready = requests.setAccountToken(
+            var ready = requests.setAccountToken(
                 token,
                 originalTransactionID: transactionID,
                 environment: environment,
                 webToken: webToken,
                 tag: request.tag
             )
+            ready.headers += traceHeaders
             flights[request.tag] = Flight(id: http.submit(ready), sent: nil)
         }
     }

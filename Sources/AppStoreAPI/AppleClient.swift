@@ -14,11 +14,14 @@ package struct AppleRequest: Sendable {
     /// Whose key signs, and which host is asked.
     package var lane: Lane
     package var action: Action
+    /// The header `traceparent`, where there is one.
+    package var trace: TraceParent?
 
-    package init(tag: UInt64, lane: Lane, action: Action) {
+    package init(tag: UInt64, lane: Lane, action: Action, trace: TraceParent? = nil) {
         self.tag = tag
         self.lane = lane
         self.action = action
+        self.trace = trace
     }
 }
 

@@ -7,6 +7,8 @@ package struct AppleRequest: Sendable {
     package var query: String
     package var contentType: String?
     package var authorization: String?
+    /// As it came: shown, and nothing else.
+    package var traceparent: String?
     package var body: [UInt8]
 
     package init(
@@ -16,6 +18,7 @@ package struct AppleRequest: Sendable {
         query: String = "",
         contentType: String? = nil,
         authorization: String? = nil,
+        traceparent: String? = nil,
         body: [UInt8] = []
     ) {
         self.environment = environment
@@ -24,6 +27,7 @@ package struct AppleRequest: Sendable {
         self.query = query
         self.contentType = contentType
         self.authorization = authorization
+        self.traceparent = traceparent
         self.body = body
     }
 }

@@ -207,6 +207,7 @@ extension AppleWorld {
                     ?? (passage.target?.endpoint == .reportLookup
                         ? passage.target?.identifier : nil),
                 externalPurchaseID: passage.report?.externalPurchaseID,
+                traceparent: passage.request.traceparent,
                 status: answer.status,
                 errorCodes: codes,
                 outcome: outcome,

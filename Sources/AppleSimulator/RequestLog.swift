@@ -9,6 +9,7 @@ package struct RequestRecord: Equatable, Sendable {
     package var bundleID: String?
     package var requestIdentifier: String?
     package var externalPurchaseID: String?
+    package var traceparent: String?
     /// The status made, whether or not it reached the caller.
     package var status: Int
     package var errorCodes: [Int]
@@ -30,6 +31,7 @@ package struct RequestRecord: Equatable, Sendable {
         members += JSONMember.present("bundleId", bundleID.map { .string($0) })
         members += JSONMember.present("requestIdentifier", requestIdentifier.map { .string($0) })
         members += JSONMember.present("externalPurchaseId", externalPurchaseID.map { .string($0) })
+        members += JSONMember.present("traceparent", traceparent.map { .string($0) })
         members += [
             JSONMember("status", .integer(status)),
             JSONMember("errorCodes", .array(errorCodes.map { .integer($0) })),

@@ -128,6 +128,7 @@ final class SimulatorLoop {
                     query: request.query,
                     contentType: request.header("content-type"),
                     authorization: request.header("authorization"),
+                    traceparent: request.header("traceparent"),
                     body: request.body
                 ),
                 real: now

@@ -55,6 +55,10 @@ struct ckafka_worker {
 
     intake in;
     ckafka_fault held_fault; /* found behind records that were delivered first */
+
+    /* The library's own, to be freed by it: the newest told, and the one last handed out. */
+    char *statistics, *shown_statistics;
+    size_t statistics_count;
 };
 
 /* -- rebalance -------------------------------------------------------------------------------- */
@@ -79,6 +83,17 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
     } else {
         w->event = CKAFKA_EVENT_LOST;
     }
+}
+
+/* Runs inside our own polls too. The text becomes ours. */
+static int on_statistics(rd_kafka_t *rk, char *json, size_t count, void *opaque)
+{
+    ckafka_worker *w = ((watch *)opaque)->owner;
+    if (w->statistics)
+        rd_kafka_mem_free(rk, w->statistics);
+    w->statistics = json;
+    w->statistics_count = count;
+    return 1;
 }
 
 /* Whether the event may be told: an assignment waits until the predecessor's transaction was ended
@@ -479,6 +494,7 @@ static int open_consumer(ckafka_worker *w, const char *consumer_settings,
     if (!conf)
         return -1;
     rd_kafka_conf_set_rebalance_cb(conf, on_rebalance);
+    rd_kafka_conf_set_stats_cb(conf, on_statistics);
     w->consumer = ck_open_handle(RD_KAFKA_CONSUMER, conf, fault);
     if (!w->consumer)
         return -1;
@@ -501,6 +517,8 @@ static void free_worker(ckafka_worker *w)
     free(w->event_partitions);
     free(w->shown_positions);
     free(w->early);
+    rd_kafka_mem_free(NULL, w->statistics);
+    rd_kafka_mem_free(NULL, w->shown_statistics);
     free(w->user);
     free(w->password);
     ck_names_free(&w->sources);
@@ -579,6 +597,15 @@ int ckafka_worker_inquire(ckafka_worker *w, const char *group, const char *topic
                           const int64_t **offsets, size_t *count, ckafka_fault *fault)
 {
     return ck_inquiries_ask(w->inquiries, group, topic, offsets, count, fault);
+}
+
+size_t ckafka_worker_take_statistics(ckafka_worker *w, const char **json)
+{
+    rd_kafka_mem_free(NULL, w->shown_statistics);
+    w->shown_statistics = w->statistics;
+    w->statistics = NULL;
+    *json = w->shown_statistics;
+    return w->shown_statistics ? w->statistics_count : 0;
 }
 
 int ckafka_worker_is_away(const ckafka_worker *w)

@@ -46,6 +46,32 @@ package struct HeaderList {
         return entries
     }
 
+    /// Where the value of the first header of this name lies; nil where there is none, or a null.
+    package static func value(
+        named name: StaticString,
+        in range: ByteRange,
+        of arena: [UInt8]
+    ) -> ByteRange? {
+        var position = range.start
+        let end = range.indices.upperBound
+        while position < end {
+            let nameLength = Int(length(at: position, of: arena))
+            let nameStart = position + 4
+            let valueLength = length(at: nameStart + nameLength, of: arena)
+            let valueStart = nameStart + nameLength + 4
+            let isNull = valueLength == nullValue
+            if nameLength == name.utf8CodeUnitCount, !isNull,
+                (0..<nameLength).allSatisfy({
+                    unsafe name.utf8Start[$0] == arena[nameStart + $0]
+                })
+            {
+                return ByteRange(start: valueStart, count: Int(valueLength))
+            }
+            position = isNull ? valueStart : valueStart + Int(valueLength)
+        }
+        return nil
+    }
+
     private static func appendLength(_ length: UInt32, to arena: inout [UInt8]) {
         for shift in stride(from: 0, to: 32, by: 8) {
             arena.append(UInt8(truncatingIfNeeded: length >> shift))

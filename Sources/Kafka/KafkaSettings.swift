@@ -113,6 +113,8 @@ package struct KafkaSettings: Sendable, Equatable {
                 ("heartbeat.interval.ms", "3000"),
                 ("session.timeout.ms", "15000"),
                 ("max.poll.interval.ms", "300000"),
+                // The marks that lag is told by; they cost no request.
+                ("statistics.interval.ms", "5000"),
             ]
         )
     }

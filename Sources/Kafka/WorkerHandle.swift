@@ -151,6 +151,12 @@ internal import CKafka
         }
     }
 
+    func takeStatistics() -> [UInt8] {
+        var shown: UnsafePointer<CChar>?
+        let count = unsafe ckafka_worker_take_statistics(handle, &shown)
+        return unsafe UnsafeBufferPointer(start: shown, count: count).map { UInt8(bitPattern: $0) }
+    }
+
     var isAway: Bool { unsafe ckafka_worker_is_away(handle) != 0 }
 
     var producerCount: Int { Int(unsafe ckafka_worker_producer_count(handle)) }

@@ -26,6 +26,18 @@ enum CommitPlan {
     ) {
         var next = firstOutput
         let stageOutputCount = outputs.outputs.count
+        let traceSeeds = context.sources.map { TraceParent.seed($0) }
+        func carryTrace(from record: RecordBatch.Record, to range: Range<Int>) {
+            let headers = TraceHeader.append(
+                of: record,
+                in: batch,
+                seed: traceSeeds[record.topic],
+                to: &outputs.arena
+            )
+            for index in range where outputs.outputs[index].headers.count == 0 {
+                outputs.outputs[index].headers = headers
+            }
+        }
         for (record, verdict) in zip(batch.records, verdicts) {
             switch verdict {
             case .forward(let count):
@@ -46,6 +58,7 @@ enum CommitPlan {
                     }
                     bury(record, fault, of: batch, into: &outputs, context, telemetry)
                 } else {
+                    carryTrace(from: record, to: next..<next + count)
                     telemetry.completed("forwarded")
                 }
                 next += count
@@ -55,6 +68,7 @@ enum CommitPlan {
                 bury(record, fault, of: batch, into: &outputs, context, telemetry)
             case .deadLetterAndForward(let fault, let count):
                 bury(record, fault, of: batch, into: &outputs, context, telemetry)
+                carryTrace(from: record, to: next..<next + count)
                 next += count
             }
         }
@@ -96,6 +110,11 @@ enum CommitPlan {
             history: DeadLetter.History(headers: record.headers, of: batch.arena)
         )
         let key = record.key.isAbsent ? nil : batch.arena[record.key.indices]
+        let trace = TraceHeader.trace(
+            of: record,
+            in: batch,
+            topic: context.sources[record.topic]
+        )
         let byteCount = (key?.count ?? 0) + max(record.value.count, 0) + record.headers.count
         if byteCount + DeadLetter.headerByteCountMax <= DeadLetter.recordByteCountMax {
             outputs.append(
@@ -104,7 +123,8 @@ enum CommitPlan {
                 key: key,
                 value: record.value.isAbsent ? nil : batch.arena[record.value.indices],
                 businessHeaders: HeaderList.entries(in: record.headers, of: batch.arena),
-                of: batch.arena
+                of: batch.arena,
+                trace: trace
             )
         } else {
             // A compressed batch may hold what no topic would take by itself. The letter then says
@@ -116,6 +136,7 @@ enum CommitPlan {
                 value: nil,
                 businessHeaders: [],
                 of: batch.arena,
+                trace: trace,
                 omittedByteCount: byteCount
             )
         }
@@ -126,6 +147,8 @@ enum CommitPlan {
 
 extension OutputBatch {
     /// Appends a dead letter: the record's own bytes, its own headers, then the diagnostics.
+    ///
+    /// The trace is the record's own, or that which it would have had on its way.
     mutating func append(
         _ letter: DeadLetter,
         topic: Int,
@@ -133,19 +156,23 @@ extension OutputBatch {
         value: ArraySlice<UInt8>?,
         businessHeaders: [(name: String, value: ByteRange)],
         of recordArena: [UInt8],
+        trace: TraceParent? = nil,
         omittedByteCount: Int? = nil
     ) {
         let keyRange = key.map { place($0) } ?? .absent
         let valueRange = value.map { place($0) } ?? .absent
         let headersStart = arena.count
         for (name, value) in businessHeaders
-        where !DeadLetter.diagnosticPrefixes.contains(where: { name.hasPrefix($0) }) {
+        where !DeadLetter.diagnosticPrefixes.contains(where: { name.hasPrefix($0) })
+            && (trace == nil || name != "\(TraceParent.headerName)")
+        {
             HeaderList.append(
                 name: name.utf8,
                 value: value.isAbsent ? nil : recordArena[value.indices],
                 to: &arena
             )
         }
+        _ = TraceHeader.append(trace, to: &arena)
         letter.appendHeaders(to: &arena)
         if let omittedByteCount {
             HeaderList.append(

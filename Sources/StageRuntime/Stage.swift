@@ -59,7 +59,8 @@ package struct BatchPlan {
         _ letter: DeadLetter,
         topic: Int,
         key: [UInt8],
-        value: [UInt8]
+        value: [UInt8],
+        trace: TraceParent? = nil
     ) {
         outputs.append(
             letter,
@@ -67,7 +68,8 @@ package struct BatchPlan {
             key: key[...],
             value: value[...],
             businessHeaders: [],
-            of: []
+            of: [],
+            trace: trace
         )
         buried.append(letter.fault)
     }

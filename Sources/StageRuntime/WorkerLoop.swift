@@ -54,7 +54,9 @@ package final class WorkerLoop {
     /// What the transaction under way will have committed; nil while there is none.
     private var underWay: [TopicPartition: Int64]?
     private var restores: [Restore] = []
-    private var assigned: [TopicPartition] = []
+    package private(set) var assigned: [TopicPartition] = []
+    /// Up to where each assigned partition is known to be committed; at first, where it was begun.
+    package private(set) var done: [TopicPartition: Int64] = [:]
 
     package init(
         worker: Worker,
@@ -91,6 +93,12 @@ package final class WorkerLoop {
     package var isRestoring: Bool { !restores.isEmpty }
     package var assignedPartitionCount: Int { assigned.count }
     package var isCommitUnderWay: Bool { underWay != nil }
+    /// Partitions whose state is still being read, and how far.
+    package var restoring: [(partition: Int32, progress: (next: Int64, end: Int64)?)] {
+        restores.map { ($0.partition, $0.progress) }
+    }
+    /// After the last record judged; nil for a partition that is not ours.
+    package func position(of partition: TopicPartition) -> Int64? { positions[partition] }
 
     /// One turn: hears what became of the transaction under way, takes what there is, judges it,
     /// and starts the next transaction.
@@ -268,12 +276,14 @@ package final class WorkerLoop {
         switch outcome {
         case .committed(let nextOffsets):
             committed = sent
+            done = sent
             try learn(nextOffsets)
             telemetry.committed()
             (stage as? any TickingStage)?.committed(now: clock())
         case .aborted(let code, let resumedAt):
             drop()
             positions.merge(resumedAt) { _, resumed in resumed }
+            done.merge(resumedAt) { _, resumed in resumed }
             committed = [:]
             telemetry.aborted(code: code)
         }
@@ -343,6 +353,7 @@ package final class WorkerLoop {
         assigned = []
         positions = [:]
         committed = [:]
+        done = [:]
         telemetry.assigned([])
         try log.completeRevocation()
     }
@@ -351,6 +362,7 @@ package final class WorkerLoop {
         let startPositions = try log.completeAssignment()
         assigned = startPositions.keys.sorted()
         positions = startPositions
+        done = startPositions
         committed = [:]
         telemetry.assigned(assigned)
         guard let changelogTopicIndex, let provider, let stateful = stage as? any StatefulStage

@@ -52,6 +52,7 @@ package final class WorkerRun {
     private let log: Log
     private let metrics = Metrics()
     private let health = Health()
+    private let board = StatusBoard()
     private let makeStage: (WorkerServices) throws -> any Stage
 
     /// Runs a worker until it is told to stop, and exits.
@@ -108,7 +109,10 @@ package final class WorkerRun {
                 listen: configuration.adminListen,
                 metrics: metrics,
                 health: health,
-                status: { [worker] in Array("{\"worker\":\"\(worker.rawValue)\"}\n".utf8) }
+                status: { [board, health, worker, instance = configuration.instance] in
+                    board.json
+                        ?? StatusBoard.beginning(worker, instance: instance, health: health)
+                }
             )
             admin.start()
             defer { admin.stop() }
@@ -187,18 +191,37 @@ package final class WorkerRun {
                 clock: clock
             )
         )
+        let view = WorkerView(
+            WorkerView.Subject(
+                worker: worker,
+                instance: configuration.instance,
+                group: "\(prefix)\(worker.rawValue)",
+                clusterID: cluster.id,
+                delivery: configuration.delivery.rawValue
+            ),
+            board: board,
+            metrics: metrics,
+            health: health,
+            now: clock()
+        )
         let loop = WorkerLoop(
             worker: worker,
             group: "\(prefix)\(worker.rawValue)",
             log: recordLog,
             stage: stage,
             provider: worker.changelog == nil ? nil : try stateDirectory(clusterID: cluster.id),
-            telemetry: WorkerTelemetry(worker: worker, log: log, metrics: metrics, health: health),
+            telemetry: WorkerTelemetry(
+                worker: worker,
+                log: log,
+                metrics: metrics,
+                health: health,
+                view: view
+            ),
             clock: clock
         )
         log.info("the worker runs", ("instance", .text(configuration.instance)))
         health.setStarted()
-        let end = turn(loop, recordLog, stage)
+        let end = turn(loop, recordLog, stage, view)
         recordLog.close(deadlineMilliseconds: 2_000)
         return end
     }
@@ -218,13 +241,19 @@ package final class WorkerRun {
     private func turn(
         _ loop: WorkerLoop,
         _ recordLog: KafkaLog,
-        _ stage: any Stage
+        _ stage: any Stage,
+        _ view: WorkerView
     ) -> WorkerEnd {
         let ticking = stage as? any TickingStage
         while true {
+            look(view, loop, recordLog, stage)
             do {
                 health.beat()
+                let startedAt = WallClock.monotonicNanoseconds()
                 let isBusy = try loop.step(waitMilliseconds: 0)
+                if isBusy {
+                    view.worked(nanoseconds: WallClock.monotonicNanoseconds() - startedAt)
+                }
                 tellHealth(loop)
                 var descriptors = [recordLog.wakeDescriptor]
                 if let ticking {
@@ -264,6 +293,25 @@ package final class WorkerRun {
                 )
             }
         }
+    }
+
+    private func look(
+        _ view: WorkerView,
+        _ loop: WorkerLoop,
+        _ recordLog: KafkaLog,
+        _ stage: any Stage
+    ) {
+        let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+        guard view.isDue(now: now) else {
+            return
+        }
+        view.look(
+            at: loop,
+            stage: stage,
+            statistics: recordLog.takeStatistics(),
+            producerCount: recordLog.producerCount,
+            now: now
+        )
     }
 
     private func tellHealth(_ loop: WorkerLoop) {

@@ -15,15 +15,16 @@ final class WorkerTelemetry: LoopTelemetry {
     private let duration: Histogram.Series
     private let assignedPartitions: Gauge.Series
     private let restoringPartitions: Gauge.Series
-    private let lagSeconds: Gauge
+    private let view: WorkerView
     private var completedSeries: [String: Counter.Series] = [:]
     private var receivedSeries: [Int: Counter.Series] = [:]
     private var restoring: Set<Int32> = []
 
-    init(worker: Worker, log: Log, metrics: Metrics, health: Health) {
+    init(worker: Worker, log: Log, metrics: Metrics, health: Health, view: WorkerView) {
         self.worker = worker
         self.log = log
         self.health = health
+        self.view = view
         let stage = worker.rawValue
         receivedRecords = metrics.counter(
             "records_received_total",
@@ -63,12 +64,9 @@ final class WorkerTelemetry: LoopTelemetry {
                 help: "Partitions whose state is still being read from the changelog.",
                 labels: ["stage"]
             ).series(stage)
-        lagSeconds = metrics.gauge(
-            "consumer_lag_seconds",
-            help: "Age of the newest record read from a topic when it was judged.",
-            labels: ["stage", "topic"]
-        )
     }
+
+    private var now: Timestamp { Timestamp(milliseconds: WallClock.nowMilliseconds()) }
 
     func instant() -> UInt64 {
         var time = timespec()
@@ -85,10 +83,8 @@ final class WorkerTelemetry: LoopTelemetry {
 
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {
         var counts: [Int: Int64] = [:]
-        var newest: [Int: Int64] = [:]
         for record in batch.records {
             counts[record.topic, default: 0] += 1
-            newest[record.topic] = max(newest[record.topic] ?? 0, record.timestampMilliseconds)
         }
         for (topic, count) in counts {
             let series =
@@ -96,10 +92,7 @@ final class WorkerTelemetry: LoopTelemetry {
             receivedSeries[topic] = series
             series.add(count)
         }
-        for (topic, time) in newest where time > 0 {
-            let age = max(now.milliseconds - time, 0)
-            lagSeconds.set(Double(age) / 1_000, worker.rawValue, sources[topic])
-        }
+        view.received(batch, sources: sources)
     }
 
     func completed(_ outcome: String) {
@@ -119,10 +112,12 @@ final class WorkerTelemetry: LoopTelemetry {
 
     func committed() {
         transactions.add(1, worker.rawValue, "committed")
+        view.committed(now: now)
     }
 
     func aborted(code: String) {
         transactions.add(1, worker.rawValue, "aborted")
+        view.aborted(code: code, now: now)
         log.limited(
             .warning,
             "a transaction was aborted and will be repeated",
@@ -132,6 +127,7 @@ final class WorkerTelemetry: LoopTelemetry {
 
     func assigned(_ partitions: [TopicPartition]) {
         assignedPartitions.set(Double(partitions.count))
+        view.assigned(partitions, now: now)
         restoring = []
         restoringPartitions.set(0)
         log.info("partitions assigned", ("count", .count(partitions.count)))

@@ -9,17 +9,20 @@ package struct AccountTokenDebt: Equatable, Sendable {
         package var requestedAt: Timestamp
         package var requestID: String
         package var origin: RecordOrigin
+        package var trace: TraceParent?
 
         package init(
             appAccountToken: String,
             requestedAt: Timestamp,
             requestID: String,
-            origin: RecordOrigin
+            origin: RecordOrigin,
+            trace: TraceParent? = nil
         ) {
             self.appAccountToken = appAccountToken
             self.requestedAt = requestedAt
             self.requestID = requestID
             self.origin = origin
+            self.trace = trace
         }
 
         func isOlder(than other: Wish) -> Bool {

@@ -213,6 +213,8 @@ package struct ReportOutcome: Equatable, Sendable {
     package var reason: String
     package var firstSentAt: Timestamp
     package var settledAt: Timestamp
+    /// The requests it took, oldest first: the first one and the newest.
+    package var exchanges: [ReportExchange]
 
     package init(
         requestIdentifier: String,
@@ -225,7 +227,8 @@ package struct ReportOutcome: Equatable, Sendable {
         attempts: Int,
         reason: String,
         firstSentAt: Timestamp,
-        settledAt: Timestamp
+        settledAt: Timestamp,
+        exchanges: [ReportExchange] = []
     ) {
         self.requestIdentifier = requestIdentifier
         self.externalPurchaseID = externalPurchaseID
@@ -238,6 +241,7 @@ package struct ReportOutcome: Equatable, Sendable {
         self.reason = reason
         self.firstSentAt = firstSentAt
         self.settledAt = settledAt
+        self.exchanges = exchanges
     }
 }
 

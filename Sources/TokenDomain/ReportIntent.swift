@@ -8,6 +8,9 @@ package struct ReportIntent: Equatable, Sendable {
         case doubtful
     }
 
+    /// So many of its requests are remembered.
+    package static let exchangeCountMax = 12
+
     /// From 1; in the order of decision.
     package var number: Int
     /// Apple's `requestIdentifier`; never changes.
@@ -34,6 +37,16 @@ package struct ReportIntent: Equatable, Sendable {
     package var nextAttemptAt: Timestamp?
     /// What Apple refused beside a taken identifier: it stands if GET finds nothing.
     package var refusal: [AppleError]
+
+    /// Requests that ended, oldest first: the first one and the newest; see ``exchangeCountMax``.
+    package private(set) var exchanges: [ReportExchange] = []
+
+    package mutating func note(_ exchange: ReportExchange) {
+        exchanges.append(exchange)
+        if exchanges.count > Self.exchangeCountMax {
+            exchanges.remove(at: 1)
+        }
+    }
 
     /// Bytes of ``lineItems`` as they came.
     var lineItemByteCount: Int { lineItems?.utf8.count ?? 0 }
@@ -68,6 +81,31 @@ package struct ReportIntent: Equatable, Sendable {
         self.firstSentAt = firstSentAt
         self.nextAttemptAt = nextAttemptAt
         self.refusal = refusal
+    }
+}
+
+/// One request to Apple that ended, and what was answered.
+package struct ReportExchange: Equatable, Sendable {
+    package var request: ReportRequest
+    package var sentAt: Timestamp
+    package var answeredAt: Timestamp
+    /// 0: there was no answer.
+    package var httpStatus: Int
+    /// The first of Apple's reasons.
+    package var errorCode: Int64?
+
+    package init(
+        request: ReportRequest,
+        sentAt: Timestamp,
+        answeredAt: Timestamp,
+        httpStatus: Int,
+        errorCode: Int64?
+    ) {
+        self.request = request
+        self.sentAt = sentAt
+        self.answeredAt = answeredAt
+        self.httpStatus = httpStatus
+        self.errorCode = errorCode
     }
 }
 

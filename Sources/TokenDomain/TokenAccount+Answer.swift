@@ -64,6 +64,15 @@ extension TokenAccount {
         } else {
             intent.inquiries += 1
         }
+        intent.note(
+            ReportExchange(
+                request: answer.request,
+                sentAt: answer.sentAt,
+                answeredAt: answer.answeredAt,
+                httpStatus: answer.httpStatus,
+                errorCode: answer.errors.first?.code
+            )
+        )
         intent.nextAttemptAt = nil
         touch(answer.answeredAt)
         switch answer.meaning {
@@ -194,7 +203,8 @@ extension TokenAccount {
             attempts: intent.attempts,
             reason: intent.reason.rawValue,
             firstSentAt: intent.firstSentAt ?? answer.sentAt,
-            settledAt: answer.answeredAt
+            settledAt: answer.answeredAt,
+            exchanges: intent.exchanges
         )
     }
 }

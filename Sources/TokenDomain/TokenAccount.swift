@@ -99,6 +99,8 @@ package struct TokenAccount: Equatable, Sendable {
     /// Offset of the last record of `reports.requested` absorbed: under at-least-once one may come
     /// twice, and without identifier it would be another report.
     package var lastRequestOffset: Int64?
+    /// That of the record that last changed what is owed; kept while something is.
+    package var trace: TraceParent?
     /// The newest time that any record or answer about it carried.
     package var touchedAt: Timestamp
 
@@ -124,6 +126,12 @@ package struct TokenAccount: Equatable, Sendable {
 
     /// Whether a debt of its own was refused: a person has it, and Apple's asking changes nothing.
     var hasParkedDebt: Bool { parked.contains { $0.reason != .request } }
+
+    /// Whether a report is under way or to come.
+    package var owesReport: Bool {
+        current != nil || !queued.isEmpty || debt != nil || waitingNotice != nil
+            || waitingReminder != nil
+    }
 
     /// Whether anything is known that must be kept.
     ///

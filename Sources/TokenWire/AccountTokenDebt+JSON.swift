@@ -77,6 +77,7 @@ extension AccountTokenDebt.Wish {
         var requestedAt: Timestamp?
         var requestID: String?
         var origin: RecordOrigin?
+        var trace: TraceParent?
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch key {
@@ -84,6 +85,7 @@ extension AccountTokenDebt.Wish {
             case "requestedAt": try scanner.fill(&requestedAt)
             case "requestId": try scanner.fill(&requestID)
             case "origin": origin = try RecordOrigin(&scanner)
+            case "traceparent": trace = TraceParent(try scanner.string())
             default: try scanner.skip()
             }
         }
@@ -91,7 +93,8 @@ extension AccountTokenDebt.Wish {
             appAccountToken: try JSONScanner.require(token, "appAccountToken"),
             requestedAt: try JSONScanner.require(requestedAt, "requestedAt"),
             requestID: requestID ?? "",
-            origin: try JSONScanner.require(origin, "origin")
+            origin: try JSONScanner.require(origin, "origin"),
+            trace: trace
         )
     }
 
@@ -102,6 +105,7 @@ extension AccountTokenDebt.Wish {
         writer.field("requestId", requestID)
         writer.name("origin")
         origin.write(&writer)
+        writer.field("traceparent", trace?.text)
         writer.endObject()
     }
 }

@@ -17,6 +17,7 @@ extension ReportIntent {
         var firstSentAt: Timestamp?
         var nextAttemptAt: Timestamp?
         var refusal: [AppleError] = []
+        var exchanges: [ReportExchange] = []
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch key {
@@ -33,6 +34,7 @@ extension ReportIntent {
             case "inquiries": try scanner.fill(&inquiries)
             case "firstSentAt": try scanner.fill(&firstSentAt)
             case "nextAttemptAt": try scanner.fill(&nextAttemptAt)
+            case "requests": exchanges = try ReportExchange.list(&scanner)
             case "refusal":
                 try scanner.beginArray()
                 while try scanner.nextElement() {
@@ -57,6 +59,9 @@ extension ReportIntent {
             nextAttemptAt: nextAttemptAt,
             refusal: refusal
         )
+        for exchange in exchanges {
+            note(exchange)
+        }
     }
 
     func write(_ writer: inout JSONWriter) {
@@ -82,6 +87,7 @@ extension ReportIntent {
         }
         writer.field("firstSentAt", firstSentAt?.milliseconds)
         writer.field("nextAttemptAt", nextAttemptAt?.milliseconds)
+        ReportExchange.write(exchanges, &writer)
         if !refusal.isEmpty {
             writer.name("refusal")
             writer.beginArray()

@@ -63,6 +63,9 @@ extension TokenAccount {
             }
             Self.write("foreignIdentifiers", foreignIdentifiers, &writer) { $1.string($0) }
             writer.field("lastRequestOffset", lastRequestOffset)
+            if owesReport {
+                writer.field("traceparent", trace?.text)
+            }
             writer.endObject()
         }
     }
@@ -163,6 +166,7 @@ extension TokenAccount {
                 try scanner.string()
             }
         case "lastRequestOffset": try scanner.fill(&lastRequestOffset)
+        case "traceparent": trace = TraceParent(try scanner.string())
         default: try scanner.skip()
         }
     }

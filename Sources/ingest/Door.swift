@@ -1,6 +1,7 @@
 internal import Crypto
 internal import HTTPServer
 internal import Kafka
+internal import StageRuntime
 internal import TokenDomain
 
 /// Judges requests: refused with a problem, or made into records.
@@ -72,13 +73,18 @@ struct Door {
         let arenaCount = outputs.arena.count
         let outputCount = outputs.outputs.count
         do throws(Problem) {
-            return try append(
+            let admission = try append(
                 request,
                 Admission(route: route, recordCount: 1, requestID: requestID(request)),
                 isBatch: isBatch,
                 receivedAt: receivedAt,
                 to: &outputs
             )
+            let headers = TraceHeader.append(trace(request), to: &outputs.arena)
+            for index in outputCount..<outputs.outputs.count {
+                outputs.outputs[index].headers = headers
+            }
+            return admission
         } catch {
             outputs.arena.removeLast(outputs.arena.count - arenaCount)
             outputs.outputs.removeLast(outputs.outputs.count - outputCount)
@@ -134,6 +140,12 @@ struct Door {
                     : "The body is application/json."
             )
         }
+    }
+
+    /// The client's own where it is valid, else a new one.
+    private func trace(_ request: HTTPRequest) -> TraceParent {
+        request.header("traceparent").flatMap { TraceParent($0) }
+            ?? TraceParent(random: RandomBytes.next(count: TraceParent.randomByteCount))
     }
 
     /// The client's own where it can stand in logs and records as it is, else a new one.

@@ -25,6 +25,7 @@ final class IngestLoop {
     private let measures: IngestMeasures
     private let log: Log
     private let health: Health
+    private let view: IngestView?
     private var door: Door
     private var waiting = Waiting()
     private var outputs = OutputBatch()
@@ -39,7 +40,8 @@ final class IngestLoop {
         clocks: Clocks,
         measures: IngestMeasures,
         log: Log,
-        health: Health
+        health: Health,
+        view: IngestView? = nil
     ) {
         self.server = server
         self.sink = sink
@@ -48,6 +50,7 @@ final class IngestLoop {
         self.measures = measures
         self.log = log
         self.health = health
+        self.view = view
     }
 
     /// What to wait for besides the signals.
@@ -125,6 +128,16 @@ final class IngestLoop {
             measures.refused(status: status, count: server.refusalCount(status: status))
         }
         health.beat()
+        view?.show(
+            IngestView.Moment(
+                inFlightCount: waiting.openCount,
+                connectionCount: server.connectionCount,
+                fillLevel: sink.fillLevel,
+                isBrokerAway: wasBrokerAway,
+                isStopping: stopsAt != nil
+            ),
+            now: clocks.now()
+        )
     }
 
     /// Answers what is still held: its records may be stored or not.

@@ -40,8 +40,11 @@ struct IngestRun {
         } catch {
             end = WorkerRun.end(for: error)
         }
-        if end.exitCode != 0 {
+        if end.exitCode == 2 {
             Log.writeToStandardError("tollway-ingest: \(end.sentence)\n")
+        } else if end.exitCode != 0 {
+            Log(worker: Worker.ingest.rawValue)
+                .error("the worker ends", ("because", .text(end.sentence)))
         }
         // Not `exit`: the C libraries' own threads may still run, and what was to be kept is kept.
         _exit(end.exitCode)
@@ -55,6 +58,7 @@ struct IngestRun {
         let metrics = Metrics()
         ProcessMetrics.register(in: metrics, worker: Worker.ingest.rawValue)
         let health = Health()
+        let board = StatusBoard()
         let door = try makeDoor(configuration)
         guard let address = ListenAddress(configuration.ingestListen) else {
             throw ConfigurationFault.invalid(
@@ -74,7 +78,9 @@ struct IngestRun {
             listen: configuration.adminListen,
             metrics: metrics,
             health: health,
-            status: { Array("{\"worker\":\"ingest\"}\n".utf8) }
+            status: { [instance = configuration.instance] in
+                board.json ?? StatusBoard.beginning(.ingest, instance: instance, health: health)
+            }
         )
         admin.start()
         defer { admin.stop() }
@@ -88,7 +94,14 @@ struct IngestRun {
             ),
             measures: IngestMeasures(metrics, topics: topics),
             log: log,
-            health: health
+            health: health,
+            view: IngestView(
+                instance: configuration.instance,
+                listen: "\(address.host) \(server.port)",
+                board: board,
+                health: health,
+                startedAt: Timestamp(milliseconds: WallClock.nowMilliseconds())
+            )
         )
         log.info(
             "the worker runs",

@@ -52,6 +52,14 @@ enum Debtor: Equatable {
         }
     }
 
+    /// Goes with its next request.
+    var trace: TraceParent? {
+        switch self {
+        case .token(let account): account.trace
+        case .transaction(let debt): debt.current?.trace
+        }
+    }
+
     /// The queue it stands in; nil where it is not ready.
     var queue: SendQueue? {
         guard case .ready(let lane, _) = attention else {

@@ -11,6 +11,7 @@ final class ReportMetrics {
     private let rate: Gauge
     private let isStopped: Gauge
     private let slack: Gauge
+    private let endToEnd: Histogram
     private let inFlight: Gauge.Series
     private let guardWaiting: Gauge.Series
     private let guardSeconds: Gauge.Series
@@ -47,13 +48,20 @@ final class ReportMetrics {
         )
         isStopped = metrics.gauge(
             "report_lane_stopped",
-            help: "1 while a lane is stopped for its key, role or address.",
+            help: "1 while a lane is stopped for its key, role or address, 0 else.",
             labels: ["app", "environment", "endpoint"]
         )
         slack = metrics.gauge(
             "deadline_slack_seconds",
-            help: "Time left for the most urgent report that may be sent, by app and environment.",
+            help: "Time left for the most urgent report that is ready and not yet accepted, by app"
+                + " and environment; no series where none is.",
             labels: ["app", "environment"]
+        )
+        endToEnd = metrics.histogram(
+            "end_to_end_seconds",
+            help: "From a token's creation at Apple's to the end of a report about it.",
+            labels: ["environment", "status", "outcome"],
+            buckets: Histogram.waitBuckets
         )
         inFlight = metrics.gauge("report_in_flight", help: "Requests to Apple under way.").series()
         guardWaiting = metrics.gauge(
@@ -70,7 +78,16 @@ final class ReportMetrics {
         requests.add(1, lane.environment.rawValue, String(httpStatus), code)
     }
 
-    func settled(_ outcome: ReportOutcome) {
+    func settled(_ outcome: ReportOutcome, tokenCreatedAt: Timestamp?) {
+        if let tokenCreatedAt {
+            // A phone's clock and ours may differ.
+            let wait = max((outcome.settledAt - tokenCreatedAt).count, 0)
+            endToEnd.series(
+                outcome.externalPurchaseID.environment.rawValue,
+                outcome.status.rawValue,
+                outcome.outcome.rawValue
+            ).observe(Double(wait) / 1_000)
+        }
         outcomes.add(
             1,
             String(outcome.appAppleID),
@@ -108,8 +125,14 @@ final class ReportMetrics {
         )
     }
 
-    func slack(_ lane: Lane, seconds: Double) {
-        slack.set(seconds, String(lane.appAppleID), lane.environment.rawValue)
+    /// Nil where nothing waits: a slack that stands still would be no slack.
+    func slack(_ lane: Lane, seconds: Double?) {
+        let labels = (String(lane.appAppleID), lane.environment.rawValue)
+        if let seconds {
+            slack.set(seconds, labels.0, labels.1)
+        } else {
+            slack.remove(labels.0, labels.1)
+        }
     }
 
     func inFlight(_ count: Int) {

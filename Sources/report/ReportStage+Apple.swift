@@ -17,6 +17,7 @@ extension ReportStage {
             }
             lanes[flight.queue]?.flightCount -= 1
             count(reply, flight.queue.lane)
+            tellHealth(reply, flight, now: now)
             let wait = backoff.delay(
                 failureCount: flight.errand.failureCount + 1,
                 using: &generator
@@ -149,14 +150,15 @@ extension ReportStage {
                     release(placed.place)
                     continue
                 }
-                enact(account.absorb(answer, policy: policy), into: &plan)
+                enact(account.absorb(answer, policy: policy), of: account, into: &plan)
                 isChanged = desk.keep(.token(account), at: placed.place)
             case .accountToken(let answer):
                 guard var debt = desk.transaction(at: placed.place) else {
                     release(placed.place)
                     continue
                 }
-                enact(debt.absorb(answer), into: &plan)
+                let trace = debt.current?.trace
+                enact(debt.absorb(answer), trace: trace, into: &plan)
                 isChanged = desk.keep(.transaction(debt), at: placed.place)
             }
             if isChanged || isStaged(placed.place) {
@@ -178,16 +180,21 @@ extension ReportStage {
     }
 
     /// Writes what follows from a change: the ledger, dead letters, alarms.
-    func enact(_ effects: [ReportEffect], into plan: inout BatchPlan) {
+    func enact(
+        _ effects: [ReportEffect],
+        of account: TokenAccount,
+        into plan: inout BatchPlan
+    ) {
         for effect in effects {
             switch effect {
             case .cancelled(let intent):
                 metrics.cancelled(intent)
             case .outcome(let outcome):
-                metrics.settled(outcome)
+                metrics.settled(outcome, tokenCreatedAt: account.tokenCreationDate)
                 append(
                     topic: Self.reportOutcomesIndex,
                     key: outcome.externalPurchaseID.text,
+                    trace: account.trace,
                     to: &plan
                 ) { outcome.write(to: &$0) }
             case .deadLetter(let request, let fault, let origin):
@@ -200,23 +207,34 @@ extension ReportStage {
                 }
                 var value: [UInt8] = []
                 request.write(to: &value)
-                bury(value, key: request.externalPurchaseID.text, fault, origin, into: &plan)
+                bury(
+                    value,
+                    key: request.externalPurchaseID.text,
+                    fault,
+                    origin,
+                    trace: account.trace,
+                    into: &plan
+                )
             }
         }
     }
 
-    private func enact(_ effects: [AccountTokenDebt.Effect], into plan: inout BatchPlan) {
+    private func enact(
+        _ effects: [AccountTokenDebt.Effect],
+        trace: TraceParent?,
+        into plan: inout BatchPlan
+    ) {
         for effect in effects {
             switch effect {
             case .outcome(let outcome):
-                append(outcome, to: &plan)
+                append(outcome, trace: trace, to: &plan)
             case .deadLetter(let request, let fault, let origin):
                 guard case .original(let id, _, _) = request.subject else {
                     preconditionFailure("a wish that was sent names its transaction")
                 }
                 var value: [UInt8] = []
                 request.write(to: &value)
-                bury(value, key: id, fault, origin, into: &plan)
+                bury(value, key: id, fault, origin, trace: trace, into: &plan)
             }
         }
     }
@@ -226,10 +244,16 @@ extension ReportStage {
     private static let accountTokenOutcomesIndex = 1
     private static let deadLettersIndex = Worker.report.targets.count
 
-    func append(_ outcome: AccountTokenOutcome, to plan: inout BatchPlan) {
+    /// Without a trace it gets that of the record it comes of.
+    func append(
+        _ outcome: AccountTokenOutcome,
+        trace: TraceParent? = nil,
+        to plan: inout BatchPlan
+    ) {
         append(
             topic: Self.accountTokenOutcomesIndex,
             key: outcome.originalTransactionID,
+            trace: trace,
             to: &plan
         ) { outcome.write(to: &$0) }
     }
@@ -237,6 +261,7 @@ extension ReportStage {
     private func append(
         topic: Int,
         key: String,
+        trace: TraceParent?,
         to plan: inout BatchPlan,
         _ write: (inout [UInt8]) -> Void
     ) {
@@ -245,8 +270,9 @@ extension ReportStage {
         let start = plan.outputs.arena.count
         write(&plan.outputs.arena)
         let value = ByteRange(start: start, count: plan.outputs.arena.count - start)
+        let headers = TraceHeader.append(trace, to: &plan.outputs.arena)
         plan.outputs.outputs.append(
-            OutputBatch.Output(topic: topic, key: keyRange, value: value)
+            OutputBatch.Output(topic: topic, key: keyRange, value: value, headers: headers)
         )
     }
 
@@ -255,6 +281,7 @@ extension ReportStage {
         key: String,
         _ fault: Fault,
         _ origin: RecordOrigin,
+        trace: TraceParent?,
         into plan: inout BatchPlan
     ) {
         plan.append(
@@ -271,7 +298,8 @@ extension ReportStage {
             ),
             topic: Self.deadLettersIndex,
             key: Array(key.utf8),
-            value: value
+            value: value,
+            trace: trace
         )
     }
 }

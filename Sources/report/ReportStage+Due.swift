@@ -1,7 +1,6 @@
 internal import Kafka
 internal import StageRuntime
 internal import StateStore
-internal import Telemetry
 internal import TokenDomain
 
 extension ReportStage {
@@ -109,7 +108,9 @@ extension ReportStage {
             }
             let effects = body(&debtor)
             _ = desk.keep(debtor, at: place)
-            enact(effects, into: &plan)
+            if case .token(let account) = debtor {
+                enact(effects, of: account, into: &plan)
+            }
         }
         touch(desk.put())
     }
@@ -267,43 +268,5 @@ extension ReportStage {
             debtor = .token(account)
             return effects
         }
-    }
-
-    // MARK: Measures
-
-    func measure(now: Timestamp) {
-        guard nextMeasure <= now, let state else {
-            return
-        }
-        nextMeasure = now + limits.measureInterval
-        metrics.inFlight(flights.count)
-        for (queue, lane) in lanes {
-            metrics.paced(queue, requestsPerSecond: lane.pace.requestsPerSecond)
-            if let next = lane.ready.last {
-                metrics.slack(queue.lane, seconds: Double((next.deadline - now).count) / 1_000)
-            }
-        }
-        var count = 0
-        for partition in partitions {
-            do throws(StoreFault) {
-                try state.scan(
-                    .due,
-                    partition: partition,
-                    from: DueKey.start(DueKey.Region.guarded)
-                ) { entry, _ in
-                    guard entry.first == DueKey.Region.guarded.rawValue else {
-                        return false
-                    }
-                    count += 1
-                    return count < limits.guardedCountMax * partitions.count
-                }
-            } catch {
-                // A measure is not worth a worker; the next look at the table meets the fault.
-                return
-            }
-        }
-        let oldest = sweeps.values.compactMap(\.nextGuarded).min()
-        let waited = oldest.map { Double(max((now - $0).count, 0)) / 1_000 } ?? 0
-        metrics.guarded(count: count, seconds: waited)
     }
 }

@@ -56,9 +56,19 @@ extension ReportStage {
                 append(outcome, to: &plan)
                 plan.conclude(.deadLetterAndForward(fault, outputCount: 1))
             case .wish(let order):
-                plan.conclude(absorb(order, record, desk: &desk))
+                plan.conclude(
+                    absorb(order, record, trace: trace(of: record, in: batch), desk: &desk)
+                )
             case .distinct, .notice, .request, .refused:
-                plan.conclude(absorb(input, record, desk: &desk, now: plan.now))
+                plan.conclude(
+                    absorb(
+                        input,
+                        record,
+                        trace: trace(of: record, in: batch),
+                        desk: &desk,
+                        now: plan.now
+                    )
+                )
             }
         }
         touch(desk.put())
@@ -141,11 +151,16 @@ extension ReportStage {
         }
     }
 
+    private func trace(of record: RecordBatch.Record, in batch: RecordBatch) -> TraceParent {
+        TraceHeader.trace(of: record, in: batch, topic: sources[record.topic])
+    }
+
     // MARK: Absorbing
 
     private func absorb(
         _ input: Input,
         _ record: RecordBatch.Record,
+        trace: TraceParent,
         desk: inout AccountDesk,
         now: Timestamp
     ) -> Verdict {
@@ -184,6 +199,10 @@ extension ReportStage {
             return .deadLetter(fault)
         }
         tell(account.advance(now: now, policy: policy))
+        // What changes nothing must not be written for its trace's sake.
+        if account != desk.token(at: place) {
+            account.trace = trace
+        }
         // CREATED for a token not known leaves nothing behind.
         if desk[place] != nil || account.hasSubstance {
             _ = desk.keep(.token(account), at: place)
@@ -206,6 +225,7 @@ extension ReportStage {
     private func absorb(
         _ order: TransactionDesk.Order,
         _ record: RecordBatch.Record,
+        trace: TraceParent,
         desk: inout AccountDesk
     ) -> Verdict {
         let place = AccountPlace(key: order.key, partition: record.partition)
@@ -226,7 +246,8 @@ extension ReportStage {
                     topic: record.topic,
                     partition: record.partition,
                     offset: record.offset
-                )
+                ),
+                trace: trace
             )
         )
         _ = desk.keep(.transaction(debt), at: place)

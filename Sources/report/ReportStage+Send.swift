@@ -90,6 +90,7 @@ extension ReportStage {
         }
         lanes[queue]?.gate.started(now: now)
         lanes[queue]?.flightCount += 1
+        lanes[queue]?.startedCount += 1
         busy.insert(debt.place)
         let tag = nextTag
         nextTag += 1
@@ -100,7 +101,10 @@ extension ReportStage {
             sentAt: now,
             isProbe: isProbe
         )
-        apple.submit(AppleRequest(tag: tag, lane: queue.lane, action: action), now: now)
+        apple.submit(
+            AppleRequest(tag: tag, lane: queue.lane, action: action, trace: debtor.trace),
+            now: now
+        )
         return true
     }
 

@@ -47,6 +47,7 @@ extension ReportStage {
             ),
             metrics: services.metrics,
             log: services.log,
+            health: services.health,
             seed: RandomBytes.next(count: 8).reduce(0) { $0 << 8 | UInt64($1) }
         )
         self.apps = apps

@@ -97,6 +97,8 @@ final class ReportStage: TickingStage {
     let desk: TransactionDesk
     let metrics: ReportMetrics
     let log: Log
+    /// Shows that Apple does not answer; nothing fails for it.
+    let health: Health?
     let limits: Limits
     let backoff = Backoff()
     /// Where keys and rates come from; a test hands both in and has none.
@@ -128,6 +130,7 @@ final class ReportStage: TickingStage {
     var proof = UnrecognizedGuard()
     var nextInquiry = Timestamp(milliseconds: 0)
     var nextMeasure = Timestamp(milliseconds: 0)
+    var view = LaneView()
     private(set) var nextTick: Timestamp?
 
     init(
@@ -139,6 +142,7 @@ final class ReportStage: TickingStage {
         transactions desk: TransactionDesk = TransactionDesk(),
         metrics: Metrics,
         log: Log,
+        health: Health? = nil,
         seed: UInt64,
         limits: Limits = Limits()
     ) {
@@ -151,6 +155,7 @@ final class ReportStage: TickingStage {
         self.desk = desk
         self.metrics = ReportMetrics(metrics)
         self.log = log
+        self.health = health
         self.limits = limits
         generator = SeededGenerator(seed: seed)
     }
@@ -234,6 +239,7 @@ final class ReportStage: TickingStage {
         if self.partitions.isEmpty {
             state = nil
             nextTick = nil
+            measureNothing()
         }
     }
 

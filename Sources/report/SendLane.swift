@@ -19,6 +19,8 @@ struct SendLane {
     /// The due table held more than was taken.
     private var hasMore = false
     var flightCount = 0
+    /// Requests started since the lane was opened.
+    var startedCount: Int64 = 0
     /// 429s in a row without a time to wait for.
     var limitedCount = 0
 

@@ -162,7 +162,23 @@ package enum MessageExamples {
             attempts: 2,
             reason: "hold",
             firstSentAt: time,
-            settledAt: time
+            settledAt: time,
+            exchanges: outcome == .rejected
+                ? [exchange(.send, 0, nil), exchange(.retrieve, 404, 4_040_001)] : []
+        )
+    }
+
+    private static func exchange(
+        _ request: ReportRequest,
+        _ httpStatus: Int,
+        _ errorCode: Int64?
+    ) -> ReportExchange {
+        ReportExchange(
+            request: request,
+            sentAt: time,
+            answeredAt: time,
+            httpStatus: httpStatus,
+            errorCode: errorCode
         )
     }
 

@@ -27,6 +27,8 @@ final class SimulatedApple {
     /// answered 429 or 500; 0 is never.
     var faultOneIn = 0
     private var onTheWay: [Message] = []
+    /// Every request that left a worker.
+    private(set) var sent: [Request] = []
     /// Answers that their client has not collected yet; a dead client never does.
     private var mailboxes: [Int: [Answer]] = [:]
     private let bundleIDs: [Int64: String]
@@ -41,6 +43,7 @@ final class SimulatedApple {
     }
 
     func send(_ request: Request, from client: SimulatedAppleClient, now: Timestamp) {
+        sent.append(request)
         onTheWay.append(
             Message(
                 dueAt: now + Milliseconds(Int64.random(in: 1...800, using: &generator)),

@@ -19,9 +19,9 @@ import TokenWire
 
 /// Five workers, one to two instances each, in one thread and from one seed.
 final class SimulatedPipeline {
-    private static let prefix = "tollway."
+    static let prefix = "tollway."
     private static let partitionCount = 3
-    private static let workers: [Worker] = [.decode, .dedupe, .notifications, .report]
+    static let workers: [Worker] = [.decode, .dedupe, .notifications, .report]
     /// Turns without anything done before the clock is moved on to the next thing due.
     private static let quietTurnCount = 3
 
@@ -42,8 +42,8 @@ final class SimulatedPipeline {
         var number: Int
     }
 
-    private let cluster: MemoryCluster
-    private let apple: SimulatedApple
+    let cluster: MemoryCluster
+    let apple: SimulatedApple
     private var generator: TokenDomain.SeededGenerator
     private var inputs: SimulatedInputs
     private var door = Door(keys: nil, seal: nil, now: 0)
@@ -54,6 +54,8 @@ final class SimulatedPipeline {
     private var owed: [String: String] = [:]
     private var deadLetterGoal = 0
     private var startCount: UInt64 = 0
+    /// Requests at the door: every third has a `traceparent`, every third a bad one.
+    var requestCount: UInt8 = 0
 
     init(seed: UInt64) throws {
         cluster = MemoryCluster(seed: seed)
@@ -263,6 +265,7 @@ final class SimulatedPipeline {
 
     private func post(_ route: Route, _ body: String) throws {
         var outputs = OutputBatch()
+        let trace = nextTraceHeader()
         _ = try door.admit(
             HTTPRequest(
                 id: HTTPRequest.ID(number: 1),
@@ -271,7 +274,7 @@ final class SimulatedPipeline {
                 query: "",
                 body: Array(body.utf8),
                 remoteAddress: "127.0.0.1",
-                headerBytes: Array("content-type\0application/json\0".utf8)
+                headerBytes: Array("content-type\0application/json\0\(trace)".utf8)
             ),
             isBusy: nil,
             now: now.milliseconds,
@@ -351,6 +354,7 @@ final class SimulatedPipeline {
         if deadLetters != deadLetterGoal {
             differences.append("\(deadLetters) dead letters for \(deadLetterGoal) bad inputs")
         }
+        differences += lostTraces()
         if cluster.hasOpenTransaction {
             differences.append("a transaction is open at the end")
         }

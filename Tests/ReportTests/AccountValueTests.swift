@@ -29,6 +29,20 @@ import TokenWire
             nextAttemptAt: Self.time + .seconds(1),
             refusal: [AppleError(code: 3, fieldName: "externalPurchaseId", lineItemID: "x")]
         )
+        for number in 0..<ReportIntent.exchangeCountMax + 2 {
+            intent.note(
+                ReportExchange(
+                    request: number % 2 == 0 ? .send : .retrieve,
+                    sentAt: Self.time + .seconds(Int64(number)),
+                    answeredAt: Self.time + .seconds(Int64(number) + 1),
+                    httpStatus: number,
+                    errorCode: number == 0 ? 1 : nil
+                )
+            )
+        }
+        // The first one and the newest.
+        #expect(intent.exchanges.map(\.httpStatus) == [0] + Array(3...13))
+        account.trace = TraceParent(ofTopic: "in", partition: 1, offset: 2)
         account.appAppleID = 1
         account.bundleID = "com.example"
         account.tokenType = .other("IN_APP")

@@ -38,6 +38,9 @@ final class ReportBench {
     let clock = Clock()
     let appleStore = ScriptedApple.Store()
     let tally = Tally()
+    /// Of all instances together.
+    let metrics = Metrics()
+    let health = Health()
     let partitionCount: Int
     var script: (ScriptedApple.Call) -> ScriptedApple.Fate = { _ in .answered }
     var latency = Milliseconds(0)
@@ -80,8 +83,9 @@ final class ReportBench {
             transactions: TransactionDesk(
                 appAppleID: { ["com.example.1": 1, "com.example.2": 2][$0] }
             ),
-            metrics: Metrics(),
+            metrics: metrics,
             log: Log(worker: "report", write: { _ in }),
+            health: health,
             seed: UInt64(number) + 7
         )
         let disk = disks[number] ?? MemoryDisk()

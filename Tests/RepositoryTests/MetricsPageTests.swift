@@ -17,7 +17,20 @@ import TokenDomain
             worker: .decode,
             log: Log(worker: "decode", format: .json, write: { _ in }),
             metrics: metrics,
-            health: Health()
+            health: Health(),
+            view: WorkerView(
+                WorkerView.Subject(
+                    worker: .decode,
+                    instance: "",
+                    group: "",
+                    clusterID: "",
+                    delivery: ""
+                ),
+                board: StatusBoard(),
+                metrics: metrics,
+                health: Health(),
+                now: Timestamp(milliseconds: 0)
+            )
         )
         _ = IngestMeasures(metrics, topics: ["a", "b", "c"])
         _ = ReportMetrics(metrics)

@@ -42,6 +42,7 @@ package final class ScriptedApple: AppleClient {
         package var requestIdentifier: String
         package var externalPurchaseID: String
         package var at: Timestamp
+        package var trace: TraceParent?
     }
 
     /// Decides each request's fate, in the order in which they are submitted.
@@ -94,7 +95,8 @@ package final class ScriptedApple: AppleClient {
                 isSend: true,
                 requestIdentifier: report?["requestIdentifier"]?.text ?? "",
                 externalPurchaseID: report?["externalPurchaseId"]?.text ?? "",
-                at: now
+                at: now,
+                trace: request.trace
             )
             answer(request.tag, call, now: now) { self.send(body, report, call) }
         case .retrieveReport(let identifier, let sent):
@@ -103,7 +105,8 @@ package final class ScriptedApple: AppleClient {
                 isSend: false,
                 requestIdentifier: identifier,
                 externalPurchaseID: JSONValue(sent.bytes)?["externalPurchaseId"]?.text ?? "",
-                at: now
+                at: now,
+                trace: request.trace
             )
             answer(request.tag, call, now: now) { self.retrieve(identifier, sent) }
         case .setAccountToken(let token, let transactionID):
@@ -112,7 +115,8 @@ package final class ScriptedApple: AppleClient {
                 isSend: true,
                 requestIdentifier: token,
                 externalPurchaseID: transactionID,
-                at: now
+                at: now,
+                trace: request.trace
             )
             answer(request.tag, call, now: now) {
                 self.store.accountTokens[transactionID] = token

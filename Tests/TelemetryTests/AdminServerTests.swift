@@ -1,5 +1,6 @@
 import Glibc
 import HTTPClient
+import Synchronization
 import Telemetry
 import Testing
 
@@ -57,6 +58,26 @@ import Testing
         let refusal = try ask(server, "/metrics", method: "DELETE")
         #expect(refusal.status == 405)
         #expect(refusal.header("allow") == "GET, HEAD")
+    }
+
+    @Test func `tells of a loop that is stuck, with its age`() throws {
+        let time = Mutex<Int64>(0)
+        let health = Health(now: { time.withLock { $0 } })
+        health.setStarted()
+        health.setReady()
+        let server = try server(health)
+        server.start()
+        defer { server.stop() }
+        #expect(try ask(server, "/livez").status == 200)
+        // The loop does not turn any more; only the admin thread does.
+        time.withLock { $0 = Health.stuckAfterMilliseconds }
+        let answer = try ask(server, "/livez?verbose")
+        #expect(answer.status == 503)
+        #expect(
+            String(decoding: answer.body, as: UTF8.self) == "loop: failed, last turn 60000 ms ago\n"
+        )
+        health.beat()
+        #expect(try ask(server, "/livez").status == 200)
     }
 
     @Test func `stops when told to, also twice, also before it started`() throws {

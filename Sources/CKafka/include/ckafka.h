@@ -153,6 +153,13 @@ int ckafka_worker_take_outcome(ckafka_worker *worker, int wait_ms, ckafka_outcom
 int ckafka_worker_inquire(ckafka_worker *worker, const char *group, const char *topic,
                           const int64_t **offsets, size_t *count, ckafka_fault *fault);
 
+/*
+ * ckafka_worker_take_statistics(worker, json):
+ * What the library last told of itself, librdkafka's STATISTICS.md; 0 where nothing is new.  Not
+ * ended by a NUL.
+ */
+size_t ckafka_worker_take_statistics(ckafka_worker *worker, const char **json);
+
 int ckafka_worker_is_away(const ckafka_worker *worker);
 /* ckafka_worker_producer_count: producers made so far; more than one tells of failures. */
 unsigned ckafka_worker_producer_count(const ckafka_worker *worker);

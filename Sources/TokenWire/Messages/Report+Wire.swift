@@ -93,12 +93,14 @@ extension ReportOutcome {
         var reason: String?
         var firstSentAt: Timestamp?
         var settledAt: Timestamp?
+        var exchanges: [ReportExchange] = []
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "requestIdentifier": try scanner.fill(&requestIdentifier)
             case "externalPurchaseId": try scanner.fill(&externalPurchaseID)
             case "appAppleId": try scanner.fill(&appAppleID)
             case "status": try scanner.fill(&status)
+            case "requests": exchanges = try ReportExchange.list(&scanner)
             case "outcome": try scanner.fill(&outcome)
             case "httpStatus": try scanner.fill(&httpStatus)
             case "errors": try Self.fill(&errors, from: &scanner)
@@ -120,7 +122,8 @@ extension ReportOutcome {
             attempts: try JSONScanner.require(attempts, "attempts"),
             reason: try JSONScanner.require(reason, "reason"),
             firstSentAt: try JSONScanner.require(firstSentAt, "firstSentAt"),
-            settledAt: try JSONScanner.require(settledAt, "settledAt")
+            settledAt: try JSONScanner.require(settledAt, "settledAt"),
+            exchanges: exchanges
         )
     }
 
@@ -162,6 +165,7 @@ extension ReportOutcome {
             writer.field("reason", reason)
             writer.field("firstSentAt", firstSentAt.milliseconds)
             writer.field("settledAt", settledAt.milliseconds)
+            ReportExchange.write(exchanges, &writer)
             writer.endObject()
         }
     }

@@ -1,0 +1,54 @@
+/// How many instances of a worker would still help, as one of them sees it.
+///
+/// The partitions bound it: what reads none does nothing. A worker that waits for somebody outside
+/// (`report` for Apple) is bounded by what they let through.
+package struct UsefulReplicas: Equatable, Sendable {
+    /// Later than this, a partition is behind and not merely between two commits.
+    package static let lagSecondsMin = 10.0
+    /// Above this share of its time at work an instance has no room left for a burst.
+    package static let busyShareMax = 0.7
+
+    /// Of the topic with most of them.
+    package var partitionCount: Int
+    /// Of that topic, this instance's.
+    package var assignedCount: Int
+    /// Of these, those more than ``lagSecondsMin`` behind.
+    package var laggingCount: Int
+    /// 0 to 1: how much of its time this instance was at work.
+    package var busyShare: Double
+    /// How many instances those outside would keep busy; nil where nobody bounds it.
+    package var bound: Int?
+
+    package init(
+        partitionCount: Int,
+        assignedCount: Int,
+        laggingCount: Int,
+        busyShare: Double,
+        bound: Int? = nil
+    ) {
+        self.partitionCount = partitionCount
+        self.assignedCount = assignedCount
+        self.laggingCount = laggingCount
+        self.busyShare = busyShare
+        self.bound = bound
+    }
+
+    /// 0 where this instance has no partitions and so knows nothing: the largest word counts.
+    package var count: Int {
+        guard assignedCount > 0, partitionCount > 0 else {
+            return 0
+        }
+        // Others are assumed to fare as this one does: partitions are spread by hash.
+        let others = Double(partitionCount) / Double(assignedCount)
+        let byLag = (Double(laggingCount) * others).rounded(.up)
+        let byWork = (others * busyShare / Self.busyShareMax).rounded(.up)
+        let wanted = Int(max(byLag, byWork))
+        return min(max(min(wanted, bound ?? wanted), 1), partitionCount)
+    }
+}
+
+/// A stage that somebody outside slows down, so that more instances would only wait with it.
+package protocol BoundedStage: Stage {
+    /// How many instances those outside would keep busy, at least 1.
+    var usefulReplicaBound: Int { get }
+}

@@ -1,0 +1,155 @@
+/// The W3C `traceparent` that goes with a token from the request that brought it to the request to
+/// Apple: a header of HTTP, and of every record on the way.
+///
+/// No spans are recorded here, so it is passed on as it came; what has none, or one that is not
+/// valid, gets a new one.
+///
+/// Source: www.w3.org/TR/trace-context-1
+package struct TraceParent: Hashable, Sendable {
+    /// The name of the header, of HTTP and of Kafka.
+    package static let headerName: StaticString = "traceparent"
+    /// Version, trace id, parent id and flags in hexadecimal digits, joined by `-`.
+    package static let byteCount = 55
+    /// Of a later version more may follow; so much of it is looked at.
+    package static let byteCountMax = 512
+    /// What ``init(random:)`` takes: the trace id's 16 bytes and the parent id's 8.
+    package static let randomByteCount = 24
+
+    package let text: String
+
+    /// Reads a header; nil where it is not valid.
+    ///
+    /// Of a later version, what version 00 knows of it is kept, as the recommendation asks.
+    package init?(_ bytes: Span<UInt8>) {
+        guard Self.isValid(bytes) else {
+            return nil
+        }
+        var kept: [UInt8] = []
+        Self.append(bytes, to: &kept)
+        text = String(decoding: kept, as: UTF8.self)
+    }
+
+    package init?(_ text: String) {
+        self.init(text.utf8.span)
+    }
+
+    /// A new one.
+    package init(random bytes: [UInt8]) {
+        precondition(bytes.count == Self.randomByteCount, "ids have 16 and 8 bytes")
+        let words = (0..<3).map { word in
+            bytes[word * 8..<word * 8 + 8].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        }
+        var made: [UInt8] = []
+        Self.append(words[0], words[1], words[2], to: &made)
+        text = String(decoding: made, as: UTF8.self)
+    }
+
+    /// A new one for a record without; see ``appendNew(seed:partition:offset:to:)``.
+    package init(ofTopic topic: String, partition: Int32, offset: Int64) {
+        var made: [UInt8] = []
+        Self.appendNew(seed: Self.seed(topic), partition: partition, offset: offset, to: &made)
+        text = String(decoding: made, as: UTF8.self)
+    }
+
+    /// What all requests and records of one story have in common: 32 hexadecimal digits.
+    package var traceID: String {
+        String(decoding: text.utf8.dropFirst(3).prefix(32), as: UTF8.self)
+    }
+
+    // MARK: Bytes, for what is done once a record
+
+    package static func isValid(_ bytes: Span<UInt8>) -> Bool {
+        guard bytes.count >= byteCount, bytes.count <= byteCountMax,
+            isHex(bytes, 0..<2), bytes[2] == dash, isHex(bytes, 3..<35), bytes[35] == dash,
+            isHex(bytes, 36..<52), bytes[52] == dash, isHex(bytes, 53..<55)
+        else {
+            return false
+        }
+        let isVersionZero = isZero(bytes, 0..<2)
+        let isVersionLast = bytes[0] == UInt8(ascii: "f") && bytes[1] == UInt8(ascii: "f")
+        if bytes.count > byteCount, isVersionZero || bytes[byteCount] != dash {
+            return false
+        }
+        return !isVersionLast && !isZero(bytes, 3..<35) && !isZero(bytes, 36..<52)
+    }
+
+    /// Appends a valid header as version 00 has it: ``byteCount`` bytes.
+    package static func append(_ valid: Span<UInt8>, to arena: inout [UInt8]) {
+        arena.append(UInt8(ascii: "0"))
+        arena.append(UInt8(ascii: "0"))
+        for index in 2..<byteCount {
+            arena.append(valid[index])
+        }
+    }
+
+    /// Appends a new one for a record that has none: always the same for the same record, so that a
+    /// batch that is read again tells the same story.
+    ///
+    /// The seed is that of its topic: ``seed(_:)``.
+    package static func appendNew(
+        seed: UInt64,
+        partition: Int32,
+        offset: Int64,
+        to arena: inout [UInt8]
+    ) {
+        var generator = SeededGenerator(seed: seed ^ UInt64(UInt32(bitPattern: partition)))
+        // Two steps: partitions and offsets are small, and must not cancel each other out.
+        generator = SeededGenerator(seed: generator.next() ^ UInt64(bitPattern: offset))
+        append(generator.next(), generator.next(), generator.next(), to: &arena)
+    }
+
+    package static func seed(_ topic: String) -> UInt64 {
+        topic.utf8.reduce(0xcbf2_9ce4_8422_2325) { hash, byte in
+            (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3
+        }
+    }
+
+    private static let dash = UInt8(ascii: "-")
+
+    /// Not sampled: whoever records spans has said so in a header of his own.
+    private static func append(
+        _ high: UInt64,
+        _ low: UInt64,
+        _ parent: UInt64,
+        to arena: inout [UInt8]
+    ) {
+        appendHex(0, digitCount: 2, to: &arena)
+        arena.append(dash)
+        appendHex(high, digitCount: 16, to: &arena)
+        // Zero is no id.
+        appendHex(low | 1, digitCount: 16, to: &arena)
+        arena.append(dash)
+        appendHex(parent | 1, digitCount: 16, to: &arena)
+        arena.append(dash)
+        appendHex(0, digitCount: 2, to: &arena)
+    }
+
+    private static func appendHex(_ word: UInt64, digitCount: Int, to arena: inout [UInt8]) {
+        for index in (0..<digitCount).reversed() {
+            let digit = UInt8(truncatingIfNeeded: word >> (4 * index)) & 0x0f
+            arena.append(
+                digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10
+            )
+        }
+    }
+
+    /// Lower case only: the recommendation knows no other.
+    private static func isHex(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
+        for index in range {
+            switch bytes[index] {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"):
+                break
+            default:
+                return false
+            }
+        }
+        return true
+    }
+
+    private static func isZero(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
+        for index in range where bytes[index] != UInt8(ascii: "0") {
+            return false
+        }
+        return true
+    }
+}

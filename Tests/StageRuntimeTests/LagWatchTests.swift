@@ -1,0 +1,129 @@
+import Kafka
+import StageRuntime
+import Testing
+import TokenDomain
+
+@Suite struct `The lag of a worker` {
+    private let first = TopicPartition(topic: "in", partition: 0)
+    private let second = TopicPartition(topic: "in", partition: 1)
+
+    private func time(_ seconds: Int64) -> Timestamp { Timestamp(milliseconds: seconds * 1_000) }
+
+    private func marks(_ end: Int64, stable: Int64? = nil) -> ConsumerStatistics.Marks {
+        ConsumerStatistics.Marks(end: end, lastStable: stable ?? end)
+    }
+
+    private func watch(_ partitions: [TopicPartition]) -> LagWatch {
+        var watch = LagWatch()
+        watch.assigned(partitions, now: time(0))
+        return watch
+    }
+
+    @Test func `grows while records wait and falls to nothing when idle`() {
+        var watch = watch([first])
+        watch.judged(first, time: time(10))
+        watch.look(committed: [first: 5], marks: [first: marks(9)], now: time(40))
+        #expect(watch.partitions[first]?.records == 4)
+        #expect(watch.partitions[first]?.seconds == 30)
+        watch.look(committed: [first: 9], marks: [first: marks(9)], now: time(50))
+        #expect(watch.partitions[first]?.records == 0)
+        #expect(watch.partitions[first]?.seconds == 0)
+        // What came after an idle hour has not waited for an hour.
+        watch.look(committed: [first: 9], marks: [first: marks(9)], now: time(3_650))
+        watch.look(committed: [first: 9], marks: [first: marks(10)], now: time(3_655))
+        #expect(watch.partitions[first]?.seconds == 5)
+    }
+
+    @Test func `is never negative`() {
+        var watch = watch([first])
+        watch.judged(first, time: time(100))
+        // Marks are those of the last fetch, and clocks differ.
+        watch.look(committed: [first: 12], marks: [first: marks(9, stable: 3)], now: time(40))
+        #expect(watch.partitions[first]?.records == 0)
+        #expect(watch.partitions[first]?.seconds == 0)
+        watch.judged(first, time: time(100))
+        watch.look(committed: [first: 12], marks: [first: marks(19, stable: 3)], now: time(39))
+        #expect(watch.partitions[first]?.seconds == 0)
+        #expect(watch.partitions[first]?.stuckSeconds == 0)
+    }
+
+    @Test func `is forgotten with the partition`() {
+        var watch = watch([first, second])
+        watch.look(
+            committed: [first: 0, second: 0],
+            marks: [first: marks(3), second: marks(4)],
+            now: time(9)
+        )
+        watch.assigned([second], now: time(10))
+        #expect(Set(watch.partitions.keys) == [second])
+        // What is told of a partition that is not ours is nobody's.
+        watch.look(committed: [first: 0], marks: [first: marks(3)], now: time(11))
+        #expect(watch.partitions[first] == nil)
+        watch.assigned([first, second], now: time(20))
+        watch.look(committed: [first: 0], marks: [first: marks(3)], now: time(21))
+        #expect(watch.partitions[first]?.seconds == 1)
+    }
+
+    @Test func `tells for how long a last stable offset stands still`() {
+        var watch = watch([first])
+        let rows: [(end: Int64, stable: Int64, now: Int64, stuck: Double)] = [
+            (5, 5, 1, 0), (9, 7, 2, 0), (9, 7, 12, 10), (20, 7, 32, 30), (20, 8, 33, 0),
+            (20, 8, 43, 10), (20, 20, 44, 0),
+        ]
+        for row in rows {
+            watch.look(
+                committed: [first: 5],
+                marks: [first: marks(row.end, stable: row.stable)],
+                now: time(row.now)
+            )
+            #expect(watch.partitions[first]?.stuckSeconds == row.stuck, "\(row)")
+        }
+    }
+}
+
+@Suite struct `What the client library tells` {
+    @Test func `is read for its marks`() throws {
+        let text = """
+            {"name":"x","ts":1,"brokers":{"a":{"rtt":{"avg":1.5}}},"topics":{"in":{"topic":"in",
+            "partitions":{"0":{"partition":0,"hi_offset":12,"ls_offset":10,"lo_offset":-1},
+            "1":{"hi_offset":-1001,"ls_offset":-1001},"2":{"hi_offset":3,"ls_offset":-1001},
+            "-1":{"hi_offset":-1001}}},"b\\"":{"partitions":{}}},"cgrp":{"state":"up"}}
+            """
+        let statistics = try ConsumerStatistics(reading: Array(text.utf8).span)
+        #expect(
+            statistics.marks == [
+                TopicPartition(topic: "in", partition: 0): .init(end: 12, lastStable: 10),
+                TopicPartition(topic: "in", partition: 2): .init(end: 3, lastStable: 3),
+            ]
+        )
+        #expect(statistics.partitionCounts == ["in": 3])
+    }
+}
+
+@Suite struct `Useful replicas` {
+    @Test(
+        arguments: [
+            // partitions, mine, lagging, busy, bound, wanted
+            (12, 12, 0, 0.01, nil, 1), (12, 12, 12, 1, nil, 12), (12, 4, 1, 1, nil, 5),
+            (12, 4, 4, 1, nil, 12), (12, 4, 0, 0.35, nil, 2), (12, 12, 3, 1, nil, 3),
+            (12, 0, 0, 0, nil, 0), (12, 12, 12, 1, 1, 1), (12, 6, 6, 1, 3, 3), (2, 2, 2, 1, 9, 2),
+        ] as [(Int, Int, Int, Double, Int?, Int)]
+    )
+    func `are bounded by partitions and by who is waited for`(
+        partitionCount: Int,
+        assignedCount: Int,
+        laggingCount: Int,
+        busyShare: Double,
+        bound: Int?,
+        count: Int
+    ) {
+        let replicas = UsefulReplicas(
+            partitionCount: partitionCount,
+            assignedCount: assignedCount,
+            laggingCount: laggingCount,
+            busyShare: busyShare,
+            bound: bound
+        )
+        #expect(replicas.count == count)
+    }
+}

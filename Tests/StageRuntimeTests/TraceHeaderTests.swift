@@ -1,0 +1,96 @@
+import Kafka
+import Simulation
+import Testing
+import TokenDomain
+
+@testable import StageRuntime
+
+@Suite struct `The trace of a record` {
+    private static let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    private static let topic = "tollway.tokens.received.v1"
+
+    /// One record with these headers, judged; what goes out of it, by header name.
+    private func outputs(
+        _ verdict: Verdict,
+        headers: [(String, String?)],
+        outputCount: Int = 0
+    ) -> [[String: [String]]] {
+        var batch = RecordBatch()
+        let start = batch.arena.count
+        for (name, value) in headers {
+            HeaderList.append(name: name.utf8, value: value?.utf8, to: &batch.arena)
+        }
+        batch.records = [
+            RecordBatch.Record(
+                topic: 0,
+                partition: 3,
+                offset: 42,
+                timestampMilliseconds: 1,
+                key: .absent,
+                value: .absent,
+                headers: ByteRange(start: start, count: batch.arena.count - start)
+            )
+        ]
+        var outputs = OutputBatch()
+        for _ in 0..<outputCount {
+            let value = outputs.place([1])
+            outputs.outputs.append(OutputBatch.Output(topic: 0, key: .absent, value: value))
+        }
+        CommitPlan.enact(
+            [verdict],
+            on: batch,
+            outputs: &outputs,
+            from: 0,
+            context: CommitPlan.Context(
+                worker: .decode,
+                group: "tollway.decode",
+                sources: [Self.topic],
+                deadLetterTopicIndex: 2,
+                recordByteCountMax: 1_000,
+                now: Timestamp(milliseconds: 1)
+            ),
+            telemetry: SilentTelemetry()
+        )
+        return outputs.outputs.map { output in
+            HeaderList.entries(in: output.headers, of: outputs.arena).reduce(into: [:]) {
+                $0[$1.name, default: []].append(
+                    String(decoding: outputs.arena[$1.value.indices], as: UTF8.self)
+                )
+            }
+        }
+    }
+
+    private static let fault = Fault(code: "decode.not_json", message: "no JSON")
+    private static let made = TraceParent(ofTopic: topic, partition: 3, offset: 42).text
+
+    @Test(
+        arguments: [
+            ([("traceparent", trace)], trace),
+            ([("other", "x"), ("traceparent", trace), ("traceparent", "later")], trace),
+            ([("traceparent", "00-nonsense")], made), ([("traceparent", nil)], made), ([], made),
+            ([("Traceparent", trace)], made), ([("traceparentt", trace)], made),
+        ] as [([(String, String?)], String)]
+    )
+    func `goes out as it came in, and is made where there is none`(
+        headers: [(String, String?)],
+        trace: String
+    ) {
+        let forwarded = outputs(.forward(outputCount: 2), headers: headers, outputCount: 2)
+        #expect(forwarded == [["traceparent": [trace]], ["traceparent": [trace]]])
+        let buried = outputs(.deadLetter(Self.fault), headers: headers)
+        #expect(buried.map { $0["traceparent"] } == [[trace]])
+        let both = outputs(
+            .deadLetterAndForward(Self.fault, outputCount: 1),
+            headers: headers,
+            outputCount: 1
+        )
+        #expect(both.map { $0["traceparent"] } == [[trace], [trace]])
+    }
+
+    @Test func `leaves a dead letter its other headers`() {
+        let headers = [("shop", "eu"), ("traceparent", Self.trace), ("tollway.dlq.attempts", "1")]
+        let letter = outputs(.deadLetter(Self.fault), headers: headers)[0]
+        #expect(letter["shop"] == ["eu"])
+        #expect(letter["tollway.dlq.attempts"] == ["2"])
+    }
+}
