@@ -1,4 +1,4 @@
-internal import TokenDomain
+package import TokenDomain
 
 /// A date in an HTTP header, in any of its three forms.
 ///
@@ -7,11 +7,11 @@ internal import TokenDomain
 ///     Sun Nov  6 08:49:37 1994
 ///
 /// Source: RFC 9110, 5.6.7
-enum HTTPDate {
+package enum HTTPDate {
     /// Reads a date; nil where it is none.
     ///
     /// The day of the week is not compared with the date.
-    static func read(_ bytes: [UInt8]) -> Timestamp? {
+    package static func read(_ bytes: [UInt8]) -> Timestamp? {
         let words = bytes.split { byte in
             byte == UInt8(ascii: " ") || byte == UInt8(ascii: ",") || byte == UInt8(ascii: "-")
         }

@@ -78,7 +78,7 @@ enum LagCommand {
         return .ok
     }
 
-    private static func partitions(
+    static func partitions(
         of topic: String,
         group: String,
         _ admin: KafkaAdmin

@@ -1,0 +1,122 @@
+internal import Foundation
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+
+/// `tollway doctor`: what would keep the pipeline from working here, and how it is mended.
+enum DoctorCommand {
+    static let verb = Verb(
+        words: ["doctor"],
+        summary: "look at settings, keys, disk, clock, Kafka and Apple, with a repair for each",
+        options: [
+            .flag("--no-apple", "do not ask Apple; the clock is not compared then"),
+            .flag("--no-kafka", "do not ask Kafka"),
+        ],
+        details: """
+            Reads TOLLWAY_* as the workers would and changes nothing: no record is written, no
+            group joined, no app's rate used. A key that everybody can read is refused. Run it
+            where a worker runs, with that worker's environment. Exit 0 if nothing failed
+            (warnings are no failures), 6 if Kafka does not answer, 7 if all that failed is
+            that Apple does not, else 1.
+            """,
+        run: run
+    )
+
+    private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let environment = ProcessInfo.processInfo.environment
+        let files = DoctorFiles(environment: environment)
+        var report = Report(output: invocation.output)
+        report.add(files.configurations() + files.keys() + [files.state()])
+        let configuration: Configuration
+        do throws(ConfigurationFault) {
+            configuration = try Configuration(environment: environment, program: .tollway)
+        } catch {
+            report.add([.skipped(.kafka, "not asked: \(error.sentence)")])
+            return report.end()
+        }
+        if invocation.has("--no-kafka") {
+            report.add([.skipped(.kafka, "not asked")])
+        } else {
+            report.isKafkaAway = addKafka(configuration, to: &report)
+        }
+        if invocation.has("--no-apple") {
+            report.add([.skipped(.apple, "not asked"), .skipped(.clock, "not compared")])
+        } else {
+            let apple = DoctorApple(
+                configuration: configuration,
+                now: { WallClock.nowMilliseconds() }
+            )
+            report.add(apple.findings())
+        }
+        return report.end()
+    }
+
+    /// - Returns: whether Kafka is away.
+    private static func addKafka(_ configuration: Configuration, to report: inout Report) -> Bool {
+        let kafka = DoctorKafka(configuration: configuration, now: WallClock.nowMilliseconds())
+        do throws(LogFault) {
+            report.add(try kafka.findings())
+            return false
+        } catch {
+            let servers = configuration.kafka.bootstrapServers
+            report.add([
+                .failed(
+                    .kafka,
+                    "no answer at \(servers): \(DoctorKafka.sentence(error))",
+                    "is \(Setting.kafkaBootstrapServers) right, does it run, do TLS and SASL"
+                        + " settings fit?"
+                )
+            ])
+            return true
+        }
+    }
+
+    /// What was found; a table grows as it is found, a document comes at the end.
+    struct Report {
+        let output: OutputFormat
+        var isKafkaAway = false
+        private(set) var findings: [DoctorFinding] = []
+
+        init(output: OutputFormat) {
+            self.output = output
+        }
+
+        mutating func add(_ more: [DoctorFinding]) {
+            findings += more
+            switch output {
+            case .table: Console.write(more.map(\.text).joined())
+            case .ndjson: Console.write(more.map { $0.json + "\n" }.joined())
+            case .json: break
+            }
+        }
+
+        func count(_ verdict: DoctorFinding.Verdict) -> Int {
+            findings.count { $0.verdict == verdict }
+        }
+
+        var exit: ExitCode {
+            let failed = findings.filter { $0.verdict == .failed }
+            if isKafkaAway {
+                return .noKafka
+            }
+            if failed.isEmpty {
+                return .ok
+            }
+            return failed.allSatisfy { $0.area == .apple } ? .noApple : .failed
+        }
+
+        func end() -> ExitCode {
+            if output == .json {
+                let list = "[" + findings.map(\.json).joined(separator: ",") + "]"
+                Console.write(
+                    JSONLines.object([
+                        ("findings", list), ("failedCount", "\(count(.failed))"),
+                        ("warningCount", "\(count(.warning))"),
+                    ]) + "\n"
+                )
+            }
+            Console.say("\(count(.failed)) failed, \(count(.warning)) warnings")
+            return exit
+        }
+    }
+}

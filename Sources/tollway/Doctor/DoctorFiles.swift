@@ -1,0 +1,152 @@
+internal import AppStoreAPI
+internal import Crypto
+internal import Glibc
+internal import StageRuntime
+internal import TokenDomain
+
+/// What lies on this machine: settings, keys, the state directory.
+struct DoctorFiles {
+    /// Below this a store can fill its volume before somebody looks.
+    private static let freeByteCountMin: UInt64 = 1 << 30
+
+    let environment: [String: String]
+
+    /// Each worker that these files and settings are for, as it would start with them.
+    func configurations() -> [DoctorFinding] {
+        Worker.allCases.map { worker in
+            do throws(ConfigurationFault) {
+                let configuration = try Configuration(
+                    environment: environment,
+                    program: .worker(worker)
+                )
+                try configuration.checkFiles()
+                return .ok(.configuration, "\(worker.rawValue) could start with these settings")
+            } catch {
+                return .failed(
+                    .configuration,
+                    "\(worker.rawValue) would not start: \(error.sentence)",
+                    Self.repair(of: error)
+                )
+            }
+        }
+    }
+
+    /// Whether the key files hold keys that can be used.
+    func keys() -> [DoctorFinding] {
+        let configuration: Configuration
+        do throws(ConfigurationFault) {
+            configuration = try Configuration(
+                environment: environment,
+                program: .worker(.report)
+            )
+        } catch {
+            return [.skipped(.keys, "not looked at: the settings of report are wrong")]
+        }
+        var findings: [DoctorFinding] = []
+        do throws(ConfigurationFault) {
+            let path = try configuration.requiredFile(.appsFile)
+            for app in try AppsFile.load(path, needsKeys: true).apps {
+                findings.append(key(of: app))
+            }
+        } catch {
+            findings.append(.failed(.keys, error.sentence, Self.repair(of: error)))
+        }
+        if let path = configuration.appleRootsFile {
+            findings.append(roots(path))
+        } else {
+            findings.append(
+                .warning(
+                    .keys,
+                    "\(Setting.appleRootsFile.fullName) is not set: no notification and no signed"
+                        + " transaction can be verified",
+                    "name a PEM file with Apple Root CA - G3 (www.apple.com/certificateauthority)"
+                )
+            )
+        }
+        return findings
+    }
+
+    private func key(of app: AppsFile.App) -> DoctorFinding {
+        let name = "the key of app \(app.appAppleID)"
+        guard let key = app.key else {
+            return .failed(.keys, "\(name) is not named", "add issuerId, keyId, privateKeyFile")
+        }
+        do {
+            let pem = try SecretFile.read(
+                path: key.privateKeyFile,
+                setting: Setting.appsFile.fullName
+            )
+            _ = try P256PrivateKey(pem: pem)
+            return .ok(.keys, "\(name) can sign (\(key.keyID), \(key.privateKeyFile))")
+        } catch let fault as ConfigurationFault {
+            return .failed(.keys, "\(name): \(fault.sentence)", Self.repair(of: fault))
+        } catch {
+            return .failed(
+                .keys,
+                "\(name), \(key.privateKeyFile), is no private key on P-256 (\(error))",
+                "download the .p8 file from App Store Connect anew, or make a new key there"
+            )
+        }
+    }
+
+    private func roots(_ path: String) -> DoctorFinding {
+        do {
+            let pem = try BoundedFile.read(
+                path: path,
+                setting: Setting.appleRootsFile.fullName,
+                byteCountMax: SecretFile.byteCountMax
+            )
+            _ = try TrustedRoots(pem: pem)
+            return .ok(.keys, "the trusted roots can be read (\(path))")
+        } catch let fault as ConfigurationFault {
+            return .failed(.keys, fault.sentence, Self.repair(of: fault))
+        } catch {
+            return .failed(
+                .keys,
+                "\(path) holds no certificates (\(error))",
+                "put Apple Root CA - G3 there, in PEM"
+            )
+        }
+    }
+
+    /// Where dedupe and report keep their state on this machine.
+    func state() -> DoctorFinding {
+        let path: String
+        do throws(ConfigurationFault) {
+            path = try Configuration(environment: environment, program: .tollway).stateDirectory
+        } catch {
+            return .skipped(.state, "not looked at: the settings are wrong")
+        }
+        // It is made at the first start: then its parent counts.
+        let isThere = unsafe access(path, F_OK) == 0
+        let parent = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : path[..<$0] }
+        let looked = isThere ? path : String(parent ?? ".")
+        guard unsafe access(looked, W_OK | X_OK) == 0 else {
+            return .failed(
+                .state,
+                "\(looked) may not be written",
+                "give the worker's user that right, or set \(Setting.stateDirectory.fullName)"
+            )
+        }
+        var volume = statvfs()
+        guard unsafe statvfs(looked, &volume) == 0 else {
+            return .warning(.state, "the volume of \(looked) tells nothing", "look with df")
+        }
+        let free = UInt64(volume.f_bavail) * UInt64(volume.f_frsize)
+        guard free >= Self.freeByteCountMin else {
+            return .warning(
+                .state,
+                "the volume of \(looked) has only \(free >> 20) MiB free",
+                "make it larger: dedupe and report end with exit 75 when it is full"
+            )
+        }
+        return .ok(.state, "\(path) can be written, \(free >> 30) GiB free")
+    }
+
+    private static func repair(of fault: ConfigurationFault) -> String {
+        switch fault.code {
+        case "config.unreadable_file": "mend the file, or set \(fault.setting) to another"
+        default: "set \(fault.setting); tollway config print shows what there is"
+        }
+    }
+}

@@ -1,0 +1,294 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+
+/// What the cluster is and has.
+struct DoctorKafka {
+    private static let deadlineMilliseconds = 10_000
+    /// A transaction of ours ends within 40 s, or Kafka ends it.
+    private static let transactionSecondsMax: Int64 = 60
+    /// Asking for the record that a transaction holds back.
+    private static let readWaitMilliseconds = 500
+    private static let readCountMax = 10
+    private static let namesShownMax = 6
+
+    let configuration: Configuration
+    /// UNIX milliseconds.
+    let now: Int64
+
+    private var prefix: String { configuration.topicPrefix }
+
+    /// - Throws: where Kafka does not answer at all.
+    func findings() throws(LogFault) -> [DoctorFinding] {
+        let admin = try KafkaAdmin(
+            settings: configuration.kafka,
+            deadlineMilliseconds: Self.deadlineMilliseconds
+        )
+        defer { admin.close() }
+        let clusterID = try admin.clusterID()
+        let isEmbedded = MockBroker.isClusterID(clusterID)
+        let all = try admin.topics()
+        let names = Set(Topic.all.map { $0.name(prefix: prefix) })
+        let ours = all.filter { names.contains($0.name) && !$0.partitions.isEmpty }
+        var findings = [cluster(clusterID, isEmbedded: isEmbedded, all)]
+        findings += health(of: ours)
+        guard !isEmbedded else {
+            return findings
+        }
+        findings += topics(admin, ours)
+        findings += rights(admin, ours)
+        findings += transactions(admin, ours)
+        return findings
+    }
+
+    // MARK: Cluster
+
+    private func cluster(
+        _ id: String,
+        isEmbedded: Bool,
+        _ topics: [TopicDescription]
+    ) -> DoctorFinding {
+        let brokers = Set(topics.flatMap { $0.partitions.flatMap(\.replicas) }).count
+        guard !isEmbedded else {
+            return .warning(
+                .kafka,
+                "the broker is the embedded one, which keeps nothing",
+                "use Kafka for anything but a trial"
+            )
+        }
+        return .ok(
+            .kafka,
+            "cluster \(id) answers at \(configuration.kafka.bootstrapServers)"
+                + (brokers > 0 ? ", \(brokers) brokers hold its topics" : "")
+        )
+    }
+
+    private func health(of topics: [TopicDescription]) -> [DoctorFinding] {
+        var headless: [String] = []
+        var thin: [String] = []
+        for topic in topics {
+            for partition in topic.partitions {
+                let name = "\(topic.name)/\(partition.partition)"
+                if partition.leader < 0 {
+                    headless.append(name)
+                } else if partition.inSyncReplicas.count < partition.replicas.count {
+                    thin.append(name)
+                }
+            }
+        }
+        var findings: [DoctorFinding] = []
+        if !headless.isEmpty {
+            findings.append(
+                .failed(
+                    .kafka,
+                    "no leader for \(list(headless))",
+                    "bring back the brokers that hold them; nothing is read or written there"
+                )
+            )
+        }
+        if !thin.isEmpty {
+            findings.append(
+                .warning(
+                    .kafka,
+                    "replicas are behind for \(list(thin))",
+                    "look at the brokers' logs; one more loss can stop these partitions"
+                )
+            )
+        }
+        let single = topics.filter { $0.replicationFactor == 1 }.map(\.name)
+        if !single.isEmpty {
+            findings.append(
+                .warning(
+                    .kafka,
+                    "one replica only for \(list(single))",
+                    "three brokers, three replicas and min.insync.replicas=2; see the runbook"
+                )
+            )
+        }
+        if findings.isEmpty, !topics.isEmpty {
+            findings = [.ok(.kafka, "every partition has its leader and its replicas")]
+        }
+        return findings
+    }
+
+    // MARK: Topics
+
+    private func topics(_ admin: KafkaAdmin, _ ours: [TopicDescription]) -> [DoctorFinding] {
+        let there = Set(ours.map(\.name))
+        let missing = Topic.all.map { $0.name(prefix: prefix) }.filter { !there.contains($0) }
+        var findings: [DoctorFinding] = []
+        if !missing.isEmpty {
+            findings.append(
+                .failed(
+                    .topics,
+                    "missing under the prefix \"\(prefix)\": \(list(missing))",
+                    "tollway topics apply --yes"
+                )
+            )
+        }
+        do throws(LogFault) {
+            let present = try admin.present(Topic.all, prefix: prefix)
+            let reviews = TopicReview.all(
+                prefix: prefix,
+                wanted: TopicReview.Wanted(),
+                present: present
+            )
+            for review in reviews where review.present != nil {
+                findings += review.refusals.map {
+                    .failed(.topics, "\(review.name): \($0)", "see tollway topics plan")
+                }
+                findings += review.differences.map { difference in
+                    let sentence =
+                        "\(review.name) has \(difference.setting.name)"
+                        + " \(difference.present ?? "unknown") and needs"
+                        + " \(difference.setting.wish.text)"
+                    let repair = "tollway topics apply --yes"
+                    return difference.setting.isVital
+                        ? .failed(.topics, sentence, repair) : .warning(.topics, sentence, repair)
+                }
+            }
+        } catch {
+            findings.append(
+                .skipped(.topics, "their settings may not be read: \(Self.sentence(error))")
+            )
+        }
+        if findings.isEmpty {
+            findings = [.ok(.topics, "all \(Topic.all.count) are there, as they must be")]
+        }
+        return findings
+    }
+
+    // MARK: Rights
+
+    /// What can be tried without leaving a trace: to describe, to read, to ask for a group.
+    private func rights(_ admin: KafkaAdmin, _ ours: [TopicDescription]) -> [DoctorFinding] {
+        var refused: [String] = []
+        for topic in ours {
+            do throws(LogFault) {
+                let browser = try LogBrowser(
+                    settings: configuration.kafka,
+                    topics: [topic.name],
+                    deadlineMilliseconds: Self.deadlineMilliseconds
+                )
+                defer { browser.close() }
+                try browser.start(at: [
+                    TopicPartition(topic: topic.name, partition: 0): .timestamp(now)
+                ])
+                var batch = RecordBatch()
+                _ = try browser.read(into: &batch, recordCountMax: 1, waitMilliseconds: 200)
+            } catch {
+                refused.append("read \(topic.name) (\(Self.sentence(error)))")
+            }
+        }
+        for worker in Worker.allCases {
+            for source in worker.sources.map({ $0.name(prefix: prefix) })
+            where ours.contains(where: { $0.name == source }) {
+                do throws(LogFault) {
+                    _ = try admin.committedOffsets(
+                        ofGroup: "\(prefix)\(worker.rawValue)",
+                        topic: source
+                    )
+                } catch {
+                    refused.append("ask for group \(prefix)\(worker.rawValue)")
+                    break
+                }
+            }
+        }
+        guard refused.isEmpty else {
+            return [
+                .failed(
+                    .rights,
+                    "these credentials may not \(list(refused))",
+                    "Deploy/acls.sh gives each worker what it needs"
+                )
+            ]
+        }
+        return [
+            .ok(
+                .rights,
+                "every topic can be read and every group be asked with these credentials; whether"
+                    + " a worker may write, only its start can tell"
+            )
+        ]
+    }
+
+    // MARK: Transactions
+
+    /// Partitions whose last stable offset a transaction holds back for too long.
+    private func transactions(_ admin: KafkaAdmin, _ ours: [TopicDescription]) -> [DoctorFinding] {
+        var stuck: [String] = []
+        do throws(LogFault) {
+            for topic in ours {
+                // The stable ones first: what is written in between must not count.
+                let stable = try admin.lastStableOffsets(ofTopic: topic.name)
+                let ends = try admin.endOffsets(ofTopic: topic.name)
+                for (number, offset) in stable.enumerated()
+                where number < ends.count && offset < ends[number] {
+                    let partition = TopicPartition(topic: topic.name, partition: Int32(number))
+                    guard let time = try time(of: partition, at: offset) else {
+                        continue
+                    }
+                    let seconds = (now - time) / 1_000
+                    if seconds > Self.transactionSecondsMax {
+                        stuck.append("\(partition) at offset \(offset) for \(seconds) s")
+                    }
+                }
+            }
+        } catch {
+            return [.skipped(.transactions, "not looked at: \(Self.sentence(error))")]
+        }
+        guard stuck.isEmpty else {
+            return [
+                .failed(
+                    .transactions,
+                    "a transaction that never ended hides what lies behind it: \(list(stuck))",
+                    "kafka-transactions.sh find-hanging, then abort; see the runbook"
+                )
+            ]
+        }
+        return [.ok(.transactions, "no partition is held back by a transaction that hangs")]
+    }
+
+    /// When the record at an offset was written; nil where none can be read.
+    private func time(
+        of partition: TopicPartition,
+        at offset: Int64
+    ) throws(LogFault) -> Int64? {
+        let browser = try LogBrowser(
+            settings: configuration.kafka,
+            topics: [partition.topic],
+            isolation: .readUncommitted
+        )
+        defer { browser.close() }
+        try browser.start(at: [partition: .offset(offset)])
+        var batch = RecordBatch()
+        for _ in 0..<Self.readCountMax {
+            let isEnd = try browser.read(
+                into: &batch,
+                recordCountMax: 1,
+                waitMilliseconds: Self.readWaitMilliseconds
+            )
+            if let record = batch.records.first {
+                return record.timestampMilliseconds
+            }
+            guard !isEnd else {
+                break
+            }
+        }
+        return nil
+    }
+
+    private func list(_ names: [String]) -> String {
+        let rest = names.count - Self.namesShownMax
+        return names.prefix(Self.namesShownMax).joined(separator: ", ")
+            + (rest > 0 ? " and \(rest) more" : "")
+    }
+
+    static func sentence(_ fault: LogFault) -> String {
+        switch fault {
+        case .unavailable(let code, let message): "\(message) (\(code))"
+        case .fenced(let message), .unusable(let message), .misconfigured(let message): message
+        case .recordTooLarge(_, let byteCount, _): "a record of \(byteCount) bytes"
+        }
+    }
+}

@@ -1,0 +1,177 @@
+internal import Foundation
+internal import Glibc
+internal import HTTPClient
+internal import TokenDomain
+
+/// What the workers say of themselves on their admin ports.
+final class AdminPorts {
+    private static let deadlineMilliseconds = 2_000
+    private static let statusByteCountMax = 4 << 20
+    static let addressCountMax = 64
+
+    private let addresses: [String]
+    private let http: HTTPClient
+
+    /// - Throws: exit 2 where an address is none, or there are too many.
+    init(_ addresses: [String]) throws(CommandFailure) {
+        for address in addresses where !Self.isAddress(address) {
+            throw .usage("bad_value", "--admin is \"\(address)\": it must be HOST:PORT")
+        }
+        guard addresses.count <= Self.addressCountMax else {
+            throw .usage("bad_value", "--admin may be given \(Self.addressCountMax) times")
+        }
+        self.addresses = addresses
+        do throws(HTTPClientFault) {
+            http = try HTTPClient(
+                limits: HTTPClient.Limits(
+                    concurrency: 8,
+                    responseByteCountMax: Self.statusByteCountMax,
+                    totalTimeoutMilliseconds: Self.deadlineMilliseconds
+                ),
+                userAgent: "tollway-top"
+            )
+        } catch {
+            throw CommandFailure(.failed, code: "top.http", "no HTTP client: \(error)")
+        }
+    }
+
+    private static func isAddress(_ text: String) -> Bool {
+        let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+        guard parts.count >= 2, let port = parts.last.flatMap({ UInt16($0) }), port > 0 else {
+            return false
+        }
+        return !parts[0].isEmpty && !text.contains("/") && !text.contains(" ")
+    }
+
+    /// Asks all at once and adds what they answer.
+    func ask(_ snapshot: inout TopSnapshot) {
+        for (tag, address) in addresses.enumerated() {
+            _ = http.submit(
+                HTTPClientRequest(
+                    method: "GET",
+                    url: "http://\(address)/debug/status",
+                    tag: UInt64(tag)
+                )
+            )
+        }
+        var answers: [Int: [String: Any]] = [:]
+        var openCount = addresses.count
+        while openCount > 0 {
+            http.run()
+            for response in http.takeResponses() {
+                openCount -= 1
+                if case .answered(let answer) = response.outcome, answer.status == 200 {
+                    answers[Int(response.tag)] = Self.object(answer.body)
+                }
+            }
+            guard openCount > 0 else {
+                break
+            }
+            var entry = pollfd(fd: http.wakeDescriptor, events: Int16(POLLIN), revents: 0)
+            let wait = http.millisecondsUntilTimeout ?? Self.deadlineMilliseconds
+            _ = unsafe poll(&entry, 1, Int32(clamping: wait))
+        }
+        for (tag, address) in addresses.enumerated() {
+            if let status = answers[tag] {
+                Self.add(status, address, to: &snapshot)
+            } else {
+                snapshot.instances.append(.init(address: address))
+                snapshot.troubles.append("\(address) does not answer as a worker would")
+            }
+        }
+        snapshot.lanes.sort {
+            ($0.app, $0.environment, $0.endpoint) < ($1.app, $1.environment, $1.endpoint)
+        }
+    }
+
+    private static func object(_ body: [UInt8]) -> [String: Any]? {
+        do {
+            return try JSONSerialization.jsonObject(with: Data(body)) as? [String: Any]
+        } catch {
+            // Shown as an instance without an answer.
+            return nil
+        }
+    }
+
+    static func add(
+        _ status: [String: Any],
+        _ address: String,
+        to snapshot: inout TopSnapshot
+    ) {
+        func number(_ object: [String: Any], _ name: String) -> Int64? {
+            (object[name] as? NSNumber)?.int64Value
+        }
+        let worker = status["worker"] as? String
+        let partitions = status["partitions"] as? [[String: Any]] ?? []
+        snapshot.instances.append(
+            .init(
+                address: address,
+                worker: worker,
+                name: status["instance"] as? String,
+                isReady: status["isReady"] as? Bool,
+                partitionCount: status["partitions"] == nil ? nil : partitions.count,
+                usefulReplicas: number(status, "usefulReplicas")
+            )
+        )
+        for partition in partitions {
+            guard let name = partition["topic"] as? String,
+                let milliseconds = number(partition, "lagMilliseconds"),
+                let index = snapshot.stages.firstIndex(where: {
+                    $0.worker.rawValue == worker && name.hasSuffix($0.topic)
+                })
+            else {
+                continue
+            }
+            let seconds = Double(milliseconds) / 1_000
+            snapshot.stages[index].lagSeconds = max(
+                snapshot.stages[index].lagSeconds ?? 0,
+                seconds
+            )
+        }
+        for lane in status["lanes"] as? [[String: Any]] ?? [] {
+            guard let app = number(lane, "appAppleId"),
+                let environment = lane["environment"] as? String,
+                let endpoint = lane["endpoint"] as? String
+            else {
+                continue
+            }
+            var told = TopSnapshot.Lane(
+                app: app,
+                environment: environment,
+                endpoint: endpoint,
+                state: lane["state"] as? String ?? "unknown"
+            )
+            told.because = lane["because"] as? String
+            told.until = number(lane, "until")
+            told.allowedPerSecond = Double(number(lane, "milliRequestsPerSecond") ?? 0) / 1_000
+            told.startedCount = number(lane, "startedCount") ?? 0
+            told.inFlight = Int(number(lane, "inFlight") ?? 0)
+            told.nextDeadline = number(lane, "nextDeadline")
+            merge(told, into: &snapshot.lanes)
+        }
+    }
+
+    /// Instances share a lane: what they do adds up, and the worst of their states is shown.
+    private static func merge(_ told: TopSnapshot.Lane, into lanes: inout [TopSnapshot.Lane]) {
+        let index = lanes.firstIndex {
+            $0.app == told.app && $0.environment == told.environment
+                && $0.endpoint == told.endpoint
+        }
+        guard let index else {
+            lanes.append(told)
+            return
+        }
+        let severity = ["open": 0, "held": 1, "probing": 2, "stopped": 3]
+        var lane = lanes[index]
+        if severity[told.state, default: 4] > severity[lane.state, default: 4] {
+            lane.state = told.state
+            lane.because = told.because
+            lane.until = told.until
+        }
+        lane.allowedPerSecond += told.allowedPerSecond
+        lane.startedCount += told.startedCount
+        lane.inFlight += told.inFlight
+        lane.nextDeadline = [lane.nextDeadline, told.nextDeadline].compactMap { $0 }.min()
+        lanes[index] = lane
+    }
+}

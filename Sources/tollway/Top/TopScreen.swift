@@ -1,0 +1,226 @@
+internal import Telemetry
+internal import TokenDomain
+
+/// A snapshot as lines of a screen.
+struct TopScreen {
+    /// Rows of lanes and of dead letters that are shown at least, where there are as many.
+    private static let rowCountMin = 2
+
+    let snapshot: TopSnapshot
+    /// Characters; nil for as many as it takes.
+    let width: Int?
+    /// Lines; nil for as many as it takes.
+    let height: Int?
+
+    /// No more and no longer than the screen has room for.
+    var lines: [String] {
+        var head = [title]
+        head += snapshot.troubles.map { "! " + $0 }
+        head += [""] + stages
+        let tail = height == nil ? [] : ["q or Ctrl-C ends"]
+        let room = height.map { max($0 - head.count - tail.count, 0) }
+        let blocks = [lanes, deadLetters, instances].filter { !$0.isEmpty }
+        var body: [String] = []
+        for block in Self.fit(blocks, into: room) {
+            body += [""] + block
+        }
+        if let height {
+            let blanks = height - head.count - body.count - tail.count
+            body += [String](repeating: "", count: max(blanks, 0))
+            return (head + body + tail).prefix(height).map(cut)
+        }
+        return (head + body).map(cut)
+    }
+
+    /// Blocks cut to the lines there are, a blank line before each; each keeps its title and a few
+    /// rows, the last ones give way first.
+    static func fit(_ blocks: [[String]], into room: Int?) -> [[String]] {
+        guard var left = room else {
+            return blocks
+        }
+        var fitted: [[String]] = []
+        for (index, block) in blocks.enumerated() {
+            // What those behind it need at least: a blank, a title and two rows.
+            let behind = blocks[(index + 1)...].reduce(0) {
+                $0 + 1 + min($1.count, 1 + rowCountMin)
+            }
+            let share = max(left - 1 - behind, 0)
+            guard share >= min(block.count, 1 + rowCountMin) else {
+                continue
+            }
+            if block.count > share {
+                let kept = block.prefix(share - 1)
+                fitted.append(kept + ["  … and \(block.count - kept.count) more"])
+                left -= 1 + share
+            } else {
+                fitted.append(block)
+                left -= 1 + block.count
+            }
+        }
+        return fitted
+    }
+
+    private func cut(_ line: String) -> String {
+        let plain = PlainText.printable(line, characterCountMax: 400)
+        guard let width, plain.count > width else {
+            return plain
+        }
+        return String(plain.prefix(max(width - 1, 0))) + "…"
+    }
+
+    // MARK: Blocks
+
+    private var title: String {
+        "tollway top  \(WallClock.rfc3339(milliseconds: snapshot.at).prefix(19))Z"
+            + "  Kafka \(snapshot.servers)"
+    }
+
+    private var stages: [String] {
+        table(
+            ["STAGE", "TOPIC", "IN/S", "DONE/S", "LAG", "BEHIND"],
+            numbersFrom: 2,
+            snapshot.stages.map { stage in
+                [
+                    stage.worker.rawValue, stage.topic, Self.rate(stage.inPerSecond),
+                    Self.rate(stage.donePerSecond),
+                    stage.lag.map { Self.count(Double($0)) } ?? "no topic",
+                    stage.lagSeconds.map { Self.span($0) } ?? "-",
+                ]
+            }
+        )
+    }
+
+    private var lanes: [String] {
+        guard snapshot.lanes.isEmpty else {
+            return table(
+                ["LANE", "", "TO", "STATE", "SENT/S", "LIMIT/S", "WAY", "DEADLINE", "WHY"],
+                numbersFrom: 4,
+                until: 8,
+                snapshot.lanes.map { lane in
+                    [
+                        "\(lane.app)",
+                        lane.environment == "production" ? "prod" : lane.environment,
+                        lane.endpoint == "reports" ? "reports" : "account", state(of: lane),
+                        Self.rate(lane.startedPerSecond), Self.rate(lane.allowedPerSecond),
+                        "\(lane.inFlight)",
+                        lane.nextDeadline.map { Self.span(Double($0 - snapshot.at) / 1_000) }
+                            ?? "-",
+                        lane.because ?? "",
+                    ]
+                }
+            )
+        }
+        let hint = "(lanes: --admin HOST:9404 of each report)"
+        guard !snapshot.reported.isEmpty else {
+            return ["REPORTED, last hour: nothing " + hint]
+        }
+        return ["REPORTED, last hour " + hint]
+            + table(
+                ["APP", "", "REPORTS", "A MINUTE"],
+                numbersFrom: 2,
+                snapshot.reported.map { reported in
+                    [
+                        "\(reported.app)", reported.environment,
+                        Self.count(Double(reported.count)), Self.rate(Double(reported.count) / 60),
+                    ]
+                }
+            )
+    }
+
+    private func state(of lane: TopSnapshot.Lane) -> String {
+        let left = lane.until.map { Double($0 - snapshot.at) / 1_000 }.map { max($0, 0) }
+        let wait = left.map { " \(Self.span($0))" } ?? ""
+        return lane.state + wait
+    }
+
+    private var deadLetters: [String] {
+        let total = Self.count(Double(snapshot.deadLetterTotal))
+        guard !snapshot.deadLetters.isEmpty else {
+            return ["DEAD LETTERS, last hour: none (at most \(total) kept)"]
+        }
+        return ["DEAD LETTERS, last hour (at most \(total) kept)"]
+            + table(
+                ["STAGE", "CODE", "COUNT", "NEWEST"],
+                numbersFrom: 2,
+                snapshot.deadLetters.map { letters in
+                    [
+                        letters.stage, letters.code, Self.count(Double(letters.count)),
+                        Self.span(Double(max(snapshot.at - letters.newest, 0)) / 1_000) + " ago",
+                    ]
+                }
+            )
+    }
+
+    private var instances: [String] {
+        guard !snapshot.instances.isEmpty else {
+            return []
+        }
+        return table(
+            ["INSTANCE", "WORKER", "NAME", "READY", "PARTITIONS", "USEFUL"],
+            numbersFrom: 4,
+            snapshot.instances.map { instance in
+                [
+                    instance.address, instance.worker ?? "-", instance.name ?? "-",
+                    instance.isReady.map { $0 ? "yes" : "no" } ?? "-",
+                    instance.partitionCount.map { "\($0)" } ?? "-",
+                    instance.usefulReplicas.map { "\($0)" } ?? "-",
+                ]
+            }
+        )
+    }
+
+    private func table(
+        _ titles: [String],
+        numbersFrom: Int,
+        until numbersEnd: Int = .max,
+        _ rows: [[String]]
+    ) -> [String] {
+        var table = TextTable(
+            columns: titles.enumerated().map {
+                TextTable.Column(
+                    title: $0.element,
+                    isNumber: (numbersFrom..<numbersEnd).contains($0.offset)
+                )
+            }
+        )
+        table.rows = rows.map { $0.map { PlainText.printable($0, characterCountMax: 60) } }
+        return table.text.split(separator: "\n").map(String.init)
+    }
+
+    // MARK: Numbers
+
+    /// Four characters or so: `0`, `0.3`, `7.5`, `512`, `12.3k`, `4.1M`.
+    static func count(_ number: Double) -> String {
+        switch abs(number) {
+        case ..<10_000: "\(Int(number.rounded()))"
+        case ..<1_000_000: tenths(number / 1_000) + "k"
+        case ..<1_000_000_000: tenths(number / 1_000_000) + "M"
+        default: tenths(number / 1_000_000_000) + "G"
+        }
+    }
+
+    static func rate(_ number: Double?) -> String {
+        guard let number else {
+            return "-"
+        }
+        return number < 10 && number > 0 ? tenths(number) : count(number)
+    }
+
+    /// `0s`, `42s`, `12m`, `3h20m`, `9d4h`; a deadline that passed is negative.
+    static func span(_ seconds: Double) -> String {
+        let sign = seconds < 0 ? "-" : ""
+        let whole = Int(min(abs(seconds), 1e9).rounded())
+        switch whole {
+        case ..<120: return "\(sign)\(whole)s"
+        case ..<7_200: return "\(sign)\(whole / 60)m"
+        case ..<172_800: return "\(sign)\(whole / 3_600)h\(whole / 60 % 60)m"
+        default: return "\(sign)\(whole / 86_400)d\(whole / 3_600 % 24)h"
+        }
+    }
+
+    private static func tenths(_ number: Double) -> String {
+        let tenths = Int((number * 10).rounded())
+        return tenths % 10 == 0 && tenths >= 100
+            ? "\(tenths / 10)" : "\(tenths / 10).\(abs(tenths % 10))"
+    }
+}

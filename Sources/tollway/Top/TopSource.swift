@@ -1,0 +1,162 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// Takes snapshots: from Kafka, and from the admin ports that were named.
+///
+/// Kept from look to look, so that each asks only for what is new. One thread uses it.
+final class TopSource {
+    private static let deadlineMilliseconds = 5_000
+    private static let deadLettersShownMax = 100
+
+    private let configuration: Configuration
+    private let ports: AdminPorts
+    private var admin: KafkaAdmin?
+    private var letters: TopTail?
+    private var ledger: TopTail?
+    private var earlier: TopSnapshot?
+
+    init(_ configuration: Configuration, addresses: [String]) throws(CommandFailure) {
+        self.configuration = configuration
+        ports = try AdminPorts(addresses)
+    }
+
+    func close() {
+        admin?.close()
+        letters?.close()
+        ledger?.close()
+    }
+
+    /// One look, with rates since the one before.
+    func look() -> TopSnapshot {
+        var snapshot = TopSnapshot()
+        snapshot.at = WallClock.nowMilliseconds()
+        snapshot.servers = configuration.kafka.bootstrapServers
+        do throws(LogFault) {
+            try askKafka(&snapshot)
+        } catch {
+            snapshot.troubles.append("Kafka: \(DoctorKafka.sentence(error))")
+            drop()
+        }
+        ports.ask(&snapshot)
+        snapshot.compare(with: earlier)
+        earlier = snapshot
+        return snapshot
+    }
+
+    /// What failed is made anew at the next look.
+    private func drop() {
+        close()
+        admin = nil
+        letters = nil
+        ledger = nil
+    }
+
+    private func askKafka(_ snapshot: inout TopSnapshot) throws(LogFault) {
+        let admin = try openAdmin()
+        let prefix = configuration.topicPrefix
+        let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
+        for worker in Worker.allCases {
+            for source in worker.sources {
+                let name = source.name(prefix: prefix)
+                var stage = TopSnapshot.Stage(
+                    worker: worker,
+                    topic: source.name(prefix: ""),
+                    end: 0,
+                    committed: 0,
+                    lag: nil
+                )
+                if there.contains(name) {
+                    try measure(&stage, name, "\(prefix)\(worker.rawValue)", admin)
+                }
+                snapshot.stages.append(stage)
+            }
+        }
+        try readDeadLetters(&snapshot, there: there, admin)
+        try readLedger(&snapshot, there: there)
+    }
+
+    private func openAdmin() throws(LogFault) -> KafkaAdmin {
+        if let admin {
+            return admin
+        }
+        let made = try KafkaAdmin(
+            settings: configuration.kafka,
+            deadlineMilliseconds: Self.deadlineMilliseconds
+        )
+        admin = made
+        return made
+    }
+
+    private func measure(
+        _ stage: inout TopSnapshot.Stage,
+        _ topic: String,
+        _ group: String,
+        _ admin: KafkaAdmin
+    ) throws(LogFault) {
+        let partitions = try LagCommand.partitions(of: topic, group: group, admin)
+        for partition in partitions {
+            stage.end += partition.end
+            stage.committed += max(partition.committed ?? partition.start, partition.start)
+        }
+        stage.lag = partitions.reduce(0) { $0 + $1.lag }
+    }
+
+    private func readDeadLetters(
+        _ snapshot: inout TopSnapshot,
+        there: Set<String>,
+        _ admin: KafkaAdmin
+    ) throws(LogFault) {
+        let topics = Worker.allCases.compactMap(\.deadLetters)
+            .map { $0.name(prefix: configuration.topicPrefix) }
+            .filter { there.contains($0) }
+        guard !topics.isEmpty else {
+            return
+        }
+        for topic in topics {
+            let starts = try admin.startOffsets(ofTopic: topic)
+            let ends = try admin.endOffsets(ofTopic: topic)
+            snapshot.deadLetterTotal += zip(starts, ends).reduce(0) { $0 + $1.1 - $1.0 }
+        }
+        let tail = try open(letters, topics, snapshot.at, TopTail.letter)
+        letters = tail
+        try tail.look(now: snapshot.at)
+        snapshot.deadLetters = tail.groups.prefix(Self.deadLettersShownMax).map {
+            .init(stage: $0.group[0], code: $0.group[1], count: $0.count, newest: $0.newest)
+        }
+    }
+
+    private func readLedger(
+        _ snapshot: inout TopSnapshot,
+        there: Set<String>
+    ) throws(LogFault) {
+        let topic = Topic.reportsOutcomes.name(prefix: configuration.topicPrefix)
+        guard there.contains(topic) else {
+            return
+        }
+        let tail = try open(ledger, [topic], snapshot.at, TopTail.outcome)
+        ledger = tail
+        try tail.look(now: snapshot.at)
+        snapshot.reported = tail.groups.map {
+            .init(app: Int64($0.group[0]) ?? 0, environment: $0.group[1], count: $0.count)
+        }
+    }
+
+    private func open(
+        _ tail: TopTail?,
+        _ topics: [String],
+        _ now: Int64,
+        _ describe: @escaping (RecordBatch.Record, RecordBatch, String) -> [String]
+    ) throws(LogFault) -> TopTail {
+        if let tail {
+            return tail
+        }
+        return try TopTail(
+            settings: configuration.kafka,
+            topics: topics,
+            now: now,
+            describe: describe
+        )
+    }
+}

@@ -1,0 +1,137 @@
+internal import Kafka
+internal import StageRuntime
+
+/// Reads the part of a topic where something must be: one partition, where the key is known, and
+/// one span of time, where that is.
+struct TopicReader {
+    /// Nobody waits longer for one topic.
+    private static let recordCountMax = 20_000_000
+    private static let readCountMax = 20_000
+    private static let waitMilliseconds = 500
+    /// Looks without a record in a row before a broker that is silent counts as away.
+    private static let emptyReadCountMax = 40
+
+    /// A record that was looked for.
+    struct Found {
+        var topic: String
+        var partition: Int32
+        var offset: Int64
+        /// Kafka's own, UNIX milliseconds.
+        var timestamp: Int64
+        var key: [UInt8]
+        /// Empty for a tombstone.
+        var value: [UInt8]
+        var headers: [String: String]
+
+        func header(_ name: String) -> String? { headers[name] }
+    }
+
+    /// Where to look.
+    struct Place {
+        var topic: String
+        /// Nil is all of them.
+        var partition: Int32?
+        /// The first record not older than this; nil is the first there is.
+        var from: Int64?
+        /// What is younger ends the search of its partition.
+        var until: Int64?
+    }
+
+    private let settings: KafkaSettings
+    /// Records looked at so far, of all topics.
+    private(set) var readCount = 0
+
+    init(_ configuration: Configuration) {
+        var settings = configuration.kafka
+        // One search and then the end: memory is cheap here, and time is not.
+        let wanted = [
+            "queued.max.messages.kbytes": "65536", "queued.min.messages": "100000",
+            "fetch.message.max.bytes": "1048576", "fetch.max.bytes": "33554432",
+        ]
+        settings.extra.merge(wanted) { own, _ in own }
+        self.settings = settings
+    }
+
+    /// Which partition a key lies in.
+    static func partition(ofKey key: [UInt8], partitionCount: Int) -> Int32 {
+        Partitioner.partition(ofKey: key.span, partitionCount: Int32(partitionCount))
+    }
+
+    /// What `isWanted` says yes to, in order of partition and offset as far as they came so.
+    mutating func search(
+        _ place: Place,
+        isWanted: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+    ) throws(LogFault) -> [Found] {
+        let browser = try LogBrowser(settings: settings, topics: [place.topic])
+        defer { browser.close() }
+        let start = place.from.map { LogBrowser.Start.timestamp($0) } ?? .earliest
+        if let partition = place.partition {
+            try browser.start(at: [.init(topic: place.topic, partition: partition): start])
+        } else {
+            try browser.start(from: start)
+        }
+        var found: [Found] = []
+        var batch = RecordBatch()
+        var late: Set<Int32> = []
+        var seen: Set<Int32> = []
+        var emptyReadCount = 0
+        while readCount < Self.recordCountMax {
+            batch.removeAll()
+            let isEnd = try browser.read(
+                into: &batch,
+                recordCountMax: Self.readCountMax,
+                waitMilliseconds: Self.waitMilliseconds
+            )
+            readCount += batch.records.count
+            for record in batch.records {
+                seen.insert(record.partition)
+                if let until = place.until, record.timestampMilliseconds > until {
+                    late.insert(record.partition)
+                    continue
+                }
+                let key = batch.arena.span.extracting(record.key.indices)
+                let value = batch.arena.span.extracting(record.value.indices)
+                if isWanted(key, value) {
+                    found.append(Self.found(record, place.topic, batch))
+                }
+            }
+            guard !isEnd else {
+                break
+            }
+            let isQuiet = batch.records.isEmpty && batch.ends.isEmpty
+            emptyReadCount = isQuiet ? emptyReadCount + 1 : 0
+            if emptyReadCount > Self.emptyReadCountMax {
+                throw .unavailable(
+                    code: "_TIMED_OUT",
+                    message: "\(place.topic) brings nothing for twenty seconds"
+                )
+            }
+            // Partitions that have nothing in this span end by themselves.
+            if place.until != nil, !late.isEmpty, late == seen, isQuiet || place.partition != nil {
+                break
+            }
+        }
+        return found
+    }
+
+    private static func found(
+        _ record: RecordBatch.Record,
+        _ topic: String,
+        _ batch: RecordBatch
+    ) -> Found {
+        var headers: [String: String] = [:]
+        for (name, value) in HeaderList.entries(in: record.headers, of: batch.arena)
+        where headers[name] == nil {
+            headers[name] = String(decoding: batch.arena[value.indices], as: UTF8.self)
+        }
+        return Found(
+            topic: topic,
+            partition: record.partition,
+            offset: record.offset,
+            timestamp: record.timestampMilliseconds,
+            key: Array(batch.arena[record.key.indices]),
+            value: Array(batch.arena[record.value.indices]),
+            headers: headers
+        )
+    }
+}

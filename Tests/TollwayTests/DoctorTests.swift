@@ -1,0 +1,118 @@
+import Crypto
+import Foundation
+import Kafka
+import Testing
+
+@testable import tollway
+
+@Suite struct `tollway doctor` {
+    /// Settings of a machine on which everything is right; Kafka and Apple are not asked.
+    private func settings(_ folder: TemporaryFolder) throws -> [String: String] {
+        let key = try P256PrivateKey.generate().pem
+        let file = try folder.file("k.p8", Data(key))
+        let apps = """
+            {"apps":[{"appAppleId":1,"bundleId":"com.example","issuerId":"i","keyId":"K",
+            "privateKeyFile":"\(file.path)"}]}
+            """
+        try chmod(file, 0o600)
+        let authority = try TestCertificateAuthority(validSeconds: 0...4_000_000_000)
+        return [
+            "TOLLWAY_APPS_FILE": try folder.file("apps.json", Data(apps.utf8)).path,
+            "TOLLWAY_APPLE_ROOTS_FILE":
+                try folder.file("roots.pem", Data(authority.rootPEM)).path,
+            "TOLLWAY_STATE_DIR": folder.url.path,
+        ]
+    }
+
+    private func chmod(_ file: URL, _ mode: Int) throws {
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: file.path)
+    }
+
+    private func run(_ environment: [String: String], _ options: [String] = []) throws
+        -> (exitCode: Int32, findings: [[String: Any]])
+    {
+        let run = try TollwayProcess.run(
+            ["doctor", "-o", "json"] + options,
+            environment: environment
+        )
+        return (run.exitCode, try #require(try run.object()["findings"] as? [[String: Any]]))
+    }
+
+    private func failed(_ findings: [[String: Any]]) -> [[String: Any]] {
+        findings.filter { $0["verdict"] as? String == "failed" }
+    }
+
+    @Test func `finds nothing where all is well`() throws {
+        let folder = try TemporaryFolder()
+        let (exit, findings) = try run(try settings(folder), ["--no-kafka", "--no-apple"])
+        #expect(failed(findings).isEmpty, "\(findings)")
+        #expect(exit == 0)
+        let areas = Set(findings.compactMap { $0["area"] as? String })
+        #expect(areas == ["configuration", "keys", "state", "kafka", "apple", "clock"])
+    }
+
+    @Test func `refuses a key that everybody can read, and says what to do`() throws {
+        let folder = try TemporaryFolder()
+        let settings = try settings(folder)
+        try chmod(folder.url.appending(path: "k.p8"), 0o644)
+        let (exit, findings) = try run(settings, ["--no-kafka", "--no-apple"])
+        #expect(exit == 1)
+        let keys = failed(findings).filter { $0["area"] as? String == "keys" }
+        #expect(keys.count == 1)
+        #expect((keys.first?["finding"] as? String)?.contains("everybody can read it") == true)
+        #expect((keys.first?["repair"] as? String)?.isEmpty == false)
+        // It never shows what is in it.
+        #expect(!"\(findings)".contains("BEGIN"))
+    }
+
+    @Test func `finds a key that is none, roots that are none, and a folder that is not there`()
+        throws
+    {
+        let folder = try TemporaryFolder()
+        var settings = try settings(folder)
+        let file = try folder.file("k.p8", Data("-----BEGIN nonsense of some length".utf8))
+        try chmod(file, 0o600)
+        try folder.file("roots.pem", Data("nonsense".utf8))
+        settings["TOLLWAY_STATE_DIR"] = folder.url.appending(path: "a/b/c").path
+        let (exit, findings) = try run(settings, ["--no-kafka", "--no-apple"])
+        #expect(exit == 1)
+        #expect(failed(findings).map { $0["area"] as? String } == ["keys", "keys", "state"])
+        #expect(failed(findings).allSatisfy { ($0["repair"] as? String)?.isEmpty == false })
+    }
+
+    @Test func `exits 6 without Kafka and 7 without Apple`() throws {
+        let folder = try TemporaryFolder()
+        var settings = try settings(folder)
+        settings["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS"] = "127.0.0.1:1"
+        #expect(try run(settings, ["--no-apple"]).exitCode == 6)
+        settings["TOLLWAY_APPLE_PRODUCTION_URL"] = "http://127.0.0.1:1"
+        settings["TOLLWAY_APPLE_SANDBOX_URL"] = "http://127.0.0.1:1"
+        let (exit, findings) = try run(settings, ["--no-kafka"])
+        #expect(exit == 7)
+        #expect(failed(findings).count == 2)
+        #expect(findings.last?["verdict"] as? String == "skipped", "no clock to compare with")
+    }
+
+    @Test(
+        arguments: [
+            (0, .ok), (30, .ok), (31, .warning), (-299, .warning), (300, .failed),
+            (-4_000, .failed),
+        ] as [(Int64, DoctorFinding.Verdict)]
+    )
+    func `compares the clock with Apple's`(seconds: Int64, verdict: DoctorFinding.Verdict) {
+        #expect(DoctorApple.clock(skewSeconds: seconds).verdict == verdict)
+    }
+
+    @Test func `knows the embedded broker, and what it is good for`() throws {
+        let broker = try MockBroker()
+        defer { broker.close() }
+        let folder = try TemporaryFolder()
+        var settings = try settings(folder)
+        settings["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS"] = broker.bootstrapServers
+        settings["TOLLWAY_DELIVERY"] = "at-least-once"
+        let (exit, findings) = try run(settings, ["--no-apple"])
+        #expect(exit == 0)
+        let kafka = findings.filter { $0["area"] as? String == "kafka" }
+        #expect(kafka.first?["verdict"] as? String == "warning", "\(findings)")
+    }
+}

@@ -1,0 +1,157 @@
+import Foundation
+import Kafka
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import tollway
+
+@Suite struct `tollway token trace` {
+    @Test(arguments: ["abc", "fc8badf8-e5ff-4f57-8194-ee4bcf33a574", "SANDBOX_~~~???>>>ÿ"])
+    func `knows a token's text by its id, wherever that stands in it`(id: String) throws {
+        let needles = TokenNeedles(id: TokenID(id))
+        let other = TokenNeedles(id: TokenID(id + "x"))
+        for padding in 0..<4 {
+            let token = #"{"x":"\#(String(repeating: "p", count: padding))","id":"\#(id)"}"#
+            let plain = Data(token.utf8).base64EncodedString()
+            let url = plain.replacing("+", with: "-").replacing("/", with: "_").replacing(
+                "=",
+                with: ""
+            )
+            for text in [plain, url] {
+                let value = Array(#"{"token":"\#(text)"}"#.utf8)
+                let isFound = needles.isIn(value.span)
+                let isOther = other.isIn(value.span)
+                #expect(isFound, "\(text)")
+                #expect(!isOther, "\(text)")
+            }
+        }
+    }
+
+    @Test func `reads everything where an id leaves no pattern`() {
+        let isIn = TokenNeedles(id: TokenID("a")).isIn([1, 2, 3].span)
+        #expect(isIn)
+    }
+
+    @Test func `tells every request to Apple with its answer`() {
+        let found = TopicReader.Found(
+            topic: "t.reports.outcomes.v1",
+            partition: 3,
+            offset: 7,
+            timestamp: 5_000,
+            key: [],
+            value: [],
+            headers: ["traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"]
+        )
+        let exchanges: [(ReportRequest, Int, Int64?)] = [
+            (.send, 500, nil), (.send, 0, nil), (.retrieve, 404, 4_040_001), (.send, 400, 6),
+        ]
+        let outcome = ReportOutcome(
+            requestIdentifier: "r",
+            externalPurchaseID: TokenID("x"),
+            appAppleID: 1,
+            status: .noLineItem,
+            outcome: .rejected,
+            httpStatus: 400,
+            errors: [AppleError(code: 6, fieldName: "creationDate", lineItemID: nil)],
+            attempts: 3,
+            reason: "hold",
+            firstSentAt: Timestamp(milliseconds: 0),
+            settledAt: Timestamp(milliseconds: 4_000),
+            exchanges: exchanges.enumerated().map { number, exchange in
+                ReportExchange(
+                    request: exchange.0,
+                    sentAt: Timestamp(milliseconds: Int64(number) * 1_000),
+                    answeredAt: Timestamp(milliseconds: Int64(number) * 1_000 + 20),
+                    httpStatus: exchange.1,
+                    errorCode: exchange.2
+                )
+            }
+        )
+        let events = TraceAnswers.events(of: outcome, found)
+        #expect(
+            events.map(\.text) == [
+                "PUT NO_LINE_ITEM: HTTP 500 after 20 ms", "PUT NO_LINE_ITEM: no answer after 20 ms",
+                "GET NO_LINE_ITEM: HTTP 404, error 4040001 after 20 ms",
+                "PUT NO_LINE_ITEM: HTTP 400, error 6 after 20 ms",
+                "report rejected: NO_LINE_ITEM because of hold, error 6 (creationDate)",
+            ]
+        )
+        #expect(events.map(\.at) == [0, 1_000, 2_000, 3_000, 4_000])
+        #expect(events.allSatisfy { $0.traceID == "4bf92f3577b34da6a3ce929d0e0e4736" })
+        #expect(events.allSatisfy { $0.place == "t.reports.outcomes.v1/3@7" })
+    }
+
+    /// What the stages would have written for one token, read back through the command.
+    @Test func `finds a token by its id alone`() throws {
+        let id = TokenID("fc8badf8-e5ff-4f57-8194-ee4bcf33a574")
+        let prefix = "t."
+        let topics = Topic.all.map { $0.name(prefix: prefix) }
+        let broker = try MockBroker(
+            topics: Dictionary(topics.map { ($0, 3) }, uniquingKeysWith: { first, _ in first })
+        )
+        defer { broker.close() }
+        let settings = KafkaSettings(
+            bootstrapServers: broker.bootstrapServers,
+            clientID: "test"
+        )
+        let producer = try KafkaProducer(settings: settings, targets: topics)
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        var outputs = OutputBatch()
+        func write(_ topic: Topic, key: String, _ body: (inout [UInt8]) -> Void) throws {
+            let key = outputs.place(key.utf8)
+            var value: [UInt8] = []
+            body(&value)
+            let range = outputs.place(value)
+            let index = try #require(topics.firstIndex(of: topic.name(prefix: prefix)))
+            outputs.outputs.append(OutputBatch.Output(topic: index, key: key, value: range))
+        }
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        let distinct = TokenDistinct(
+            externalPurchaseID: id,
+            appAppleID: 1,
+            bundleID: "com.example",
+            tokenType: nil,
+            tokenCreationDate: now,
+            tokenExpirationDate: nil,
+            customer: nil,
+            receivedAt: now,
+            role: .primary
+        )
+        // Others' tokens lie all around it.
+        for number in 0..<50 {
+            var other = distinct
+            other.externalPurchaseID = TokenID("other-\(number)")
+            try write(.tokensDistinct, key: "other-\(number)") { other.write(to: &$0) }
+        }
+        try write(.tokensDistinct, key: id.text) { distinct.write(to: &$0) }
+        var account = TokenAccount(externalPurchaseID: id, touchedAt: now)
+        account.appAppleID = 1
+        account.role = .primary
+        account.debt = .init(
+            dueAt: now + .hours(24),
+            reason: .hold,
+            origin: RecordOrigin(topic: 0, partition: 0, offset: 0)
+        )
+        try write(.reportState, key: id.text) { account.write(to: &$0) }
+        try producer.produce(outputs, tags: outputs.outputs.indices.map { UInt64($0) })
+        #expect(producer.flush(deadlineMilliseconds: 5_000))
+
+        let environment = [
+            "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+            "TOLLWAY_TOPIC_PREFIX": prefix, "TOLLWAY_DELIVERY": "at-least-once",
+        ]
+        let run = try TollwayProcess.run(
+            ["token", "trace", id.text, "-o", "json"],
+            environment: environment
+        )
+        #expect(run.exitCode == 0, "\(run.talk)\(run.output)")
+        let object = try run.object()
+        #expect(object["role"] as? String == "primary")
+        #expect(object["dueAt"] as? Int64 == (now + .hours(24)).milliseconds)
+        let events = try #require(object["events"] as? [[String: Any]])
+        #expect(events.compactMap { $0["event"] as? String } == ["told apart: primary"])
+        let none = try TollwayProcess.run(["token", "trace", "nobody"], environment: environment)
+        #expect(none.exitCode == 3)
+    }
+}

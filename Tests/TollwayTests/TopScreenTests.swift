@@ -1,0 +1,147 @@
+import Foundation
+import Testing
+import TokenDomain
+
+@testable import tollway
+
+@Suite struct `The screen of tollway top` {
+    private static func snapshot(
+        lanes: Int = 3,
+        letters: Int = 4,
+        instances: Int = 2
+    ) -> TopSnapshot {
+        var snapshot = TopSnapshot()
+        snapshot.at = 1_800_000_000_000
+        snapshot.servers = "127.0.0.1:9092"
+        for worker in Worker.allCases {
+            for source in worker.sources {
+                snapshot.stages.append(
+                    .init(
+                        worker: worker,
+                        topic: source.name(prefix: ""),
+                        end: 100,
+                        committed: 90,
+                        lag: 10
+                    )
+                )
+            }
+        }
+        for number in 0..<lanes {
+            var lane = TopSnapshot.Lane(
+                app: 1_000_000_000 + Int64(number),
+                environment: number % 2 == 0 ? "production" : "sandbox",
+                endpoint: "reports",
+                state: "stopped"
+            )
+            lane.because = "misdirected"
+            lane.until = snapshot.at + 12_000
+            lane.nextDeadline = snapshot.at - 5_000
+            snapshot.lanes.append(lane)
+        }
+        for number in 0..<letters {
+            snapshot.deadLetters.append(
+                .init(
+                    stage: "decode",
+                    code: "decode.code_\(number)",
+                    count: 1_000_000 - number,
+                    newest: snapshot.at
+                )
+            )
+        }
+        for number in 0..<instances {
+            snapshot.instances.append(.init(address: "10.0.0.\(number):9404"))
+        }
+        return snapshot
+    }
+
+    @Test(arguments: [(80, 24), (120, 40), (40, 10), (80, 3), (20, 1)], [0, 1, 3, 40])
+    func `fits, whatever there is to show`(size: (width: Int, height: Int), count: Int) {
+        let snapshot = Self.snapshot(lanes: count, letters: count, instances: count)
+        let lines = TopScreen(snapshot: snapshot, width: size.width, height: size.height).lines
+        #expect(lines.count == size.height)
+        #expect(lines.allSatisfy { $0.count <= size.width }, "\(lines)")
+    }
+
+    @Test func `shows stages, lanes and dead letters at 80 by 24, and says what it leaves out`() {
+        let snapshot = Self.snapshot(lanes: 9, letters: 9, instances: 9)
+        let lines = TopScreen(snapshot: snapshot, width: 80, height: 24).lines
+        for word in ["STAGE ", "LANE ", "DEAD LETTERS", "more", "q or Ctrl-C"] {
+            #expect(lines.contains { $0.contains(word) }, "\(word)")
+        }
+        #expect(lines.contains { $0.contains("stopped 12s") && $0.contains("-5s  mis") })
+    }
+
+    @Test func `lets nobody steer the terminal`() {
+        var snapshot = Self.snapshot()
+        snapshot.deadLetters[0].code = "a\u{1b}[2Jb\nc"
+        snapshot.troubles = ["\u{1b}]0;x\u{7}"]
+        let screen = TopScreen(snapshot: snapshot, width: nil, height: nil).lines.joined()
+        #expect(!screen.unicodeScalars.contains { $0.value < 0x20 || $0.value == 0x7f })
+    }
+
+    @Test func `takes rates from two looks`() {
+        let earlier = Self.snapshot()
+        var now = earlier
+        now.at += 2_000
+        now.stages[0].end += 50
+        now.stages[0].committed += 30
+        now.lanes[0].startedCount += 7
+        // A worker that was started again counts from nothing.
+        now.lanes[1].startedCount = -4
+        now.compare(with: earlier)
+        #expect(now.stages[0].inPerSecond == 25)
+        #expect(now.stages[0].donePerSecond == 15)
+        #expect(now.lanes[0].startedPerSecond == 3.5)
+        #expect(now.lanes[1].startedPerSecond == 0)
+    }
+
+    @Test(arguments: [
+        (0, "0s"), (119, "119s"), (120, "2m"), (7_199, "119m"), (7_200, "2h0m"),
+        (172_800, "2d0h"), (-61, "-61s"), (863_999, "9d23h"),
+    ])
+    func `tells spans shortly`(seconds: Int, text: String) {
+        #expect(TopScreen.span(Double(seconds)) == text)
+    }
+
+    @Test(arguments: [
+        (0, "0"), (0.25, "0.3"), (9.96, "10"), (512, "512"), (9_999, "9999"), (12_340, "12.3k"),
+        (250_000, "250k"), (4_100_000, "4.1M"),
+    ])
+    func `tells rates shortly`(rate: Double, text: String) {
+        #expect(TopScreen.rate(rate) == text)
+    }
+
+    @Test func `adds up what the instances of a lane do`() throws {
+        var snapshot = Self.snapshot(lanes: 0, instances: 0)
+        for (number, state) in ["open", "held"].enumerated() {
+            let status = """
+                {"worker":"report","instance":"\(number)","isReady":true,"usefulReplicas":2,
+                "partitions":[{"topic":"x.tokens.distinct.v1","lagMilliseconds":\(number * 1500)}],
+                "lanes":[{"appAppleId":1,"environment":"sandbox","endpoint":"reports",
+                "state":"\(state)","until":5,"milliRequestsPerSecond":2500,"startedCount":10,
+                "inFlight":1,"nextDeadline":\(100 - number)}]}
+                """
+            let object = try JSONSerialization.jsonObject(with: Data(status.utf8))
+            AdminPorts.add(object as? [String: Any] ?? [:], "h:\(number)", to: &snapshot)
+        }
+        let lane = try #require(snapshot.lanes.first)
+        #expect(snapshot.lanes.count == 1)
+        #expect(lane.state == "held" && lane.allowedPerSecond == 5 && lane.startedCount == 20)
+        #expect(lane.inFlight == 2 && lane.nextDeadline == 99)
+        let stage = snapshot.stages.first { $0.topic == "tokens.distinct.v1" }
+        #expect(stage?.lagSeconds == 1.5)
+        #expect(snapshot.instances.map(\.partitionCount) == [1, 1])
+    }
+
+    @Test func `is one snapshot without a terminal, and exit 6 without Kafka`() throws {
+        let away = ["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"]
+        let run = try TollwayProcess.run(
+            ["top", "--interval", "500ms", "-o", "json"],
+            environment: away
+        )
+        #expect(run.exitCode == 6)
+        #expect((try run.object()["troubles"] as? [String])?.isEmpty == false)
+        let bad = try TollwayProcess.run(["top", "--admin", "nonsense"], environment: away)
+        #expect(bad.exitCode == 2)
+    }
+}
