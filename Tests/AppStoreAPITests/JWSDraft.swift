@@ -29,11 +29,25 @@ struct JWSDraft: Sendable {
     /// Changes the finished text.
     var text: @Sendable (String) -> String = { $0 }
 
-    /// The text, and the roots to judge it by.
-    func make() throws -> (text: String, rootPEM: [UInt8]) {
+    /// The certificates that a text is signed with.
+    struct Signer {
+        let root: IssuedCertificate
+        let intermediate: IssuedCertificate
+        let leaf: IssuedCertificate
+    }
+
+    /// New certificates; how long they are, their random signatures decide.
+    func issue() throws -> Signer {
         let root = try IssuedCertificate(root, curve: .p384)
         let intermediate = try IssuedCertificate(intermediate, curve: .p384, issuer: root)
         let leaf = try IssuedCertificate(leaf, curve: leafCurve, issuer: intermediate)
+        return Signer(root: root, intermediate: intermediate, leaf: leaf)
+    }
+
+    /// The text, and the roots to judge it by; signed with new certificates where none are given.
+    func make(by given: Signer? = nil) throws -> (text: String, rootPEM: [UInt8]) {
+        let issued = try given ?? issue()
+        let (root, intermediate, leaf) = (issued.root, issued.intermediate, issued.leaf)
         let listed = chain([leaf, intermediate, root].map(\.certificate.der))
             .map { "\"\($0)\"" }
             .joined(separator: ",")
