@@ -163,7 +163,10 @@ struct AdminAPI {
             guard let step = advance.text.flatMap(durationMilliseconds) else {
                 throw Refusal(sentence: "advance is no duration such as 300ms, 30s, 15m, 24h, 10d")
             }
-            now += step
+            now = now.addingReportingOverflow(step).partialValue
+        }
+        guard WorldClock.settable.contains(now) else {
+            throw Refusal(sentence: "now is from 1970 to the end of 9999, in milliseconds")
         }
         var rate = world.clock.rate
         if case .number(let literal)? = body["rate"] {

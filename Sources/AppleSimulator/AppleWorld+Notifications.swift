@@ -75,12 +75,12 @@ extension AppleWorld {
             notify(token, subtype: .created, now: now)
         }
         if token.isCustomLink {
-            let first = token.tokenCreationDate + NotificationBook.reminderMilliseconds
+            let first = token.tokenCreationDate.later(by: NotificationBook.reminderMilliseconds)
             notifications.due.add(.reminder(tokenIndex: index), due: first)
         }
         let unreported =
-            token.tokenExpirationDate.map { $0 + NotificationBook.afterExpiryMilliseconds }
-            ?? token.tokenCreationDate + NotificationBook.unreportedMilliseconds
+            token.tokenExpirationDate?.later(by: NotificationBook.afterExpiryMilliseconds)
+            ?? token.tokenCreationDate.later(by: NotificationBook.unreportedMilliseconds)
         notifications.due.add(.unreported(tokenIndex: index), due: unreported)
         return true
     }
@@ -214,7 +214,7 @@ extension AppleWorld {
         }
         notifications.due.add(
             .reminder(tokenIndex: index),
-            due: due + NotificationBook.reminderMilliseconds
+            due: due.later(by: NotificationBook.reminderMilliseconds)
         )
     }
 
@@ -233,5 +233,13 @@ extension AppleWorld {
         if let next = notifications.stored[index].nextAttempt {
             notifications.due.add(.attempt(notificationIndex: Int32(index)), due: next)
         }
+    }
+}
+
+extension UnixMilliseconds {
+    /// A registered token may have any date: what lies beyond the end of time is never due.
+    func later(by milliseconds: Int64) -> UnixMilliseconds {
+        let (sum, overflow) = addingReportingOverflow(milliseconds)
+        return overflow ? .max : sum
     }
 }

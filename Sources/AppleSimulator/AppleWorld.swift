@@ -12,7 +12,7 @@ package final class AppleWorld {
         package var wrapsLookupErrors = true
         /// Requests per second of production; `report` is unlimited unless set (S14).
         package var limitPerSecond: [AppleEndpoint: Double] = [:]
-        package var rateWindowMilliseconds: Int64 = 3_600_000
+        package var rateWindowsMilliseconds: [Int64] = [3_600_000]
         package var rateLimitAnswer = RateLimitAnswer.full
         package var requestLogCapacity = 10_000
         /// Line items dated before are too old (code 27); the threshold is not published.
@@ -50,7 +50,7 @@ package final class AppleWorld {
     package init(settings: Settings = Settings()) {
         self.settings = settings
         limiter.limitPerSecond.merge(settings.limitPerSecond) { _, new in new }
-        limiter.windowMilliseconds = settings.rateWindowMilliseconds
+        limiter.windowsMilliseconds = settings.rateWindowsMilliseconds
         requests = RequestLog(capacity: settings.requestLogCapacity)
         generator = SeededGenerator(seed: settings.seed)
     }

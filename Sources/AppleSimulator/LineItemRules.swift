@@ -89,7 +89,7 @@ struct LineItemRules {
         if let date = item.creationDate, date != before.creationDate {
             add(.restatementCreationDateMismatch, "creationDate")
         }
-        if let date = before.creationDate, now > date + Self.yearMilliseconds {
+        if let date = before.creationDate, now - Self.yearMilliseconds > date {
             add(.restatementNotAllowedCreationDate, "creationDate")
         }
         if item.isRetraction, before.isRetraction {
@@ -157,7 +157,7 @@ struct LineItemRules {
         if item.exchangeRate.map(plainDecimal) != target.exchangeRate.map(plainDecimal) {
             add(.exchangeRateMismatch, "exchangeRate")
         }
-        if let date = target.creationDate, !item.isRestatement, now > date + Self.yearMilliseconds {
+        if let date = target.creationDate, !item.isRestatement, now - Self.yearMilliseconds > date {
             add(.refundNotAllowedCreationDate, "creationDate")
         }
     }

@@ -18,20 +18,22 @@ struct RateLimiter: Sendable {
     var limitPerSecond: [AppleEndpoint: Double] = [
         .accountToken: 20, .notificationHistory: 50, .testNotification: 1,
     ]
-    /// An hour at Apple; shorter in tests and demonstrations.
-    var windowMilliseconds: Int64 = 3_600_000
+    /// An hour at Apple; others in tests and demonstrations, and several where each has to be kept.
+    var windowsMilliseconds: [Int64] = [3_600_000]
 
     private struct Bucket: Hashable {
         var environment: StoreEnvironment
         var bundleID: String
         var endpoint: AppleEndpoint
+        /// Its length.
+        var windowMilliseconds: Int64
     }
 
     private var counts: [Bucket: (window: Int64, count: Int64)] = [:]
 
-    /// Counts one request.
+    /// Counts one request, unless a window is full.
     ///
-    /// - Returns: nil where it is allowed, else when the next window begins.
+    /// - Returns: nil where it is allowed, else when the last of the full windows ends.
     mutating func admit(
         _ endpoint: AppleEndpoint,
         environment: StoreEnvironment,
@@ -40,15 +42,25 @@ struct RateLimiter: Sendable {
     ) -> UnixMilliseconds? {
         guard let perSecond = limitPerSecond[endpoint] else { return nil }
         let share = environment == .sandbox ? 0.1 : 1
-        let allowance = Int64(perSecond * share * Double(windowMilliseconds) / 1000)
-        let window = now / windowMilliseconds
-        let bucket = Bucket(environment: environment, bundleID: bundleID, endpoint: endpoint)
-        var entry = counts[bucket, default: (window, 0)]
-        if entry.window != window { entry = (window, 0) }
-        guard entry.count < allowance else { return (window + 1) * windowMilliseconds }
-        entry.count += 1
-        counts[bucket] = entry
-        return nil
+        var admitted: [Bucket: (window: Int64, count: Int64)] = [:]
+        var retryAt: UnixMilliseconds?
+        for length in windowsMilliseconds {
+            let allowance = Int64(perSecond * share * Double(length) / 1000)
+            let window = now / length
+            let bucket = Bucket(
+                environment: environment,
+                bundleID: bundleID,
+                endpoint: endpoint,
+                windowMilliseconds: length
+            )
+            var entry = counts[bucket, default: (window, 0)]
+            if entry.window != window { entry = (window, 0) }
+            entry.count += 1
+            admitted[bucket] = entry
+            if entry.count > allowance { retryAt = max(retryAt ?? 0, (window + 1) * length) }
+        }
+        if retryAt == nil { counts.merge(admitted) { _, new in new } }
+        return retryAt
     }
 }
 

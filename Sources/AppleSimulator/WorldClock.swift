@@ -3,6 +3,9 @@
 /// Tokens, line items and notifications live by it. JWTs and rate limits live by real time, since
 /// those who call do.
 package struct WorldClock: Equatable, Sendable {
+    /// Up to the end of the year 9999; what is later is no time that anybody means.
+    package static let settable: ClosedRange<UnixMilliseconds> = 0...253_402_300_799_999
+
     private var realStart: UnixMilliseconds = 0
     private var worldStart: UnixMilliseconds = 0
     /// World milliseconds per real millisecond; 0 stands still.

@@ -52,16 +52,24 @@ struct Invocation: Sendable {
         _ option: String,
         default defaultValue: Milliseconds
     ) throws(CommandFailure) -> Milliseconds {
-        guard let text = value(option) else {
-            return defaultValue
+        try durations(option).last ?? defaultValue
+    }
+
+    /// Of an option that may stand several times.
+    ///
+    /// - Throws: exit 2 where a value is no time such as `30s`.
+    func durations(_ option: String) throws(CommandFailure) -> [Milliseconds] {
+        var durations: [Milliseconds] = []
+        for text in values(option) {
+            guard let duration = DurationText.read(text) else {
+                throw .usage(
+                    "bad_value",
+                    "\(option) is \"\(text)\": it must be \(DurationText.expected)"
+                )
+            }
+            durations.append(duration)
         }
-        guard let duration = DurationText.read(text) else {
-            throw .usage(
-                "bad_value",
-                "\(option) is \"\(text)\": it must be \(DurationText.expected)"
-            )
-        }
-        return duration
+        return durations
     }
 
     /// The only operand.

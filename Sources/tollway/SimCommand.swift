@@ -22,8 +22,13 @@ enum SimCommand {
                 "something that goes wrong, see above; repeatable",
                 isRepeatable: true
             ),
-            .value("--reports-limit", "N", "reports per second, app and hour bucket (none)"),
-            .value("--rate-window", "TIME", "length of the rate limit's bucket (1h)"),
+            .value("--reports-limit", "N", "reports per second and app, by --rate-window (none)"),
+            .value(
+                "--rate-window",
+                "TIME",
+                "by what Apple's limits are kept (1h); repeatable: each is",
+                isRepeatable: true
+            ),
             .value("--rate-answer", "FORM", "429 to reports: full, no-header or bare (full)"),
             .flag("--strict-duplicates", "DUPLICATE_TOKEN only beside another token of the period"),
             .flag("--bare-lookup-errors", "an unknown report's error without the errors list"),
@@ -67,8 +72,14 @@ enum SimCommand {
             let rate = Double(invocation.value("--clock-rate") ?? "1")
             let real = Int64(Date().timeIntervalSince1970 * 1000)
             let start = invocation.value("--clock").map { Int64($0) } ?? real
-            guard let rate, rate >= 0, rate <= 10_000_000, let start else {
-                throw .usage("bad_value", "--clock or --clock-rate is \"\(text)\": it is no number")
+            guard let rate, (0...10_000_000).contains(rate), let start,
+                WorldClock.settable.contains(start)
+            else {
+                throw .usage(
+                    "bad_value",
+                    "--clock is \"\(text)\": it must be UNIX milliseconds up to the year 9999, and "
+                        + "--clock-rate a number up to 10000000"
+                )
             }
             simulator.withWorld { $0.clock.set(now: start, rate: rate, real: real) }
         }
@@ -154,10 +165,10 @@ enum SimCommand {
             }
             world.limitPerSecond[.report] = limit
         }
-        world.rateWindowMilliseconds = max(
-            1,
-            try invocation.duration("--rate-window", default: .hours(1)).count
-        )
+        let windows = try invocation.durations("--rate-window")
+        if !windows.isEmpty {
+            world.rateWindowsMilliseconds = windows.map { max(1, $0.count) }
+        }
         if let text = invocation.value("--rate-answer") {
             guard let answer = RateLimitAnswer(rawValue: text) else {
                 throw .usage(

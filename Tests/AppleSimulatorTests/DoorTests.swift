@@ -93,7 +93,7 @@ import Testing
     ) throws {
         let app = try SimulatedApp {
             $0.limitPerSecond[.report] = 2
-            $0.rateWindowMilliseconds = 10_000
+            $0.rateWindowsMilliseconds = [10_000]
         }
         let windowStart = SimulatedApp.start
         for number in 0..<allowance {
@@ -121,13 +121,33 @@ import Testing
         #expect(answer.body.isEmpty != hasBody)
     }
 
+    @Test func `keep every window, and tell when the last of the full ones ends`() throws {
+        let app = try SimulatedApp {
+            $0.limitPerSecond[.report] = 2
+            $0.rateWindowsMilliseconds = [10_000, 1_000]
+        }
+        let start = SimulatedApp.start
+        func status(_ milliseconds: Int64) -> (Int, String?) {
+            let answer = app.exchange(report(1, "x"), real: start + milliseconds).answer
+            return (answer.status, answer.headers["Retry-After"])
+        }
+        for second: Int64 in 0..<10 {
+            #expect(status(second * 1_000).0 == 400)
+            #expect(status(second * 1_000 + 500).0 == 400)
+            // What a second refuses is not counted for the ten.
+            let end = second < 9 ? second * 1_000 + 1_000 : 10_000
+            #expect(status(second * 1_000 + 900) == (429, String(start + end)))
+        }
+        #expect(status(10_000).0 == 400)
+    }
+
     @Test func `are the published ones by default, none for reports`() {
         let limiter = RateLimiter()
         #expect(limiter.limitPerSecond[.accountToken] == 20)
         #expect(limiter.limitPerSecond[.notificationHistory] == 50)
         #expect(limiter.limitPerSecond[.testNotification] == 1)
         #expect(limiter.limitPerSecond[.report] == nil)
-        #expect(limiter.windowMilliseconds == 3_600_000)
+        #expect(limiter.windowsMilliseconds == [3_600_000])
     }
 }
 

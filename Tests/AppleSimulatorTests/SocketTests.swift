@@ -182,6 +182,87 @@ private final class RunningSimulator {
         #expect(try JSONValue(reading: bodies[0])["signedPayload"]?.text == payload)
     }
 
+    /// The world's clock stands still, and is moved to each attempt: 157 h in an instant.
+    @Test(arguments: [
+        (StoreEnvironment.production, [0, 1, 13, 37, 85, 157]), (.sandbox, [0]),
+    ])
+    func `S18: failed deliveries come again by Apple's schedule on the world's clock`(
+        environment: StoreEnvironment,
+        hours: [Int64]
+    ) throws {
+        let running = try RunningSimulator()
+        let id = environment == .sandbox ? "SANDBOX_t" : "t"
+        running.register(id)
+        let server = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0))
+        defer { server.close() }
+        let start: Int64 = 1_800_000_000_000
+        _ = try running.admin("PUT", "/clock", #"{"now":\#(start),"rate":0}"#)
+        _ = try running.admin(
+            "POST",
+            "/notifications",
+            #"{"subtype":"UNREPORTED","externalPurchaseId":"\#(id)","#
+                + #""url":"http://127.0.0.1:\#(server.port)/"}"#
+        )
+        var bodies: [[UInt8]] = []
+        var attempts: [JSONValue] = []
+        var wait = DescriptorWait([server.wakeDescriptor])
+        for (index, hour) in hours.enumerated() {
+            if index > 0 {
+                let due = running.simulator.withWorld(\.nextNotificationDue)
+                #expect(due == start + hour * 3_600_000)
+                _ = try running.admin("PUT", "/clock", #"{"now":\#(start + hour * 3_600_000)}"#)
+            }
+            // The answer, and then the simulator's own note of it.
+            while attempts.count <= index {
+                _ = wait.wait(milliseconds: bodies.count > index ? 0 : 1_000)
+                server.run()
+                for request in server.takeRequests() {
+                    bodies.append(request.body)
+                    server.respond(to: request.id, status: bodies.count == 6 ? 206 : 503)
+                }
+                server.run()
+                let made = try running.admin("GET", "/notifications")
+                attempts = made["notifications"]?.elements?.first?["sendAttempts"]?.elements ?? []
+            }
+        }
+        #expect(bodies.count == hours.count && Set(bodies).count == 1, "the same payload each time")
+        let dates = attempts.compactMap { $0["attemptDate"]?.integer }
+        #expect(dates == hours.map { start + $0 * 3_600_000 })
+        let results = attempts.compactMap { $0["sendAttemptResult"]?.text }
+        let last = environment == .production ? ["SUCCESS"] : []
+        let failed = Array(
+            repeating: "UNSUCCESSFUL_HTTP_RESPONSE_CODE",
+            count: hours.count - last.count
+        )
+        #expect(results == failed + last)
+        _ = try running.admin("PUT", "/clock", #"{"advance":"30d"}"#)
+        #expect(running.simulator.withWorld(\.nextNotificationDue) == nil)
+    }
+
+    @Test(arguments: [
+        #"{"now":9223372036854775807}"#, #"{"now":-1}"#,
+        #"{"now":253402300799999,"advance":"10d"}"#, #"{"rate":1e300}"#,
+    ])
+    func `a clock that nobody means is refused`(order: String) throws {
+        let running = try RunningSimulator()
+        #expect(try running.admin("PUT", "/clock", order)["error"]?.text != nil)
+    }
+
+    @Test func `dates at the end of time end nothing`() throws {
+        let running = try RunningSimulator {
+            $0.notificationURLs[.production] = "http://127.0.0.1:1/"
+        }
+        let answer = try running.admin(
+            "POST",
+            "/tokens",
+            #"{"notify":true,"register":[{"externalPurchaseId":"x","appAppleId":1,"bundleId":"b","#
+                + #""tokenType":"SERVICES","tokenCreationDate":9223372036854775807,"#
+                + #""tokenExpirationDate":9223372036854775807}]}"#
+        )
+        #expect(answer["error"] == nil)
+        #expect(try running.admin("GET", "/clock", "")["now"]?.integer != nil)
+    }
+
     @Test func `a port that is taken is refused with its address`() throws {
         let server = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0))
         defer { server.close() }
