@@ -216,7 +216,7 @@ let package = Package(
             "ReportTests",
             [
                 "report", "Simulation", "AppStoreAPI", "StageRuntime", "StateStore", "Kafka",
-                "TokenDomain", "TokenWire", "Telemetry",
+                "TokenDomain", "TokenWire", "Telemetry", "MessageExamples",
             ]
         ),
         tests(
@@ -251,6 +251,7 @@ let package = Package(
             [
                 "tollway", "ingest", "decode", "dedupe", "report", "notifications", "StageRuntime",
                 "StateStore", "Kafka", "TokenDomain", "TokenWire", "Crypto",
+                "Kafka", "TokenDomain", "TokenWire", "Crypto",
             ]
         ),
         tests(

@@ -140,7 +140,7 @@ package struct Configuration: Sendable, Equatable {
                 _ = try BoundedFile.read(
                     path: appleRootsFile,
                     setting: Setting.appleRootsFile.fullName,
-                    byteCountMax: SecretFile.byteCountMax
+                    byteCountMax: BoundedFile.rootsByteCountMax
                 )
             }
         case .worker(.dedupe), .tollway:

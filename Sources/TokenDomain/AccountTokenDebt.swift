@@ -10,19 +10,23 @@ package struct AccountTokenDebt: Equatable, Sendable {
         package var requestID: String
         package var origin: RecordOrigin
         package var trace: TraceParent?
+        /// Of the dead letter whose replay asks for it; nil where none does.
+        package var history: ReplayHistory?
 
         package init(
             appAccountToken: String,
             requestedAt: Timestamp,
             requestID: String,
             origin: RecordOrigin,
-            trace: TraceParent? = nil
+            trace: TraceParent? = nil,
+            history: ReplayHistory? = nil
         ) {
             self.appAccountToken = appAccountToken
             self.requestedAt = requestedAt
             self.requestID = requestID
             self.origin = origin
             self.trace = trace
+            self.history = history
         }
 
         func isOlder(than other: Wish) -> Bool {
@@ -38,7 +42,12 @@ package struct AccountTokenDebt: Equatable, Sendable {
 
     package enum Effect: Equatable, Sendable {
         case outcome(AccountTokenOutcome)
-        case deadLetter(AccountTokenRequested, Fault, origin: RecordOrigin)
+        case deadLetter(
+            AccountTokenRequested,
+            Fault,
+            origin: RecordOrigin,
+            history: ReplayHistory?
+        )
     }
 
     package let originalTransactionID: String
@@ -170,7 +179,8 @@ package struct AccountTokenDebt: Equatable, Sendable {
                 code: "report.account_token_rejected",
                 message: "Apple refuses the app account token: \(detail)"
             ),
-            origin: wish.origin
+            origin: wish.origin,
+            history: wish.history
         )
     }
 

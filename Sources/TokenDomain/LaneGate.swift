@@ -1,5 +1,8 @@
 /// Whether a lane sends at all: open, held by Apple's 429, or stopped because something is wrong
 /// with its key, its role or its address, and then probed with one request at a time.
+///
+/// A lane that is stopped listens to its probe alone: what else is on its way was sent before, and
+/// its answer tells of then. A clock that was set back ends every wait.
 package struct LaneGate: Equatable, Sendable {
     /// First wait before a stopped lane is probed; doubles with each probe that fails.
     package static let probeFirst = Milliseconds.seconds(5)
@@ -7,7 +10,7 @@ package struct LaneGate: Equatable, Sendable {
 
     package enum State: Equatable, Sendable {
         case open
-        case held(until: Timestamp)
+        case held(since: Timestamp, until: Timestamp)
         /// One request may go at `probeAt`, signed anew. `interval` is zero for the one retry that
         /// follows a first 401 at once.
         case stopped(LaneTrouble, probeAt: Timestamp, interval: Milliseconds)
@@ -24,7 +27,7 @@ package struct LaneGate: Equatable, Sendable {
         case reopened
     }
 
-    /// What an answer says about the lane.
+    /// What an answer says about the lane, or about its key.
     package enum Word: Equatable, Sendable {
         /// Apple read the request.
         case fine
@@ -41,8 +44,9 @@ package struct LaneGate: Equatable, Sendable {
     package func opensAt(now: Timestamp) -> Timestamp? {
         switch state {
         case .open: now
-        case .held(let until): max(until, now)
-        case .stopped(_, let probeAt, _): max(probeAt, now)
+        case .held(let since, let until): now < since ? now : max(until, now)
+        case .stopped(_, let probeAt, let interval):
+            now < probeAt + -interval ? now : max(probeAt, now)
         case .probing: nil
         }
     }
@@ -59,24 +63,30 @@ package struct LaneGate: Equatable, Sendable {
     ///
     /// It must be allowed to.
     package mutating func started(now: Timestamp) {
+        precondition(opensAt(now: now).map { $0 <= now } == true, "a closed lane sends nothing")
         switch state {
-        case .open:
-            break
-        case .held(let until):
-            precondition(until <= now, "a held lane sends nothing")
+        case .open, .held, .probing:
             state = .open
-        case .stopped(let trouble, let probeAt, let interval):
-            precondition(probeAt <= now, "a stopped lane is probed in its time")
+        case .stopped(let trouble, _, let interval):
             state = .probing(trouble, interval: interval)
-        case .probing:
-            preconditionFailure("one probe at a time")
         }
     }
 
     /// An answer came.
     ///
-    /// A 429 without `Retry-After` holds until `retryAt`.
-    package mutating func heard(_ word: Word, retryAt: Timestamp, now: Timestamp) -> Change? {
+    /// `isProbe`: it belongs to the request that was started while the lane was stopped. A 429
+    /// without `Retry-After` holds until `retryAt`.
+    package mutating func heard(
+        _ word: Word,
+        isProbe: Bool,
+        retryAt: Timestamp,
+        now: Timestamp
+    ) -> Change? {
+        switch state {
+        case .stopped: return nil
+        case .probing where !isProbe: return nil
+        case .open, .held, .probing: break
+        }
         switch word {
         case .fine:
             return hearFine()
@@ -86,7 +96,7 @@ package struct LaneGate: Equatable, Sendable {
             }
             return nil
         case .trouble(.rateLimited, let until):
-            return hold(until: until ?? retryAt)
+            return hold(until: until ?? retryAt, now: now)
         case .trouble(let trouble, _):
             return hear(trouble, now: now)
         }
@@ -99,49 +109,45 @@ package struct LaneGate: Equatable, Sendable {
         }
     }
 
-    private mutating func hearFine() -> Change? {
-        switch state {
-        case .open, .held:
-            // A 200 that was on its way when Apple said 429 does not end the hold.
-            return nil
-        case .stopped(_, _, let interval), .probing(_, let interval):
-            state = .open
-            return interval.count > 0 ? .reopened : nil
+    /// Something changed on our side: a stopped lane is probed at its next turn.
+    package mutating func probeSoon() {
+        if case .stopped(let trouble, _, let interval) = state {
+            state = .stopped(trouble, probeAt: Timestamp(milliseconds: 0), interval: interval)
         }
     }
 
-    private mutating func hold(until: Timestamp) -> Change? {
-        switch state {
-        case .open, .probing:
-            // To be told to slow down is to be let in.
-            state = .held(until: until)
-            return .held(until: until)
-        case .held(let earlier):
-            state = .held(until: max(earlier, until))
-            return nil
-        case .stopped:
+    private mutating func hearFine() -> Change? {
+        guard case .probing(_, let interval) = state else {
+            // A 200 that was on its way when Apple said 429 does not end the hold.
             return nil
         }
+        state = .open
+        return interval.count > 0 ? .reopened : nil
+    }
+
+    private mutating func hold(until: Timestamp, now: Timestamp) -> Change? {
+        if case .held(let since, let earlier) = state, since <= now {
+            state = .held(since: now, until: max(earlier, until))
+            return nil
+        }
+        // To be told to slow down is to be let in: it ends a probe too.
+        state = .held(since: now, until: until)
+        return .held(until: until)
     }
 
     private mutating func hear(_ trouble: LaneTrouble, now: Timestamp) -> Change? {
-        switch state {
-        case .open, .held:
+        guard case .probing(_, let interval) = state else {
             if trouble == .unauthorized {
                 // Once, with a new signature; whatever else is on its way waits for its answer.
-                state = .stopped(trouble, probeAt: now, interval: Milliseconds(0))
+                stop(trouble, after: Milliseconds(0), now: now)
                 return .resigning
             }
             stop(trouble, after: Self.probeFirst, now: now)
             return .stopped(trouble)
-        case .stopped:
-            // An answer to a request that was on its way already.
-            return nil
-        case .probing(_, let interval):
-            let next = Milliseconds(min(interval.count * 2, Self.probeMax.count))
-            stop(trouble, after: max(next, Self.probeFirst), now: now)
-            return interval.count == 0 ? .stopped(trouble) : nil
         }
+        let next = Milliseconds(min(interval.count * 2, Self.probeMax.count))
+        stop(trouble, after: max(next, Self.probeFirst), now: now)
+        return interval.count == 0 ? .stopped(trouble) : nil
     }
 
     private mutating func stop(_ trouble: LaneTrouble, after wait: Milliseconds, now: Timestamp) {
@@ -150,6 +156,24 @@ package struct LaneGate: Equatable, Sendable {
 }
 
 extension LaneGate.Word {
+    /// What it says about the app's key, which every endpoint of the lane shares.
+    package var ofKey: LaneGate.Word {
+        switch self {
+        case .trouble(.unauthorized, _), .trouble(.noKey, _), .inconclusive: self
+        // Apple knew who asked.
+        case .fine, .trouble(.rateLimited, _): .fine
+        case .trouble(.misdirected, _): .inconclusive
+        }
+    }
+
+    /// What it says about the endpoint.
+    package var ofEndpoint: LaneGate.Word {
+        switch self {
+        case .trouble(.unauthorized, _), .trouble(.noKey, _): .inconclusive
+        case .fine, .inconclusive, .trouble: self
+        }
+    }
+
     /// What the meaning of a report's answer says about its lane.
     package init(_ answer: ReportAnswer) {
         switch answer {

@@ -1,82 +1,245 @@
-/// How fast one lane may send: a token bucket of one, this replica's share of the app's rate, and
-/// a factor that gives way when Apple says 429 and comes back slowly.
+/// How fast one lane may send.
+///
+/// Time is cut into slots, as many a second as the app may have requests; slot n belongs to
+/// partition n mod the partition count, and so to the replica that owns it. As every replica reads
+/// the same slots off the clock, all of them together send at even distances, and no second holds
+/// more requests than the rate allows. A replica whose clock is off still keeps its own share.
+///
+/// What Apple refuses (429) takes slots away; they come back as answers come in.
 package struct Pace: Equatable, Sendable {
-    /// What the bucket may hold beyond one: the loop wakes in steps of milliseconds, and what came
-    /// due within one step must not be lost at high rates.
-    package static let grainMilliseconds = 20.0
-    /// A 429 takes a tenth of the rate away: a lane at its limit then stays above 95 % of it.
-    package static let decrease = 0.9
+    /// A slot may be used so much later than it began, or until the next one begins.
+    ///
+    /// The loop wakes in steps of milliseconds and is busy at times: what came due meanwhile is not
+    /// lost. Who did not ask for so long rested, and begins with a burst of one.
+    package static let lateMax = Milliseconds(200)
+    /// A 429 takes away this part of the rate.
+    package static let decrease = 0.05
+    /// One that comes soon after another: the guess was far off.
+    package static let decreaseAgain = 0.15
     package static let factorMin = 0.02
-    /// Share of the full rate that comes back each second; at 0.2 % one 429 in 50 s is the price.
-    package static let increasePerSecond = 0.002
+    /// The rate before a 429 is tried again after so many requests that Apple took, one second
+    /// counting as one more for the whole app: so about one request in 400 is refused while Apple's
+    /// limit lies below ours.
+    package static let probeCount = 400.0
+
+    /// What a rate is kept by.
+    package enum Keeping: Equatable, Sendable {
+        /// By the second: slots not used are gone.
+        case second
+        /// By the clock's hour: what was not used of this hour is caught up, at up to
+        /// ``catchUp`` times the rate.
+        case hour
+    }
+
+    package static let catchUp = 3.0
 
     /// Requests per second for the app and environment, over all replicas.
     package var rate: Double
-    /// This replica's part: its partitions of all; zero between revoke and restore.
-    package var share: Double
-    package private(set) var factor = 1.0
-    private var bucket = 1.0
-    private var filledAt: Timestamp?
+    package let keeping: Keeping
+    /// Which partitions are this replica's, by number; none between revoke and restore.
+    private var isOwned: [Bool] = []
+    private var ownedCount = 0
+
+    /// Where the last slot used or passed over began.
+    private var passed = 0.0
+    /// When a turn was asked for last.
+    private var askedAt = 0.0
+    /// Parts of a turn saved up while slots are taken away.
+    private var saved = 1.0
+
+    /// The factor at the last 429, and what that took away of it.
+    private var ceiling = 1.0
+    private var dropped = 0.0
     private var decreasedAt: Timestamp?
+    /// Requests that Apple took since.
+    private var acceptedCount = 0.0
+
+    /// The clock's hour, and what may still be sent in it: only where the rate is kept by the hour.
+    private var hour: Int64?
+    private var allowance = 1.0
+    private var allowedAt: Timestamp?
 
     /// The rate is above zero.
-    package init(rate: Double, share: Double = 1) {
+    ///
+    /// Nothing is sent until ``share(_:of:)`` says which slots are ours.
+    package init(rate: Double, keeping: Keeping = .second) {
         precondition(rate > 0, "a lane has a rate")
         self.rate = rate
-        self.share = share
+        self.keeping = keeping
+    }
+
+    /// Takes the slots of these partitions.
+    package mutating func share(_ partitions: [Int32], of partitionCount: Int) {
+        isOwned = Array(repeating: false, count: max(partitionCount, 0))
+        for partition in partitions where isOwned.indices.contains(Int(partition)) {
+            isOwned[Int(partition)] = true
+        }
+        ownedCount = isOwned.count(where: \.self)
+    }
+
+    /// This replica's part of the rate.
+    package var share: Double {
+        isOwned.isEmpty ? 0 : Double(ownedCount) / Double(isOwned.count)
     }
 
     /// What is allowed now, per second.
-    package var requestsPerSecond: Double { rate * share * factor }
+    package func requestsPerSecond(now: Timestamp) -> Double {
+        rate * share * factor(now: now)
+    }
 
     /// Takes one turn, if there is one.
     package mutating func take(now: Timestamp) -> Bool {
-        fill(now: now)
-        // A hair less than one is one: sums of fractions are not exact.
-        guard bucket > 0.999 else {
+        guard ownedCount > 0 else {
             return false
         }
-        bucket = max(bucket - 1, 0)
-        return true
+        allow(now: now)
+        let time = Double(now.milliseconds)
+        // A clock that was set back brings nothing: the slots begin anew from here.
+        passed = min(passed, time)
+        if !(0...Double(Self.lateMax.count)).contains(time - askedAt) {
+            passed = max(passed, time - slotMilliseconds)
+        }
+        askedAt = time
+        var slot = firstSlot(now: now)
+        while start(of: slot) <= time {
+            passed = start(of: slot)
+            if isOwned[owner(of: slot)], isGranted(now: now) {
+                return true
+            }
+            slot += 1
+        }
+        return false
     }
 
-    /// When the next turn comes; nil while this replica has no share.
+    /// When the next turn may come; nil while this replica has no share.
     package func nextTurn(now: Timestamp) -> Timestamp? {
-        guard requestsPerSecond > 0 else {
+        guard ownedCount > 0 else {
             return nil
         }
-        var filled = self
-        filled.fill(now: now)
-        guard filled.bucket <= 0.999 else {
-            return now
+        var slot = firstSlot(now: now)
+        let earliest = nextAllowance(now: now)
+        while !isOwned[owner(of: slot)] || start(of: slot) < earliest {
+            slot += 1
         }
-        let wait = ((1 - filled.bucket) / requestsPerSecond * 1_000).rounded(.up)
-        return now + Milliseconds(Int64(min(max(wait, 1), 3_600_000)))
+        return max(now, Timestamp(milliseconds: Int64(start(of: slot).rounded(.up))))
+    }
+
+    /// Nothing might be sent until then, whatever waited: the slots before are gone.
+    package mutating func rested(until time: Timestamp) {
+        passed = max(passed, Double(time.milliseconds))
+    }
+
+    /// Apple took a request.
+    package mutating func accepted() {
+        acceptedCount += 1
     }
 
     /// Apple said 429.
     ///
     /// Answers to requests sent before the last decrease say nothing new.
     package mutating func rateLimited(sentAt: Timestamp, now: Timestamp) {
-        if let decreasedAt, sentAt < decreasedAt {
+        if let decreasedAt, sentAt < decreasedAt, decreasedAt <= now {
             return
         }
-        fill(now: now)
-        factor = max(factor * Self.decrease, Self.factorMin)
+        let isSoon = decreasedAt != nil && recovery(now: now) < 0.1
+        ceiling = max(factor(now: now), Self.factorMin)
+        dropped = isSoon ? Self.decreaseAgain : Self.decrease
         decreasedAt = now
-        bucket = 0
+        acceptedCount = 0
+        saved = 0
     }
 
-    private mutating func fill(now: Timestamp) {
-        guard let filledAt else {
-            self.filledAt = now
+    // MARK: The factor
+
+    /// What the answers leave of the rate: back at the old one after ``probeCount``, flat around it,
+    /// and ever faster beyond.
+    package func factor(now: Timestamp) -> Double {
+        guard decreasedAt != nil else {
+            return 1
+        }
+        let distance = recovery(now: now) - 1
+        let grown = ceiling * (1 + dropped * distance * distance * distance)
+        return min(max(grown, Self.factorMin), 1)
+    }
+
+    /// How far the way back is: 0 at the 429, 1 where the old rate is reached.
+    private func recovery(now: Timestamp) -> Double {
+        guard let decreasedAt else {
+            return 0
+        }
+        let seconds = Double(max((now - decreasedAt).count, 0)) / 1_000
+        return (acceptedCount + seconds * share) / Self.probeCount
+    }
+
+    // MARK: Slots
+
+    private var slotMilliseconds: Double {
+        1_000 / (keeping == .hour ? rate * Self.catchUp : rate)
+    }
+
+    /// In the middle of its time: a clock that is off by less than half a slot stays in the second.
+    private func start(of slot: Int64) -> Double {
+        (Double(slot) + 0.5) * slotMilliseconds
+    }
+
+    private func owner(of slot: Int64) -> Int {
+        let count = Int64(isOwned.count)
+        return Int((slot % count + count) % count)
+    }
+
+    /// The first slot that may still be used.
+    private func firstSlot(now: Timestamp) -> Int64 {
+        let time = Double(now.milliseconds)
+        let late = max(Double(Self.lateMax.count), slotMilliseconds)
+        let oldest = Int64(((time - late) / slotMilliseconds - 0.5).rounded(.up))
+        // A hundredth of a slot more: what began at `passed` itself counts as passed.
+        let last = Int64((min(passed, time) / slotMilliseconds - 0.49).rounded(.down))
+        return max(last + 1, oldest)
+    }
+
+    private mutating func isGranted(now: Timestamp) -> Bool {
+        // A hair less than one is one: sums of fractions are not exact.
+        guard keeping == .second || allowance > 0.999 else {
+            return false
+        }
+        saved = min(saved + factor(now: now), 2)
+        guard saved > 0.999 else {
+            return false
+        }
+        saved -= 1
+        allowance -= 1
+        return true
+    }
+
+    /// When the hour allows one more, in milliseconds; 0 where it does, or no hour is kept.
+    private func nextAllowance(now: Timestamp) -> Double {
+        guard keeping == .hour, allowance <= 0.999, let allowedAt else {
+            return 0
+        }
+        // A clock that was set back is believed.
+        let from = Double(min(allowedAt, now).milliseconds)
+        return from + (1 - allowance) / (rate * share) * 1_000
+    }
+
+    /// Adds what this hour allows by now; what the last one left is gone.
+    private mutating func allow(now: Timestamp) {
+        guard keeping == .hour else {
             return
         }
-        // A clock that was set back brings nothing and takes nothing.
-        let seconds = Double(max((now - filledAt).count, 0)) / 1_000
-        self.filledAt = now
-        factor = min(factor + seconds * Self.increasePerSecond, 1)
-        let capacity = max(requestsPerSecond * Self.grainMilliseconds / 1_000, 1)
-        bucket = min(bucket + seconds * requestsPerSecond, capacity)
+        let hourMilliseconds = Milliseconds.hours(1).count
+        let thisHour = now.milliseconds / hourMilliseconds
+        defer {
+            hour = thisHour
+            allowedAt = now
+        }
+        guard let hour, let allowedAt else {
+            return
+        }
+        var from = allowedAt
+        if hour != thisHour {
+            allowance = 0
+            from = Timestamp(milliseconds: thisHour * hourMilliseconds)
+        }
+        allowance += Double(max((now - from).count, 0)) / 1_000 * rate * share
     }
 }

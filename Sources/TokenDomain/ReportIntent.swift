@@ -37,6 +37,8 @@ package struct ReportIntent: Equatable, Sendable {
     package var nextAttemptAt: Timestamp?
     /// What Apple refused beside a taken identifier: it stands if GET finds nothing.
     package var refusal: [AppleError]
+    /// Of the dead letter whose replay asks for it; nil where none does.
+    package var history: ReplayHistory?
 
     /// Requests that ended, oldest first: the first one and the newest; see ``exchangeCountMax``.
     package private(set) var exchanges: [ReportExchange] = []
@@ -65,7 +67,8 @@ package struct ReportIntent: Equatable, Sendable {
         inquiries: Int = 0,
         firstSentAt: Timestamp? = nil,
         nextAttemptAt: Timestamp? = nil,
-        refusal: [AppleError] = []
+        refusal: [AppleError] = [],
+        history: ReplayHistory? = nil
     ) {
         self.number = number
         self.identifier = identifier
@@ -81,6 +84,7 @@ package struct ReportIntent: Equatable, Sendable {
         self.firstSentAt = firstSentAt
         self.nextAttemptAt = nextAttemptAt
         self.refusal = refusal
+        self.history = history
     }
 }
 

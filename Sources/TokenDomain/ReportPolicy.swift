@@ -21,6 +21,8 @@ package struct ReportPolicy: Sendable {
     package static let deadlineMargin = Milliseconds.hours(1)
     /// A token with expiry is due this long after it at the latest.
     package static let deadlineAfterExpiry = Milliseconds.days(1)
+    /// A month's report is due this long after the month: Apple's help page, second hand.
+    package static let deadlineAfterMonth = Milliseconds.days(15)
     /// What is known of a token is forgotten this long after its expiry (creation, where there is
     /// none) and after the last that was heard of it.
     package static let memory = Milliseconds.days(400)

@@ -24,6 +24,8 @@ package enum Absorption: Equatable, Sendable {
     case unknownSubtype
     /// The record's own fault.
     case refused(Fault)
+    /// Apple has accepted other content under the identifier that the record names. Alarms.
+    case conflict(Fault)
 }
 
 extension TokenAccount {

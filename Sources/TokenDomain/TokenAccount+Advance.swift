@@ -4,7 +4,7 @@ package enum ReportEffect: Equatable, Sendable {
     case outcome(ReportOutcome)
     /// A refused debt: a dead letter that resumes it when replayed. Or a queued report that may not
     /// follow what was accepted before it.
-    case deadLetter(ReportRequested, Fault, origin: RecordOrigin)
+    case deadLetter(ReportRequested, Fault, origin: RecordOrigin, history: ReplayHistory?)
     /// A report that was queued and has lost its meaning, as NO_LINE_ITEM after LINE_ITEM.
     case cancelled(ReportIntent)
 }
@@ -45,7 +45,8 @@ extension TokenAccount {
         return .deadLetter(
             letter(of: intent, under: intent.identifier == ours ? nil : intent.identifier),
             statusOrder(intent.status),
-            origin: intent.origin
+            origin: intent.origin,
+            history: intent.history
         )
     }
 
@@ -75,7 +76,6 @@ extension TokenAccount {
             creation: tokenCreationDate,
             expiration: tokenExpirationDate
         )
-        let isAskedFor = debt.reason == .unreported || debt.reason == .unknown
         intentCount += 1
         current = ReportIntent(
             number: intentCount,
@@ -84,9 +84,24 @@ extension TokenAccount {
             lineItems: nil,
             reason: debt.reason,
             origin: debt.origin,
-            // Apple asks only when the time is over.
-            deadline: isAskedFor ? min(deadline ?? debt.dueAt, debt.dueAt) : deadline ?? debt.dueAt
+            deadline: min(deadline ?? debt.dueAt, Self.deadline(of: debt))
         )
+    }
+
+    /// What the reason of a debt says of the time left, whatever the token's own deadline.
+    private static func deadline(of debt: Debt) -> Timestamp {
+        switch debt.reason {
+        case .unreported, .unknown:
+            // Apple asks only when the time is over.
+            debt.dueAt
+        case .month:
+            // It is due when its month is over, or the token is.
+            CalendarMonth(of: debt.dueAt).start + ReportPolicy.deadlineAfterMonth
+        case .reminder:
+            CalendarMonth(of: debt.dueAt).adding(1).start + ReportPolicy.deadlineAfterMonth
+        case .hold, .deadline, .duplicate, .request:
+            Timestamp(milliseconds: .max)
+        }
     }
 
     /// The next month's debt of a token that stays active, once this month's report is accepted.

@@ -126,10 +126,7 @@ extension TokenAccount {
         current = nil
         lastAccepted = intent.status
         lastAcceptedAt = answer.answeredAt
-        if intent.identifier != policy.requestIdentifier(externalPurchaseID, intent.number) {
-            foreignIdentifiers.append(intent.identifier)
-            foreignIdentifiers.removeFirst(max(foreignIdentifiers.count - Self.foreignCountMax, 0))
-        }
+        keepAccepted(intent, policy: policy)
         // Any accepted report ends the token's own debt; so an accepted LINE_ITEM cancels
         // NO_LINE_ITEM.
         debt = nil
@@ -147,7 +144,10 @@ extension TokenAccount {
         policy: ReportPolicy
     ) -> [ReportEffect] {
         current = nil
-        parked.append(intent)
+        var refused = intent
+        // Its dead letter has them, and a replay brings them again.
+        refused.lineItems = nil
+        parked.append(refused)
         parked.removeFirst(max(parked.count - Self.parkedCountMax, 0))
         if intent.reason != .request {
             debt = nil
@@ -164,9 +164,27 @@ extension TokenAccount {
             .deadLetter(
                 letter(of: intent, under: intent.identifier),
                 fault,
-                origin: intent.origin
+                origin: intent.origin,
+                history: intent.history
             ),
         ] + advance(now: answer.answeredAt, policy: policy)
+    }
+
+    private mutating func keepAccepted(_ intent: ReportIntent, policy: ReportPolicy) {
+        let ours = policy.requestIdentifier(externalPurchaseID, intent.number)
+        let isForeign = intent.identifier != ours
+        guard isForeign || intent.status == .lineItem else {
+            return
+        }
+        accepted.append(
+            AcceptedReport(
+                number: intent.number,
+                identifier: isForeign ? intent.identifier : nil,
+                status: intent.status,
+                contentHash: AcceptedReport.contentHash(of: intent.lineItems)
+            )
+        )
+        accepted.removeFirst(max(accepted.count - Self.acceptedCountMax, 0))
     }
 
     /// An intent as somebody would ask for it.

@@ -5,11 +5,13 @@ extension TokenAccount {
 
     /// Absorbs a record of `reports.requested.v1`: a report asked for by hand, or a replay.
     ///
-    /// The time is the record's own, for what has no date of its own.
+    /// The time is the record's own, for what has no date of its own; the history is that of the
+    /// dead letter whose replay it is.
     package mutating func absorb(
         _ request: ReportRequested,
         origin: RecordOrigin,
         time: Timestamp,
+        history: ReplayHistory? = nil,
         policy: ReportPolicy
     ) -> Absorption {
         if let lastRequestOffset, origin.offset <= lastRequestOffset {
@@ -19,7 +21,14 @@ extension TokenAccount {
             return .refused(fault)
         }
         if let identifier = request.requestIdentifier?.lowercased() {
-            return absorb(request, under: identifier, origin: origin, time: time, policy: policy)
+            return absorb(
+                request,
+                under: identifier,
+                origin: origin,
+                time: time,
+                history: history,
+                policy: policy
+            )
         }
         let number = intentCount + 1
         return enqueue(
@@ -29,7 +38,7 @@ extension TokenAccount {
                 identifier: policy.requestIdentifier(externalPurchaseID, number),
                 origin: origin,
                 time: time,
-                policy: policy
+                history: history
             ),
             request,
             time: time
@@ -43,6 +52,7 @@ extension TokenAccount {
         under identifier: String,
         origin: RecordOrigin,
         time: Timestamp,
+        history: ReplayHistory? = nil,
         policy: ReportPolicy
     ) -> Absorption {
         let held = ([current].compactMap { $0 } + queued).first { $0.identifier == identifier }
@@ -54,17 +64,21 @@ extension TokenAccount {
             return .underWay
         }
         if let index = parked.firstIndex(where: { $0.identifier == identifier }) {
-            return resume(index, request, origin: origin, time: time)
-        }
-        if foreignIdentifiers.contains(identifier) {
-            lastRequestOffset = origin.offset
-            return .alreadyReported
+            return resume(index, request, origin: origin, time: time, history: history)
         }
         let known = 1...intentCount + Self.numberLookAheadMax
         let number = known.first { policy.requestIdentifier(externalPurchaseID, $0) == identifier }
+        if let settled = accepted.first(where: {
+            $0.identifier == identifier || ($0.identifier == nil && $0.number == number)
+        }) {
+            guard settled.says(request) else {
+                return .conflict(heldOtherwise)
+            }
+            lastRequestOffset = origin.offset
+            return .alreadyReported
+        }
         if let number, number <= intentCount {
-            // What it said is not kept; but no accepted LINE_ITEM gives way to another status.
-            guard request.status != .lineItem || lastAccepted == .lineItem else {
+            guard request.status != .lineItem || hasForgotten(number) else {
                 return .refused(statusChanged)
             }
             lastRequestOffset = origin.offset
@@ -77,11 +91,17 @@ extension TokenAccount {
                 identifier: identifier,
                 origin: origin,
                 time: time,
-                policy: policy
+                history: history
             ),
             request,
             time: time
         )
+    }
+
+    /// Whether the report of a number may have been one with line items that gave way to others.
+    private func hasForgotten(_ number: Int) -> Bool {
+        lastAccepted == .lineItem && accepted.count >= Self.acceptedCountMax
+            && accepted.allSatisfy { number < $0.number }
     }
 
     /// Takes a refused intent up again.
@@ -92,7 +112,8 @@ extension TokenAccount {
         _ index: Int,
         _ request: ReportRequested,
         origin: RecordOrigin,
-        time: Timestamp
+        time: Timestamp,
+        history: ReplayHistory?
     ) -> Absorption {
         var intent = parked[index]
         guard intent.status == request.status else {
@@ -103,6 +124,7 @@ extension TokenAccount {
         intent.takenSince = nil
         intent.nextAttemptAt = nil
         intent.refusal = []
+        intent.history = history
         let absorption = enqueue(intent, request, time: time)
         if absorption == .owed {
             parked.remove(at: index)
@@ -124,11 +146,8 @@ extension TokenAccount {
                 fault("queue_full", "\(Self.queueCountMax) reports already wait for this token")
             )
         }
-        let held = [current].compactMap { $0 } + queued + parked
-        let byteCount = held.reduce(intent.lineItemByteCount) { sum, other in
-            // A refused intent that is taken up again gives its place to the new body.
-            other.number == intent.number ? sum : sum + other.lineItemByteCount
-        }
+        let held = [current].compactMap { $0 } + queued
+        let byteCount = held.reduce(intent.lineItemByteCount) { $0 + $1.lineItemByteCount }
         guard byteCount <= Self.lineItemByteCountMax else {
             return .refused(
                 fault(
@@ -153,7 +172,7 @@ extension TokenAccount {
         identifier: String,
         origin: RecordOrigin,
         time: Timestamp,
-        policy: ReportPolicy
+        history: ReplayHistory?
     ) -> ReportIntent {
         ReportIntent(
             number: number,
@@ -163,7 +182,8 @@ extension TokenAccount {
             reason: .request,
             origin: origin,
             // Who asks by hand wants it now.
-            deadline: time
+            deadline: time,
+            history: history
         )
     }
 
@@ -197,6 +217,13 @@ extension TokenAccount {
         fault(
             "status_changed",
             "another status or other line items are another report: leave out requestIdentifier"
+        )
+    }
+
+    private var heldOtherwise: Fault {
+        fault(
+            Rejection.conflict.rawValue,
+            "Apple has accepted another report under this identifier: leave out requestIdentifier"
         )
     }
 

@@ -9,13 +9,13 @@ package struct TokenAccount: Equatable, Sendable {
     package static let queueCountMax = 16
     /// Refused intents kept for a replay of their dead letter; the oldest gives way.
     package static let parkedCountMax = 8
-    /// Bytes of line items held by one account, refused ones too.
+    /// Bytes of line items held by one account; of a refused report its dead letter has them.
     ///
     /// As a string in the account's JSON they take at most twice as many: its changelog record stays
     /// below Kafka's 1 MB.
     package static let lineItemByteCountMax = 400 << 10
-    /// Foreign identifiers that Apple has accepted, kept to know a replay of them.
-    package static let foreignCountMax = 8
+    /// Accepted reports kept to know a replay of them; the oldest gives way.
+    package static let acceptedCountMax = 32
 
     /// A report that the token owes by itself.
     package struct Debt: Equatable, Sendable {
@@ -94,8 +94,10 @@ package struct TokenAccount: Equatable, Sendable {
     package var waitingReminder: WaitingNotice?
     /// In their order; see ``noticeCountMax``.
     package var notices: [Notice] = []
-    /// Identifiers not of our making that were accepted.
-    package var foreignIdentifiers: [String] = []
+    /// In the order of acceptance: those with line items, and those under a foreign identifier.
+    ///
+    /// What the others said follows from their number.
+    package var accepted: [AcceptedReport] = []
     /// Offset of the last record of `reports.requested` absorbed: under at-least-once one may come
     /// twice, and without identifier it would be another report.
     package var lastRequestOffset: Int64?
@@ -132,6 +134,9 @@ package struct TokenAccount: Equatable, Sendable {
         current != nil || !queued.isEmpty || debt != nil || waitingNotice != nil
             || waitingReminder != nil
     }
+
+    /// Whether it came in and waits: neither reported nor refused yet.
+    package var isHeld: Bool { isKnown && lastAccepted == nil && !hasParkedDebt }
 
     /// Whether anything is known that must be kept.
     ///

@@ -78,6 +78,7 @@ extension AccountTokenDebt.Wish {
         var requestID: String?
         var origin: RecordOrigin?
         var trace: TraceParent?
+        var history: ReplayHistory?
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch key {
@@ -86,6 +87,7 @@ extension AccountTokenDebt.Wish {
             case "requestId": try scanner.fill(&requestID)
             case "origin": origin = try RecordOrigin(&scanner)
             case "traceparent": trace = TraceParent(try scanner.string())
+            case "history": history = try ReplayHistory(&scanner)
             default: try scanner.skip()
             }
         }
@@ -94,7 +96,8 @@ extension AccountTokenDebt.Wish {
             requestedAt: try JSONScanner.require(requestedAt, "requestedAt"),
             requestID: requestID ?? "",
             origin: try JSONScanner.require(origin, "origin"),
-            trace: trace
+            trace: trace,
+            history: history
         )
     }
 
@@ -106,6 +109,10 @@ extension AccountTokenDebt.Wish {
         writer.name("origin")
         origin.write(&writer)
         writer.field("traceparent", trace?.text)
+        if let history {
+            writer.name("history")
+            history.write(&writer)
+        }
         writer.endObject()
     }
 }

@@ -18,6 +18,7 @@ extension ReportIntent {
         var nextAttemptAt: Timestamp?
         var refusal: [AppleError] = []
         var exchanges: [ReportExchange] = []
+        var history: ReplayHistory?
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch key {
@@ -35,6 +36,7 @@ extension ReportIntent {
             case "firstSentAt": try scanner.fill(&firstSentAt)
             case "nextAttemptAt": try scanner.fill(&nextAttemptAt)
             case "requests": exchanges = try ReportExchange.list(&scanner)
+            case "history": history = try ReplayHistory(&scanner)
             case "refusal":
                 try scanner.beginArray()
                 while try scanner.nextElement() {
@@ -57,7 +59,8 @@ extension ReportIntent {
             inquiries: inquiries ?? 0,
             firstSentAt: firstSentAt,
             nextAttemptAt: nextAttemptAt,
-            refusal: refusal
+            refusal: refusal,
+            history: history
         )
         for exchange in exchanges {
             note(exchange)
@@ -99,6 +102,10 @@ extension ReportIntent {
                 writer.endObject()
             }
             writer.endArray()
+        }
+        if let history {
+            writer.name("history")
+            history.write(&writer)
         }
         writer.endObject()
     }

@@ -61,7 +61,7 @@ extension TokenAccount {
                 writer.string(notice.uuid)
                 writer.endArray()
             }
-            Self.write("foreignIdentifiers", foreignIdentifiers, &writer) { $1.string($0) }
+            Self.write("accepted", accepted, &writer) { $0.write(&$1) }
             writer.field("lastRequestOffset", lastRequestOffset)
             if owesReport {
                 writer.field("traceparent", trace?.text)
@@ -161,9 +161,9 @@ extension TokenAccount {
                 _ = try scanner.nextElement()
                 return notice
             }
-        case "foreignIdentifiers":
-            foreignIdentifiers = try Self.read(&scanner) { (scanner) throws(WireFault) in
-                try scanner.string()
+        case "accepted":
+            accepted = try Self.read(&scanner) { (scanner) throws(WireFault) in
+                try AcceptedReport(&scanner)
             }
         case "lastRequestOffset": try scanner.fill(&lastRequestOffset)
         case "traceparent": trace = TraceParent(try scanner.string())

@@ -3,8 +3,6 @@ internal import StageRuntime
 
 /// What the worker believes in: the roots that Apple signs under, and the apps that are ours.
 struct TrustFiles {
-    static let rootsByteCountMax = 1 << 20
-
     var apps: AppsFile
     var roots: TrustedRoots
 
@@ -22,7 +20,7 @@ struct TrustFiles {
         let pem = try BoundedFile.read(
             path: path,
             setting: Setting.appleRootsFile.fullName,
-            byteCountMax: Self.rootsByteCountMax
+            byteCountMax: BoundedFile.rootsByteCountMax
         )
         do throws(CryptoFault) {
             roots = try TrustedRoots(pem: pem)

@@ -7,12 +7,12 @@ internal import TokenDomain
 /// The apps we speak for and their keys, as the files say now: read at start, again on SIGHUP, and
 /// before each probe of a lane that stopped.
 final class AppBook {
-    static let rootsByteCountMax = 1 << 20
-
     private let path: String
     private let rootsPath: String?
     private let log: Log
     private var file: AppsFile
+    /// By app: the last key that could be read.
+    private var signers: [Int64: AppStoreClient.Signer]
     /// Nil without roots: signed transactions are then refused.
     private(set) var verifier: SignedDataVerifier?
 
@@ -21,13 +21,23 @@ final class AppBook {
         self.path = path
         self.rootsPath = rootsPath
         self.log = log
-        file = try AppsFile.load(path, needsKeys: true)
-        verifier = try rootsPath.map { (path) throws(ConfigurationFault) in
+        (file, signers, verifier) = try Self.read(path: path, rootsPath: rootsPath)
+    }
+
+    private static func read(
+        path: String,
+        rootsPath: String?
+    ) throws(ConfigurationFault) -> (AppsFile, [Int64: AppStoreClient.Signer], SignedDataVerifier?)
+    {
+        let file = try AppsFile.load(path, needsKeys: true)
+        var signers: [Int64: AppStoreClient.Signer] = [:]
+        for app in file.apps {
+            signers[app.appAppleID] = try signer(of: app)
+        }
+        let verifier = try rootsPath.map { (path) throws(ConfigurationFault) in
             try Self.verifier(path: path)
         }
-        for app in file.apps {
-            _ = try Self.signer(of: app)
-        }
+        return (file, signers, verifier)
     }
 
     var appAppleIDs: [Int64] { file.apps.map(\.appAppleID) }
@@ -45,30 +55,30 @@ final class AppBook {
         file.app(bundleID: bundleID)?.appAppleID
     }
 
-    /// The signer of an app; nil where it is not configured or its key cannot be read, which stops
-    /// its lanes and not the worker.
-    func signer(of appAppleID: Int64) -> AppStoreClient.Signer? {
-        guard let app = file.app(appAppleID: appAppleID) else {
-            return nil
-        }
-        do throws(ConfigurationFault) {
-            return try Self.signer(of: app)
-        } catch {
-            log.limited(.error, "a key cannot be read", ("because", .text(error.sentence)))
-            return nil
-        }
-    }
-
-    /// Reads the files again.
+    /// The signer of an app, read anew: its key may have been replaced.
     ///
-    /// One that is wrong changes nothing.
-    func reload() {
+    /// What cannot be read leaves the old key in place. Nil where the app is not configured, which
+    /// stops its lanes and not the worker.
+    func signer(of appAppleID: Int64) -> AppStoreClient.Signer? {
         do throws(ConfigurationFault) {
             let read = try AppsFile.load(path, needsKeys: true)
-            verifier = try rootsPath.map { (path) throws(ConfigurationFault) in
-                try Self.verifier(path: path)
-            }
-            file = read
+            signers[appAppleID] = try read.app(appAppleID: appAppleID)
+                .flatMap { (app) throws(ConfigurationFault) in try Self.signer(of: app) }
+        } catch {
+            log.limited(
+                .error,
+                "a key cannot be read again; the old one stays",
+                ("appAppleId", .integer(appAppleID)),
+                ("because", .text(error.sentence))
+            )
+        }
+        return signers[appAppleID]
+    }
+
+    /// Reads the files again: all of them are good, or nothing changes.
+    func reload() {
+        do throws(ConfigurationFault) {
+            (file, signers, verifier) = try Self.read(path: path, rootsPath: rootsPath)
             log.info("the apps were read again", ("apps", .integer(Int64(file.apps.count))))
         } catch {
             log.error(
@@ -83,7 +93,7 @@ final class AppBook {
         let pem = try BoundedFile.read(
             path: path,
             setting: setting,
-            byteCountMax: rootsByteCountMax
+            byteCountMax: BoundedFile.rootsByteCountMax
         )
         do throws(CryptoFault) {
             return SignedDataVerifier(roots: try TrustedRoots(pem: pem))

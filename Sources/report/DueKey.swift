@@ -83,6 +83,24 @@ enum DueKey {
         )
     }
 
+    /// The value of an entry: the lane of a token that is held, else nothing.
+    static func note(of debtor: Debtor) -> [UInt8] {
+        guard case .token(let account) = debtor, account.isHeld, let lane = account.lane else {
+            return []
+        }
+        return [lane.environment == .sandbox ? 1 : 0] + bigEndian(lane.appAppleID)
+    }
+
+    static func heldLane(note: [UInt8]) -> Lane? {
+        guard note.count == 9 else {
+            return nil
+        }
+        return Lane(
+            appAppleID: number(note[1...]),
+            environment: note[0] == 1 ? .sandbox : .production
+        )
+    }
+
     /// The smallest key that is greater than every key with this prefix.
     static func after(_ prefix: [UInt8]) -> [UInt8] {
         var next = prefix

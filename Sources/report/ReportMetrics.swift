@@ -12,6 +12,7 @@ final class ReportMetrics {
     private let isStopped: Gauge
     private let slack: Gauge
     private let endToEnd: Histogram
+    private let held: Gauge
     private let inFlight: Gauge.Series
     private let guardWaiting: Gauge.Series
     private let guardSeconds: Gauge.Series
@@ -63,6 +64,11 @@ final class ReportMetrics {
             labels: ["environment", "status", "outcome"],
             buckets: Histogram.waitBuckets
         )
+        held = metrics.gauge(
+            "report_held",
+            help: "Tokens known and neither reported nor refused yet, by app and environment.",
+            labels: ["app", "environment"]
+        )
         inFlight = metrics.gauge("report_in_flight", help: "Requests to Apple under way.").series()
         guardWaiting = metrics.gauge(
             "report_guard_waiting",
@@ -105,15 +111,16 @@ final class ReportMetrics {
         ownerConflicts.add(1)
     }
 
-    func changed(_ queue: SendQueue, _ change: String, isStopped stopped: Bool) {
-        let app = String(queue.lane.appAppleID)
-        laneChanges.add(1, app, queue.lane.environment.rawValue, change)
-        isStopped.set(
-            stopped ? 1 : 0,
-            app,
-            queue.lane.environment.rawValue,
-            queue.endpoint.name
-        )
+    /// The gate of these queues of one lane changed.
+    func changed(_ queues: [SendQueue], _ change: String, isStopped stopped: Bool) {
+        guard let lane = queues.first?.lane else {
+            return
+        }
+        let app = String(lane.appAppleID)
+        laneChanges.add(1, app, lane.environment.rawValue, change)
+        for queue in queues {
+            isStopped.set(stopped ? 1 : 0, app, lane.environment.rawValue, queue.endpoint.name)
+        }
     }
 
     func paced(_ queue: SendQueue, requestsPerSecond: Double) {
@@ -132,6 +139,12 @@ final class ReportMetrics {
             slack.set(seconds, labels.0, labels.1)
         } else {
             slack.remove(labels.0, labels.1)
+        }
+    }
+
+    func held(_ counts: [Lane: Int]) {
+        for (lane, count) in counts {
+            held.set(Double(count), String(lane.appAppleID), lane.environment.rawValue)
         }
     }
 

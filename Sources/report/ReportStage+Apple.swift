@@ -23,7 +23,7 @@ extension ReportStage {
                 using: &generator
             )
             let (answer, word) = Self.judge(reply, to: flight, now: now, retryAt: now + wait)
-            hear(word, flight.queue, sentAt: flight.sentAt, now: now)
+            hear(word, flight, now: now)
             inbox.append(PlacedAnswer(place: flight.place, answer: answer))
         }
     }
@@ -79,32 +79,47 @@ extension ReportStage {
     }
 
     /// What an answer says about its lane.
-    private func hear(
-        _ word: LaneGate.Word,
-        _ queue: SendQueue,
-        sentAt: Timestamp,
-        now: Timestamp
-    ) {
+    private func hear(_ word: LaneGate.Word, _ flight: Flight, now: Timestamp) {
+        let queue = flight.queue
         guard var lane = lanes[queue] else {
             return
         }
         var retryAt = now
         if case .trouble(.rateLimited, let until) = word {
-            lane.pace.rateLimited(sentAt: sentAt, now: now)
+            lane.pace.rateLimited(sentAt: flight.sentAt, now: now)
             lane.limitedCount = until == nil ? lane.limitedCount + 1 : 0
             retryAt = now + backoff.delay(failureCount: lane.limitedCount, using: &generator)
         } else if word == .fine {
+            lane.pace.accepted()
             lane.limitedCount = 0
         }
-        let change = lane.gate.heard(word, retryAt: retryAt, now: now)
+        let change = lane.gate.heard(
+            word.ofEndpoint,
+            isProbe: flight.isEndpointProbe,
+            retryAt: retryAt,
+            now: now
+        )
         lanes[queue] = lane
-        let app = LogValue.integer(queue.lane.appAppleID)
-        let environment = LogValue.text(queue.lane.environment.rawValue)
+        tell(change, of: [queue], now: now)
+        let keyChange = keyGates[queue.lane, default: LaneGate()].heard(
+            word.ofKey,
+            isProbe: flight.isKeyProbe,
+            retryAt: retryAt,
+            now: now
+        )
+        // The key is that of every endpoint.
+        tell(keyChange, of: queues.filter { $0.lane == queue.lane }, now: now)
+    }
+
+    private func tell(_ change: LaneGate.Change?, of queues: [SendQueue], now: Timestamp) {
+        guard let change, let lane = queues.first?.lane else {
+            return
+        }
+        let app = LogValue.integer(lane.appAppleID)
+        let environment = LogValue.text(lane.environment.rawValue)
         switch change {
-        case nil:
-            break
         case .held(let until):
-            metrics.changed(queue, "held", isStopped: false)
+            metrics.changed(queues, "held", isStopped: false)
             log.limited(
                 .warning,
                 "Apple limits the rate of a lane",
@@ -113,10 +128,9 @@ extension ReportStage {
                 ("seconds", .number(Double((until - now).count) / 1_000))
             )
         case .resigning:
-            apple.reloadKey(appAppleID: queue.lane.appAppleID)
-            metrics.changed(queue, "resigning", isStopped: false)
+            metrics.changed(queues, "resigning", isStopped: false)
         case .stopped(let trouble):
-            metrics.changed(queue, trouble.rawValue, isStopped: true)
+            metrics.changed(queues, trouble.rawValue, isStopped: true)
             log.error(
                 "a lane is stopped: nothing is reported for this app until its probe succeeds",
                 ("appAppleId", app),
@@ -124,7 +138,7 @@ extension ReportStage {
                 ("because", .text(trouble.rawValue))
             )
         case .reopened:
-            metrics.changed(queue, "reopened", isStopped: false)
+            metrics.changed(queues, "reopened", isStopped: false)
             log.info(
                 "a lane works again",
                 ("appAppleId", app),
@@ -197,7 +211,7 @@ extension ReportStage {
                     trace: account.trace,
                     to: &plan
                 ) { outcome.write(to: &$0) }
-            case .deadLetter(let request, let fault, let origin):
+            case .deadLetter(let request, let fault, let origin, let history):
                 if fault.code == "report.\(Rejection.conflict.rawValue)" {
                     log.error(
                         "Apple holds another report under an identifier of ours",
@@ -212,6 +226,7 @@ extension ReportStage {
                     key: request.externalPurchaseID.text,
                     fault,
                     origin,
+                    history,
                     trace: account.trace,
                     into: &plan
                 )
@@ -228,13 +243,13 @@ extension ReportStage {
             switch effect {
             case .outcome(let outcome):
                 append(outcome, trace: trace, to: &plan)
-            case .deadLetter(let request, let fault, let origin):
+            case .deadLetter(let request, let fault, let origin, let history):
                 guard case .original(let id, _, _) = request.subject else {
                     preconditionFailure("a wish that was sent names its transaction")
                 }
                 var value: [UInt8] = []
                 request.write(to: &value)
-                bury(value, key: id, fault, origin, trace: trace, into: &plan)
+                bury(value, key: id, fault, origin, history, trace: trace, into: &plan)
             }
         }
     }
@@ -281,6 +296,7 @@ extension ReportStage {
         key: String,
         _ fault: Fault,
         _ origin: RecordOrigin,
+        _ history: ReplayHistory?,
         trace: TraceParent?,
         into plan: inout BatchPlan
     ) {
@@ -294,12 +310,39 @@ extension ReportStage {
                     offset: origin.offset,
                     group: group
                 ),
-                failedAt: plan.now
+                failedAt: plan.now,
+                history: history.map(DeadLetter.History.init) ?? .none
             ),
             topic: Self.deadLettersIndex,
             key: Array(key.utf8),
             value: value,
             trace: trace
+        )
+    }
+}
+
+extension DeadLetter.History {
+    init(_ history: ReplayHistory) {
+        self = .none
+        firstFailedAt = history.firstFailedAt
+        attempts = history.attempts
+        replayCount = history.replayCount
+        replayID = history.replayID
+    }
+}
+
+extension ReplayHistory {
+    /// What a record's headers tell; nil where it is no replay.
+    init?(of record: RecordBatch.Record, in batch: RecordBatch) {
+        let history = DeadLetter.History(headers: record.headers, of: batch.arena)
+        guard history != .none else {
+            return nil
+        }
+        self.init(
+            firstFailedAt: history.firstFailedAt,
+            attempts: history.attempts,
+            replayCount: history.replayCount,
+            replayID: history.replayID
         )
     }
 }

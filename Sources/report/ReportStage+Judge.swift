@@ -57,13 +57,14 @@ extension ReportStage {
                 plan.conclude(.deadLetterAndForward(fault, outputCount: 1))
             case .wish(let order):
                 plan.conclude(
-                    absorb(order, record, trace: trace(of: record, in: batch), desk: &desk)
+                    absorb(order, record, batch, trace: trace(of: record, in: batch), desk: &desk)
                 )
             case .distinct, .notice, .request, .refused:
                 plan.conclude(
                     absorb(
                         input,
                         record,
+                        batch,
                         trace: trace(of: record, in: batch),
                         desk: &desk,
                         now: plan.now
@@ -160,6 +161,7 @@ extension ReportStage {
     private func absorb(
         _ input: Input,
         _ record: RecordBatch.Record,
+        _ batch: RecordBatch,
         trace: TraceParent,
         desk: inout AccountDesk,
         now: Timestamp
@@ -193,10 +195,25 @@ extension ReportStage {
                 record.timestampMilliseconds >= 0
                 ? Timestamp(milliseconds: record.timestampMilliseconds) : now
             (place, account) = open(request.externalPurchaseID, record, desk, time)
-            absorption = account.absorb(request, origin: origin, time: time, policy: policy)
+            absorption = account.absorb(
+                request,
+                origin: origin,
+                time: time,
+                history: ReplayHistory(of: record, in: batch),
+                policy: policy
+            )
         }
-        if case .refused(let fault) = absorption {
+        switch absorption {
+        case .refused(let fault):
             return .deadLetter(fault)
+        case .conflict(let fault):
+            log.limited(
+                .error,
+                "a request names an identifier under which Apple has accepted another report"
+            )
+            return .deadLetter(fault)
+        default:
+            break
         }
         tell(account.advance(now: now, policy: policy))
         // What changes nothing must not be written for its trace's sake.
@@ -225,6 +242,7 @@ extension ReportStage {
     private func absorb(
         _ order: TransactionDesk.Order,
         _ record: RecordBatch.Record,
+        _ batch: RecordBatch,
         trace: TraceParent,
         desk: inout AccountDesk
     ) -> Verdict {
@@ -247,7 +265,8 @@ extension ReportStage {
                     partition: record.partition,
                     offset: record.offset
                 ),
-                trace: trace
+                trace: trace,
+                history: ReplayHistory(of: record, in: batch)
             )
         )
         _ = desk.keep(.transaction(debt), at: place)
@@ -293,7 +312,7 @@ extension ReportStage {
         case .unknownSubtype:
             log.limited(.warning, "a notification has a subtype that nobody knows")
             return .settled("unknown_subtype")
-        case .refused(let fault): return .deadLetter(fault)
+        case .refused(let fault), .conflict(let fault): return .deadLetter(fault)
         }
     }
 

@@ -17,13 +17,16 @@ extension ReportStage {
                 view.deadlines[queue] = try firstDeadline(of: queue, state)
             }
             measureGuard(count: try guardedCount(state), now: now)
+            if let held = try heldCount.count(in: partitions, state) {
+                metrics.held(held)
+            }
         } catch {
             // A measure is not worth a worker; the next look at the table meets the fault.
             return
         }
         measureLanes(now: now)
         view.bound(
-            rates: lanes.mapValues { $0.pace.rate * $0.pace.factor },
+            rates: lanes.mapValues { $0.pace.rate * $0.pace.factor(now: now) },
             flightCountMax: limits.flightCountMax
         )
     }
@@ -48,12 +51,13 @@ extension ReportStage {
         view.deadlines = [:]
         metrics.inFlight(flights.count)
         metrics.guarded(count: 0, seconds: 0)
+        metrics.held(heldCount.forgetAll())
         measureLanes(now: Timestamp(milliseconds: 0))
     }
 
     private func measureLanes(now: Timestamp) {
         for (queue, lane) in lanes {
-            metrics.paced(queue, requestsPerSecond: lane.pace.requestsPerSecond)
+            metrics.paced(queue, requestsPerSecond: lane.pace.requestsPerSecond(now: now))
         }
         for lane in Set(lanes.keys.map(\.lane)) {
             let deadline = view.deadlines[.reports(of: lane)]
@@ -132,10 +136,12 @@ extension ReportStage: ShowingStage {
         writer.field("appAppleId", queue.lane.appAppleID)
         writer.field("environment", queue.lane.environment.rawValue)
         writer.field("endpoint", queue.endpoint.name)
-        switch lane.gate.state {
+        // What the key is refused for stands before what the endpoint is.
+        let keyState = keyGates[queue.lane]?.state ?? .open
+        switch keyState == .open ? lane.gate.state : keyState {
         case .open:
             writer.field("state", "open")
-        case .held(let until):
+        case .held(_, let until):
             // What the time has opened, the next request will.
             writer.field("state", until > now ? "held" : "open")
             writer.field("until", until > now ? until.milliseconds : nil)
@@ -148,7 +154,7 @@ extension ReportStage: ShowingStage {
             writer.field("because", trouble.rawValue)
         }
         // In thousandths: a rate below one a second is one too.
-        writer.field("milliRequestsPerSecond", Int64(lane.pace.requestsPerSecond * 1_000))
+        writer.field("milliRequestsPerSecond", Int64(lane.pace.requestsPerSecond(now: now) * 1_000))
         writer.field("startedCount", lane.startedCount)
         writer.field("inFlight", lane.flightCount)
         writer.field("nextDeadline", view.deadlines[queue]?.milliseconds)

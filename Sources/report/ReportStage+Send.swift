@@ -8,7 +8,7 @@ extension ReportStage {
     func send(now: Timestamp) throws(StoreFault) {
         for queue in queues {
             while let debt = try nextDebt(queue, now: now) {
-                guard lanes[queue]?.pace.take(now: now) == true else {
+                guard lanes[queue]?.takeTurn(now: now) == true else {
                     lanes[queue]?.putBack(debt)
                     break
                 }
@@ -22,9 +22,7 @@ extension ReportStage {
     /// The most urgent debt of a queue that may send now.
     private func nextDebt(_ queue: SendQueue, now: Timestamp) throws(StoreFault) -> ReadyDebt? {
         while let lane = lanes[queue] {
-            guard let turn = lane.nextTurn(now: now, flightCountMax: limits.flightCountMax),
-                turn <= now
-            else {
+            guard let turn = nextTurn(of: lane, queue, now: now), turn <= now else {
                 return nil
             }
             if lane.needsRefill {
@@ -84,10 +82,12 @@ extension ReportStage {
         guard debtor.queue == queue, let (errand, action) = Self.nextRequest(of: debtor) else {
             return false
         }
-        let isProbe = lanes[queue]?.gate.isProbe == true
-        if isProbe {
+        let isKeyProbe = keyGates[queue.lane]?.isProbe == true
+        let isEndpointProbe = lanes[queue]?.gate.isProbe == true
+        if isKeyProbe || isEndpointProbe {
             apple.reloadKey(appAppleID: queue.lane.appAppleID)
         }
+        keyGates[queue.lane, default: LaneGate()].started(now: now)
         lanes[queue]?.gate.started(now: now)
         lanes[queue]?.flightCount += 1
         lanes[queue]?.startedCount += 1
@@ -99,7 +99,8 @@ extension ReportStage {
             queue: queue,
             errand: errand,
             sentAt: now,
-            isProbe: isProbe
+            isKeyProbe: isKeyProbe,
+            isEndpointProbe: isEndpointProbe
         )
         apple.submit(
             AppleRequest(tag: tag, lane: queue.lane, action: action, trace: debtor.trace),

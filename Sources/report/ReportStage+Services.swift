@@ -81,6 +81,9 @@ extension ReportStage: ReloadingStage {
         }
         for queue in queues {
             lanes[queue]?.pace.rate = requestsPerSecond(of: queue)
+            lanes[queue]?.gate.probeSoon()
+            keyGates[queue.lane]?.probeSoon()
         }
+        wake()
     }
 }

@@ -40,7 +40,9 @@ final class ReportStage: TickingStage {
         var queue: SendQueue
         var errand: Errand
         var sentAt: Timestamp
-        var isProbe: Bool
+        /// It was started while the key's gate was stopped, or its endpoint's.
+        var isKeyProbe: Bool
+        var isEndpointProbe: Bool
     }
 
     /// What a request is about, to know its answer by.
@@ -111,6 +113,8 @@ final class ReportStage: TickingStage {
     var partitionCount: Int?
     var sweeps: [Int32: Sweep] = [:]
     var lanes: [SendQueue: SendLane] = [:]
+    /// What Apple thinks of an app's key: a 401 at one endpoint holds every other of the lane.
+    var keyGates: [Lane: LaneGate] = [:]
     /// Those of ``lanes`` in the order in which they were opened: each gets its turns in it.
     var queues: [SendQueue] = []
     /// Queues that an account became ready for, since the last commit and since the one before: the
@@ -131,6 +135,7 @@ final class ReportStage: TickingStage {
     var nextInquiry = Timestamp(milliseconds: 0)
     var nextMeasure = Timestamp(milliseconds: 0)
     var view = LaneView()
+    var heldCount = HeldCount()
     private(set) var nextTick: Timestamp?
 
     init(
@@ -172,19 +177,19 @@ final class ReportStage: TickingStage {
         previous: [UInt8]?,
         into changes: inout StoreChanges
     ) {
-        let before: [UInt8]?
-        let after: [UInt8]?
+        let before: (key: [UInt8], note: [UInt8])?
+        let after: (key: [UInt8], note: [UInt8])?
         do throws(WireFault) {
-            before = try Self.dueKey(of: previous, key: key)
-            after = try Self.dueKey(of: value, key: key)
+            before = try Self.dueEntry(of: previous, key: key)
+            after = try Self.dueEntry(of: value, key: key)
         } catch {
             return changes.refuse(because: error.message)
         }
-        if let before, before != after {
-            changes.remove(key: before, from: .due)
+        if let before, before.key != after?.key {
+            changes.remove(key: before.key, from: .due)
         }
-        if let after, after != before {
-            changes.put([], forKey: after, in: .due)
+        if let after, after.key != before?.key || after.note != before?.note {
+            changes.put(after.note, forKey: after.key, in: .due)
         }
         if let value {
             changes.put(value, forKey: key, in: .state)
@@ -193,11 +198,15 @@ final class ReportStage: TickingStage {
         }
     }
 
-    private static func dueKey(of value: [UInt8]?, key: [UInt8]) throws(WireFault) -> [UInt8]? {
+    private static func dueEntry(
+        of value: [UInt8]?,
+        key: [UInt8]
+    ) throws(WireFault) -> (key: [UInt8], note: [UInt8])? {
         guard let value else {
             return nil
         }
-        return DueKey.bytes(of: try Debtor(reading: value, key: key), key: key)
+        let debtor = try Debtor(reading: value, key: key)
+        return (DueKey.bytes(of: debtor, key: key), DueKey.note(of: debtor))
     }
 
     // MARK: Partitions
@@ -210,6 +219,7 @@ final class ReportStage: TickingStage {
         }
         // Whoever was proven unknown was so for the partitions of then.
         proof.end()
+        heldCount.restart()
         share()
         nextTick = now
     }
@@ -224,7 +234,10 @@ final class ReportStage: TickingStage {
             apple.abandon(tag: tag)
             flights[tag] = nil
             lanes[flight.queue]?.flightCount -= 1
-            if flight.isProbe {
+            if flight.isKeyProbe {
+                keyGates[flight.queue.lane]?.forgotProbe(now: flight.sentAt)
+            }
+            if flight.isEndpointProbe {
                 lanes[flight.queue]?.gate.forgotProbe(now: flight.sentAt)
             }
         }
@@ -235,6 +248,7 @@ final class ReportStage: TickingStage {
         inbox.removeAll { gone.contains($0.place.partition) }
         unconfirmed.removeAll { gone.contains($0.place.partition) }
         proof.end()
+        heldCount.restart()
         share()
         if self.partitions.isEmpty {
             state = nil
@@ -245,9 +259,8 @@ final class ReportStage: TickingStage {
 
     /// This replica's part of every rate: its partitions of all.
     func share() {
-        let share = partitionCount.map { Double(partitions.count) / Double(max($0, 1)) } ?? 0
         for queue in lanes.keys {
-            lanes[queue]?.pace.share = min(share, 1)
+            lanes[queue]?.pace.share(partitions, of: partitionCount ?? 0)
         }
     }
 
@@ -323,9 +336,13 @@ final class ReportStage: TickingStage {
             return
         }
         // An app that is no longer configured has no key: its lane stops at its first turn.
-        lanes[queue] = SendLane(pace: Pace(rate: requestsPerSecond(of: queue)))
+        var pace = Pace(
+            rate: requestsPerSecond(of: queue),
+            keeping: queue.endpoint == .accountTokens ? .hour : .second
+        )
+        pace.share(partitions, of: partitionCount ?? 0)
+        lanes[queue] = SendLane(pace: pace)
         queues.append(queue)
-        share()
     }
 
     /// Of all replicas together.
@@ -334,6 +351,20 @@ final class ReportStage: TickingStage {
         case .reports: rate(queue.lane) ?? 1
         case .accountTokens: TransactionDesk.requestsPerSecond(queue.lane.environment)
         }
+    }
+
+    /// When a queue may send next; nil where nothing but an answer lets it go on.
+    func nextTurn(of lane: SendLane, _ queue: SendQueue, now: Timestamp) -> Timestamp? {
+        lane.nextTurn(
+            now: now,
+            flightCountMax: limits.flightCountMax,
+            keyGate: keyGates[queue.lane] ?? LaneGate()
+        )
+    }
+
+    /// Something outside the log changed: the next tick is now.
+    func wake() {
+        nextTick = partitions.isEmpty ? nil : Timestamp(milliseconds: 0)
     }
 
     private func earliestWork(now: Timestamp) -> Timestamp? {
@@ -360,9 +391,7 @@ final class ReportStage: TickingStage {
             times.append(now + limits.inquiryInterval)
         }
         times += [apple.nextAnswer].compactMap { $0 }
-        times += lanes.values.compactMap {
-            $0.nextTurn(now: now, flightCountMax: limits.flightCountMax)
-        }
+        times += lanes.compactMap { nextTurn(of: $1, $0, now: now) }
         return times.min()
     }
 }

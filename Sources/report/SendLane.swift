@@ -11,6 +11,7 @@ struct ReadyDebt: Equatable {
 /// The debts themselves lie in the due table; only a slice of them is here.
 struct SendLane {
     var pace: Pace
+    /// For what is the endpoint's alone, as 429; the key has a gate that endpoints share.
     var gate = LaneGate()
     /// The latest deadline first: the next one is the last.
     private(set) var ready: [ReadyDebt] = []
@@ -53,12 +54,21 @@ struct SendLane {
     }
 
     /// When it may send next; nil where it has nothing to send, or only an answer lets it go on.
-    func nextTurn(now: Timestamp, flightCountMax: Int) -> Timestamp? {
+    func nextTurn(now: Timestamp, flightCountMax: Int, keyGate: LaneGate) -> Timestamp? {
         guard !ready.isEmpty || needsRefill, flightCount < flightCountMax,
-            let opensAt = gate.opensAt(now: now), let turn = pace.nextTurn(now: now)
+            let opensAt = gate.opensAt(now: now), let keyOpensAt = keyGate.opensAt(now: now),
+            let turn = pace.nextTurn(now: now)
         else {
             return nil
         }
-        return max(opensAt, turn)
+        return max(opensAt, keyOpensAt, turn)
+    }
+
+    /// Takes one turn, if there is one; what passed while the lane was held is gone.
+    mutating func takeTurn(now: Timestamp) -> Bool {
+        if case .held(_, let until) = gate.state {
+            pace.rested(until: min(until, now))
+        }
+        return pace.take(now: now)
     }
 }

@@ -64,6 +64,8 @@ import TokenWire
             + cases("account-tokens.outcomes.v1", MessageExamples.accountTokensOutcomes) {
                 $0.write(to: &$1)
             }
+            + cases("report.state.v1", MessageExamples.accounts) { $0.write(to: &$1) }
+            + cases("report.state.v1", MessageExamples.accountTokenDebts) { $0.write(to: &$1) }
     }
 
     private static func cases<Message>(

@@ -47,6 +47,16 @@ extension `The schemas of Protocols` {
                 ]
             ),
             (
+                "report.state.v1", #"{"externalPurchaseId":"i","touchedAt":1,"role":"seen"}"#,
+                [
+                    "{}", #"{"externalPurchaseId":"i"}"#,
+                    #"{"externalPurchaseId":"i","touchedAt":1,"role":"duplicate"}"#,
+                    #"{"externalPurchaseId":"i","touchedAt":1,"current":{}}"#,
+                    #"{"externalPurchaseId":"i","touchedAt":1,"lastAccepted":"NONE"}"#,
+                    #"{"originalTransactionId":"1","appAppleId":1,"bundleId":"b","touchedAt":1}"#,
+                ]
+            ),
+            (
                 "notifications.received.v1", #"{"signedPayload":"a","receivedAt":1}"#,
                 [#"{"signedPayload":"","receivedAt":1}"#, #"{"signedPayload":"a"}"#]
             ),

@@ -89,6 +89,43 @@ import TokenWire
         #expect(try bench.accountTokenOutcomes().map(\.attempts) == [4])
     }
 
+    @Test func `of an app whose key Apple refuses wait with its reports, on one probe`()
+        throws
+    {
+        let bench = ReportBench()
+        bench.rate = 50
+        var isKeyGood = false
+        bench.script = { _ in isKeyGood ? .answered : .status(401) }
+        bench.launch()
+        for number in 0..<10 {
+            bench.distinct(bench.id(number), .duplicate(of: bench.id(99)))
+            bench.wish(Self.tokens[0], transaction: "\(number)")
+        }
+        try bench.pass(.minutes(30))
+        // At once again, then 5, 10, 20 … 300 s apart: for both endpoints together.
+        let count = try #require(bench.instances[0]?.apple.calls.count)
+        #expect((10...16).contains(count), "\(count)")
+        #expect(bench.deadLetters().isEmpty)
+        isKeyGood = true
+        try bench.pass(.minutes(6))
+        #expect(bench.appleStore.accepted.count == 10)
+        #expect(bench.appleStore.accountTokens.count == 10)
+    }
+
+    @Test func `go on while Apple limits the reports of their app`() throws {
+        let bench = ReportBench()
+        bench.script = { call in
+            call.externalPurchaseID == Self.transaction
+                ? .answered : .status(429, retryAfter: ReportBench.start + .hours(1))
+        }
+        bench.launch()
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(99)))
+        bench.wish(Self.tokens[0])
+        try bench.pass(.minutes(1))
+        #expect(bench.appleStore.accountTokens.count == 1)
+        #expect(bench.appleStore.accepted.isEmpty)
+    }
+
     @Test(arguments: [
         (
             #"{"appAccountToken":"x","originalTransactionId":"1","bundleId":"com.example.1","environment":"sandbox","requestedAt":1}"#,

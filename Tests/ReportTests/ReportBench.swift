@@ -227,11 +227,21 @@ final class ReportBench {
         append(topic, key: Array(id.text.utf8), value: value)
     }
 
-    func append(_ topic: Topic, key: [UInt8]?, value: [UInt8]?) {
+    func append(
+        _ topic: Topic,
+        key: [UInt8]?,
+        value: [UInt8]?,
+        headers: [String: String] = [:]
+    ) {
+        var arena: [UInt8] = []
+        for (name, value) in headers {
+            HeaderList.append(name: name.utf8, value: value.utf8, to: &arena)
+        }
         cluster.append(
             topic: topic.name(prefix: Self.prefix),
             key: key,
             value: value,
+            headers: arena,
             timestampMilliseconds: clock.now.milliseconds
         )
     }

@@ -2,6 +2,7 @@ import AppStoreAPI
 import Kafka
 import Simulation
 import StageRuntime
+import Telemetry
 import Testing
 import TokenDomain
 import TokenWire
@@ -133,6 +134,66 @@ import TokenWire
         #expect(bench.deadLetters().count == 1)
     }
 
+    @Test func `tells in each dead letter how often it was one`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.script = { _ in .refused([AppleError(code: 8, fieldName: nil, lineItemID: nil)]) }
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9)))
+        try bench.pass(.minutes(1))
+        let first = try #require(bench.deadLetters().first)
+        #expect(first.headers["tollway.dlq.replay_count"] == "0")
+        #expect(first.headers["tollway.dlq.attempts"] == "1")
+        // As a replay sends it back: its history goes along.
+        bench.append(
+            .reportsRequested,
+            key: Array(bench.id(1).text.utf8),
+            value: first.value,
+            headers: [
+                "tollway.dlq.replay_count": "1", "tollway.dlq.attempts": "1",
+                "tollway.dlq.first_failed_at": first.headers["tollway.dlq.first_failed_at"] ?? "",
+                "tollway.dlq.replay_id": "r-1",
+            ]
+        )
+        try bench.pass(.hours(1))
+        let second = try #require(bench.deadLetters().last)
+        #expect(second.headers["tollway.dlq.replay_count"] == "1")
+        #expect(second.headers["tollway.dlq.attempts"] == "2")
+        #expect(second.headers["tollway.dlq.replay_id"] == "r-1")
+        let name = "tollway.dlq.first_failed_at"
+        #expect(second.headers[name] == first.headers[name])
+        #expect(second.headers["tollway.dlq.failed_at"] != first.headers[name])
+    }
+
+    @Test func `counts what it holds by app, down to nothing`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        func held() throws -> [String] {
+            let text = String(decoding: bench.metrics.render(), as: UTF8.self)
+            return text.split(separator: "\n").map(String.init)
+                .filter { $0.hasPrefix("tollway_report_held{") }.sorted()
+        }
+        for number in 0..<5 {
+            bench.distinct(bench.id(number), app: number < 3 ? 1 : 2)
+        }
+        bench.distinct(bench.id(5, sandbox: true))
+        try bench.pass(.minutes(1))
+        #expect(
+            try held() == [
+                #"tollway_report_held{app="1",environment="production"} 3"#,
+                #"tollway_report_held{app="1",environment="sandbox"} 1"#,
+                #"tollway_report_held{app="2",environment="production"} 2"#,
+            ]
+        )
+        bench.script = { call in
+            call.externalPurchaseID == bench.id(0).text
+                ? .refused([AppleError(code: 8, fieldName: nil, lineItemID: nil)]) : .answered
+        }
+        try bench.pass(.days(2))
+        #expect(bench.appleStore.accepted.count == 5 && bench.deadLetters().count == 1)
+        #expect(try held().allSatisfy { $0.hasSuffix(" 0") })
+        #expect(try held().count == 3)
+    }
+
     @Test func `raises an alarm for an identifier that Apple holds with other content`() throws {
         let bench = ReportBench()
         bench.launch()
@@ -174,6 +235,10 @@ import TokenWire
         (#"{"#, "report.bad_record"),
         (#"[]"#, "report.bad_record"),
         (#"{"externalPurchaseId":"a"}"#, "report.bad_record"),
+        (
+            #"{"externalPurchaseId":"a","environment":"sandbox","appAppleId":1,"bundleId":"b","status":"NO_LINE_ITEM"}"#,
+            "report.bad_record"
+        ),
         (
             #"{"externalPurchaseId":"a","environment":"production","appAppleId":1,"bundleId":"b","status":"LINE_ITEM"}"#,
             "report.line_items"

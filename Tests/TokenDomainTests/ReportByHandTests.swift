@@ -36,7 +36,7 @@ import Testing
         let items = Fixtures.request(.lineItem, lineItems: "[1]")
         expect(account.take(items, offset: 1, now: Self.received), .owed)
         let effects = account.hear(.accepted, at: Self.received)
-        guard case .deadLetter(let letter, let fault, let origin)? = effects.last else {
+        guard case .deadLetter(let letter, let fault, let origin, _)? = effects.last else {
             Issue.record("a sale that cannot be reported is buried")
             return
         }
@@ -56,25 +56,25 @@ import Testing
         #expect(account.intentCount == 1)
     }
 
-    @Test func `holds a bounded number of bytes of line items, refused ones too`() {
+    @Test func `holds a bounded number of bytes of line items, and none of a refused one`() {
         var account = Fixtures.account()
         let half = String(repeating: " ", count: 200 << 10)
         let request = Fixtures.request(.lineItem, lineItems: half)
         expect(account.take(request, offset: 1, now: Self.due), .owed)
-        _ = account.hear(.rejected(.refused), at: Self.due, httpStatus: 400)
         expect(account.take(request, offset: 2, now: Self.due), .owed)
         let small = Fixtures.request(.lineItem, lineItems: "[]")
         expect(account.take(small, offset: 3, now: Self.due).fault?.code, "report.queue_full")
-        #expect(account.parked.count == 1 && account.current != nil && account.queued.isEmpty)
-        // What a replay takes up again is not counted twice.
+        _ = account.hear(.rejected(.refused), at: Self.due, httpStatus: 400)
+        #expect(account.parked.map(\.lineItems) == [nil])
+        expect(account.take(small, offset: 4, now: Self.due), .owed)
+        // A replay brings the line items again.
         let replay = Fixtures.request(
             .lineItem,
             identifier: "\(Fixtures.id.text)#1",
-            lineItems: half
+            lineItems: "[1]"
         )
-        expect(account.resume(replay, offset: 4, policy: Fixtures.policy, now: Self.due), .owed)
-        _ = account.hear(.accepted, at: Self.due)
-        expect(account.take(small, offset: 5, now: Self.due), .owed)
+        expect(account.resume(replay, offset: 5, policy: Fixtures.policy, now: Self.due), .owed)
+        #expect(account.queued.last?.lineItems == "[1]" && account.parked.isEmpty)
     }
 
     /// The one under way is number 1, the one that waits number 2.
@@ -127,6 +127,88 @@ import Testing
         }
         expect(resumed(.lineItem, "[]").fault?.code, "report.status_changed")
         expect(resumed(.noLineItem, nil), .alreadyReported)
+        // A sale that was accepted since is another number's.
+        _ = account.take(Fixtures.request(.lineItem, lineItems: "[]"), offset: 5, now: Self.due)
+        _ = account.hear(.accepted, at: Self.due)
+        expect(resumed(.lineItem, "[]").fault?.code, "report.status_changed")
+    }
+
+    /// Number 1, or one that somebody else made.
+    @Test(arguments: ["\(ReportFixtures.id.text)#1", "theirs"])
+    func `raises an alarm for other content under an accepted identifier`(identifier: String) {
+        var account = Fixtures.account()
+        func taken(_ status: ReportStatus, _ lineItems: String?, _ offset: Int64) -> Absorption {
+            let request = Fixtures.request(status, identifier: identifier, lineItems: lineItems)
+            return account.resume(request, offset: offset, policy: Fixtures.policy, now: Self.due)
+        }
+        expect(taken(.lineItem, "[1]", 1), .owed)
+        _ = account.hear(.accepted, at: Self.due)
+        let before = account
+        for (offset, status, lineItems) in [
+            (2, ReportStatus.lineItem, "[2]" as String?), (3, .lineItem, "[]"),
+            (4, .noLineItem, nil),
+        ] {
+            guard case .conflict(let fault) = taken(status, lineItems, Int64(offset)) else {
+                Issue.record("\(status.rawValue) \(lineItems ?? "")")
+                continue
+            }
+            #expect(fault.code == "report.identifier_conflict")
+        }
+        #expect(account == before)
+        expect(taken(.lineItem, "[1]", 5), .alreadyReported)
+    }
+
+    @Test func `knows the newest accepted reports, and takes the word of who names an older one`() {
+        var account = Fixtures.account()
+        let count = Int64(TokenAccount.acceptedCountMax) + 1
+        for offset in 1...count {
+            let request = Fixtures.request(.lineItem, lineItems: "[\(offset)]")
+            _ = account.take(request, offset: offset, now: Self.due)
+            _ = account.hear(.accepted, at: Self.due)
+        }
+        #expect(account.accepted.map(\.number) == Array(2...Int(count)))
+        let old = Fixtures.request(
+            .lineItem,
+            identifier: "\(Fixtures.id.text)#1",
+            lineItems: "[0]"
+        )
+        expect(
+            account.resume(old, offset: count + 1, policy: Fixtures.policy, now: Self.due),
+            .alreadyReported
+        )
+    }
+
+    @Test func `carries the history of its dead letter into the next one`() {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(), now: Self.due)
+        let errors = [AppleError(code: 8, fieldName: "status", lineItemID: nil)]
+        let first = account.hear(.rejected(.refused), at: Self.due, errors: errors)
+        guard case .deadLetter(let letter, _, _, nil)? = first.last else {
+            Issue.record("the first has no history")
+            return
+        }
+        let history = ReplayHistory(
+            firstFailedAt: "2026-01-11T01:00:00.000Z",
+            attempts: 1,
+            replayCount: 1,
+            replayID: "r-1"
+        )
+        let absorption = account.absorb(
+            letter,
+            under: letter.requestIdentifier ?? "",
+            origin: Fixtures.origin(2, 1),
+            time: Self.due,
+            history: history,
+            policy: Fixtures.policy
+        )
+        #expect(absorption == .owed)
+        _ = account.advance(now: Self.due, policy: Fixtures.policy)
+        let second = account.hear(.rejected(.refused), at: Self.due, errors: errors)
+        guard case .deadLetter(_, _, _, let carried)? = second.last else {
+            Issue.record("it is buried again")
+            return
+        }
+        #expect(carried == history)
     }
 
     @Test func `resumes a refused intent under its identifier, and another status never`() {
@@ -140,7 +222,7 @@ import Testing
             errors: errors
         )
         guard case .outcome(let outcome) = effects.first,
-            case .deadLetter(let letter, let fault, let origin) = effects.last
+            case .deadLetter(let letter, let fault, let origin, _) = effects.last
         else {
             Issue.record("a refusal is told and buried")
             return

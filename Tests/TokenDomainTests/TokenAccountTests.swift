@@ -123,6 +123,8 @@ import Testing
         let reminder = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: "2")
         expect(account.take(reminder, now: Self.received), .owed)
         #expect(account.current?.reason == .reminder)
+        // Due with its month's reports, 15 days after the month, not a year later.
+        #expect(account.current?.deadline == Timestamp(milliseconds: 1_771_200_000_000))
         let unknown = Fixtures.notice("SOMETHING_NEW", uuid: "3")
         expect(account.take(unknown, now: Self.received), .unknownSubtype)
     }
@@ -138,6 +140,9 @@ import Testing
         // Accepted in January: February is over on the first of March.
         let march = CalendarMonth(of: Self.due).adding(2).start
         #expect(account.debt?.dueAt == (repeats ? march : nil))
+        var later = account
+        _ = later.advance(now: march, policy: policy)
+        #expect(later.current?.deadline == (repeats ? march + .days(15) : nil))
         let february = Fixtures.notice(
             "ACTIVE_TOKEN_REMINDER",
             uuid: "feb",
@@ -178,7 +183,7 @@ import Testing
             #expect(account.nextRequest == .retrieve)
             let effects = account.hear(.notHeld, at: now)
             if account.current == nil {
-                guard case .deadLetter(_, let fault, _)? = effects.last else {
+                guard case .deadLetter(_, let fault, _, _)? = effects.last else {
                     Issue.record("given up without a dead letter")
                     return
                 }

@@ -11,6 +11,7 @@ extension ReportRequested {
         var status: ReportStatus?
         var requestIdentifier: String?
         var lineItems: String?
+        var environment: AppleEnvironment?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "externalPurchaseId": try scanner.fill(&externalPurchaseID)
@@ -19,11 +20,17 @@ extension ReportRequested {
             case "status": try scanner.fill(&status)
             case "requestIdentifier": try scanner.fill(&requestIdentifier)
             case "lineItems": try scanner.fillArray(&lineItems)
+            case "environment": try scanner.fill(&environment)
             default: try scanner.skip()
             }
         }
+        let id = try JSONScanner.require(externalPurchaseID, "externalPurchaseId")
+        // It follows from the id; who says another one means another token.
+        guard environment == nil || environment == id.environment else {
+            throw .outOfRange(field: "environment")
+        }
         self.init(
-            externalPurchaseID: try JSONScanner.require(externalPurchaseID, "externalPurchaseId"),
+            externalPurchaseID: id,
             appAppleID: try JSONScanner.require(appAppleID, "appAppleId"),
             bundleID: try JSONScanner.require(bundleID, "bundleId"),
             status: try JSONScanner.require(status, "status"),

@@ -1,0 +1,51 @@
+/// What Apple accepted under one identifier, so far as a later request for the same identifier must
+/// be told from another report.
+package struct AcceptedReport: Equatable, Sendable {
+    /// Of the intent.
+    package var number: Int
+    /// Only where it is not of our making.
+    package var identifier: String?
+    package var status: ReportStatus
+    /// Of the line items as they came, byte for byte; 0 without any.
+    package var contentHash: UInt64
+
+    package init(
+        number: Int,
+        identifier: String?,
+        status: ReportStatus,
+        contentHash: UInt64
+    ) {
+        self.number = number
+        self.identifier = identifier
+        self.status = status
+        self.contentHash = contentHash
+    }
+
+    /// FNV-1a, 64 bits: to tell mistakes apart, not forgeries.
+    package static func contentHash(of lineItems: String?) -> UInt64 {
+        lineItems.map { text in
+            text.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x0000_0100_0000_01b3 }
+        } ?? 0
+    }
+
+    func says(_ request: ReportRequested) -> Bool {
+        status == request.status && contentHash == Self.contentHash(of: request.lineItems)
+    }
+}
+
+/// What became before of a request that is a dead letter's replay: it goes on in the next dead
+/// letter, if there is one.
+package struct ReplayHistory: Equatable, Sendable {
+    /// RFC 3339.
+    package var firstFailedAt: String?
+    package var attempts: Int
+    package var replayCount: Int
+    package var replayID: String?
+
+    package init(firstFailedAt: String?, attempts: Int, replayCount: Int, replayID: String?) {
+        self.firstFailedAt = firstFailedAt
+        self.attempts = attempts
+        self.replayCount = replayCount
+        self.replayID = replayID
+    }
+}
