@@ -1,0 +1,91 @@
+import Foundation
+import Kafka
+import Testing
+
+/// How much of what Apple allows the replicas of `report` use, and how often Apple refuses them:
+/// real processes, a real Kafka, and the simulator's request log as the witness.
+///
+/// `NIGHTLY=1` runs it, `PACE_SECONDS` says how long each row is measured (120), and
+/// `PACE_PROGRAMS` where release builds of the programs lie.
+@Suite(.serialized)
+struct `The pace of real replicas` {
+    struct Row: CustomTestStringConvertible {
+        /// What the apps file says, and what Apple allows, a second.
+        var rate: Double
+        var limit: Double
+        /// What Apple keeps the limit by.
+        var windows: [String]
+        /// Of the longest: what is measured ends with one.
+        var windowSeconds: Int
+        var replicaCount: Int
+
+        var testDescription: String {
+            "\(rate)/s of \(limit)/s by \(windows.joined(separator: " and ")), \(replicaCount)"
+        }
+    }
+
+    static let rows = [1, 3].flatMap { count in
+        [
+            Row(rate: 20, limit: 20, windows: ["1s"], windowSeconds: 1, replicaCount: count),
+            Row(rate: 5, limit: 5, windows: ["1s"], windowSeconds: 1, replicaCount: count),
+            // Apple's hour and a second at once.
+            Row(rate: 20, limit: 20, windows: ["1h", "1s"], windowSeconds: 1, replicaCount: count),
+            // An hour of a minute, used up before it ends: then all wait for the next.
+            Row(rate: 30, limit: 20, windows: ["1m"], windowSeconds: 60, replicaCount: count),
+        ]
+    }
+
+    private static let seconds =
+        ProcessInfo.processInfo.environment["PACE_SECONDS"].flatMap { Int($0) } ?? 120
+    private static let isAskedFor = ProcessInfo.processInfo.environment["NIGHTLY"] == "1"
+
+    @Test(
+        .enabled(
+            if: isAskedFor && LocalCluster.homeFromEnvironment != nil,
+            "skipped: NIGHTLY is not 1, or KAFKA_HOME names no Kafka"
+        ),
+        arguments: rows
+    )
+    func `is at least 95 % of the limit, and under 1 % is refused`(row: Row) throws {
+        let windows = row.windows.flatMap { ["--rate-window", $0] }
+        let rig = try ReportRig(
+            reportsPerSecond: row.rate,
+            simulator: ["--reports-limit", "\(row.limit)"] + windows
+        )
+        defer { rig.stop() }
+        let replicas = Array(1...row.replicaCount)
+        for number in replicas {
+            try rig.start(number)
+        }
+        try rig.awaitReady(replicas)
+        let measured = max(Self.seconds, 2 * row.windowSeconds)
+        // Enough for what is measured, the first window and the time to get going.
+        try rig.deliver(Int(row.rate * Double(measured + row.windowSeconds + 40)))
+        // From the first whole window on in which every replica sends.
+        try rig.wait(seconds: 60, for: "reports flow") { try rig.reportedCount() > 3 }
+        let now = Int(Date().timeIntervalSince1970)
+        let from = ((now + 5) / row.windowSeconds + 1) * row.windowSeconds
+        let until = (from + measured) / row.windowSeconds * row.windowSeconds
+        try rig.wait(seconds: Double(until - now + 10), for: "the time is over") {
+            Int(Date().timeIntervalSince1970) > until
+        }
+        let requests = try rig.requests()
+        let counted = requests.filter { (from * 1_000..<until * 1_000).contains(Int($0.at)) }
+        let accepted = counted.count { $0.status == 200 }
+        // Those of the start count too.
+        let refused = requests.count { $0.status == 429 }
+        let used = Double(accepted) / (row.limit * Double(until - from))
+        let refusedPart = Double(refused) / Double(requests.count)
+        print(
+            "pace: \(row.testDescription) replicas, \(until - from) s: used "
+                + "\(percent(used)), refused \(percent(refusedPart)) (\(refused) of \(requests.count))"
+        )
+        #expect(used >= 0.95)
+        #expect(refusedPart < 0.01)
+        #expect(requests.allSatisfy { $0.status == 200 || $0.status == 429 })
+    }
+
+    private func percent(_ part: Double) -> String {
+        "\((part * 10_000).rounded() / 100) %"
+    }
+}
