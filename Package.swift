@@ -160,7 +160,7 @@ let package = Package(
         tests("TokenDomainTests", ["TokenDomain"]),
         tests(
             "AppStoreAPITests",
-            ["AppStoreAPI", "Crypto", "HTTPClient", "TokenDomain", "TokenWire"]
+            ["AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "TokenDomain", "TokenWire"]
         ),
         tests(
             "TokenWireTests",
@@ -251,7 +251,6 @@ let package = Package(
             [
                 "tollway", "ingest", "decode", "dedupe", "report", "notifications", "StageRuntime",
                 "StateStore", "Kafka", "TokenDomain", "TokenWire", "Crypto",
-                "Kafka", "TokenDomain", "TokenWire", "Crypto",
             ]
         ),
         tests(

@@ -38,11 +38,18 @@ enum SimCommand {
             .value("--seed", "N", "of minted identifiers (1)"),
         ],
         details: """
-            Point TOLLWAY_APPLE_PRODUCTION_URL at http://127.0.0.1:9500 and
-            TOLLWAY_APPLE_SANDBOX_URL at http://127.0.0.1:9501. A report is accepted for
-            a registered token, by a JWT of a registered key: --apps, or POST /tokens and
-            POST /keys on the admin port. GET / there lists what it can do; GET /reports
-            is what Apple was told. Runs until SIGINT or SIGTERM.
+            Stands for api.storekit.apple.com on port 9500 and for its sandbox on 9501:
+            External Purchase reports, Set App Account Token, notification history and
+            test notifications, with Apple's rules, errors and limits. Any client will
+            do: give it http://127.0.0.1:9500 for a host. The admin port says who may
+            speak and what exists; curl http://127.0.0.1:9502/ lists all of it.
+              curl localhost:9502/keys -d '{"keyId":"K","issuerId":"I","publicKey":PEM}'
+              curl localhost:9502/tokens -d '{"mint":{"event":"install","appAppleId":1,
+                    "bundleId":"com.example","customer":"mia"}}'
+              curl localhost:9502/reports                   what Apple was told
+              curl localhost:9502/clock -X PUT -d '{"advance":"10d"}'   --notify hears of it
+            For Tollway: --apps takes the keys of its apps, and the workers take
+            TOLLWAY_APPLE_PRODUCTION_URL and _SANDBOX_URL. SIGINT or SIGTERM ends it.
 
             FAULT is KIND[:NAME=VALUE,...], for example 429:every=50,retry-after=2s
               kinds   500 500-retryable 500-empty 503 429 429-no-header 429-bare 401 26
