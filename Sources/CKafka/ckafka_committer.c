@@ -581,9 +581,24 @@ static bool carries_mark(committer *c, const rd_kafka_topic_partition_list_t *li
 
 /* -- a transaction ---------------------------------------------------------------------------- */
 
+/* Whether the group would still take offsets from us. */
+static bool is_member(committer *c)
+{
+    rd_kafka_consumer_group_metadata_t *metadata = rd_kafka_consumer_group_metadata(c->consumer);
+    bool is_known = metadata && generation_of(metadata) >= 0;
+    if (metadata)
+        rd_kafka_consumer_group_metadata_destroy(metadata);
+    return is_known && !is_assignment_moved(c);
+}
+
 static enum verdict run_exactly_once(committer *c)
 {
     int64_t until = ck_now_ms() + STORE_MS;
+    /* Nothing was begun, so nothing is to be aborted: what would be fenced is not even written. */
+    if (!is_member(c)) {
+        set_code(c, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION);
+        return ABORT;
+    }
     rd_kafka_error_t *error = rd_kafka_begin_transaction(c->producer);
     if (error) {
         judge_error(c, error);
@@ -614,6 +629,10 @@ static enum verdict run_exactly_once(committer *c)
 static enum verdict run_at_least_once(committer *c)
 {
     int64_t until = ck_now_ms() + STORE_MS;
+    if (is_assignment_moved(c)) {
+        set_code(c, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION);
+        return ABORT;
+    }
     enum verdict verdict = produce(c, false, true, until);
     if (verdict == FINE)
         verdict = flush(c, until);

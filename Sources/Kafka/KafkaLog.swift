@@ -24,9 +24,6 @@ package final class KafkaLog: RecordLog {
     /// Kafka's default for `max.message.bytes` of a topic.
     package static let recordByteCountMaxDefault = 1_048_588
 
-    /// The most that librdkafka's `message.max.bytes` takes.
-    private static let messageByteCountMax = 1_000_000_000
-
     package let sources: [String]
     package let targets: [String]
     private let settings: KafkaSettings
@@ -61,16 +58,13 @@ package final class KafkaLog: RecordLog {
         sourceIndices = Dictionary(
             uniqueKeysWithValues: sources.enumerated().map { ($1, Int32($0)) }
         )
-        let limits = targets.map { recordByteCountMax[$0] ?? Self.recordByteCountMaxDefault }
+        let recordDefault = Self.recordByteCountMaxDefault
+        let limits = targets.map { recordByteCountMax[$0] ?? recordDefault }
         handle = try WorkerHandle(
             consumer: settings.consumer(member: member),
             producer: settings.workerProducer(
                 transactionalID: delivery == .exactlyOnce ? member.transactionalID : nil,
-                // The library's own check must not come before ours.
-                messageByteCountMax: min(
-                    (limits.max() ?? Self.recordByteCountMaxDefault) + 65_536,
-                    Self.messageByteCountMax
-                )
+                topicByteCountMax: (limits.min() ?? recordDefault)...(limits.max() ?? recordDefault)
             ),
             inquirer: settings.reader(isolation: .readUncommitted),
             sources: CText.list(sources),

@@ -90,6 +90,10 @@ package struct KafkaSettings: Sendable, Equatable {
         ]
     }
 
+    private static let batchByteCountMax = 262_144
+    /// The most that librdkafka's `message.max.bytes` takes.
+    private static let messageByteCountMax = 1_000_000_000
+
     private var writing: [(String, String)] {
         [
             ("enable.idempotence", "true"),
@@ -97,7 +101,7 @@ package struct KafkaSettings: Sendable, Equatable {
             // As Java's default; CRC32, the library's own default, would part keyed topics.
             ("partitioner", "murmur2_random"),
             ("compression.type", "lz4"),
-            ("batch.size", "262144"),
+            ("batch.size", "\(Self.batchByteCountMax)"),
             ("linger.ms", "5"),
         ]
     }
@@ -125,10 +129,21 @@ package struct KafkaSettings: Sendable, Equatable {
         return list(common + reading + [("isolation.level", level)])
     }
 
-    func workerProducer(transactionalID: String?, messageByteCountMax: Int) -> [CChar] {
+    /// `topicByteCountMax` are the smallest and the largest `max.message.bytes` of the targets.
+    func workerProducer(
+        transactionalID: String?,
+        topicByteCountMax: ClosedRange<Int>
+    ) -> [CChar] {
         var settings =
             common + writing + [
-                ("message.max.bytes", "\(messageByteCountMax)"),
+                // A broker holds whole batches against a topic's limit, and this library does not
+                // part one that is refused.
+                ("batch.size", "\(min(Self.batchByteCountMax, topicByteCountMax.lowerBound))"),
+                // The library's own check must not come before ours.
+                (
+                    "message.max.bytes",
+                    "\(min(topicByteCountMax.upperBound + 65_536, Self.messageByteCountMax))"
+                ),
                 ("queue.buffering.max.kbytes", "16384"),
             ]
         if let transactionalID {

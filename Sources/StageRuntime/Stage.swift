@@ -80,6 +80,25 @@ package protocol Stage: AnyObject {
     /// Judges every record of the batch, in order: exactly one `plan.conclude` a record, its outputs
     /// appended before it.
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan)
+
+    /// What must go out beside the dead letter of a record that this stage does not get to judge:
+    /// Kafka refuses what it would make of it.
+    ///
+    /// Nothing, unless a stage says otherwise.
+    /// - Returns: how many outputs were appended.
+    func witness(
+        _ record: RecordBatch.Record,
+        of batch: RecordBatch,
+        into plan: inout BatchPlan
+    ) -> Int
+}
+
+extension Stage {
+    package func witness(
+        _ record: RecordBatch.Record,
+        of batch: RecordBatch,
+        into plan: inout BatchPlan
+    ) -> Int { 0 }
 }
 
 /// A stage that keeps state in a changelog.

@@ -17,20 +17,6 @@ package import TokenDomain
 /// `step` never waits longer than it is told and does one thing at a time, so that the pipeline
 /// simulation can drive five of these loops in one thread, and crash any of them between two steps.
 package final class WorkerLoop {
-    package struct Limits: Sendable {
-        /// Records judged beyond the transaction under way; also the most one transaction takes in.
-        package var recordCountMax = 10_000
-        /// Bytes of outputs held for the next transaction before reading stops.
-        package var outputByteCountMax = 8 << 20
-        /// Largest value of an output record; larger ones are their record's fault.
-        package var outputRecordByteCountMax = 1_000_000
-        /// How long a revocation or a shutdown waits for the transaction under way: above the log's
-        /// own watchdog, which ends it first.
-        package var outcomeWaitMilliseconds = 60_000
-
-        package init() {}
-    }
-
     let worker: Worker
     let log: any RecordLog
     let stage: any Stage
@@ -47,12 +33,15 @@ package final class WorkerLoop {
     /// What is judged and not yet under way.
     private var outputs = OutputBatch()
     private var recordCount = 0
+    /// The only record judged, where it is only one.
+    private var onlyRecord: RepeatedAborts.Place?
     /// The next offset of each assigned partition: after the last record judged.
     private var positions: [TopicPartition: Int64] = [:]
     /// What the group has committed; absent until this member committed it once.
     private var committed: [TopicPartition: Int64] = [:]
-    /// What the transaction under way will have committed; nil while there is none.
-    private var underWay: [TopicPartition: Int64]?
+    /// What the transaction under way takes in; nil while there is none.
+    private var underWay: RepeatedAborts.Attempt?
+    private var aborts = RepeatedAborts()
     private var restores: [Restore] = []
     package private(set) var assigned: [TopicPartition] = []
     /// Up to where each assigned partition is known to be committed; at first, where it was begun.
@@ -99,6 +88,8 @@ package final class WorkerLoop {
     }
     /// After the last record judged; nil for a partition that is not ours.
     package func position(of partition: TopicPartition) -> Int64? { positions[partition] }
+    /// While a transaction that was aborted waits to be repeated: until when.
+    package var nextAttempt: Timestamp? { aborts.nextAttempt(now: clock()) }
 
     /// One turn: hears what became of the transaction under way, takes what there is, judges it,
     /// and starts the next transaction.
@@ -157,7 +148,7 @@ package final class WorkerLoop {
         guard !isRestoring, outputs.arena.count < limits.outputByteCountMax else {
             return 0
         }
-        return max(limits.recordCountMax - recordCount, 0)
+        return max(min(limits.recordCountMax, aborts.recordCountMax ?? .max) - recordCount, 0)
     }
 
     private func judge() throws {
@@ -177,6 +168,9 @@ package final class WorkerLoop {
             }
         }
         recordCount += batch.records.count
+        if let last = batch.records.last {
+            onlyRecord = recordCount == 1 ? place(of: last) : nil
+        }
         telemetry.judged(recordCount: batch.records.count, since: startedAt)
     }
 
@@ -184,7 +178,11 @@ package final class WorkerLoop {
         var plan = BatchPlan(outputs: outputs, state: state, now: clock())
         outputs = OutputBatch()
         let firstOutput = plan.outputs.outputs.count
-        stage.judge(batch, into: &plan)
+        if batch.records.count == 1, let code = aborts.culprits[place(of: batch.records[0])] {
+            bury(code: code, into: &plan)
+        } else {
+            stage.judge(batch, into: &plan)
+        }
         precondition(plan.verdicts.count == batch.records.count, "one verdict per record")
         if let fault = plan.storeFault {
             throw fault
@@ -207,13 +205,30 @@ package final class WorkerLoop {
         outputs = plan.outputs
     }
 
+    /// Concludes the only record of the batch, which Kafka refuses in whatever form the stage gives
+    /// it.
+    private func bury(code: String, into plan: inout BatchPlan) {
+        let fault = Fault(
+            code: "\(worker.rawValue).record_refused",
+            message: "Kafka refuses what the record becomes: \(code)"
+        )
+        let outputCount = stage.witness(batch.records[0], of: batch, into: &plan)
+        plan.conclude(
+            outputCount == 0
+                ? .deadLetter(fault) : .deadLetterAndForward(fault, outputCount: outputCount)
+        )
+    }
+
     private func tick() throws -> Bool {
-        guard let ticking = stage as? any TickingStage, !isRestoring, !assigned.isEmpty else {
+        guard let ticking = stage as? any TickingStage, !isRestoring, !assigned.isEmpty,
+            !aborts.isSearching
+        else {
             return false
         }
         var plan = BatchPlan(outputs: outputs, state: state, now: clock())
         outputs = OutputBatch()
         let outputCount = plan.outputs.outputs.count
+        let hadOpenChanges = state.hasOpenChanges
         ticking.tick(into: &plan)
         precondition(plan.verdicts.isEmpty, "a tick has no records to judge")
         outputs = plan.outputs
@@ -223,7 +238,7 @@ package final class WorkerLoop {
         for fault in plan.buried {
             telemetry.buried(fault)
         }
-        return outputs.outputs.count != outputCount || state.hasOpenChanges
+        return outputs.outputs.count != outputCount || state.hasOpenChanges != hadOpenChanges
     }
 
     // MARK: Committing
@@ -232,11 +247,13 @@ package final class WorkerLoop {
         !outputs.outputs.isEmpty || state.hasOpenChanges || positions != committedOrUnderWay
     }
 
-    private var committedOrUnderWay: [TopicPartition: Int64] { underWay ?? committed }
+    private var committedOrUnderWay: [TopicPartition: Int64] { underWay?.positions ?? committed }
 
     /// Outputs, changelog and positions: one transaction.
-    private func startTransaction() throws -> Bool {
-        guard underWay == nil, hasWork, !assigned.isEmpty else {
+    ///
+    /// The last one before partitions go waits for nothing.
+    private func startTransaction(isLast: Bool = false) throws -> Bool {
+        guard underWay == nil, hasWork, !assigned.isEmpty, isLast || nextAttempt == nil else {
             return false
         }
         if let changelogTopicIndex {
@@ -257,7 +274,11 @@ package final class WorkerLoop {
         }
         // Every partition's position goes along, moved or not: the group's generation check on
         // them is what fences a worker that lost them.
-        underWay = positions
+        underWay = RepeatedAborts.Attempt(
+            recordCount: recordCount,
+            onlyRecord: recordCount == 1 ? onlyRecord : nil,
+            positions: positions
+        )
         let outgoing = outputs
         outputs = OutputBatch()
         recordCount = 0
@@ -275,8 +296,9 @@ package final class WorkerLoop {
         underWay = nil
         switch outcome {
         case .committed(let nextOffsets):
-            committed = sent
-            done = sent
+            committed = sent.positions
+            done = sent.positions
+            aborts.committed(sent)
             try learn(nextOffsets)
             telemetry.committed()
             (stage as? any TickingStage)?.committed(now: clock())
@@ -286,6 +308,13 @@ package final class WorkerLoop {
             done.merge(resumedAt) { _, resumed in resumed }
             committed = [:]
             telemetry.aborted(code: code)
+            aborts.aborted(code: code, sent, now: clock())
+            guard !aborts.isHopeless else {
+                throw LogFault.unusable(
+                    message: "\(RepeatedAborts.countMax) transactions in a row were aborted, the"
+                        + " last for \(code)"
+                )
+            }
         }
         return true
     }
@@ -336,7 +365,7 @@ package final class WorkerLoop {
     /// An abort is not tried again here, for its cause may well be that the partitions are gone.
     private func commitWhatIsJudged(waiting waitMilliseconds: Int) throws {
         for _ in 0..<2 where hasWork || underWay != nil {
-            _ = try startTransaction()
+            _ = try startTransaction(isLast: true)
             guard underWay != nil else {
                 break
             }
@@ -354,6 +383,7 @@ package final class WorkerLoop {
         positions = [:]
         committed = [:]
         done = [:]
+        aborts = RepeatedAborts()
         telemetry.assigned([])
         try log.completeRevocation()
     }
@@ -404,6 +434,13 @@ package final class WorkerLoop {
             restore.close()
         }
         restores = []
+    }
+
+    private func place(of record: RecordBatch.Record) -> RepeatedAborts.Place {
+        RepeatedAborts.Place(
+            partition: sourcePartition(record.topic, record.partition),
+            offset: record.offset
+        )
     }
 
     private func sourcePartition(_ topic: Int, _ partition: Int32) -> TopicPartition {

@@ -210,6 +210,7 @@ package final class WorkerRun {
             log: recordLog,
             stage: stage,
             provider: worker.changelog == nil ? nil : try stateDirectory(clusterID: cluster.id),
+            limits: limits(of: cluster),
             telemetry: WorkerTelemetry(
                 worker: worker,
                 log: log,
@@ -224,6 +225,16 @@ package final class WorkerRun {
         let end = turn(loop, recordLog, stage, view)
         recordLog.close(deadlineMilliseconds: 2_000)
         return end
+    }
+
+    /// A target may take less than Kafka's default: then that is what an output may have.
+    private func limits(of cluster: TopicCheck.Cluster) -> WorkerLoop.Limits {
+        var limits = WorkerLoop.Limits()
+        let known = worker.targets.compactMap {
+            cluster.recordByteCountMax[$0.name(prefix: configuration.topicPrefix)]
+        }
+        limits.lower(toTopicsOf: known.min() ?? .max)
+        return limits
     }
 
     private func stateDirectory(clusterID: String) throws -> StateDirectory {
@@ -261,7 +272,7 @@ package final class WorkerRun {
                 }
                 let event = wait(
                     descriptors: descriptors,
-                    milliseconds: isBusy ? 0 : idleMilliseconds(ticking)
+                    milliseconds: isBusy ? 0 : idleMilliseconds(loop, ticking)
                 )
                 switch event {
                 case .terminate, .interrupt: return stop(loop)
@@ -323,8 +334,9 @@ package final class WorkerRun {
         health.setCondition("kafka", nil)
     }
 
-    private func idleMilliseconds(_ ticking: (any TickingStage)?) -> Int {
-        guard let due = ticking?.nextTick else {
+    private func idleMilliseconds(_ loop: WorkerLoop, _ ticking: (any TickingStage)?) -> Int {
+        // A tick that is due while a transaction waits to be repeated could not be committed.
+        guard let due = loop.nextAttempt ?? ticking?.nextTick else {
             return Self.idleWaitMilliseconds
         }
         let wait = due.milliseconds - WallClock.nowMilliseconds()

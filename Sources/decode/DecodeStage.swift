@@ -51,6 +51,33 @@ final class DecodeStage: ReloadingStage {
         }
     }
 
+    /// The `seen` record of a token whose `decoded` record Kafka does not take.
+    func witness(
+        _ record: RecordBatch.Record,
+        of batch: RecordBatch,
+        into plan: inout BatchPlan
+    ) -> Int {
+        guard !record.value.isAbsent else {
+            return 0
+        }
+        do throws(DecodeFault) {
+            // For no app at all, so that it ends as a fault and is written nowhere.
+            _ = try decoder.decode(
+                batch.arena.span.extracting(record.value.indices),
+                recordTime: plan.now,
+                apps: ReceivedDecoder.Apps([]),
+                into: &plan.outputs.arena
+            )
+            return 0
+        } catch {
+            guard let seen = decoder.writeSeen(to: &plan.outputs.arena) else {
+                return 0
+            }
+            plan.outputs.outputs.append(Self.output(seen.written, topic: Self.distinctTopic))
+            return 1
+        }
+    }
+
     /// A dead letter, and beside it a `seen` record where the token's id could be read: a token among
     /// our own dead letters must not be reported as one that nobody knows.
     private func bury(_ fault: DecodeFault, into plan: inout BatchPlan) {

@@ -315,6 +315,7 @@ final class SimulatedPipeline {
                     orderedPlaces.compactMap {
                         (instances[$0]?.stage as? any TickingStage)?.nextTick
                     } + [apple.nextArrival].compactMap { $0 }
+                    + orderedPlaces.compactMap { instances[$0]?.loop.nextAttempt }
                 let next = due.filter { now < $0 }.min() ?? now + .minutes(1)
                 now = min(next, now + .minutes(1))
             } else {

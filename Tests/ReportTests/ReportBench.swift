@@ -131,7 +131,7 @@ final class ReportBench {
                 }
                 isBusy = try instance.loop.step(waitMilliseconds: 0) || isBusy
                 if let next = instance.stage.nextTick, next <= clock.now,
-                    !instance.loop.isRestoring
+                    !instance.loop.isRestoring, instance.loop.nextAttempt == nil
                 {
                     isBusy = true
                 }
@@ -145,7 +145,10 @@ final class ReportBench {
         let end = clock.now + span
         try settle()
         while clock.now < end {
-            let next = instances.values.compactMap(\.stage.nextTick).min() ?? end
+            let next =
+                instances.values
+                .flatMap { [$0.stage.nextTick, $0.loop.nextAttempt] }
+                .compactMap { $0 }.min() ?? end
             clock.now = min(max(next, clock.now + Milliseconds(1)), end)
             try settle()
         }

@@ -40,6 +40,12 @@ package final class MemoryCluster {
         package var abortOneIn = 0
         package var inquiryDelayOneIn = 0
         package var outcomeDelayMax = 0
+        /// Transactions with this value in a topic that takes it not are aborted.
+        package var refusedValue: [UInt8]?
+        /// Topics whose names have this prefix take everything.
+        package var takingPrefix = "dlq."
+        /// Kafka's word for it.
+        package var refusalCode = "MSG_SIZE_TOO_LARGE"
 
         package init() {}
     }
@@ -202,7 +208,20 @@ package final class MemoryCluster {
         if faults.abortOneIn > 0, generator.oneIn(faults.abortOneIn) {
             return resolve(transaction, commits: false, code: "INJECTED")
         }
+        if hasRefusedValue(transaction) {
+            return resolve(transaction, commits: false, code: faults.refusalCode)
+        }
         return resolve(transaction, commits: true, code: "")
+    }
+
+    private func hasRefusedValue(_ transaction: Transaction) -> Bool {
+        guard let refused = faults.refusedValue else {
+            return false
+        }
+        return transaction.written.contains { partition, offsets in
+            !partition.topic.hasPrefix(faults.takingPrefix)
+                && offsets.contains { entries(of: partition)[Int($0)].value == refused }
+        }
     }
 
     /// Ends transactions whose member will not: a new producer with the same id, or the timeout.
@@ -212,7 +231,8 @@ package final class MemoryCluster {
         for (id, transaction) in transactions.sorted(by: { $0.key < $1.key })
         where transaction.resolution == nil && isOrphan(transaction) {
             let isFenced = groups[transaction.group]?.fences(transaction) ?? true
-            let commits = !isFenced && generator.oneIn(2)
+            let commits =
+                !isFenced && !hasRefusedValue(transaction) && generator.oneIn(2)
             transactions[id]?.resolution = resolve(
                 transaction,
                 commits: commits,

@@ -80,6 +80,14 @@ private final class FirstOfKeyStage: StatefulStage {
     }
 }
 
+private final class ManualClock {
+    var now = Timestamp(milliseconds: 0)
+
+    func advance(milliseconds: Int64) {
+        now = now + Milliseconds(milliseconds)
+    }
+}
+
 /// A storm over several instances of one worker.
 private struct LoopRun {
     final class Instance {
@@ -92,12 +100,16 @@ private struct LoopRun {
         }
     }
 
+    private static let refused = Array("refused".utf8)
+
     let cluster: MemoryCluster
+    private let clock = ManualClock()
     private var generator: SeededGenerator
     private var disks: [Int: MemoryDisk] = [:]
     private var instances: [Int: Instance] = [:]
     private var keys: Set<UInt8> = []
     private var badCount = 0
+    private var refusedCount = 0
 
     init(seed: UInt64) {
         cluster = MemoryCluster(seed: seed)
@@ -132,7 +144,7 @@ private struct LoopRun {
                 stage: FirstOfKeyStage(),
                 provider: disk,
                 telemetry: SilentTelemetry(),
-                clock: { Timestamp(milliseconds: 0) }
+                clock: { [clock] in clock.now }
             )
         )
     }
@@ -140,8 +152,10 @@ private struct LoopRun {
     mutating func storm(stepCount: Int) throws {
         cluster.faults.abortOneIn = 8
         cluster.faults.outcomeDelayMax = 3
+        cluster.faults.refusedValue = Self.refused
         start(0)
         for _ in 0..<stepCount {
+            clock.advance(milliseconds: 20)
             feed()
             try disturb()
             for instance in instances.keys.sorted() where !generator.oneIn(4) {
@@ -155,6 +169,16 @@ private struct LoopRun {
             return
         }
         let key = UInt8.random(in: 0..<100, using: &generator)
+        if generator.oneIn(20), refusedCount < 50 {
+            // A key of its own: what is buried was never seen.
+            cluster.append(
+                topic: "in",
+                key: [200 + UInt8(refusedCount)],
+                value: Self.refused,
+                timestampMilliseconds: 0
+            )
+            refusedCount += 1
+        }
         let isBad = generator.oneIn(20)
         cluster.append(
             topic: "in",
@@ -213,6 +237,7 @@ private struct LoopRun {
 
     mutating func calm() throws {
         cluster.faults = MemoryCluster.Faults()
+        cluster.faults.refusedValue = Self.refused
         cluster.isDown = false
         if instances.isEmpty {
             start(0)
@@ -222,6 +247,10 @@ private struct LoopRun {
             var isBusy = false
             for number in instances.keys.sorted() {
                 isBusy = try instances[number]?.loop.step(waitMilliseconds: 0) == true || isBusy
+            }
+            if !isBusy, let next = instances.values.compactMap(\.loop.nextAttempt).min() {
+                clock.now = next
+                isBusy = true
             }
             quietTurns = isBusy ? 0 : quietTurns + 1
         }
@@ -249,7 +278,7 @@ private struct LoopRun {
     func expected() -> Account {
         Account(
             forwarded: Dictionary(uniqueKeysWithValues: keys.map { ($0, 1) }),
-            buried: badCount,
+            buried: badCount + refusedCount,
             changelogKeys: keys
         )
     }

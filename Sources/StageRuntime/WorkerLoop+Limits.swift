@@ -1,0 +1,30 @@
+extension WorkerLoop {
+    /// What the loop holds at most, and how long it waits.
+    package struct Limits: Sendable {
+        /// Records judged beyond the transaction under way; also the most one transaction takes in.
+        package var recordCountMax = 10_000
+        /// Bytes of outputs held for the next transaction before reading stops.
+        package var outputByteCountMax = 8 << 20
+        /// Largest value of an output record; larger ones are their record's fault.
+        package var outputRecordByteCountMax = 1_000_000
+        /// How long a revocation or a shutdown waits for the transaction under way: above the log's
+        /// own watchdog, which ends it first.
+        package var outcomeWaitMilliseconds = 60_000
+
+        /// What framing may add to an output.
+        private static let framingByteCountMax = 1_024
+        /// Below this no topic can hold what a stage writes, and its records are no culprits.
+        private static let outputRecordByteCountMin = 65_536
+
+        package init() {}
+
+        /// Keeps outputs within the smallest `max.message.bytes` of the targets.
+        mutating func lower(toTopicsOf byteCountMax: Int) {
+            let least = max(
+                byteCountMax - Self.framingByteCountMax,
+                Self.outputRecordByteCountMin
+            )
+            outputRecordByteCountMax = min(outputRecordByteCountMax, least)
+        }
+    }
+}
