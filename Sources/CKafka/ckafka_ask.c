@@ -12,6 +12,9 @@ enum {
     ASK_DEADLINE_MS = 5000,
     PROBE_EVERY_MS = 500,
     QUESTION_MAX = 64,
+    STARTS_PATIENCE_MS = 90000, /* twice the transaction timeout and some: nobody ends it any more */
+    BEYOND_MAX = 10,            /* a leader that was just elected may know less for a moment */
+    LOST_DEADLINE_MS = 2000,
 };
 
 rd_kafka_resp_err_t ck_ask_partition_count(rd_kafka_t *rk, const char *topic, int deadline_ms,
@@ -164,34 +167,108 @@ struct inquiries {
     rd_kafka_topic_partition_list_t *starts_asked; /* to be answered; null when not asked */
     rd_kafka_topic_partition_list_t *starts;
     unsigned starts_generation; /* an answer to a question since forgotten is dropped */
+    int64_t starts_since;       /* asked, and Kafka there, since then */
+    int beyond_count;
+    ckafka_fault starts_fault;
 };
 
-/* Committed offsets, and the earliest record where there is none. */
+static void set_lost(ckafka_fault *fault, const char *topic, int32_t partition, int64_t position,
+                     int64_t start, int64_t end)
+{
+    ck_fail(fault, CKAFKA_FAULT_LOST, RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET, topic);
+    fault->partition = partition;
+    fault->position = position;
+    fault->start = start;
+    fault->end = end;
+}
+
+void ck_fail_lost(ckafka_fault *fault, rd_kafka_t *asker, const char *topic, int32_t partition,
+                  int64_t position)
+{
+    int64_t start = -1, end = -1;
+    if (rd_kafka_query_watermark_offsets(asker, topic, partition, &start, &end, LOST_DEADLINE_MS))
+        start = end = -1;
+    set_lost(fault, topic, partition, position, start, end);
+}
+
+/* Where each partition of ${list} begins or ends: at ${time}, Kafka's -2 or -1. */
+static rd_kafka_resp_err_t ask_edges(rd_kafka_t *asker, const rd_kafka_topic_partition_list_t *list,
+                                     int64_t time, rd_kafka_topic_partition_list_t **edges)
+{
+    rd_kafka_topic_partition_list_t *asked = rd_kafka_topic_partition_list_new(list->cnt + 1);
+    for (int i = 0; i < list->cnt; i++)
+        rd_kafka_topic_partition_list_add(asked, list->elems[i].topic, list->elems[i].partition)
+            ->offset = time;
+    rd_kafka_resp_err_t code =
+        list->cnt ? rd_kafka_offsets_for_times(asker, asked, ASK_DEADLINE_MS) : 0;
+    for (int i = 0; i < asked->cnt && !code; i++)
+        code = asked->elems[i].err;
+    if (code) {
+        rd_kafka_topic_partition_list_destroy(asked);
+        return code;
+    }
+    *edges = asked;
+    return code;
+}
+
+static int64_t offset_in(rd_kafka_topic_partition_list_t *list,
+                         const rd_kafka_topic_partition_t *partition)
+{
+    return rd_kafka_topic_partition_list_find(list, partition->topic, partition->partition)->offset;
+}
+
+/* Committed offsets, and the earliest record where there is none. A committed offset that has no
+ * record behind it any more is a fault: going on would step over what was lost, and say nothing. */
 static rd_kafka_resp_err_t ask_starts(rd_kafka_t *consumer, rd_kafka_t *asker,
-                                      rd_kafka_topic_partition_list_t *list)
+                                      rd_kafka_topic_partition_list_t *list, ckafka_fault *lost)
 {
     /* Under read_committed this waits out pending transactional offsets ("require stable"). */
     rd_kafka_resp_err_t code = rd_kafka_committed(consumer, list, ASK_DEADLINE_MS);
-    if (code)
-        return code;
-    rd_kafka_topic_partition_list_t *missing = rd_kafka_topic_partition_list_new(list->cnt);
-    for (int i = 0; i < list->cnt && !code; i++) {
+    for (int i = 0; i < list->cnt && !code; i++)
         code = list->elems[i].err;
-        if (list->elems[i].offset < 0)
-            rd_kafka_topic_partition_list_add(missing, list->elems[i].topic,
-                                              list->elems[i].partition)
-                ->offset = RD_KAFKA_OFFSET_BEGINNING;
+    rd_kafka_topic_partition_list_t *starts = NULL, *ends = NULL;
+    if (!code)
+        code = ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, &starts);
+    /* The ends after what is committed: that never passes an end of an earlier time. */
+    if (!code)
+        code = ask_edges(asker, list, RD_KAFKA_OFFSET_END, &ends);
+    for (int i = 0; i < list->cnt && !code; i++) {
+        rd_kafka_topic_partition_t *at = &list->elems[i];
+        int64_t start = offset_in(starts, at), end = offset_in(ends, at);
+        if (at->offset < 0)
+            at->offset = start;
+        else if (!lost->kind && (at->offset < start || at->offset > end))
+            set_lost(lost, at->topic, at->partition, at->offset, start, end);
     }
-    if (!code && missing->cnt > 0)
-        code = rd_kafka_offsets_for_times(asker, missing, ASK_DEADLINE_MS);
-    for (int i = 0; i < missing->cnt && !code; i++) {
-        code = missing->elems[i].err;
-        rd_kafka_topic_partition_list_find(list, missing->elems[i].topic,
-                                           missing->elems[i].partition)
-            ->offset = missing->elems[i].offset;
-    }
-    rd_kafka_topic_partition_list_destroy(missing);
+    if (starts)
+        rd_kafka_topic_partition_list_destroy(starts);
+    if (ends)
+        rd_kafka_topic_partition_list_destroy(ends);
     return code;
+}
+
+static bool is_any_away(const inquiries *q)
+{
+    for (size_t i = 0; i < q->watch_count; i++)
+        if (atomic_load(&q->watches[i]->is_away))
+            return true;
+    return false;
+}
+
+/* Asked in vain: whether that has become a fault. */
+static void judge_patience(inquiries *q, rd_kafka_resp_err_t code)
+{
+    char text[300];
+    int64_t now = ck_now_ms();
+    if (is_any_away(q))
+        q->starts_since = now;
+    if (now - q->starts_since <= STARTS_PATIENCE_MS)
+        return;
+    snprintf(text, sizeof text,
+             "what the group has committed cannot be told for 90 s (%s): a transaction that nobody"
+             " ends holds its offsets, or its coordinator hangs",
+             rd_kafka_err2name(code));
+    ck_fail(&q->starts_fault, CKAFKA_FAULT_UNUSABLE, code, text);
 }
 
 static void answer_starts(inquiries *q)
@@ -199,11 +276,22 @@ static void answer_starts(inquiries *q)
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_copy(q->starts_asked);
     unsigned generation = q->starts_generation;
     pthread_mutex_unlock(&q->lock);
-    rd_kafka_resp_err_t code = ask_starts(q->consumer, q->asker, list);
+    ckafka_fault lost = {0};
+    rd_kafka_resp_err_t code = ask_starts(q->consumer, q->asker, list, &lost);
     pthread_mutex_lock(&q->lock);
-    if (code || generation != q->starts_generation) {
+    bool is_beyond = !code && lost.kind && lost.position > lost.end;
+    if (code || generation != q->starts_generation ||
+        (is_beyond && ++q->beyond_count < BEYOND_MAX)) {
         /* Asked again at the next turn, until it is answered or forgotten. */
         rd_kafka_topic_partition_list_destroy(list);
+        if (generation == q->starts_generation && !is_beyond)
+            judge_patience(q, code);
+        return;
+    }
+    if (lost.kind) {
+        rd_kafka_topic_partition_list_destroy(list);
+        q->starts_fault = lost;
+        ck_wake(q->wake_descriptor);
         return;
     }
     rd_kafka_topic_partition_list_destroy(q->starts_asked);
@@ -233,14 +321,6 @@ static void answer(inquiries *q, question *asked)
     asked->answered_at = ck_now_ms();
     asked->state = ANSWERED;
     ck_wake(q->wake_descriptor);
-}
-
-static bool is_any_away(const inquiries *q)
-{
-    for (size_t i = 0; i < q->watch_count; i++)
-        if (atomic_load(&q->watches[i]->is_away))
-            return true;
-    return false;
 }
 
 /* A handle learns that brokers are back only by using them. */
@@ -396,9 +476,21 @@ void ck_inquiries_ask_starts(inquiries *q, rd_kafka_t *consumer,
     ck_inquiries_forget_starts(q);
     pthread_mutex_lock(&q->lock);
     q->consumer = consumer;
+    q->starts_since = ck_now_ms();
+    q->beyond_count = 0;
     q->starts_asked = rd_kafka_topic_partition_list_copy(partitions);
     pthread_cond_signal(&q->changed);
     pthread_mutex_unlock(&q->lock);
+}
+
+int ck_inquiries_check_starts(inquiries *q, ckafka_fault *fault)
+{
+    pthread_mutex_lock(&q->lock);
+    int result = q->starts_fault.kind ? -1 : 0;
+    if (result)
+        *fault = q->starts_fault;
+    pthread_mutex_unlock(&q->lock);
+    return result;
 }
 
 rd_kafka_topic_partition_list_t *ck_inquiries_take_starts(inquiries *q)
@@ -419,5 +511,6 @@ void ck_inquiries_forget_starts(inquiries *q)
     if (q->starts)
         rd_kafka_topic_partition_list_destroy(q->starts);
     q->starts_asked = q->starts = NULL;
+    q->starts_fault.kind = CKAFKA_FAULT_NONE;
     pthread_mutex_unlock(&q->lock);
 }

@@ -403,6 +403,46 @@ int ckafka_client_replace_configuration(ckafka_client *c, const char *topic, con
     return result;
 }
 
+static int judge_groups(rd_kafka_event_t *event, ckafka_fault *fault)
+{
+    size_t count = 0;
+    const rd_kafka_group_result_t **groups = rd_kafka_AlterConsumerGroupOffsets_result_groups(
+        rd_kafka_event_AlterConsumerGroupOffsets_result(event), &count);
+    if (count != 1)
+        return fail_answer(fault, RD_KAFKA_RESP_ERR__BAD_MSG, "an answer about no group");
+    const rd_kafka_error_t *error = rd_kafka_group_result_error(groups[0]);
+    rd_kafka_resp_err_t code = error ? rd_kafka_error_code(error) : 0;
+    const rd_kafka_topic_partition_list_t *list = rd_kafka_group_result_partitions(groups[0]);
+    for (int i = 0; !code && list && i < list->cnt; i++)
+        code = list->elems[i].err;
+    /* Kafka's words for it speak of members that do not exist. */
+    if (code == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID || code == RD_KAFKA_RESP_ERR_NON_EMPTY_GROUP ||
+        code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS)
+        return ck_fail(fault, CKAFKA_FAULT_FENCED, code, "the group still has members");
+    return code ? fail_answer(fault, code, NULL) : 0;
+}
+
+int ckafka_client_set_group_offsets(ckafka_client *c, const char *group, const char *topic,
+                                    const ckafka_position *positions, size_t count, int deadline_ms,
+                                    ckafka_fault *fault)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)count + 1);
+    for (size_t i = 0; i < count; i++)
+        rd_kafka_topic_partition_list_add(list, topic, positions[i].partition)->offset =
+            positions[i].offset;
+    rd_kafka_AlterConsumerGroupOffsets_t *plan = rd_kafka_AlterConsumerGroupOffsets_new(group, list);
+    order o = open_order(c, RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS, deadline_ms);
+    rd_kafka_AlterConsumerGroupOffsets(c->rk, &plan, 1, o.options, o.queue);
+    rd_kafka_event_t *event = await_order(&o);
+    int result = judge_event(event, fault);
+    if (!result)
+        result = judge_groups(event, fault);
+    close_order(&o, event);
+    rd_kafka_AlterConsumerGroupOffsets_destroy(plan);
+    rd_kafka_topic_partition_list_destroy(list);
+    return result;
+}
+
 /* -- plain reading ---------------------------------------------------------------------------- */
 
 typedef struct started {
@@ -465,6 +505,9 @@ int ckafka_reader_poll(ckafka_reader *r, size_t record_max, size_t byte_max, int
         else if (topic >= 0 && code == RD_KAFKA_RESP_ERR__PARTITION_EOF)
             ck_intake_end(&r->in, topic, message->partition, message->offset);
         rd_kafka_message_destroy(message);
+        if (code == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET)
+            return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code,
+                        "records that were to be read next were removed meanwhile");
         if (ck_is_damage(code))
             return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the changelog cannot be read");
         /* An end that was told is not told again: it goes out before the error does. */

@@ -24,11 +24,12 @@ enum {
     REBUILD_MAX = 10,
     REBUILD_WINDOW_MS = 300000,
     COMMITTED_TURN_MS = 5000,
+    COMMITTED_PATIENCE_MS = 90000, /* a transaction still open by then is ended by nobody */
     RECORD_OVERHEAD = 128,     /* batch and record heads, at the most */
     BUFFER_KEPT = 8 << 20,
 };
 
-enum phase { RESTING, STORING, SENDING_OFFSETS, ENDING };
+enum phase { RESTING, SENDING_OFFSETS, ENDING, ASKING };
 enum state { NOTHING, SUBMITTED, RUNNING, DONE };
 
 /* How one step of a transaction ended. */
@@ -538,6 +539,7 @@ static void show_committed(committer *c)
 /* Asks the group what it has of the assignment; null when closing or when it moved on. */
 static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
 {
+    enter(c, ASKING);
     while (!is_closing(c) && !is_assignment_moved(c) && !has_given_up(c)) {
         rd_kafka_topic_partition_list_t *list = NULL;
         rd_kafka_resp_err_t code = rd_kafka_assignment(c->consumer, &list);
@@ -546,12 +548,18 @@ static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
             code = rd_kafka_committed(c->consumer, list, COMMITTED_TURN_MS);
         for (int i = 0; !code && i < list->cnt; i++)
             code = list->elems[i].err;
-        if (!code)
+        if (!code) {
+            enter(c, RESTING);
             return list;
+        }
         if (list)
             rd_kafka_topic_partition_list_destroy(list);
+        /* While Kafka is away there is nobody to lose patience with. */
+        if (atomic_load(&c->watch->is_away))
+            enter(c, ASKING);
         pause_ms(RETRY_MS);
     }
+    enter(c, RESTING);
     return NULL;
 }
 
@@ -954,6 +962,10 @@ bool ck_committer_is_discarding(committer *c)
 int ck_committer_check(committer *c, ckafka_fault *fault)
 {
     int phase = atomic_load(&c->phase);
+    if (phase == ASKING && ck_now_ms() - atomic_load(&c->phase_since) > COMMITTED_PATIENCE_MS)
+        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT,
+                    "what the group has committed cannot be told for 90 s: a transaction that nobody"
+                    " ends holds its offsets, or its coordinator hangs");
     if ((phase == SENDING_OFFSETS || phase == ENDING) &&
         ck_now_ms() - atomic_load(&c->phase_since) > WATCHDOG_MS)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__TIMED_OUT,

@@ -113,6 +113,11 @@ int ck_inquiries_ask(inquiries *q, const char *group, const char *topic, const i
 /* Where to start these partitions: ${consumer}'s committed offsets, the earliest where none. */
 void ck_inquiries_ask_starts(inquiries *q, rd_kafka_t *consumer,
                           const rd_kafka_topic_partition_list_t *partitions);
+/* Why there will be no answer: records are gone, or the group's offsets stay unknown. */
+int ck_inquiries_check_starts(inquiries *q, ckafka_fault *fault);
+/* What there is of a partition, asked now; a negative start where nobody answers. */
+void ck_fail_lost(ckafka_fault *fault, rd_kafka_t *asker, const char *topic, int32_t partition,
+                  int64_t position);
 /* The answer, the caller's to destroy; null while it is not there. */
 rd_kafka_topic_partition_list_t *ck_inquiries_take_starts(inquiries *q);
 void ck_inquiries_forget_starts(inquiries *q);

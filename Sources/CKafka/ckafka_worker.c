@@ -234,6 +234,14 @@ int ckafka_worker_unassign(ckafka_worker *w, ckafka_fault *fault)
 
 /* -- reading ---------------------------------------------------------------------------------- */
 
+static holding *find_holding(ckafka_worker *w, int topic, int32_t partition)
+{
+    for (size_t i = 0; i < w->holding_count; i++)
+        if (w->holdings[i].partition == partition && w->holdings[i].topic == topic)
+            return &w->holdings[i];
+    return NULL;
+}
+
 /* An error that the library delivers in the place of a message. */
 static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, ckafka_fault *fault)
 {
@@ -248,6 +256,14 @@ static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, c
     }
     case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
         return ck_fail(fault, CKAFKA_FAULT_FENCED, message->err, rd_kafka_message_errstr(message));
+    case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET: {
+        int topic = message->rkt ? ck_names_index(&w->sources, rd_kafka_topic_name(message->rkt)) : -1;
+        holding *h = topic < 0 ? NULL : find_holding(w, topic, message->partition);
+        if (!h)
+            return 0; /* of an earlier assignment */
+        ck_fail_lost(fault, w->inquirer, w->sources.items[topic], h->partition, h->next);
+        return -1;
+    }
     case RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED:
         /* A lost event follows. */
         ck_watch_note(&w->consumer_watch, 4, "MAXPOLL", rd_kafka_message_errstr(message));
@@ -257,14 +273,6 @@ static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, c
                     ck_is_damage(message->err) ? CKAFKA_FAULT_UNUSABLE : CKAFKA_FAULT_UNAVAILABLE,
                     message->err, rd_kafka_message_errstr(message));
     }
-}
-
-static holding *find_holding(ckafka_worker *w, int topic, int32_t partition)
-{
-    for (size_t i = 0; i < w->holding_count; i++)
-        if (w->holdings[i].partition == partition && w->holdings[i].topic == topic)
-            return &w->holdings[i];
-    return NULL;
 }
 
 /* Takes one message in; destroys it. */
@@ -360,6 +368,8 @@ static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_bat
         return -1;
     }
     if (serve_main_queue(w, fault))
+        return -1;
+    if (w->event == CKAFKA_EVENT_ASSIGN && ck_inquiries_check_starts(w->inquiries, fault))
         return -1;
     if (event_is_ready(w)) {
         show_event(w, batch);
@@ -611,6 +621,11 @@ size_t ckafka_worker_take_statistics(ckafka_worker *w, const char **json)
 int ckafka_worker_is_away(const ckafka_worker *w)
 {
     return atomic_load(&w->consumer_watch.is_away);
+}
+
+int ckafka_worker_is_assigning(const ckafka_worker *w)
+{
+    return w->event == CKAFKA_EVENT_ASSIGN && !w->is_event_shown;
 }
 
 unsigned ckafka_worker_producer_count(const ckafka_worker *w)

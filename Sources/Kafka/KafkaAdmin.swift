@@ -226,6 +226,24 @@ package final class KafkaAdmin {
         ).map { $0 < 0 ? nil : $0 }
     }
 
+    /// Commits positions of a topic for a group, as if it had read up to there; others stay.
+    ///
+    /// - Throws: ``LogFault/fenced(message:)`` while the group has members.
+    package func commit(
+        _ positions: [Int32: Int64],
+        ofGroup group: String,
+        topic: String
+    ) throws(LogFault) {
+        try client.commit(
+            positions.sorted { $0.key < $1.key }.map {
+                ckafka_position(offset: $0.value, topic: 0, partition: $0.key)
+            },
+            ofGroup: group,
+            topic: topic,
+            deadlineMilliseconds: deadlineMilliseconds
+        )
+    }
+
     package func close() {
         client.close()
         committedClient?.close()
@@ -279,6 +297,27 @@ extension LogClient {
             handle,
             name,
             CText.list(settings),
+            Int32(clamping: deadlineMilliseconds),
+            &fault
+        )
+        guard result == 0 else {
+            throw LogFault(fault)
+        }
+    }
+
+    fileprivate func commit(
+        _ positions: [ckafka_position],
+        ofGroup group: String,
+        topic: String,
+        deadlineMilliseconds: Int
+    ) throws(LogFault) {
+        var fault = ckafka_fault()
+        let result = unsafe ckafka_client_set_group_offsets(
+            handle,
+            group,
+            topic,
+            positions,
+            positions.count,
             Int32(clamping: deadlineMilliseconds),
             &fault
         )

@@ -179,6 +179,10 @@ package final class KafkaLog: RecordLog {
     /// True from the moment no broker answers until one does.
     package var isBrokerAway: Bool { handle.isAway }
 
+    /// Whether partitions were assigned and it is not known yet where they are to be read from: a
+    /// transaction of a predecessor may have to end first.
+    package var isAssigning: Bool { handle.isAssigning }
+
     /// Producers made since the start; more than one tells of fatal errors, doubtful commits and
     /// lost coordinators.
     package var producerCount: Int { handle.producerCount }
@@ -198,7 +202,7 @@ package final class KafkaLog: RecordLog {
         if let client = slot {
             return client
         }
-        let client = try LogClient(settings: settings.reader(isolation: isolation))
+        let client = try LogClient(settings: settings.reader(isolation: isolation, isExact: true))
         slot = client
         return client
     }

@@ -19,6 +19,10 @@ package struct KafkaSettings: Sendable, Equatable {
     /// What the broker's log calls us.
     package var clientID: String
     package var extra: [String: String]
+    /// How long the group waits for a member that says nothing.
+    ///
+    /// Below the transaction's 40 s; the heartbeat is a fifth of it.
+    package var sessionMilliseconds = 15_000
 
     package init(bootstrapServers: String, clientID: String, extra: [String: String] = [:]) {
         self.bootstrapServers = bootstrapServers
@@ -28,11 +32,14 @@ package struct KafkaSettings: Sendable, Equatable {
 
     /// Settings on which the promises of ``RecordLog`` rest: not for an operator to turn.
     package static let reserved: Set<String> = [
-        "acks", "auto.commit.enable", "bootstrap.servers", "enable.auto.commit",
+        "acks", "auto.commit.enable", "auto.offset.reset", "bootstrap.servers", "check.crcs",
+        "enable.auto.commit",
         "enable.auto.offset.store", "enable.gapless.guarantee", "enable.idempotence",
         "enable.partition.eof", "group.id", "group.instance.id", "group.protocol",
-        "isolation.level", "metadata.broker.list", "partition.assignment.strategy", "partitioner",
-        "request.required.acks", "test.mock.num.brokers", "transactional.id",
+        "heartbeat.interval.ms", "isolation.level", "max.poll.interval.ms", "metadata.broker.list",
+        "partition.assignment.strategy", "partitioner", "request.required.acks",
+        "session.timeout.ms", "test.mock.num.brokers", "transaction.timeout.ms",
+        "transactional.id",
     ]
 
     /// Whether the client library knows every setting and takes its value.
@@ -75,7 +82,6 @@ package struct KafkaSettings: Sendable, Equatable {
         [
             ("enable.auto.commit", "false"),
             ("enable.auto.offset.store", "false"),
-            ("auto.offset.reset", "earliest"),
             ("enable.partition.eof", "true"),
             ("check.crcs", "true"),
             ("fetch.wait.max.ms", "50"),
@@ -106,16 +112,22 @@ package struct KafkaSettings: Sendable, Equatable {
         ]
     }
 
+    /// Where to start is always said by offset.
+    ///
+    /// Anything else would step over records that were removed before they were read, and say
+    /// nothing.
+    private static let exact = [("auto.offset.reset", "error")]
+
     func consumer(member: KafkaLog.Member) -> [CChar] {
         list(
-            common + reading + [
+            common + reading + Self.exact + [
                 ("group.id", member.group),
                 ("group.instance.id", member.instance),
                 ("isolation.level", "read_committed"),
                 // Eager: cooperative-sticky loses assignments and crashes in 2.0.2.
                 ("partition.assignment.strategy", "range"),
-                ("heartbeat.interval.ms", "3000"),
-                ("session.timeout.ms", "15000"),
+                ("heartbeat.interval.ms", "\(sessionMilliseconds / 5)"),
+                ("session.timeout.ms", "\(sessionMilliseconds)"),
                 ("max.poll.interval.ms", "300000"),
                 // The marks that lag is told by; they cost no request.
                 ("statistics.interval.ms", "5000"),
@@ -123,10 +135,12 @@ package struct KafkaSettings: Sendable, Equatable {
         )
     }
 
-    /// A reader without a group.
-    func reader(isolation: LogBrowser.Isolation) -> [CChar] {
+    /// A reader without a group; unless exact, it begins anew with what there is where records were
+    /// removed.
+    func reader(isolation: LogBrowser.Isolation, isExact: Bool = false) -> [CChar] {
         let level = isolation == .readCommitted ? "read_committed" : "read_uncommitted"
-        return list(common + reading + [("isolation.level", level)])
+        let reset = isExact ? Self.exact : [("auto.offset.reset", "earliest")]
+        return list(common + reading + reset + [("isolation.level", level)])
     }
 
     /// `topicByteCountMax` are the smallest and the largest `max.message.bytes` of the targets.

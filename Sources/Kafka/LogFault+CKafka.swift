@@ -16,6 +16,13 @@ extension LogFault {
                 byteCount: Int(fault.byte_count),
                 byteCountMax: Int(fault.byte_count_max)
             )
+        case CKAFKA_FAULT_LOST:
+            self = .recordsLost(
+                TopicPartition(topic: said, partition: fault.partition),
+                position: fault.position,
+                start: fault.start,
+                end: fault.end
+            )
         default: self = .unusable(message: message)
         }
     }

@@ -106,6 +106,11 @@ package enum LogFault: Error, Equatable, Sendable {
     case unusable(message: String)
     /// A setting or a topic is wrong: one sentence, exit 2.
     case misconfigured(message: String)
+    /// What was to be read next is not there: records were removed before they were read, or the
+    /// topic was cut off or made anew.
+    ///
+    /// `start` and `end` are what there is, -1 where nobody tells. A person decides whether to go on.
+    case recordsLost(TopicPartition, position: Int64, start: Int64, end: Int64)
     /// A record larger than the topic takes, found before it was written.
     case recordTooLarge(outputIndex: Int, byteCount: Int, byteCountMax: Int)
 }

@@ -159,6 +159,8 @@ internal import CKafka
 
     var isAway: Bool { unsafe ckafka_worker_is_away(handle) != 0 }
 
+    var isAssigning: Bool { unsafe ckafka_worker_is_assigning(handle) != 0 }
+
     var producerCount: Int { Int(unsafe ckafka_worker_producer_count(handle)) }
 
     func close(deadlineMilliseconds: Int) {

@@ -144,6 +144,12 @@ package final class WorkerRun {
                 exitCode: 70,
                 sentence: "a record of \(byteCount) bytes passed the check for \(byteCountMax)"
             )
+        case LogFault.recordsLost(let partition, let position, let start, let end):
+            WorkerEnd(
+                exitCode: 75,
+                sentence: LostRecords(partition, position: position, start: start, end: end)
+                    .sentence
+            )
         case StoreFault.diskFull(let message), StoreFault.damaged(let message),
             StoreFault.locked(let message), StoreFault.failed(let message):
             WorkerEnd(exitCode: 75, sentence: "the state directory failed: \(message)")
@@ -265,7 +271,7 @@ package final class WorkerRun {
                 if isBusy {
                     view.worked(nanoseconds: WallClock.monotonicNanoseconds() - startedAt)
                 }
-                tellHealth(loop)
+                tellHealth(loop, recordLog)
                 var descriptors = [recordLog.wakeDescriptor]
                 if let ticking {
                     descriptors.append(ticking.wakeDescriptor)
@@ -325,8 +331,10 @@ package final class WorkerRun {
         )
     }
 
-    private func tellHealth(_ loop: WorkerLoop) {
-        if loop.isRestoring {
+    private func tellHealth(_ loop: WorkerLoop, _ recordLog: KafkaLog) {
+        if recordLog.isAssigning {
+            health.setNotReady(because: "asking what the group has committed")
+        } else if loop.isRestoring {
             health.setNotReady(because: "reading state from the changelog")
         } else {
             health.setReady()

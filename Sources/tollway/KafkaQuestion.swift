@@ -51,7 +51,7 @@ enum KafkaQuestion {
                 "no answer from Kafka at \(configuration.kafka.bootstrapServers):"
                     + " \(message) (\(code))"
             )
-        case .misconfigured, .fenced, .unusable, .recordTooLarge:
+        case .misconfigured, .fenced, .unusable, .recordTooLarge, .recordsLost:
             CommandFailure(.failed, code: "kafka.refused", "Kafka refuses: \(sentence(fault))")
         }
     }
@@ -63,6 +63,8 @@ enum KafkaQuestion {
             message
         case .recordTooLarge(_, let byteCount, let byteCountMax):
             "a record of \(byteCount) bytes, and \(byteCountMax) are taken"
+        case .recordsLost(let partition, let position, let start, let end):
+            "offset \(position) of \(partition) was asked for, and it has \(start) to \(end)"
         }
     }
 }

@@ -136,7 +136,7 @@ enum LagCommand {
         ])
     }
 
-    private static func workers(_ invocation: Invocation) throws(CommandFailure) -> [Worker] {
+    static func workers(_ invocation: Invocation) throws(CommandFailure) -> [Worker] {
         let readers = Worker.allCases.filter { !$0.sources.isEmpty }
         guard let name = invocation.value("--worker") else {
             return readers

@@ -16,6 +16,7 @@ extension TollwayCommand {
         LagCommand.verb,
         TopCommand.verb,
         DoctorCommand.verb,
+        OffsetsCommand.reset,
         DeadLetterCommand.groups,
         DeadLetterCommand.list,
         DeadLetterCommand.show,

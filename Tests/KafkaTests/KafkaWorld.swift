@@ -18,12 +18,14 @@ final class KafkaWorld: RecordLogWorld {
     init(mock: MockBroker, delivery: KafkaDelivery = .atLeastOnce) {
         self.mock = mock
         self.delivery = delivery
-        settings = KafkaSettings(
+        var settings = KafkaSettings(
             bootstrapServers: mock.bootstrapServers,
             clientID: "test",
-            // The embedded broker keeps a member that left until its session ends.
-            extra: ["fetch.wait.max.ms": "10", "session.timeout.ms": "6000"]
+            extra: ["fetch.wait.max.ms": "10"]
         )
+        // The embedded broker keeps a member that left until its session ends.
+        settings.sessionMilliseconds = 6_000
+        self.settings = settings
     }
 
     /// On a real Kafka.

@@ -108,5 +108,30 @@ struct `tollway topics on a real Kafka` {
         #expect(decode.exitCode == 0, "\(decode.talk)")
         let lags = try decode.objects().map { $0["lag"] as? Int }
         #expect(lags.count == 7 && lags.allSatisfy { $0 == 0 })
+        try resetOffsets(admin, environment)
+    }
+
+    /// A group that claims to have read what is not there, as after a topic was made anew.
+    private func resetOffsets(_ admin: KafkaAdmin, _ environment: [String: String]) throws {
+        let (group, topic) = ("tollway.decode", "tollway.tokens.received.v1")
+        try admin.commit([1: 0, 2: 7], ofGroup: group, topic: topic)
+        func reset(_ arguments: String...) throws -> TollwayProcess {
+            try TollwayProcess.run(
+                ["offsets", "reset", "-o", "ndjson"] + arguments,
+                environment: environment
+            )
+        }
+        let plan = try reset()
+        #expect(plan.exitCode == 5)
+        let row = try #require(try plan.objects().first)
+        #expect(try plan.objects().count == 1, "a sound place is in the plan")
+        #expect(row["worker"] as? String == "decode" && row["topic"] as? String == topic)
+        #expect(row["partition"] as? Int == 2 && row["committed"] as? Int == 7)
+        #expect(row["first"] as? Int == 0 && row["end"] as? Int == 0)
+        #expect(try admin.committedOffsets(ofGroup: group, topic: topic)[2] == 7)
+        #expect(try reset("--worker", "dedupe", "--yes").exitCode == 3)
+        #expect(try reset("--yes").exitCode == 0)
+        #expect(try admin.committedOffsets(ofGroup: group, topic: topic) == [nil, 0, 0, nil])
+        #expect(try reset("--yes").exitCode == 3)
     }
 }

@@ -21,6 +21,7 @@ enum {
     CKAFKA_FAULT_UNUSABLE = 3,
     CKAFKA_FAULT_MISCONFIGURED = 4,
     CKAFKA_FAULT_TOO_LARGE = 5,
+    CKAFKA_FAULT_LOST = 6,
 };
 
 typedef struct ckafka_fault {
@@ -29,6 +30,8 @@ typedef struct ckafka_fault {
     int64_t index;         /* of the output, where TOO_LARGE */
     int64_t byte_count;    /* where TOO_LARGE */
     int64_t byte_count_max;
+    int64_t position, start, end; /* where LOST: what was to be read, and what there is */
+    int32_t partition;            /* where LOST, of the topic in the message */
     char name[64];         /* rd_kafka_err2name of the code */
     char message[400];
 } ckafka_fault;
@@ -161,6 +164,9 @@ int ckafka_worker_inquire(ckafka_worker *worker, const char *group, const char *
 size_t ckafka_worker_take_statistics(ckafka_worker *worker, const char **json);
 
 int ckafka_worker_is_away(const ckafka_worker *worker);
+/* ckafka_worker_is_assigning: whether partitions were assigned and it is not known yet where they
+ * are to be read from. */
+int ckafka_worker_is_assigning(const ckafka_worker *worker);
 /* ckafka_worker_producer_count: producers made so far; more than one tells of failures. */
 unsigned ckafka_worker_producer_count(const ckafka_worker *worker);
 size_t ckafka_worker_take_notes(ckafka_worker *worker, ckafka_note *notes, size_t capacity);
@@ -244,6 +250,11 @@ int ckafka_client_offsets(ckafka_client *client, const char *topic, int64_t at_m
 int ckafka_client_group_offsets(ckafka_client *client, const char *group, const char *topic,
                                 int deadline_ms, const int64_t **offsets, size_t *count,
                                 ckafka_fault *fault);
+/* ckafka_client_set_group_offsets: commits ${positions}, whose topic is ${topic}, for a group that
+ * has no members; refused where it has some. */
+int ckafka_client_set_group_offsets(ckafka_client *client, const char *group, const char *topic,
+                                    const ckafka_position *positions, size_t count, int deadline_ms,
+                                    ckafka_fault *fault);
 int ckafka_client_watermarks(ckafka_client *client, const char *topic, int32_t partition,
                              int deadline_ms, int64_t *start, int64_t *end, ckafka_fault *fault);
 size_t ckafka_client_take_notes(ckafka_client *client, ckafka_note *notes, size_t capacity);

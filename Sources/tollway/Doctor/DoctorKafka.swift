@@ -289,6 +289,8 @@ struct DoctorKafka {
         case .unavailable(let code, let message): "\(message) (\(code))"
         case .fenced(let message), .unusable(let message), .misconfigured(let message): message
         case .recordTooLarge(_, let byteCount, _): "a record of \(byteCount) bytes"
+        case .recordsLost(let partition, let position, _, _):
+            "offset \(position) of \(partition) is not there"
         }
     }
 }

@@ -1,0 +1,142 @@
+import Kafka
+import RecordLogContract
+import Testing
+
+/// Records that are removed before they were read: nothing of that may pass in silence.
+@Suite(.enabled(if: RealKafka.isThere, RealKafka.skipped))
+struct `Records lost before they were read` {
+    /// Old enough for any retention.
+    private static let longAgo: Int64 = 1_700_000_000_000
+
+    private func write(_ count: Int, byteCount: Int, to topic: String, _ world: KafkaWorld) throws {
+        let producer = try KafkaProducer(settings: world.settings, targets: [topic])
+        defer { producer.close(deadlineMilliseconds: 1000) }
+        var outputs = OutputBatch()
+        var word: UInt64 = 88_172_645_463_325_252
+        for _ in 0..<count {
+            let value = outputs.place(
+                (0..<byteCount).map { _ in
+                    // Xorshift: bytes that do not compress.
+                    word ^= word << 13
+                    word ^= word >> 7
+                    word ^= word << 17
+                    return UInt8(truncatingIfNeeded: word)
+                }
+            )
+            outputs.outputs.append(
+                OutputBatch.Output(
+                    topic: 0,
+                    partition: 0,
+                    timestampMilliseconds: Self.longAgo,
+                    key: .absent,
+                    value: value
+                )
+            )
+        }
+        try producer.produce(outputs, tags: (0..<count).map(UInt64.init))
+        _ = producer.flush(deadlineMilliseconds: 20_000)
+        let receipts = try producer.takeReceipts()
+        #expect(receipts.count == count && receipts.allSatisfy(\.isStored))
+    }
+
+    /// Lets retention take all that is there.
+    private func age(_ topic: String, to start: Int64, _ world: KafkaWorld) throws {
+        let admin = try KafkaAdmin(settings: world.settings)
+        defer { admin.close() }
+        try admin.alterConfiguration(ofTopic: topic, ["retention.ms": "1000"])
+        try until(world, "retention takes nothing") {
+            try admin.startOffsets(ofTopic: topic) == [start] ? true : nil
+        }
+    }
+
+    private func fault(_ work: () throws -> Void) -> LogFault? {
+        #expect(throws: LogFault.self) { try work() }
+    }
+
+    @Test func `stop a worker that was away, with what it lost`() async throws {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let source = try world.makeTopic(partitionCount: 1)
+            let target = try world.makeTopic(partitionCount: 1)
+            let place = TopicPartition(topic: source, partition: 0)
+            try write(10, byteCount: 10, to: source, world)
+            let first = try Member(world, group: "lost", sources: [source], targets: [target])
+            _ = try first.commit(OutputBatch(), positions: [place: 4])
+            first.close()
+            try age(source, to: 10, world)
+            let seen = fault {
+                _ = try Member(world, group: "lost", sources: [source], targets: [target]).close()
+            }
+            #expect(seen == .recordsLost(place, position: 4, start: 10, end: 10))
+            // A group that never committed has lost nothing.
+            let other = try Member(world, group: "new", sources: [source], targets: [target])
+            #expect(other.positions == [place: 10])
+            other.close()
+        }
+    }
+
+    @Test func `stop a worker that reads too slowly, behind what it has`() async throws {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let source = try world.makeTopic(partitionCount: 1)
+            let target = try world.makeTopic(partitionCount: 1)
+            // More than a consumer fetches ahead.
+            try write(150, byteCount: 100_000, to: source, world)
+            let member = try Member(world, group: "slow", sources: [source], targets: [target])
+            defer { member.close() }
+            try age(source, to: 150, world)
+            var batch = RecordBatch()
+            let seen = fault {
+                try until(world, "the loss is not told") { () throws -> Bool? in
+                    _ = try member.log.poll(
+                        into: &batch,
+                        recordCountMax: 10,
+                        waitMilliseconds: 50
+                    )
+                    return nil
+                }
+            }
+            let place = TopicPartition(topic: source, partition: 0)
+            let count = Int64(batch.records.count)
+            #expect(batch.records.map(\.offset) == Array(0..<count))
+            #expect(count < 150)
+            #expect(seen == .recordsLost(place, position: count, start: 150, end: 150))
+        }
+    }
+
+    @Test func `stop a worker whose topic is shorter than its place`() async throws {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let source = try world.makeTopic(partitionCount: 1)
+            let target = try world.makeTopic(partitionCount: 1)
+            let place = TopicPartition(topic: source, partition: 0)
+            try write(10, byteCount: 10, to: source, world)
+            let admin = try KafkaAdmin(settings: world.settings)
+            defer { admin.close() }
+            let first = try Member(world, group: "cut", sources: [source], targets: [target])
+            let early = fault { try admin.commit([0: 3], ofGroup: first.group, topic: source) }
+            guard case .fenced = early else {
+                Issue.record("\(String(describing: early)) while the group has a member")
+                return
+            }
+            _ = try first.commit(OutputBatch(), positions: [place: 5])
+            first.close()
+            // A static member stays until its session ends.
+            try until(world, "the group keeps its member") {
+                do throws(LogFault) {
+                    try admin.commit([0: 99], ofGroup: first.group, topic: source)
+                    return true
+                } catch {
+                    guard case .fenced = error else {
+                        throw error
+                    }
+                    return nil
+                }
+            }
+            let seen = fault {
+                _ = try Member(world, group: "cut", sources: [source], targets: [target]).close()
+            }
+            #expect(seen == .recordsLost(place, position: 99, start: 0, end: 10))
+        }
+    }
+}
