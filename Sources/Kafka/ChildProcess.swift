@@ -5,6 +5,8 @@ internal import Glibc
 final class ChildProcess {
     /// `POSIX_SPAWN_SETSID`, which the C library shows only to those who ask for its extensions.
     private static let ownSession: Int16 = 0x80
+    /// Every descriptor that a process has by default; one that is not open is passed over.
+    private static let descriptorCountMax: Int32 = 1_024
 
     private let identifier: pid_t
     /// The exit status once it was collected; until then the identifier is surely ours.
@@ -27,6 +29,11 @@ final class ChildProcess {
         unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
         unsafe posix_spawn_file_actions_adddup2(&actions, output, 1)
         unsafe posix_spawn_file_actions_adddup2(&actions, output, 2)
+        // What others in this process opened is not the child's to keep open: Foundation knows the
+        // end of a process by the closing of a descriptor, and waits for ever on one that lives on.
+        for descriptor in 3..<Self.descriptorCountMax {
+            unsafe posix_spawn_file_actions_addclose(&actions, descriptor)
+        }
         // A worker blocks signals to take them by descriptor; the child is to hear them.
         var none = sigset_t()
         unsafe sigemptyset(&none)
