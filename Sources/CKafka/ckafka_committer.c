@@ -2,7 +2,7 @@
  * The transaction under way: produce all, flush, send offsets, commit, on a thread of its own,
  * because each of these may block while the loop has a group to answer and records to judge.
  */
-#include "ckafka_internal.h"
+#include "ckafka_committer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,81 +17,14 @@ enum {
     STORE_MS = 30000,          /* for all outputs to be stored; below the transaction's 40 s */
     FIRST_REPORT_MS = 2000,
     DOUBTFUL_MS = 5000,        /* a commit that took longer may have been sent twice */
-    WATCHDOG_MS = 45000,       /* above the transaction's 40 s */
     FENCE_VERDICT_MS = 4000,   /* a heartbeat interval and some: see await_fence_verdict */
     RETRY_MS = 50,
     RETRY_MAX = 200,
-    REBUILD_MAX = 10,
     REBUILD_WINDOW_MS = 300000,
+    RETIRING_MAX = 8,          /* producers that may hang in their end at one time */
+    RETIRING_WAIT_MS = 20000,
+    CALM_MS = 1000,            /* between two rebuilds that a lost connection asks for */
     COMMITTED_TURN_MS = 5000,
-    COMMITTED_PATIENCE_MS = 90000, /* a transaction still open by then is ended by nobody */
-    RECORD_OVERHEAD = 128,     /* batch and record heads, at the most */
-    BUFFER_KEPT = 8 << 20,
-};
-
-enum phase { RESTING, SENDING_OFFSETS, ENDING, ASKING };
-enum state { NOTHING, SUBMITTED, RUNNING, DONE };
-
-/* How one step of a transaction ended. */
-enum verdict { FINE, ABORT, REBUILD };
-
-typedef struct next_offset {
-    int64_t offset;
-    int32_t partition;
-} next_offset;
-
-typedef struct next_offsets {
-    next_offset *items;
-    size_t count, capacity;
-} next_offsets;
-
-struct committer {
-    names sources, targets;
-    int64_t *target_byte_count_max;
-    char *settings;
-    int changelog;
-    bool is_transactional;
-    rd_kafka_t *consumer;
-    atomic_uint *assignment_epoch;
-    watch *watch;
-    int wake_descriptor;
-
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool is_closing, has_ended;
-    atomic_int is_ready;
-    atomic_uint producer_count;
-    atomic_int phase;
-    atomic_llong phase_since;
-    enum state state;
-    bool is_discarded; /* nobody waits for what is SUBMITTED or RUNNING */
-    ckafka_fault fault; /* for the next call of the loop; under the lock */
-
-    /* The transaction, copied: while RUNNING it belongs to the thread. */
-    ckafka_output *outputs;
-    size_t output_count, output_capacity;
-    uint8_t *arena;
-    size_t arena_count, arena_capacity;
-    ckafka_position *positions;
-    size_t position_count;
-    unsigned epoch;
-    uint64_t number;
-    char life[17];      /* tells this process from its predecessors in commit metadata */
-    char mark[48];      /* what the offsets of this transaction carry */
-    ckafka_outcome outcome;
-    ckafka_position *outcome_positions;
-
-    /* The producer: only the thread touches it. */
-    rd_kafka_t *producer;
-    rd_kafka_topic_t **topics;
-    unsigned disconnects_known;
-    bool must_rebuild;
-    int64_t rebuilds[REBUILD_MAX];
-    size_t rebuild_count;
-    size_t waiting_count, stored_count, failed_count;
-    rd_kafka_resp_err_t failed_code;
-    next_offsets *next; /* one a target */
 };
 
 static void enter(committer *c, enum phase phase)
@@ -164,7 +97,7 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void 
 
 /* -- the producer ----------------------------------------------------------------------------- */
 
-static void drop_producer(committer *c)
+void ck_committer_drop_producer(committer *c)
 {
     rd_kafka_t *old = c->producer;
     atomic_store(&c->is_ready, 0);
@@ -292,11 +225,32 @@ static bool warm_up(committer *c)
     return true;
 }
 
+/* Every rebuild leaves a producer and a thread behind that end in their own time, and in 2.0.2
+ * perhaps never. */
+static bool has_room_to_retire(committer *c)
+{
+    int64_t until = ck_now_ms() + RETIRING_WAIT_MS;
+    while (atomic_load(&c->watch->retiring_count) >= RETIRING_MAX) {
+        if (is_closing(c))
+            return false;
+        if (ck_now_ms() > until) {
+            give_up(c, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__FAIL,
+                    "8 producers hang in their end");
+            return false;
+        }
+        pause_ms(RETRY_MS);
+    }
+    return true;
+}
+
 /* Makes a producer that can take a transaction; false when closing or given up. */
 static bool make_ready(committer *c)
 {
     while (!is_closing(c) && !has_given_up(c)) {
-        drop_producer(c);
+        if (!has_room_to_retire(c))
+            return false;
+        ck_committer_drop_producer(c);
+        c->made_at = ck_now_ms();
         c->must_rebuild = false;
         if (!open_producer(c))
             return false;
@@ -499,6 +453,10 @@ static enum verdict end_transaction(committer *c, bool commits)
         break;
     }
     enter(c, RESTING);
+    /* The request may have been sent twice, and a stray one would end the next transaction of this
+     * producer; a new one fences it. */
+    if (ck_now_ms() - started > DOUBTFUL_MS)
+        c->must_rebuild = true;
     return verdict;
 }
 
@@ -623,14 +581,8 @@ static enum verdict run_exactly_once(committer *c)
     }
     if (verdict == FINE)
         verdict = send_offsets(c);
-    if (verdict == FINE) {
-        int64_t started = ck_now_ms();
+    if (verdict == FINE)
         verdict = end_transaction(c, true);
-        /* The request may have been sent twice, and a stray one would end the next transaction
-         * of this producer; a new one fences it. */
-        if (ck_now_ms() - started > DOUBTFUL_MS)
-            c->must_rebuild = true;
-    }
     return verdict == ABORT ? abort_transaction(c) == FINE ? ABORT : REBUILD : verdict;
 }
 
@@ -720,14 +672,16 @@ static void run(committer *c)
 
 static bool wants_rebuild(committer *c)
 {
+    if (c->must_rebuild || !atomic_load(&c->is_ready))
+        return true;
     /* After a lost connection the coordinator may have been lost, and the next transaction would
-     * hang; a producer that is idle now has the time. */
-    return c->must_rebuild || !atomic_load(&c->is_ready) ||
-           (c->is_transactional &&
-            atomic_load(&c->watch->disconnect_count) != c->disconnects_known);
+     * hang; a producer that is idle now has the time. Connections that come and go do not count as
+     * failures, but each costs a producer: no more than one a second. */
+    return c->is_transactional && ck_now_ms() - c->made_at > CALM_MS &&
+           atomic_load(&c->watch->disconnect_count) != c->disconnects_known;
 }
 
-static void wait_idle(committer *c)
+void ck_committer_wait(committer *c)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
@@ -739,7 +693,7 @@ static void wait_idle(committer *c)
     pthread_cond_timedwait(&c->changed, &c->lock, &until);
 }
 
-static void *run_thread(void *argument)
+void *ck_committer_run(void *argument)
 {
     committer *c = argument;
     for (;;) {
@@ -747,7 +701,7 @@ static void *run_thread(void *argument)
             break;
         pthread_mutex_lock(&c->lock);
         if (c->state != SUBMITTED && !c->is_closing)
-            wait_idle(c);
+            ck_committer_wait(c);
         bool closing = c->is_closing;
         bool has_work = c->state == SUBMITTED;
         if (has_work && !closing)
@@ -774,249 +728,4 @@ static void *run_thread(void *argument)
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
     return NULL;
-}
-
-/* -- the loop's side -------------------------------------------------------------------------- */
-
-static void make_life(committer *c)
-{
-    unsigned char bytes[8] = {0};
-    if (getentropy(bytes, sizeof bytes) != 0)
-        abort(); /* two lives with one mark could take each other's commit for their own */
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(c->life + 2 * i, 3, "%02x", bytes[i]);
-}
-
-static void copy_names(names *into, const names *from)
-{
-    into->count = from->count;
-    into->items = ck_take_memory(sizeof *into->items * (from->count + 1));
-    for (size_t i = 0; i < from->count; i++)
-        into->items[i] = strdup(from->items[i]);
-}
-
-static size_t list_size(const char *list)
-{
-    const char *at = list;
-    while (*at)
-        at += strlen(at) + 1;
-    return (size_t)(at - list) + 1;
-}
-
-static void free_committer(committer *c)
-{
-    for (size_t t = 0; c->next && t < c->targets.count; t++)
-        free(c->next[t].items);
-    free(c->next);
-    free(c->topics);
-    free(c->outputs);
-    free(c->arena);
-    free(c->positions);
-    free(c->outcome_positions);
-    free(c->target_byte_count_max);
-    free(c->settings);
-    ck_names_free(&c->sources);
-    ck_names_free(&c->targets);
-    pthread_cond_destroy(&c->changed);
-    pthread_mutex_destroy(&c->lock);
-    free(c);
-}
-
-committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
-{
-    /* What is wrong with the settings is told now, not by the thread. */
-    rd_kafka_conf_t *conf = ck_configure(setup->settings, NULL, fault);
-    if (!conf)
-        return NULL;
-    rd_kafka_conf_destroy(conf);
-    committer *c = ck_take_memory(sizeof *c);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
-    pthread_mutex_init(&c->lock, NULL);
-    copy_names(&c->sources, setup->sources);
-    copy_names(&c->targets, setup->targets);
-    size_t limits = sizeof *c->target_byte_count_max * (c->targets.count + 1);
-    c->target_byte_count_max = ck_take_memory(limits);
-    memcpy(c->target_byte_count_max, setup->target_byte_count_max,
-           sizeof *c->target_byte_count_max * c->targets.count);
-    c->settings = ck_take_memory(list_size(setup->settings) + 1);
-    memcpy(c->settings, setup->settings, list_size(setup->settings));
-    c->changelog = setup->changelog;
-    c->is_transactional = setup->is_transactional;
-    c->consumer = setup->consumer;
-    c->assignment_epoch = setup->assignment_epoch;
-    c->watch = setup->watch;
-    c->watch->owner = c;
-    c->wake_descriptor = setup->wake_descriptor;
-    c->topics = ck_take_memory(sizeof *c->topics * (c->targets.count + 1));
-    c->next = ck_take_memory(sizeof *c->next * (c->targets.count + 1));
-    make_life(c);
-    if (pthread_create(&c->thread, NULL, run_thread, c) != 0) {
-        free_committer(c);
-        ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE, "no thread");
-        return NULL;
-    }
-    return c;
-}
-
-bool ck_committer_is_ready(committer *c)
-{
-    return atomic_load(&c->is_ready) != 0;
-}
-
-unsigned ck_committer_producer_count(committer *c)
-{
-    return atomic_load(&c->producer_count);
-}
-
-static int check_outputs(committer *c, const ckafka_output *outputs, size_t count,
-                         ckafka_fault *fault)
-{
-    for (size_t i = 0; i < count; i++) {
-        const ckafka_output *o = &outputs[i];
-        if (o->topic < 0 || (size_t)o->topic >= c->targets.count)
-            return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
-                        "an output for a topic that is no target");
-        int64_t size = (o->key_count > 0 ? o->key_count : 0) +
-                       (o->value_count > 0 ? o->value_count : 0) + o->headers_count +
-                       RECORD_OVERHEAD;
-        if (size <= c->target_byte_count_max[o->topic])
-            continue;
-        ck_fail(fault, CKAFKA_FAULT_TOO_LARGE, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE,
-             c->targets.items[o->topic]);
-        fault->index = (int64_t)i;
-        fault->byte_count = size;
-        fault->byte_count_max = c->target_byte_count_max[o->topic];
-        return -1;
-    }
-    return 0;
-}
-
-static void copy_transaction(committer *c, const ckafka_output *outputs, size_t output_count,
-                             const uint8_t *arena, size_t arena_count,
-                             const ckafka_position *positions, size_t position_count)
-{
-    if (c->arena_capacity > BUFFER_KEPT || arena_count > c->arena_capacity) {
-        free(c->arena);
-        c->arena = ck_take_memory(arena_count);
-        c->arena_capacity = arena_count;
-    }
-    if (arena_count > 0)
-        memcpy(c->arena, arena, arena_count);
-    c->arena_count = arena_count;
-    if (output_count > c->output_capacity) {
-        c->outputs = ck_grow(c->outputs, sizeof *outputs * output_count);
-        c->output_capacity = output_count;
-    }
-    if (output_count > 0)
-        memcpy(c->outputs, outputs, sizeof *outputs * output_count);
-    c->output_count = output_count;
-    c->positions = ck_grow(c->positions, sizeof *positions * position_count);
-    memcpy(c->positions, positions, sizeof *positions * position_count);
-    c->position_count = position_count;
-}
-
-int ck_committer_submit(committer *c, const ckafka_output *outputs, size_t output_count,
-                     const uint8_t *arena, size_t arena_count, const ckafka_position *positions,
-                     size_t position_count, ckafka_fault *fault)
-{
-    if (position_count == 0)
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
-                    "a transaction without positions: nothing would fence it");
-    if (ck_committer_check(c, fault) || check_outputs(c, outputs, output_count, fault))
-        return -1;
-    pthread_mutex_lock(&c->lock);
-    if (c->state != NOTHING) {
-        pthread_mutex_unlock(&c->lock);
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
-                    "a transaction is under way already");
-    }
-    copy_transaction(c, outputs, output_count, arena, arena_count, positions, position_count);
-    c->epoch = atomic_load(c->assignment_epoch);
-    c->state = SUBMITTED;
-    pthread_cond_broadcast(&c->changed);
-    pthread_mutex_unlock(&c->lock);
-    return 0;
-}
-
-void ck_committer_discard(committer *c)
-{
-    pthread_mutex_lock(&c->lock);
-    if (c->state == DONE)
-        c->state = NOTHING;
-    c->is_discarded = c->state != NOTHING;
-    pthread_mutex_unlock(&c->lock);
-}
-
-bool ck_committer_is_discarding(committer *c)
-{
-    pthread_mutex_lock(&c->lock);
-    bool is_discarding = c->is_discarded;
-    pthread_mutex_unlock(&c->lock);
-    return is_discarding;
-}
-
-int ck_committer_check(committer *c, ckafka_fault *fault)
-{
-    int phase = atomic_load(&c->phase);
-    if (phase == ASKING && ck_now_ms() - atomic_load(&c->phase_since) > COMMITTED_PATIENCE_MS)
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT,
-                    "what the group has committed cannot be told for 90 s: a transaction that nobody"
-                    " ends holds its offsets, or its coordinator hangs");
-    if ((phase == SENDING_OFFSETS || phase == ENDING) &&
-        ck_now_ms() - atomic_load(&c->phase_since) > WATCHDOG_MS)
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__TIMED_OUT,
-                    phase == ENDING ? "ending a transaction hangs for 45 s"
-                                    : "sending offsets hangs for 45 s");
-    int result = 0;
-    pthread_mutex_lock(&c->lock);
-    if (c->fault.kind) {
-        *fault = c->fault;
-        result = -1;
-    }
-    pthread_mutex_unlock(&c->lock);
-    return result;
-}
-
-int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault)
-{
-    int64_t until = ck_now_ms() + wait_ms;
-    memset(outcome, 0, sizeof *outcome);
-    for (;;) {
-        if (ck_committer_check(c, fault))
-            return -1;
-        pthread_mutex_lock(&c->lock);
-        if (c->state != NOTHING && c->state != DONE && ck_now_ms() < until)
-            wait_idle(c);
-        bool is_done = c->state == DONE;
-        bool is_waiting = c->state != NOTHING && !is_done && !c->is_discarded;
-        if (is_done) {
-            *outcome = c->outcome;
-            c->state = NOTHING;
-        }
-        pthread_mutex_unlock(&c->lock);
-        if (!is_waiting || ck_now_ms() >= until)
-            return is_done ? 0 : ck_committer_check(c, fault);
-    }
-}
-
-bool ck_committer_close(committer *c, int deadline_ms)
-{
-    int64_t until = ck_now_ms() + deadline_ms;
-    pthread_mutex_lock(&c->lock);
-    c->is_closing = true;
-    pthread_cond_broadcast(&c->changed);
-    while (!c->has_ended && ck_now_ms() < until)
-        wait_idle(c);
-    bool has_ended = c->has_ended;
-    pthread_mutex_unlock(&c->lock);
-    if (!has_ended)
-        return false;
-    pthread_join(c->thread, NULL);
-    drop_producer(c);
-    free_committer(c);
-    return true;
 }

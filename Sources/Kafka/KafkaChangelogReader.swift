@@ -5,6 +5,8 @@ final class KafkaChangelogReader: ChangelogReader {
     /// Twice the transaction timeout: by then whatever was open has been ended by somebody, and an
     /// end that is still out of sight is an error, not an end.
     static let stallSeconds = 80
+    /// A reader that gets nothing asks whether Kafka is there at all; time without it is no stall.
+    static let probeSeconds = 10
 
     let startOffset: Int64
     let endOffset: Int64
@@ -14,19 +16,27 @@ final class KafkaChangelogReader: ChangelogReader {
     private var position: Int64
     private var reader: LogReader?
     private var movedAt = ContinuousClock.now
+    private var probedAt = ContinuousClock.now
+    private let watermarks: LogClient
 
     init(
         partition: TopicPartition,
         from offset: Int64,
         startOffset: Int64,
         endOffset: Int64,
-        client: LogClient
+        client: LogClient,
+        watermarks: LogClient
     ) {
+        self.watermarks = watermarks
         self.partition = partition
         self.startOffset = startOffset
         self.endOffset = endOffset
         self.client = client
-        // Metadata of this client library's age carries no topic ids.
+        // Librdkafka 2.0.2 asks for metadata in a version that carries no topic ids, and it has no
+        // DescribeTopics, so a changelog made anew under its old name is told apart only by what
+        // differs: the cluster (its id is in the store's path), an end before the store's offset,
+        // a start behind it. One made anew and grown beyond that offset is not noticed; who deletes
+        // a changelog deletes the state with it (runbook).
         topicIdentity = partition.topic
         position = max(offset, startOffset)
     }
@@ -57,7 +67,7 @@ final class KafkaChangelogReader: ChangelogReader {
         if next > position {
             position = next
             movedAt = ContinuousClock.now
-        } else if ContinuousClock.now - movedAt > .seconds(Self.stallSeconds) {
+        } else if try isStalled() {
             throw LogFault.unusable(
                 message: "\(partition) ends at \(endOffset), but a transaction that nobody ends"
                     + " holds readers at \(position)"
@@ -70,6 +80,24 @@ final class KafkaChangelogReader: ChangelogReader {
         reader?.close()
         reader = nil
         position = endOffset
+    }
+
+    private func isStalled() throws(LogFault) -> Bool {
+        let now = ContinuousClock.now
+        guard now - max(movedAt, probedAt) > .seconds(Self.probeSeconds) else {
+            return false
+        }
+        probedAt = now
+        do throws(LogFault) {
+            _ = try watermarks.watermarks(
+                partition,
+                deadlineMilliseconds: Self.questionMilliseconds
+            )
+        } catch {
+            movedAt = now
+            throw error
+        }
+        return now - movedAt > .seconds(Self.stallSeconds)
     }
 
     /// Started with the first read: many readers are only asked for their marks.

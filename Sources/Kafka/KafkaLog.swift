@@ -164,7 +164,8 @@ package final class KafkaLog: RecordLog {
             from: offset,
             startOffset: marks.start,
             endOffset: marks.end,
-            client: try client(&changelogs, isolation: .readCommitted)
+            client: try client(&changelogs, isolation: .readCommitted),
+            watermarks: watermarks
         )
     }
 

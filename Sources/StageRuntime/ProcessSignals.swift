@@ -4,6 +4,9 @@ internal import Synchronization
 /// Where the signal handler writes; -1 before there is a pipe.
 private let signalPipe = Atomic<Int32>(-1)
 
+/// How long the process may go on after a stop signal, in seconds; 0 is as long as it likes.
+private let stopSeconds = Atomic<UInt32>(0)
+
 /// SIGTERM, SIGINT and SIGHUP as a descriptor in the loop's own wait, so that a signal never lands
 /// in the middle of anything.
 ///
@@ -15,10 +18,18 @@ package struct ProcessSignals: Sendable {
         package var isStop: Bool { self != .reload }
     }
 
+    /// A worker told to stop is gone within 10 s.
+    package static let workerStopSeconds: UInt32 = 9
+
     /// Readable once a signal came.
     package let descriptor: Int32
 
-    package init() {
+    /// Ends with 0 whatever still hangs `stopSeconds` after the first stop signal.
+    ///
+    /// What a worker has not committed then is read again, as after a kill. Without, the process
+    /// takes its time.
+    package init(stopSeconds seconds: UInt32 = 0) {
+        stopSeconds.store(seconds, ordering: .sequentiallyConsistent)
         var ends: [Int32] = [-1, -1]
         let status = unsafe pipe(&ends)
         precondition(status == 0, "the system gives a pipe for signals")
@@ -30,10 +41,16 @@ package struct ProcessSignals: Sendable {
         signalPipe.store(ends[1], ordering: .sequentiallyConsistent)
         // A peer that closed its end is an error of one call, never the end of the worker.
         signal(SIGPIPE, SIG_IGN)
+        // The clock starts with the signal and not with its being heard: the loop may be waiting for
+        // a transaction.
+        if seconds > 0 {
+            signal(SIGALRM) { _ in _exit(0) }
+            Self.unblock(SIGALRM)
+        }
         for number in [SIGINT, SIGTERM, SIGHUP] {
             Self.unblock(number)
             signal(number) { number in
-                // Only what is allowed in a handler: one atomic load, write, signal.
+                // Only what is allowed in a handler: one atomic load, write, alarm, signal.
                 var byte = UInt8(truncatingIfNeeded: number)
                 let written = unsafe write(signalPipe.load(ordering: .relaxed), &byte, 1)
                 guard number != SIGHUP else {
@@ -41,6 +58,10 @@ package struct ProcessSignals: Sendable {
                 }
                 if written != 1 {
                     _exit(128 + number)
+                }
+                let seconds = stopSeconds.load(ordering: .relaxed)
+                if seconds > 0 {
+                    alarm(seconds)
                 }
                 signal(SIGINT, SIG_DFL)
                 signal(SIGTERM, SIG_DFL)

@@ -34,9 +34,7 @@ package struct WorkerEnd: Error {
 
 /// A whole worker but for its stage: configuration, log, admin port, Kafka, loop, signals, exit.
 package final class WorkerRun {
-    /// A worker told to stop is gone within this.
-    static let stopDeadlineSeconds: UInt32 = 10
-    /// Of that, how long the last transaction may take; a broker that is away takes longer, and what
+    /// Of the time a worker has to stop, how long the last transaction may take; a broker that is away takes longer, and what
     /// is not committed then will be read again.
     static let stopOutcomeWaitMilliseconds = 6_000
     /// The older of two instances with one name waits this long before it ends, so that a supervisor
@@ -63,7 +61,7 @@ package final class WorkerRun {
         environment: [String: String] = ProcessEnvironment.read(),
         makeStage: @escaping (WorkerServices) throws -> any Stage
     ) -> Never {
-        let signals = ProcessSignals()
+        let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let configuration: Configuration
         do throws(ConfigurationFault) {
             configuration = try Configuration(
@@ -296,10 +294,22 @@ package final class WorkerRun {
                 // The newer one needs the stores, and with one STATE_DIR their locks.
                 loop.abandon()
                 recordLog.close(deadlineMilliseconds: 2_000)
-                _ = wait(descriptors: [], milliseconds: Self.fencedWaitMilliseconds)
+                let event = wait(descriptors: [], milliseconds: Self.fencedWaitMilliseconds)
+                guard event?.isStop != true else {
+                    return WorkerEnd(exitCode: 0, sentence: "told to stop")
+                }
                 return WorkerEnd(exitCode: 75, sentence: message)
             } catch {
-                return Self.end(for: error)
+                let end = Self.end(for: error)
+                guard wait(descriptors: [], milliseconds: 0)?.isStop == true else {
+                    return end
+                }
+                // The signal came while the loop waited for what has failed now.
+                log.warning(
+                    "told to stop; the last batch was not committed and will be read again",
+                    ("because", .text(end.sentence))
+                )
+                return WorkerEnd(exitCode: 0, sentence: "told to stop")
             }
             for note in recordLog.takeNotes() where note.level <= 4 {
                 log.limited(
@@ -353,12 +363,11 @@ package final class WorkerRun {
 
     /// Finishes what was judged and commits it.
     ///
-    /// The alarm ends what hangs: the group hears of a worker that ends in the middle as it hears
+    /// ``ProcessSignals`` ends what hangs: the group hears of a worker that ends in the middle as it hears
     /// of one that was killed, and nothing is lost.
     private func stop(_ loop: WorkerLoop) -> WorkerEnd {
         log.info("told to stop")
         health.setNotReady(because: "stopping")
-        alarm(Self.stopDeadlineSeconds - 1)
         do {
             try loop.finish(outcomeWaitMilliseconds: Self.stopOutcomeWaitMilliseconds)
         } catch {

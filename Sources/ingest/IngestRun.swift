@@ -7,8 +7,6 @@ internal import TokenDomain
 
 /// `ingest` as a process: configuration, admin port, producer, loop, signals, exit.
 struct IngestRun {
-    /// Told to stop, it is gone within this, whatever the broker does.
-    private static let stopDeadlineSeconds: UInt32 = 10
     private static let producerCloseMilliseconds = 1_000
     /// What waits for the broker at most, in bytes; the door closes at half of it.
     private static let queueByteCountMax = 16 << 20
@@ -24,7 +22,7 @@ struct IngestRun {
 
     /// Runs until it is told to stop, and exits.
     static func main(environment: [String: String]) -> Never {
-        let signals = ProcessSignals()
+        let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let end: WorkerEnd
         do {
             let configuration = try Configuration(
@@ -146,7 +144,6 @@ struct IngestRun {
             _ = unsafe poll(&entries, nfds_t(entries.count), Int32(loop.waitMilliseconds()))
             if entries[0].revents != 0, signals.take()?.isStop == true {
                 log.info("told to stop")
-                alarm(stopDeadlineSeconds - 1)
                 loop.stop()
             }
             try loop.turn()

@@ -1,0 +1,80 @@
+/* The committer's inside, for the two files it is written in: what its thread does, and what the
+ * loop asks of it. */
+#pragma once
+
+#include "ckafka_internal.h"
+
+enum { REBUILD_MAX = 10 };
+
+enum phase { RESTING, SENDING_OFFSETS, ENDING, ASKING };
+enum state { NOTHING, SUBMITTED, RUNNING, DONE };
+
+/* How one step of a transaction ended. */
+enum verdict { FINE, ABORT, REBUILD };
+
+typedef struct next_offset {
+    int64_t offset;
+    int32_t partition;
+} next_offset;
+
+typedef struct next_offsets {
+    next_offset *items;
+    size_t count, capacity;
+} next_offsets;
+
+struct committer {
+    names sources, targets;
+    int64_t *target_byte_count_max;
+    char *settings;
+    int changelog;
+    bool is_transactional;
+    rd_kafka_t *consumer;
+    atomic_uint *assignment_epoch;
+    watch *watch;
+    int wake_descriptor;
+
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_closing, has_ended;
+    atomic_int is_ready;
+    atomic_uint producer_count;
+    atomic_int phase;
+    atomic_llong phase_since;
+    enum state state;
+    bool is_discarded; /* nobody waits for what is SUBMITTED or RUNNING */
+    ckafka_fault fault; /* for the next call of the loop; under the lock */
+
+    /* The transaction, copied: while RUNNING it belongs to the thread. */
+    ckafka_output *outputs;
+    size_t output_count, output_capacity;
+    uint8_t *arena;
+    size_t arena_count, arena_capacity;
+    ckafka_position *positions;
+    size_t position_count;
+    unsigned epoch;
+    uint64_t number;
+    char life[17];      /* tells this process from its predecessors in commit metadata */
+    char mark[48];      /* what the offsets of this transaction carry */
+    ckafka_outcome outcome;
+    ckafka_position *outcome_positions;
+
+    /* The producer: only the thread touches it. */
+    rd_kafka_t *producer;
+    rd_kafka_topic_t **topics;
+    unsigned disconnects_known;
+    bool must_rebuild;
+    int64_t made_at;
+    int64_t rebuilds[REBUILD_MAX];
+    size_t rebuild_count;
+    size_t waiting_count, stored_count, failed_count;
+    rd_kafka_resp_err_t failed_code;
+    next_offsets *next; /* one a target */
+};
+
+
+/* Waits until something changes, at most 100 ms; under the lock. */
+void ck_committer_wait(committer *c);
+/* What the thread does until it is closed. */
+void *ck_committer_run(void *argument);
+void ck_committer_drop_producer(committer *c);
