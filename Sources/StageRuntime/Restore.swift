@@ -1,3 +1,4 @@
+internal import Glibc
 internal import Kafka
 internal import StateStore
 
@@ -6,6 +7,8 @@ internal import StateStore
 final class Restore {
     /// Records applied at once: bounds memory, and the time a slice takes beyond its budget.
     static let recordCountMax = 10_000
+    /// A predecessor that is ending, or a twin that is about to be fenced, may still hold the store.
+    static let lockedMillisecondsMax = 90_000
 
     let partition: Int32
     private let changelog: TopicPartition
@@ -15,6 +18,7 @@ final class Restore {
     private var reader: (any ChangelogReader)?
     private var store: (any PartitionStore)?
     private var batch = RecordBatch()
+    private var lockedMilliseconds = 0
     /// Records read so far, for the progress line and the metric.
     private(set) var recordCount = 0
 
@@ -40,7 +44,9 @@ final class Restore {
     ///
     /// - Returns: the store once it is complete; nil while there is more to read.
     func slice(waitMilliseconds: Int) throws -> (any PartitionStore)? {
-        let (reader, store) = try opened()
+        guard let (reader, store) = try openedUnlessLocked(waitMilliseconds) else {
+            return nil
+        }
         batch.removeAll()
         let isComplete = try reader.read(
             into: &batch,
@@ -93,6 +99,22 @@ final class Restore {
         store?.close()
         reader = nil
         store = nil
+    }
+
+    /// - Returns: nil while another process holds the store, after a wait.
+    private func openedUnlessLocked(
+        _ waitMilliseconds: Int
+    ) throws -> (any ChangelogReader, any PartitionStore)? {
+        do {
+            return try opened()
+        } catch StoreFault.locked(let message) {
+            guard lockedMilliseconds < Self.lockedMillisecondsMax else {
+                throw StoreFault.locked(message: message)
+            }
+            lockedMilliseconds += max(waitMilliseconds, 1)
+            _ = poll(nil, 0, Int32(clamping: waitMilliseconds))
+            return nil
+        }
     }
 
     /// Opens the store and a reader that begins where the store ends.
