@@ -109,11 +109,14 @@ struct IngestRun {
         )
         health.setStarted()
         health.setReady()
+        let watch = TopicWatch()
+        watch.start(.ingest, configuration, log)
         defer {
+            watch.stop()
             loop.end()
             producer.close(deadlineMilliseconds: producerCloseMilliseconds)
         }
-        try turn(loop, signals, log)
+        try turn(loop, signals, log, watch)
         return WorkerEnd(exitCode: 0, sentence: "told to stop")
     }
 
@@ -135,12 +138,16 @@ struct IngestRun {
     private static func turn(
         _ loop: IngestLoop,
         _ signals: ProcessSignals,
-        _ log: Log
+        _ log: Log,
+        _ watch: TopicWatch
     ) throws(LogFault) {
         var entries = ([signals.descriptor] + loop.wakeDescriptors).map {
             pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
         }
         while !loop.hasStopped {
+            if let fault = watch.fault {
+                throw fault
+            }
             _ = unsafe poll(&entries, nfds_t(entries.count), Int32(loop.waitMilliseconds()))
             if entries[0].revents != 0, signals.take()?.isStop == true {
                 log.info("told to stop")

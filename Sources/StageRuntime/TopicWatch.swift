@@ -1,0 +1,71 @@
+internal import Glibc
+package import Kafka
+internal import Synchronization
+package import Telemetry
+package import TokenDomain
+
+/// The check of a worker's topics on a thread of its own, for a worker that must not wait for it: the
+/// door opens at once, and answers 503 while Kafka is away.
+package final class TopicWatch: Sendable {
+    private let verdict = Mutex<LogFault?>(nil)
+    private let isStopped = Atomic(false)
+
+    package init() {}
+
+    /// What is wrong with the topics, or with the settings that lead to them; nil while nothing is.
+    package var fault: LogFault? { verdict.withLock { $0 } }
+
+    /// Looks until the broker has answered; the thread ends by itself.
+    package func start(_ worker: Worker, _ configuration: Configuration, _ log: Log) {
+        let look = Look(
+            watch: self,
+            check: TopicCheck(worker: worker, configuration: configuration, log: log)
+        )
+        var thread = pthread_t()
+        let argument = unsafe Unmanaged.passRetained(look).toOpaque()
+        let status = unsafe pthread_create(
+            &thread,
+            nil,
+            { argument in
+                guard let argument = unsafe argument else {
+                    preconditionFailure("a thread gets the argument it was made with")
+                }
+                unsafe Unmanaged<Look>.fromOpaque(argument).takeRetainedValue().run()
+                return nil
+            },
+            argument
+        )
+        precondition(status == 0, "the system gives the check a thread")
+        pthread_detach(thread)
+    }
+
+    /// Nobody waits for the thread: it asks nothing more, and the process may end beside it.
+    package func stop() {
+        isStopped.store(true, ordering: .relaxed)
+    }
+
+    /// `@unchecked`: handed over once, by `pthread_create`, and from then on used by that thread
+    /// alone.
+    private final class Look: @unchecked Sendable {
+        private let watch: TopicWatch
+        private let check: TopicCheck
+
+        init(watch: TopicWatch, check: TopicCheck) {
+            self.watch = watch
+            self.check = check
+        }
+
+        func run() {
+            do {
+                _ = try check.waitForTopics { [watch] milliseconds in
+                    _ = poll(nil, 0, Int32(clamping: milliseconds))
+                    return watch.isStopped.load(ordering: .relaxed)
+                }
+            } catch let fault as LogFault {
+                watch.verdict.withLock { $0 = fault }
+            } catch {
+                preconditionFailure("the check of topics throws faults of the log: \(error)")
+            }
+        }
+    }
+}
