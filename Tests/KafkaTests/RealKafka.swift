@@ -28,13 +28,17 @@ final class RealKafka: Sendable {
     }
 
     /// A cluster of a test's own, in a folder that it wipes.
-    static func cluster(nodeCount: Int) throws -> LocalCluster {
+    static func cluster(
+        nodeCount: Int,
+        properties: [String: String] = [:]
+    ) throws -> LocalCluster {
         let folder = FileManager.default.temporaryDirectory
             .appendingPathComponent("tollway-kafka-\(UUID().uuidString)").path
         return try LocalCluster(
             home: LocalCluster.homeFromEnvironment ?? "",
             folder: folder,
-            nodeCount: nodeCount
+            nodeCount: nodeCount,
+            properties: properties
         )
     }
 
