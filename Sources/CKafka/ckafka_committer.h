@@ -28,6 +28,7 @@ struct committer {
     char *settings;
     int changelog;
     bool is_transactional;
+    int watchdog_ms; /* above the transaction's 40 s */
     rd_kafka_t *consumer;
     atomic_uint *assignment_epoch;
     watch *watch;

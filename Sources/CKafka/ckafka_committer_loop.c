@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 enum {
-    WATCHDOG_MS = 45000,       /* above the transaction's 40 s */
     COMMITTED_PATIENCE_MS = 90000, /* a transaction still open by then is ended by nobody */
     RECORD_OVERHEAD = 128,     /* batch and record heads, at the most */
     BUFFER_KEPT = 8 << 20,
@@ -81,6 +80,7 @@ committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
     memcpy(c->settings, setup->settings, list_size(setup->settings));
     c->changelog = setup->changelog;
     c->is_transactional = setup->is_transactional;
+    c->watchdog_ms = setup->watchdog_ms;
     c->consumer = setup->consumer;
     c->assignment_epoch = setup->assignment_epoch;
     c->watch = setup->watch;
@@ -202,10 +202,12 @@ int ck_committer_check(committer *c, ckafka_fault *fault)
                     "what the group has committed cannot be told for 90 s: a transaction that nobody"
                     " ends holds its offsets, or its coordinator hangs");
     if ((phase == SENDING_OFFSETS || phase == ENDING) &&
-        ck_now_ms() - atomic_load(&c->phase_since) > WATCHDOG_MS)
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__TIMED_OUT,
-                    phase == ENDING ? "ending a transaction hangs for 45 s"
-                                    : "sending offsets hangs for 45 s");
+        ck_now_ms() - atomic_load(&c->phase_since) > c->watchdog_ms) {
+        char text[120];
+        snprintf(text, sizeof text, "%s hangs for more than %d ms: its coordinator does not answer",
+                 phase == ENDING ? "ending a transaction" : "sending offsets", c->watchdog_ms);
+        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__TIMED_OUT, text);
+    }
     int result = 0;
     pthread_mutex_lock(&c->lock);
     if (c->fault.kind) {

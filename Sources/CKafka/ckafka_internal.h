@@ -132,6 +132,7 @@ typedef struct committer_setup {
     const int64_t *target_byte_count_max;
     int changelog;
     bool is_transactional;
+    int watchdog_ms;
     rd_kafka_t *consumer;
     atomic_uint *assignment_epoch; /* changes with every assignment and revocation */
     watch *watch;

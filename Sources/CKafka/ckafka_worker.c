@@ -542,7 +542,8 @@ static void free_worker(ckafka_worker *w)
 ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *producer_settings,
                                  const char *inquirer_settings, const char *sources,
                                  const char *targets, const int64_t *target_byte_count_max,
-                                 int32_t changelog, int32_t is_transactional, ckafka_fault *fault)
+                                 int32_t changelog, int32_t is_transactional, int32_t watchdog_ms,
+                                 ckafka_fault *fault)
 {
     /* Records are allocated by one thread and freed by another: with an arena a thread the process
      * grows to several times of what it holds. */
@@ -569,6 +570,7 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
         .target_byte_count_max = target_byte_count_max,
         .changelog = changelog,
         .is_transactional = is_transactional != 0,
+        .watchdog_ms = watchdog_ms,
         .consumer = w->consumer,
         .assignment_epoch = &w->assignment_epoch,
         .watch = &w->producer_watch,

@@ -71,7 +71,8 @@ package final class KafkaLog: RecordLog {
             targets: CText.list(targets),
             limits: limits.map(Int64.init),
             changelog: changelog.flatMap { targets.firstIndex(of: $0) },
-            isTransactional: delivery == .exactlyOnce
+            isTransactional: delivery == .exactlyOnce,
+            watchdogMilliseconds: settings.watchdogMilliseconds
         )
     }
 

@@ -23,6 +23,10 @@ package struct KafkaSettings: Sendable, Equatable {
     ///
     /// Below the transaction's 40 s; the heartbeat is a fifth of it.
     package var sessionMilliseconds = 15_000
+    /// How long sending offsets or ending a transaction may take before the worker is beyond repair.
+    ///
+    /// Above the transaction's 40 s: until then the coordinator may still be right.
+    package var watchdogMilliseconds = 45_000
 
     package init(bootstrapServers: String, clientID: String, extra: [String: String] = [:]) {
         self.bootstrapServers = bootstrapServers

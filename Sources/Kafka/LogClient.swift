@@ -104,22 +104,10 @@ internal import CKafka
         at time: Int64,
         deadlineMilliseconds: Int
     ) throws(LogFault) -> [Int64] {
-        var fault = ckafka_fault()
-        var shown: UnsafePointer<Int64>?
-        var count = 0
-        let result = unsafe ckafka_client_offsets(
-            handle,
-            topic,
-            time,
-            Int32(clamping: deadlineMilliseconds),
-            &shown,
-            &count,
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
+        let deadline = Int32(clamping: deadlineMilliseconds)
+        return try unsafe offsets { shown, count, fault in
+            unsafe ckafka_client_offsets(handle, topic, time, deadline, &shown, &count, &fault)
         }
-        return unsafe Array(UnsafeBufferPointer(start: shown, count: count))
     }
 
     func groupOffsets(
@@ -127,19 +115,27 @@ internal import CKafka
         topic: String,
         deadlineMilliseconds: Int
     ) throws(LogFault) -> [Int64] {
+        let deadline = Int32(clamping: deadlineMilliseconds)
+        return try unsafe offsets { shown, count, fault in
+            unsafe ckafka_client_group_offsets(
+                handle,
+                group,
+                topic,
+                deadline,
+                &shown,
+                &count,
+                &fault
+            )
+        }
+    }
+
+    private func offsets(
+        _ ask: (inout UnsafePointer<Int64>?, inout Int, inout ckafka_fault) -> Int32
+    ) throws(LogFault) -> [Int64] {
         var fault = ckafka_fault()
         var shown: UnsafePointer<Int64>?
         var count = 0
-        let result = unsafe ckafka_client_group_offsets(
-            handle,
-            group,
-            topic,
-            Int32(clamping: deadlineMilliseconds),
-            &shown,
-            &count,
-            &fault
-        )
-        guard result == 0 else {
+        guard unsafe ask(&shown, &count, &fault) == 0 else {
             throw LogFault(fault)
         }
         return unsafe Array(UnsafeBufferPointer(start: shown, count: count))

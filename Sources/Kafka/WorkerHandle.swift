@@ -21,7 +21,8 @@ internal import CKafka
         targets: [CChar],
         limits: [Int64],
         changelog: Int?,
-        isTransactional: Bool
+        isTransactional: Bool,
+        watchdogMilliseconds: Int
     ) throws(LogFault) {
         var fault = ckafka_fault()
         let made = unsafe ckafka_worker_new(
@@ -33,6 +34,7 @@ internal import CKafka
             limits,
             Int32(changelog ?? -1),
             isTransactional ? 1 : 0,
+            Int32(clamping: watchdogMilliseconds),
             &fault
         )
         guard let made = unsafe made else {

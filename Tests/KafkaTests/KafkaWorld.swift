@@ -28,6 +28,13 @@ final class KafkaWorld: RecordLogWorld {
         self.settings = settings
     }
 
+    /// On an embedded broker, with settings of the test's own.
+    init(mock: MockBroker, delivery: KafkaDelivery, settings: KafkaSettings) {
+        self.mock = mock
+        self.delivery = delivery
+        self.settings = settings
+    }
+
     /// On a real Kafka.
     init(bootstrapServers: String, delivery: KafkaDelivery) {
         mock = nil

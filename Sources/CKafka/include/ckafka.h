@@ -107,12 +107,14 @@ typedef struct ckafka_worker ckafka_worker;
 /*
  * ckafka_worker_new: the settings are those of its three handles, ${sources} and ${targets} lists
  * of topics, ${target_byte_count_max} the largest record of each target, ${changelog} an index
- * into the targets or -1.  Asks the broker nothing: it may be away.
+ * into the targets or -1.  A call to a coordinator that takes longer than ${watchdog_ms} is a fault.
+ * Asks the broker nothing: it may be away.
  */
 ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *producer_settings,
                                  const char *inquirer_settings, const char *sources,
                                  const char *targets, const int64_t *target_byte_count_max,
-                                 int32_t changelog, int32_t is_transactional, ckafka_fault *fault);
+                                 int32_t changelog, int32_t is_transactional, int32_t watchdog_ms,
+                                 ckafka_fault *fault);
 
 /* ckafka_worker_wake_descriptor: an eventfd, readable when poll or take_outcome has news. */
 int ckafka_worker_wake_descriptor(const ckafka_worker *worker);

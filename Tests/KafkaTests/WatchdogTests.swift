@@ -1,0 +1,38 @@
+import Kafka
+import RecordLogContract
+import Testing
+
+/// A coordinator that takes a request and does not answer: librdkafka 2.0.2 waits beyond any timeout
+/// that it is given.
+@Suite struct `A coordinator that hangs` {
+    @Test(arguments: [MockBroker.API.addOffsetsToTransaction, .endTransaction])
+    func `makes the log unusable after the watchdog's time`(api: MockBroker.API) async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 1, "target": 1])
+            defer { mock.close() }
+            var settings = KafkaWorld(mock: mock).settings
+            settings.watchdogMilliseconds = 1_500
+            let world = KafkaWorld(mock: mock, delivery: .exactlyOnce, settings: settings)
+            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
+            defer { member.close() }
+            // Answered with "try again" for as long as the test lasts.
+            mock.pushErrors(Array(repeating: 14, count: 2_000), for: api)
+            let place = TopicPartition(topic: "source", partition: 0)
+            var outputs = OutputBatch()
+            outputs.append(OutsideRecord(partition: 0, key: nil, value: [1]), topic: 0)
+            try member.log.submit(outputs, positions: [place: 0])
+            let start = ContinuousClock.now
+            let fault = #expect(throws: LogFault.self) {
+                try until(world, "nobody barks") {
+                    try member.log.takeOutcome(waitMilliseconds: 50)
+                }
+            }
+            guard case .unusable(let message) = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
+            }
+            #expect(message.contains("hangs for more than 1500 ms"), "\(message)")
+            #expect(ContinuousClock.now - start > .milliseconds(1_400))
+        }
+    }
+}
