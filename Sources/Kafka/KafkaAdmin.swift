@@ -40,13 +40,16 @@ package struct TopicPlan: Equatable, Sendable {
 
 /// Questions and orders to a cluster, for the command and for checks at start.
 ///
-/// Every call blocks until it is answered, at most for the deadline.
+/// Every call blocks until it is answered, at most for the deadline; an order also until a broker
+/// shows what came of it, at most 30 s.
 ///
 /// The embedded broker knows none of the orders and no configurations: those calls end as
 /// `.unavailable`.
 package final class KafkaAdmin {
     /// Between two looks at what a broker does not tell yet.
     private static let askAgainMilliseconds: Int32 = 20
+    /// How long a broker may take to show what its controller has done: long, on a busy machine.
+    private static let shownMillisecondsMax = 30_000
 
     private let client: LogClient
     /// For what only a read-committed reader is told.
@@ -91,7 +94,7 @@ package final class KafkaAdmin {
     /// Makes topics, and returns when they can be used; one that is there already is left as it is.
     ///
     /// - Throws: ``LogFault/unavailable(code:message:)`` also where they were ordered and a broker
-    ///   does not show them with their leaders before the deadline.
+    ///   does not show them with their leaders within 30 s.
     package func create(_ plans: [TopicPlan]) throws(LogFault) {
         for plan in plans {
             try client.create(plan, deadlineMilliseconds: deadlineMilliseconds)
@@ -152,13 +155,13 @@ package final class KafkaAdmin {
         }
     }
 
-    /// Asks until the answer is yes, at most for the deadline.
+    /// Asks until the answer is yes, at most for 30 s.
     private func askAgain(
         orSay complaint: String,
         isThere: () throws(LogFault) -> Bool
     ) throws(LogFault) {
         let clock = ContinuousClock()
-        let deadline = clock.now.advanced(by: .milliseconds(deadlineMilliseconds))
+        let deadline = clock.now.advanced(by: .milliseconds(Self.shownMillisecondsMax))
         while clock.now < deadline {
             if try isThere() {
                 return
