@@ -19,7 +19,9 @@ struct TopScreen {
         head += [""] + stages
         let tail = height == nil ? [] : ["q or Ctrl-C ends"]
         let room = height.map { max($0 - head.count - tail.count, 0) }
-        let blocks = [lanes, deadLetters, instances].filter { !$0.isEmpty }
+        // Without Kafka nothing is known, and nothing is said.
+        let told = snapshot.stages.isEmpty ? [] : [lanes, deadLetters]
+        let blocks = (told + [instances]).filter { !$0.isEmpty }
         var body: [String] = []
         for block in Self.fit(blocks, into: room) {
             body += [""] + block
