@@ -50,6 +50,8 @@ final class ReportBench {
     private var disks: [Int: MemoryDisk] = [:]
     private var readers: [String: MemoryLog] = [:]
     private var offset = 0
+    /// The header `traceparent` of what comes in from now on.
+    var trace: TraceParent?
 
     init(seed: UInt64 = 1, partitionCount: Int = 3) {
         cluster = MemoryCluster(seed: seed)
@@ -240,6 +242,7 @@ final class ReportBench {
         for (name, value) in headers {
             HeaderList.append(name: name.utf8, value: value.utf8, to: &arena)
         }
+        _ = TraceHeader.append(trace, to: &arena)
         cluster.append(
             topic: topic.name(prefix: Self.prefix),
             key: key,

@@ -1,10 +1,12 @@
+import Foundation
+import Kafka
 import Simulation
-import StageRuntime
 import Telemetry
 import Testing
 import TokenDomain
 import TokenWire
 
+@testable import StageRuntime
 @testable import report
 
 @Suite struct `What the report worker shows` {
@@ -78,6 +80,66 @@ import TokenWire
         try bench.pass(.minutes(6))
         #expect(bench.appleStore.accepted.count == 1)
         #expect(bench.health.ready.lines == ["ready: ok"])
+    }
+
+    @Test func `stands in the status as one JSON object, with the partitions and their lag`()
+        throws
+    {
+        let bench = ReportBench()
+        bench.launch()
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9)))
+        try bench.pass(.seconds(3))
+        let instance = try #require(bench.instances[0])
+        let board = StatusBoard()
+        let view = WorkerView(
+            WorkerView.Subject(
+                worker: .report,
+                instance: "report-\"0\"",
+                group: "tollway.report",
+                clusterID: "c",
+                delivery: "exactly-once"
+            ),
+            board: board,
+            metrics: bench.metrics,
+            health: bench.health,
+            now: ReportBench.start
+        )
+        view.assigned(instance.loop.assigned, now: ReportBench.start)
+        let distinct = Topic.tokensDistinct.name(prefix: ReportBench.prefix)
+        let partitions = (0..<3).map { number in
+            let end =
+                5
+                + (instance.loop.done[
+                    TopicPartition(topic: distinct, partition: Int32(number))
+                ] ?? 0)
+            return "\"\(number)\":{\"hi_offset\":\(end),\"ls_offset\":\(end - 1)}"
+        }
+        let statistics =
+            "{\"topics\":{\"\(distinct)\":{\"partitions\":{\(partitions.joined(separator: ","))}}}}"
+        view.look(
+            at: instance.loop,
+            stage: instance.stage,
+            statistics: Array(statistics.utf8),
+            producerCount: 1,
+            now: bench.clock.now
+        )
+        let json = try #require(board.json)
+        let status = try #require(
+            try JSONSerialization.jsonObject(with: Data(json)) as? [String: Any]
+        )
+        #expect(status["worker"] as? String == "report")
+        #expect(status["instance"] as? String == "report-\"0\"")
+        #expect((status["lanes"] as? [Any])?.count == 1)
+        #expect((status["transaction"] as? [String: Any])?["isUnderWay"] as? Bool == false)
+        let shown = try #require(status["partitions"] as? [[String: Any]])
+        #expect(shown.count == Worker.report.sources.count * 3)
+        let behind = shown.filter { $0["topic"] as? String == distinct }
+        #expect(behind.allSatisfy { $0["lagRecords"] as? Int == 5 }, "\(behind)")
+        #expect(lines(bench, "consumer_lag_records").count == 3)
+        #expect(lines(bench, "last_stable_offset_lag_records").allSatisfy { $0.hasSuffix(" 1") })
+        view.assigned([], now: bench.clock.now)
+        #expect(lines(bench, "consumer_lag_records").isEmpty)
+        #expect(lines(bench, "useful_replicas") == ["tollway_useful_replicas{worker=\"report\"} 0"])
     }
 
     @Test func `is bounded by what Apple lets through`() {

@@ -33,13 +33,17 @@ struct LogAudit {
         }
         canaries += ["customer", "the reader of the page", "Bearer ", "c1.", "eyJ"]
         for worker in Worker.allCases {
-            let file = folder.appendingPathComponent("\(worker.rawValue).log")
-            guard FileManager.default.fileExists(atPath: file.path) else {
-                findings.append("\(worker.rawValue) has no log")
-                continue
+            // A storm runs several of each, by number.
+            let logs = files.filter {
+                $0.pathExtension == "log" && $0.lastPathComponent.hasPrefix(worker.rawValue)
             }
-            let text = String(decoding: try Data(contentsOf: file), as: UTF8.self)
-            read(text, of: worker.rawValue)
+            if logs.isEmpty {
+                findings.append("\(worker.rawValue) has no log")
+            }
+            for log in logs {
+                let text = String(decoding: try Data(contentsOf: log), as: UTF8.self)
+                read(text, of: worker.rawValue)
+            }
         }
     }
 

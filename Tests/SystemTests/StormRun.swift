@@ -155,7 +155,7 @@ final class StormRun {
         let audit = try StormAudit(self)
         storm.note(audit.sentence)
         print(audit.sentence)
-        return audit.differences
+        return try audit.differences + LogAudit(folder: folder).findings
     }
 
     /// SIGTERM to all: the storm says what did not answer it with 0 in time.
