@@ -61,7 +61,7 @@ package final class KafkaAdmin {
         try settings.check()
         self.settings = settings
         self.deadlineMilliseconds = deadlineMilliseconds
-        client = try LogClient(settings: settings.reader(isolation: .readUncommitted))
+        client = try LogClient(settings: settings.inquirer(group: settings.clientID))
     }
 
     package func clusterID() throws(LogFault) -> String {

@@ -66,7 +66,7 @@ package final class KafkaLog: RecordLog {
                 transactionalID: delivery == .exactlyOnce ? member.transactionalID : nil,
                 topicByteCountMax: (limits.min() ?? recordDefault)...(limits.max() ?? recordDefault)
             ),
-            inquirer: settings.reader(isolation: .readUncommitted),
+            inquirer: settings.inquirer(group: member.group),
             sources: CText.list(sources),
             targets: CText.list(targets),
             limits: limits.map(Int64.init),

@@ -147,6 +147,22 @@ package struct KafkaSettings: Sendable, Equatable {
         return list(common + reading + reset + [("isolation.level", level)])
     }
 
+    /// A client that asks, also for what groups have committed.
+    ///
+    /// It names a group and joins none: where a group's coordinator has moved or is away, librdkafka
+    /// 2.0.2 tells the asking handle's own group so without looking whether there is one, and dies
+    /// (`rd_kafka_handle_OffsetFetch`: seen when leaders went back to a Kafka node that had been
+    /// killed).
+    func inquirer(group: String) -> [CChar] {
+        list(
+            common + reading + [
+                ("auto.offset.reset", "earliest"),
+                ("isolation.level", "read_uncommitted"),
+                ("group.id", group),
+            ]
+        )
+    }
+
     /// `topicByteCountMax` are the smallest and the largest `max.message.bytes` of the targets.
     func workerProducer(
         transactionalID: String?,

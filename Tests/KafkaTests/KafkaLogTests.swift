@@ -48,6 +48,49 @@ import Testing
         }
     }
 
+    /// Goal: a coordinator that moves while it is asked for a group's offsets ends nobody.
+    ///
+    /// Method: the broker's answers as a moving coordinator gives them. A handle without a group of
+    /// its own died of the first of them, with SIGSEGV.
+    @Test(arguments: [
+        Int32(16),  // NOT_COORDINATOR
+        15,  // COORDINATOR_NOT_AVAILABLE
+        14,  // COORDINATOR_LOAD_IN_PROGRESS
+    ])
+    func `asks for a group's offsets again where its coordinator moves`(code: Int32) async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            let log = try world.openLog(
+                group: "g",
+                instance: "a",
+                sources: ["source"],
+                targets: [],
+                changelog: nil
+            )
+            defer { log.close(deadlineMilliseconds: 2000) }
+            mock.pushErrors([code, code], for: .offsetFetch)
+            try until(world, "the group's offsets are not told") {
+                do {
+                    return try log.committedOffsets(ofGroup: "other", topic: "source")
+                } catch LogFault.unavailable {
+                    return nil
+                }
+            }
+            let admin = try KafkaAdmin(settings: world.settings)
+            defer { admin.close() }
+            mock.pushErrors([code, code], for: .offsetFetch)
+            try until(world, "the group's offsets are not told to an operator") {
+                do {
+                    return try admin.committedOffsets(ofGroup: "other", topic: "source")
+                } catch LogFault.unavailable {
+                    return nil
+                }
+            }
+        }
+    }
+
     @Test(arguments: [
         (["no.such.setting": "1"], "no.such.setting"),
         (["isolation.level": "read_uncommitted"], "isolation.level"),
