@@ -63,7 +63,7 @@ until=$((SECONDS + minutes * 60))
 while [ $SECONDS -lt $until ]; do
     if ! CHAOS_SEED=$seed CHAOS_FAULTS=$faults CHAOS_KINDS=$kinds CHAOS_NODES=$nodes \
         CHAOS_PROGRAMS=$programs \
-        swift test --skip-build --filter SystemTests >"$log" 2>&1; then
+        swift test --skip-build --filter 'told to Apple once' >"$log" 2>&1; then
         cat "$log"
         printf 'FAILED with seed %s, after %s faults survived in %s rounds\n' \
             "$seed" "$survived" "$rounds"

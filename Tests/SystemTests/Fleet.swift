@@ -9,6 +9,7 @@ import TokenDomain
 /// Replica 0 is the one that the demo's workers started; it is never scaled away.
 final class Fleet {
     static let replicaCountMax = 4
+    private static let youngSeconds = 1.0
 
     struct Member: Hashable, Comparable {
         var worker: Worker
@@ -38,6 +39,7 @@ final class Fleet {
     private var freePorts: [Int]
     private var twinCount = 0
     private var doorTurn = 0
+    private var startedAt: [Member: Date] = [:]
     /// Every folder that any life of a worker used as `STATE_DIR`.
     private(set) var stateFolders: [Worker: Set<URL>] = [:]
 
@@ -83,6 +85,12 @@ final class Fleet {
         seats[member].map { processes.tail($0.processName) } ?? ""
     }
 
+    /// Whether its process had hardly begun: before it takes signals as it wants to, they end it as
+    /// they end any process, and there is nothing yet to be left in order.
+    func wasYoung(_ member: Member, at time: Date) -> Bool {
+        startedAt[member].map { time.timeIntervalSince($0) < Self.youngSeconds } ?? false
+    }
+
     /// The last line of its log.
     func lastWords(_ member: Member) -> String {
         tail(member).split(separator: "\n").last.map { String($0) } ?? ""
@@ -94,6 +102,7 @@ final class Fleet {
             throw StormFault(sentence: "\(member.name) has no seat")
         }
         stateFolders[member.worker, default: []].insert(seat.stateFolder)
+        startedAt[member] = Date()
         var changes = [
             "TOLLWAY_ADMIN_LISTEN": "127.0.0.1:\(seat.adminPort)",
             "TOLLWAY_INSTANCE": member.instance,

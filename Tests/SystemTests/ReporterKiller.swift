@@ -50,12 +50,12 @@ final class ReporterKiller {
         if case .resting = phase { false } else { true }
     }
 
-    /// - Returns: whether it was begun.
-    func begin(_ storm: Storm) throws -> Bool {
+    /// It counts as a fault only once it struck, some turns later.
+    func begin(_ storm: Storm) throws {
         guard !isUnderWay, storm.downNode == nil,
             storm.fleet.members(of: .report).contains(where: { storm.fleet.isRunning($0) })
         else {
-            return false
+            return
         }
         metCount = try countMet()
         let body = try JSONSerialization.data(
@@ -63,7 +63,6 @@ final class ReporterKiller {
         )
         _ = try http.call("POST", workers.simulatorURL("/faults"), body: Array(body))
         phase = .armed(since: Date())
-        return true
     }
 
     /// - Returns: what happened, where something did.
@@ -89,10 +88,15 @@ final class ReporterKiller {
             guard Date() >= until else {
                 return nil
             }
+            let heldCount = held.count
             try noteHeld()
             storm.killReporters()
             try forEachNode { kafka, node in try kafka.resume(node: node) }
             phase = .resting
+            guard held.count > heldCount else {
+                return "a reporter was killed that had been told nothing new; Kafka: SIGCONT"
+            }
+            storm.struck[.killReporter, default: 0] += 1
             return "the reporter was killed between Apple's 200 and its commit; Kafka: SIGCONT"
         }
     }
@@ -115,7 +119,7 @@ final class ReporterKiller {
     }
 
     private func noteHeld() throws {
-        let answer = try http.json(workers.simulatorURL("/requests?limit=1000")) as? [String: Any]
+        let answer = try http.json(workers.simulatorURL("/requests?limit=100000")) as? [String: Any]
         for request in answer?["requests"] as? [[String: Any]] ?? [] {
             guard request["fault"] as? String == "slow",
                 request["outcome"] as? String == "accepted",

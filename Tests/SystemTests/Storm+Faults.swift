@@ -68,7 +68,8 @@ extension Storm {
         case .scale:
             return try scale()
         case .killReporter:
-            return try killer.begin(self)
+            try killer.begin(self)
+            return false
         case .killBroker:
             return try killBroker()
         }

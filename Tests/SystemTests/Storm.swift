@@ -75,9 +75,12 @@ final class Storm {
     /// How many faults struck.
     var faultCount: Int { struck.values.reduce(0, +) }
 
+    /// Whether every fault has struck; some may still go on.
+    var isSatisfied: Bool { faultCount >= faultCountMax }
+
     /// Whether every fault has struck, every worker runs again, alone, and Kafka is whole.
     var isOver: Bool {
-        faultCount >= faultCountMax && due.isEmpty && elders.isEmpty && downNode == nil
+        isSatisfied && due.isEmpty && elders.isEmpty && downNode == nil
             && !killer.isUnderWay && fleet.members.allSatisfy { $0.number == 0 }
     }
 
@@ -119,7 +122,7 @@ final class Storm {
         guard now >= nextFaultAt, !isStopping else {
             return
         }
-        if faultCount < faultCountMax {
+        if !isSatisfied {
             try strike()
         } else {
             scaleInAll()
@@ -191,6 +194,8 @@ final class Storm {
             }
             find("\(member.name) runs \(Int(seconds)) s after SIGTERM: \(fleet.tail(member))")
             fleet.end(member)
+        } else if fleet.wasYoung(member, at: since), process.terminationStatus == SIGTERM {
+            note("\(member.name) was told to go before it had begun")
         } else if process.terminationReason != .exit || process.terminationStatus != 0 {
             find(
                 "\(member.name) answers SIGTERM with \(process.terminationStatus) after"

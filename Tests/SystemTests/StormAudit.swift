@@ -11,6 +11,9 @@ import TokenWire
 
 /// Everything that must hold once all workers have gone.
 struct StormAudit {
+    /// A request may be on its way while the answer to the one before it is being written down.
+    private static let lateMillisecondsMax: Int64 = 1_000
+
     private(set) var differences: [String] = []
     /// What was looked at, in numbers.
     private(set) var sentence = ""
@@ -44,7 +47,10 @@ struct StormAudit {
             }
         }
         differences += stores.differences
-        let verified = try checkLedger(held: run.killer.held)
+        let ledger = try Self.ledger(contents)
+        let verified = checkLedger(ledger, held: run.killer.held)
+        let sent = try run.reportsSent()
+        checkLateness(ledger, sent)
         try checkAccounts(apple: try run.run.appleSide())
         sentence =
             "audit: \(contents.recordCount) records, \(stores.storeCount) stores with"
@@ -55,17 +61,46 @@ struct StormAudit {
             + " \(run.transactions.mended.count) hanging transactions ended by hand"
     }
 
-    /// The ledger has one line an intent.
-    ///
-    /// - Returns: how many of the reports whose 200 a reporter took to its grave were found again by
-    ///   asking.
-    private mutating func checkLedger(held: Set<ReporterKiller.Held>) throws -> Int {
+    private static func ledger(_ contents: TopicContents) throws -> [String: [ReportOutcome]] {
         var outcomes: [String: [ReportOutcome]] = [:]
         for record in contents[.reportsOutcomes] {
             let value = record.value ?? []
             let outcome = try ReportOutcome(reading: value.span)
             outcomes[outcome.requestIdentifier, default: []].append(outcome)
         }
+        return outcomes
+    }
+
+    /// Nobody sends a report that is settled: whoever owns the partition knows that it is, and who
+    /// lost it, in a pause or to a twin, is to send nothing.
+    private mutating func checkLateness(
+        _ ledger: [String: [ReportOutcome]],
+        _ sent: [(requestIdentifier: String, at: Int64)]
+    ) {
+        let late = sent.compactMap { request -> (identifier: String, milliseconds: Int64)? in
+            guard let outcome = ledger[request.requestIdentifier]?.last else {
+                return nil
+            }
+            let milliseconds = request.at - outcome.settledAt.milliseconds
+            return milliseconds > Self.lateMillisecondsMax
+                ? (request.requestIdentifier, milliseconds) : nil
+        }
+        if let worst = late.max(by: { $0.milliseconds < $1.milliseconds }) {
+            differences.append(
+                "\(late.count) of \(sent.count) reports were sent after they were settled, such as"
+                    + " \(worst.identifier) \(worst.milliseconds) ms after"
+            )
+        }
+    }
+
+    /// The ledger has one line an intent.
+    ///
+    /// - Returns: how many of the reports whose 200 a reporter took to its grave were found again by
+    ///   asking.
+    private mutating func checkLedger(
+        _ outcomes: [String: [ReportOutcome]],
+        held: Set<ReporterKiller.Held>
+    ) -> Int {
         for (identifier, entries) in outcomes.sorted(by: { $0.key < $1.key })
         where entries.count > 1 {
             differences.append("the ledger has \(identifier) \(entries.count) times")

@@ -7,13 +7,13 @@ import TokenDomain
 
 /// The demo's pipeline on a Kafka of its own, under a storm, up to the account.
 final class StormRun {
-    /// Nothing changed for so long after the storm: what is missing will not come.
-    private static let stalledSeconds = 150.0
     /// The account closed: so long it must stay closed.
     private static let quietSeconds = 4.0
     private static let lookSeconds = 1.5
     /// More lost answers than a demo has: each makes a report that was told and not known.
     private static let moreLostAnswers = ["reset-after:every=23", "torn:every=41"]
+    /// Requests that Apple's side remembers: all of them.
+    private static let requestLogCount = 100_000
     static let prefix = "storm."
 
     let storm: Storm
@@ -41,7 +41,12 @@ final class StormRun {
         kafka = try LocalCluster(
             home: LocalCluster.homeFromEnvironment ?? "",
             folder: folder.appendingPathComponent("kafka").path,
-            nodeCount: settings.nodeCount
+            nodeCount: settings.nodeCount,
+            // Leaders go back to a node soon after it is back, not within five minutes.
+            properties: [
+                "leader.imbalance.check.interval.seconds": "5",
+                "leader.imbalance.per.broker.percentage": "0",
+            ]
         )
         let cluster = DemoCluster.local(kafka)
         var workers = try DemoWorkers(
@@ -55,6 +60,7 @@ final class StormRun {
         try workers.startSimulator(
             seed: settings.seed,
             faults: DemoWorkers.faults + Self.moreLostAnswers,
+            requestLogCount: Self.requestLogCount,
             http: http
         )
         try workers.startWorkers(cluster, http: http)
@@ -103,11 +109,23 @@ final class StormRun {
     /// Streams the input in while faults strike, and goes on until all have struck.
     func blow() throws {
         try run.register()
-        http.turn = storm.turn
+        let repeats = try RepeatWriter(
+            settings: run.settings,
+            prefix: Self.prefix,
+            stream: run.stream
+        )
+        http.turn = { [storm, settings] in
+            try storm.turn()
+            if !storm.isSatisfied {
+                try repeats.write(count: settings.repeatsPerTurn)
+            }
+        }
         try run.deliver()
         while !storm.isOver {
             try http.pause(milliseconds: 100)
         }
+        http.turn = storm.turn
+        try repeats.close()
     }
 
     /// Waits until the account closes and stays so, or nothing changes any more.
@@ -118,13 +136,14 @@ final class StormRun {
         var last: [String] = ["not looked yet"]
         var changedAt = Date()
         while true {
-            let found = try differences()
+            let found = try differencesOnceKafkaAnswers()
             if try found != last || endHangingTransactions() {
                 last = found
                 changedAt = Date()
             }
             let quiet = Date().timeIntervalSince(changedAt)
-            guard quiet < (found.isEmpty ? Self.quietSeconds : Self.stalledSeconds) else {
+            let patience = found.isEmpty ? Self.quietSeconds : Double(settings.patienceSeconds)
+            guard quiet < patience else {
                 return found
             }
             try wait(seconds: Self.lookSeconds)
@@ -133,7 +152,11 @@ final class StormRun {
 
     /// - Returns: whether one was ended: what it held back goes on.
     private func endHangingTransactions() throws -> Bool {
-        _ = try transactions.look()
+        do {
+            _ = try transactions.look()
+        } catch LogFault.unavailable {
+            return false
+        }
         let ended = try transactions.mend()
         for held in ended {
             let place = "\(held.topic)/\(held.partition) at \(held.stableOffset)"
@@ -143,6 +166,21 @@ final class StormRun {
             }
         }
         return !ended.isEmpty
+    }
+
+    /// Every PUT of a report that reached Apple's side: its identifier, and when, UNIX milliseconds.
+    func reportsSent() throws -> [(requestIdentifier: String, at: Int64)] {
+        let url = run.workers.simulatorURL("/requests?limit=\(Self.requestLogCount)")
+        let page = try http.json(url) as? [String: Any]
+        return (page?["requests"] as? [[String: Any]] ?? []).compactMap { request in
+            guard request["method"] as? String == "PUT",
+                let identifier = request["requestIdentifier"] as? String,
+                let at = request["at"] as? Int64
+            else {
+                return nil
+            }
+            return (identifier, at)
+        }
     }
 
     /// What can be seen only when every worker has gone: the topics, record by record, the stores
@@ -214,6 +252,15 @@ final class StormRun {
     }
 
     // MARK: The account
+
+    private func differencesOnceKafkaAnswers() throws -> [String] {
+        do {
+            return try differences()
+        } catch LogFault.unavailable(let code, _) {
+            // Leaders move for a while after a node came back; it is asked again.
+            return ["Kafka does not answer: \(code)"]
+        }
+    }
 
     private func differences() throws -> [String] {
         let deadLetters = try run.deadLetters()

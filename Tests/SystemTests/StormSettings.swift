@@ -8,12 +8,17 @@ struct StormSettings {
     var tokenCount: Int
     /// Between two posts at the door: the stream should last as long as the storm.
     var pauseMilliseconds: Int
+    /// Records written to Kafka beside the stream at every turn, all of them repeats: so that
+    /// workers die in the middle of work, not between two batches.
+    var repeatsPerTurn: Int
     /// Faults in one round.
     var faultCount: Int
     /// Which kinds of them; one that is named twice is drawn twice as often.
     var faults: [StormFaultKind]
     /// Kafka nodes, 1 or 3.
     var nodeCount: Int
+    /// Nothing changed for so long after the storm: what is missing will not come.
+    var patienceSeconds: Int
     /// Where the programs lie; nil: beside the tests.
     var programs: URL?
     /// Where logs, state and Kafka's data stay for the reader; nil: removed.
@@ -30,6 +35,8 @@ struct StormSettings {
         tokenCount = number("CHAOS_TOKENS", 8_000)
         pauseMilliseconds = number("CHAOS_PAUSE_MS", 30)
         faultCount = number("CHAOS_FAULTS", 45)
+        repeatsPerTurn = number("CHAOS_REPEATS", 5)
+        patienceSeconds = number("CHAOS_PATIENCE", 150)
         nodeCount = number("CHAOS_NODES", 1)
         let kinds = (environment["CHAOS_KINDS"] ?? "").split(separator: ",")
             .compactMap { StormFaultKind(rawValue: String($0)) }

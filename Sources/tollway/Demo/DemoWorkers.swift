@@ -99,9 +99,11 @@ struct DemoWorkers {
     mutating func startSimulator(
         seed: UInt64,
         faults: [String] = Self.faults,
+        requestLogCount: Int = 1_000,
         http: DemoHTTP
     ) throws {
-        var arguments = ["sim", "--port", "0", "-o", "json", "--request-log", "1000"]
+        var arguments = ["sim", "--port", "0", "-o", "json"]
+        arguments += ["--request-log", String(requestLogCount)]
         arguments += ["--seed", String(seed), "--apps", environment["TOLLWAY_APPS_FILE"] ?? ""]
         arguments += faults.flatMap { ["--fault", $0] }
         let output = try processes.start("tollway", arguments, name: "sim", environment: [:])
