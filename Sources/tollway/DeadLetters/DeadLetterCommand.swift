@@ -45,7 +45,8 @@ enum DeadLetterCommand {
             .value("--limit", "N", "lines at most; default 20"), all, reveal,
         ],
         details: """
-            The first column is what tollway dlq show takes. \(filterHelp)
+            The first column is what tollway dlq show takes.
+            \(filterHelp)
             Exit 3 if nothing matched.
             """,
         run: runList
