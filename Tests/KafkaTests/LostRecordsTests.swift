@@ -8,7 +8,14 @@ struct `Records lost before they were read` {
     /// Old enough for any retention.
     private static let longAgo: Int64 = 1_700_000_000_000
 
-    private func write(_ count: Int, byteCount: Int, to topic: String, _ world: KafkaWorld) throws {
+    /// `time` in UNIX milliseconds; 0 is now.
+    private func write(
+        _ count: Int,
+        byteCount: Int,
+        at time: Int64 = Self.longAgo,
+        to topic: String,
+        _ world: KafkaWorld
+    ) throws {
         let producer = try KafkaProducer(settings: world.settings, targets: [topic])
         defer { producer.close(deadlineMilliseconds: 1000) }
         var outputs = OutputBatch()
@@ -27,7 +34,7 @@ struct `Records lost before they were read` {
                 OutputBatch.Output(
                     topic: 0,
                     partition: 0,
-                    timestampMilliseconds: Self.longAgo,
+                    timestampMilliseconds: time,
                     key: .absent,
                     value: value
                 )
@@ -110,7 +117,7 @@ struct `Records lost before they were read` {
             let source = try world.makeTopic(partitionCount: 1)
             let target = try world.makeTopic(partitionCount: 1)
             let place = TopicPartition(topic: source, partition: 0)
-            try write(10, byteCount: 10, to: source, world)
+            try write(10, byteCount: 10, at: 0, to: source, world)
             let admin = try KafkaAdmin(settings: world.settings)
             defer { admin.close() }
             let first = try Member(world, group: "cut", sources: [source], targets: [target])
