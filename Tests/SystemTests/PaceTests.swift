@@ -5,8 +5,8 @@ import Testing
 /// How much of what Apple allows the replicas of `report` use, and how often Apple refuses them:
 /// real processes, a real Kafka, and the simulator's request log as the witness.
 ///
-/// `NIGHTLY=1` runs it, `PACE_SECONDS` says how long each row is measured (120), and
-/// `PACE_PROGRAMS` where release builds of the programs lie.
+/// `NIGHTLY=1` runs it, `PACE_SECONDS` says how long each row is measured (120), `PACE_REPLICAS`
+/// with how many replicas (`1,3`), and `PACE_PROGRAMS` where release builds of the programs lie.
 @Suite(.serialized)
 struct `The pace of real replicas` {
     struct Row: CustomTestStringConvertible {
@@ -24,7 +24,7 @@ struct `The pace of real replicas` {
         }
     }
 
-    static let rows = [1, 3].flatMap { count in
+    static let rows = replicaCounts.flatMap { count in
         [
             Row(rate: 20, limit: 20, windows: ["1s"], windowSeconds: 1, replicaCount: count),
             Row(rate: 5, limit: 5, windows: ["1s"], windowSeconds: 1, replicaCount: count),
@@ -35,6 +35,9 @@ struct `The pace of real replicas` {
         ]
     }
 
+    private static let replicaCounts =
+        (ProcessInfo.processInfo.environment["PACE_REPLICAS"] ?? "1,3").split(separator: ",")
+        .compactMap { Int($0) }.filter { (1...12).contains($0) }
     private static let seconds =
         ProcessInfo.processInfo.environment["PACE_SECONDS"].flatMap { Int($0) } ?? 120
     private static let isAskedFor = ProcessInfo.processInfo.environment["NIGHTLY"] == "1"
