@@ -77,7 +77,7 @@ struct `The pace of real replicas` {
         }
         let requests = try rig.requests()
         let counted = requests.filter { (from * 1_000..<until * 1_000).contains(Int($0.at)) }
-        let accepted = counted.count { $0.status == 200 }
+        let accepted = counted.count { $0.isReport && $0.status == 200 }
         // Those of the start count too.
         let refused = requests.count { $0.status == 429 }
         let used = Double(accepted) / (row.limit * Double(until - from))
@@ -88,7 +88,9 @@ struct `The pace of real replicas` {
         )
         #expect(used >= 0.95)
         #expect(refusedPart < 0.01)
-        #expect(requests.allSatisfy { $0.status == 200 || $0.status == 429 })
+        // Code 1: a replica was gone before it heard the answer, and another sent it again.
+        let others = requests.filter { ![200, 429].contains($0.status) && $0.errorCodes != [1] }
+        #expect(others.isEmpty, "\(others.prefix(5))")
     }
 
     private func percent(_ part: Double) -> String {

@@ -213,9 +213,18 @@ final class ReportRig {
         return page?["count"] as? Int ?? 0
     }
 
-    /// Real time and status of every request so far.
-    func requests() throws -> [(at: Int64, status: Int)] {
-        var requests: [(at: Int64, status: Int)] = []
+    /// One request as the simulator saw it.
+    struct Seen {
+        /// Real time, UNIX milliseconds.
+        var at: Int64
+        var isReport: Bool
+        var status: Int
+        var errorCodes: [Int]
+    }
+
+    /// Every request so far.
+    func requests() throws -> [Seen] {
+        var requests: [Seen] = []
         while true {
             let url = admin("/requests?limit=50000&from=\(requests.count)")
             let page = try http.json(url) as? [String: Any]
@@ -224,7 +233,12 @@ final class ReportRig {
                 return requests
             }
             requests += records.map { record in
-                ((record["at"] as? NSNumber)?.int64Value ?? 0, record["status"] as? Int ?? 0)
+                Seen(
+                    at: (record["at"] as? NSNumber)?.int64Value ?? 0,
+                    isReport: record["method"] as? String == "PUT",
+                    status: record["status"] as? Int ?? 0,
+                    errorCodes: record["errorCodes"] as? [Int] ?? []
+                )
             }
         }
     }
