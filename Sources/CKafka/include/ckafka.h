@@ -269,6 +269,32 @@ int ckafka_reader_poll(ckafka_reader *reader, size_t record_max, size_t byte_max
                        ckafka_batch *batch, ckafka_fault *fault);
 void ckafka_reader_close(ckafka_reader *reader);
 
+/* -- A transactor: transactions by hand, under a name that fences --------------------------------- */
+
+typedef struct ckafka_transactor ckafka_transactor;
+
+/* ckafka_transactor_new: the settings name its transactional.id; ${targets} and limits as above. */
+ckafka_transactor *ckafka_transactor_new(const char *settings, const char *targets,
+                                         const int64_t *target_byte_count_max,
+                                         ckafka_fault *fault);
+/*
+ * ckafka_transactor_take_over: from then on nobody who had the name before can commit, and what was
+ * open under it has ended.
+ */
+int ckafka_transactor_take_over(ckafka_transactor *transactor, int deadline_ms,
+                                ckafka_fault *fault);
+/*
+ * ckafka_transactor_commit(transactor, outputs, count, arena, next, next_count, fault):
+ * Write all ${outputs} in one transaction; ${next} is the offset after the last record in each
+ * partition written.  After a failure it is not known whether they were: close it, take over anew,
+ * and read what is there.
+ */
+int ckafka_transactor_commit(ckafka_transactor *transactor, const ckafka_output *outputs,
+                             size_t count, const uint8_t *arena, const ckafka_position **next,
+                             size_t *next_count, ckafka_fault *fault);
+/* ckafka_transactor_close: aborts what is open, if that can be done in time. */
+void ckafka_transactor_close(ckafka_transactor *transactor);
+
 /* -- The embedded broker --------------------------------------------------------------------- */
 
 typedef struct ckafka_mock ckafka_mock;
