@@ -55,6 +55,8 @@ package struct TopicShape: Equatable, Sendable {
     /// What a dead letter may be larger than its source: its own headers, four times over, for
     /// those that Kafka and replays add.
     package static let deadLetterByteCountMore = 16 << 10
+    /// What a letter in the archive may be larger still: who put it there, when and why.
+    package static let archivedByteCountMore = 4 << 10
     static let dayMilliseconds: Int64 = 86_400_000
 
     package var topic: Topic
@@ -88,8 +90,12 @@ package struct TopicShape: Equatable, Sendable {
             settings.append(Setting(name: "retention.bytes", wish: .exactly("-1")))
         }
         let byteCount =
-            topic.isForDeadLetters
-            ? sourceByteCountMax + Self.deadLetterByteCountMore : Self.recordByteCountMax
+            switch topic {
+            case .deadLetters: sourceByteCountMax + Self.deadLetterByteCountMore
+            case .deadLetterArchive:
+                sourceByteCountMax + Self.deadLetterByteCountMore + Self.archivedByteCountMore
+            default: Self.recordByteCountMax
+            }
         settings.append(
             Setting(
                 name: "max.message.bytes",
@@ -117,7 +123,7 @@ extension Topic {
         case .tokensReceived, .tokensDecoded, .tokensDistinct, .notificationsReceived,
             .notificationsVerified, .reportsRequested, .accountTokensRequested:
             .sevenDays
-        case .reportsOutcomes, .accountTokensOutcomes, .audit: .forEver
+        case .reportsOutcomes, .accountTokensOutcomes, .deadLetterArchive, .audit: .forEver
         case .dedupeState, .reportState, .deadLetterReplays: .newest
         case .deadLetters: .thirtyDays
         }
@@ -129,7 +135,11 @@ extension Topic {
 
     /// The topics whose records may come to lie in this one as they are.
     package var buriedSources: [Topic] {
-        if case .deadLetters(let worker) = self { worker.sources } else { [] }
+        switch self {
+        case .deadLetters(let worker): worker.sources
+        case .deadLetterArchive: Worker.allCases.flatMap(\.sources)
+        default: []
+        }
     }
 
     /// The topics that must have as many partitions as this one, itself included: one worker reads

@@ -76,6 +76,8 @@ package enum Topic: Hashable, Sendable {
     case reportState
     case deadLetters(Worker)
     case deadLetterReplays
+    /// Dead letters that somebody gave up.
+    case deadLetterArchive
     /// Who changed what by hand, when and why.
     case audit
 
@@ -86,7 +88,7 @@ package enum Topic: Hashable, Sendable {
             .notificationsVerified, .reportsRequested, .reportsOutcomes, .accountTokensRequested,
             .accountTokensOutcomes, .dedupeState, .reportState, .deadLetters(.decode),
             .deadLetters(.dedupe), .deadLetters(.report), .deadLetters(.notifications),
-            .deadLetterReplays, .audit,
+            .deadLetterReplays, .deadLetterArchive, .audit,
         ]
     }
 
@@ -108,6 +110,7 @@ package enum Topic: Hashable, Sendable {
         case .reportState: "\(prefix)report.state.v1"
         case .deadLetters(let worker): "dlq.\(prefix)\(worker.rawValue)"
         case .deadLetterReplays: "dlq.\(prefix)replays.v1"
+        case .deadLetterArchive: "dlq.\(prefix)archive.v1"
         case .audit: "\(prefix)audit.v1"
         }
     }

@@ -21,7 +21,10 @@ extension TollwayCommand {
         DeadLetterCommand.list,
         DeadLetterCommand.show,
         DeadLetterCommand.count,
+        ReplayCommand.plan,
+        ReplayCommand.replay,
         DeadLetterCommand.export,
+        ReplayCommand.discard,
         ConfigCommand.check,
         ConfigCommand.print,
     ]

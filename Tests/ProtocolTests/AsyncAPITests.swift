@@ -11,9 +11,9 @@ import TokenDomain
         )
     }
 
-    /// A worker's own state, the record of replays and the audit are nobody else's business.
+    /// A worker's own state, what became of dead letters and the audit are nobody else's business.
     private static let inner: Set<Topic> = [
-        .dedupeState, .reportState, .deadLetterReplays, .audit,
+        .dedupeState, .reportState, .deadLetterReplays, .deadLetterArchive, .audit,
     ]
 
     @Test func `names every topic that others may read`() throws {

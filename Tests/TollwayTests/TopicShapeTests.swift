@@ -18,6 +18,7 @@ private let day: Int64 = 86_400_000
         (.reportState, "compact", "delete.retention.ms", 7 * day, 1_048_588),
         (.deadLetterReplays, "compact", "delete.retention.ms", 7 * day, 1_048_588),
         (.deadLetters(.decode), "delete", "retention.ms", 30 * day, 1_064_972),
+        (.deadLetterArchive, "delete", "retention.ms", -1, 1_069_068),
     ])
     func `is what the design says`(
         topic: Topic,
@@ -109,6 +110,7 @@ private let day: Int64 = 86_400_000
         }
         #expect(
             differences.sorted() == [
+                "dlq.t.archive.v1 max.message.bytes 4020480",
                 "dlq.t.decode max.message.bytes 4016384",
                 "dlq.t.report retention.ms \(30 * day)",
                 "t.dedupe.state.v1 cleanup.policy compact",

@@ -53,10 +53,18 @@ struct LetterGroups {
 
     var count: Int { groups.reduce(otherCount) { $0 + $1.count } }
 
-    mutating func add(_ letter: Letter, in batch: RecordBatch, subject: LetterSubject) {
+    /// Counts a letter.
+    ///
+    /// - Returns: the index of its group; nil where there is no room for another.
+    @discardableResult
+    mutating func add(
+        _ letter: Letter,
+        in batch: RecordBatch,
+        subject: LetterSubject
+    ) -> Int? {
         guard let index = index(of: letter, in: batch) else {
             otherCount += 1
-            return
+            return nil
         }
         let first = letter.headers.time(.firstFailedAt, in: batch.arena.span) ?? letter.failedAt
         groups[index].count += 1
@@ -68,6 +76,7 @@ struct LetterGroups {
         if let deadline = subject.deadline(days: deadlineDays) {
             groups[index].deadline = min(groups[index].deadline ?? deadline, deadline)
         }
+        return index
     }
 
     /// Most letters first.

@@ -75,7 +75,11 @@ struct LetterList {
             subject.appAppleID.map { "\($0)" } ?? "-",
             "\(letter.headers.number(.attempts, in: arena.span))",
             letter.settled?.text ?? "open",
-            PlainText.printable(key, characterCountMax: 40),
+            // How long a masked one is, `show` tells; here a line is to fit a terminal.
+            PlainText.printable(
+                String(text.isRevealed ? key[...] : key.prefix { $0 != " " }),
+                characterCountMax: 64
+            ),
         ]
     }
 

@@ -6,7 +6,7 @@ internal import TokenDomain
 /// Goes through the dead letters that a filter means, in the order in which Kafka gives them.
 struct LetterScan {
     let configuration: Configuration
-    let filter: LetterFilter
+    var filter: LetterFilter
     /// Also those that were replayed or discarded.
     var includesSettled = false
     /// Whether `body` wants to know what each is about.

@@ -71,12 +71,12 @@ struct SettledLetters {
 
     /// Takes in records of the topic, in their order.
     mutating func absorb(_ batch: RecordBatch, prefix: String) throws(CommandFailure) {
-        for record in batch.records {
-            guard !record.key.isAbsent else {
-                continue
-            }
-            let key = String(decoding: batch.arena[record.key.indices], as: UTF8.self)
-            guard let position = LetterPosition(key, prefix: prefix) else {
+        let topics = DeadLetters.stages.map { stage in
+            (stage, Array((Topic.deadLetters(stage).name(prefix: prefix) + "/").utf8))
+        }
+        for record in batch.records where !record.key.isAbsent {
+            let key = batch.arena.span.extracting(record.key.indices)
+            guard let position = Self.position(key, topics) else {
                 // Of another version, or of a stage that is no more.
                 continue
             }
@@ -85,10 +85,9 @@ struct SettledLetters {
                 continue
             }
             do throws(WireFault) {
-                let value = try SettledLetter(
-                    reading: batch.arena.span.extracting(record.value.indices)
-                )
-                set(value.state, of: position, timestamp: value.letterTimestamp)
+                let value = batch.arena.span.extracting(record.value.indices)
+                let (state, letterTimestamp) = try SettledLetter.essence(of: value)
+                set(state, of: position, timestamp: letterTimestamp)
             } catch {
                 // To go on would send a letter back twice.
                 throw CommandFailure(
@@ -100,6 +99,32 @@ struct SettledLetters {
                 )
             }
         }
+    }
+
+    /// `topic/partition/offset`, without a text made of it: there may be millions.
+    private static func position(
+        _ key: Span<UInt8>,
+        _ topics: [(Worker, [UInt8])]
+    ) -> LetterPosition? {
+        for (stage, topic) in topics where key.starts(with: topic) {
+            let rest = key.extracting(topic.count..<key.count)
+            var slash = 0
+            while slash < rest.count, rest[slash] != UInt8(ascii: "/") {
+                slash += 1
+            }
+            guard slash < rest.count,
+                let partition = DecimalText.read(rest.extracting(0..<slash)),
+                let offset = DecimalText.read(rest.extracting(slash + 1..<rest.count))
+            else {
+                return nil
+            }
+            return LetterPosition(
+                stage: stage,
+                partition: Int32(clamping: partition),
+                offset: offset
+            )
+        }
+        return nil
     }
 }
 
@@ -153,6 +178,30 @@ struct SettledLetter {
             replayID: replayID ?? "",
             at: at ?? 0,
             target: target ?? ""
+        )
+    }
+
+    /// What alone decides whether a letter may go, without the rest.
+    static func essence(
+        of value: Span<UInt8>
+    ) throws(WireFault) -> (SettledLetters.State, letterTimestamp: Int64) {
+        var state: SettledLetters.State?
+        var letterTimestamp: Int64?
+        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "state":
+                let text = try scanner.string()
+                state = SettledLetters.State.allCases.first { $0.text == text }
+                guard state != nil else {
+                    throw .outOfRange(field: "state")
+                }
+            case "letterTimestamp": try scanner.fill(&letterTimestamp)
+            default: try scanner.skip()
+            }
+        }
+        return (
+            try JSONScanner.require(state, "state"),
+            try JSONScanner.require(letterTimestamp, "letterTimestamp")
         )
     }
 

@@ -49,24 +49,38 @@ struct DeadLetterWorld {
         }
     }
 
-    /// All that is committed in some topics.
+    /// All that is committed in some topics, also what Kafka says was committed and has not shown
+    /// yet: reads to the high watermark.
     func records(of topics: Topic...) throws -> [Record] {
-        let browser = try LogBrowser(
-            settings: settings,
-            topics: topics.map { $0.name(prefix: prefix) }
-        )
+        let names = topics.map { $0.name(prefix: prefix) }
+        var marks: [TopicPartition: Int64] = [:]
+        let admin = try KafkaAdmin(settings: settings)
+        defer { admin.close() }
+        for name in names {
+            for (number, end) in try admin.endOffsets(ofTopic: name).enumerated() where end > 0 {
+                marks[TopicPartition(topic: name, partition: Int32(number))] = end
+            }
+        }
+        let browser = try LogBrowser(settings: settings, topics: names)
         defer { browser.close() }
         try browser.start()
         var batch = RecordBatch()
-        while !(try browser.read(into: &batch, recordCountMax: 10_000, waitMilliseconds: 100)) {
-            // Until every partition was read to its end.
+        while !marks.isEmpty {
+            let endStart = batch.ends.count
+            _ = try browser.read(into: &batch, recordCountMax: 10_000, waitMilliseconds: 100)
+            for end in batch.ends[endStart...] {
+                let partition = TopicPartition(topic: names[end.topic], partition: end.partition)
+                if let mark = marks[partition], end.offset >= mark {
+                    marks[partition] = nil
+                }
+            }
         }
         func text(_ range: ByteRange) -> String? {
             range.isAbsent ? nil : String(decoding: batch.arena[range.indices], as: UTF8.self)
         }
         return batch.records.map { record in
             Record(
-                topic: browser.topics[record.topic],
+                topic: names[record.topic],
                 partition: record.partition,
                 offset: record.offset,
                 key: text(record.key),
@@ -78,6 +92,13 @@ struct DeadLetterWorld {
                 )
             )
         }
+    }
+
+    /// Records and markers in a topic so far, open transactions included.
+    func recordCount(of topic: Topic) throws -> Int64 {
+        let admin = try KafkaAdmin(settings: settings)
+        defer { admin.close() }
+        return try admin.endOffsets(ofTopic: topic.name(prefix: prefix)).reduce(0, +)
     }
 
     // MARK: - The shared Kafka

@@ -22,7 +22,7 @@ struct LetterMaker {
     /// What the letters say of earlier failures.
     var history = DeadLetter.History.none
     /// When they failed; each a millisecond after the one before.
-    var failedAt = Timestamp(milliseconds: 1_790_000_000_000)
+    var failedAt = Timestamp(milliseconds: 1_700_000_000_000)
     /// The next letter's number; in its key, and in its value.
     var number = 0
 
@@ -139,9 +139,9 @@ struct LetterMaker {
         return Base64URL.encode(Array(json.utf8).span)
     }
 
-    /// In the only form that decode takes.
+    /// In the only form that decode takes; its last character holds no bits beyond 32 bytes.
     private func customer(_ number: Int) -> String {
-        "c1." + padded(number, 43)
+        "c1." + padded(number, 42) + "0"
     }
 
     private func padded(_ number: Int, _ width: Int) -> String {

@@ -1,0 +1,118 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+
+/// Why a dead letter that matches does not go back.
+enum HeldBack: String, CaseIterable {
+    case alreadyAccepted = "already_accepted"
+    case orderRules = "order_rules"
+    case replayedBefore = "replayed_before"
+    case leftOut = "left_out"
+    case unknownTarget = "unknown_target"
+    case notPatchable = "not_patchable"
+
+    var sentence: String {
+        switch self {
+        case .alreadyAccepted: "Apple has accepted a report for it: nothing is owed any more"
+        case .orderRules: "Apple has accepted another status, which this one may not follow"
+        case .replayedBefore: "replayed so often before, and failed again: see --replays-max"
+        case .leftOut: "too large for the dead letters: it lies where it came from"
+        case .unknownTarget: "it names no topic that its stage reads"
+        case .notPatchable: "its value is no JSON object that the patch could change"
+        }
+    }
+}
+
+/// What is asked of Apple's answers before a letter goes back.
+struct LedgerQuestion {
+    /// Of the externalPurchaseId.
+    var token: UInt64
+    /// Of the requestIdentifier, where the letter names one.
+    var identifier: UInt64?
+    /// Of a report; nil for a token, with which nothing goes that Apple has heard of.
+    var status: ReportStatus?
+    /// When the token was made, where that is known: Apple has accepted nothing for it before.
+    var since: Int64?
+}
+
+/// FNV-1a with a last mix: where a chance of one in 2^44 for a million of them is small enough.
+enum TextDigest {
+    static func of(_ text: String) -> UInt64 {
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for byte in text.utf8 {
+            hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3
+        }
+        return (hash ^ hash >> 32) &* 0x9e37_79b9_7f4a_7c15
+    }
+
+    static func of(_ bytes: Span<UInt8>) -> UInt64 {
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for index in bytes.indices {
+            hash = (hash ^ UInt64(bytes[index])) &* 0x0000_0100_0000_01b3
+        }
+        return (hash ^ hash >> 32) &* 0x9e37_79b9_7f4a_7c15
+    }
+}
+
+/// Says of each letter where it goes, or why it does not; asks nobody.
+struct LetterJudge {
+    let prefix: String
+    /// Replays of one record, this one not counted.
+    let replayCountMax: Int
+
+    enum Judgement {
+        case go(Topic, LedgerQuestion?)
+        case held(HeldBack)
+    }
+
+    func judge(_ letter: Letter, in batch: RecordBatch, subject: LetterSubject) -> Judgement {
+        guard letter.headers[.omittedByteCount].isAbsent else {
+            return .held(.leftOut)
+        }
+        guard let target = target(of: letter, in: batch, subject: subject) else {
+            return .held(.unknownTarget)
+        }
+        let replayCount = letter.headers.number(.replayCount, in: batch.arena.span)
+        guard replayCount < Int64(replayCountMax) else {
+            return .held(.replayedBefore)
+        }
+        return .go(target, question(target, subject))
+    }
+
+    /// The topic that it was read from, if its stage reads it; for a debt that Apple refused, the
+    /// topic for reports asked for by hand.
+    func target(of letter: Letter, in batch: RecordBatch, subject: LetterSubject) -> Topic? {
+        let name = letter.headers.text(.topic, of: batch.arena)
+        let origin = letter.stage.sources.first { $0.name(prefix: prefix) == name }
+        guard origin != nil, letter.stage == .report, let request = subject.requestTopic else {
+            return origin
+        }
+        return request
+    }
+
+    private func question(_ target: Topic, _ subject: LetterSubject) -> LedgerQuestion? {
+        guard let id = subject.externalPurchaseID else {
+            return nil
+        }
+        switch target {
+        case .tokensReceived, .tokensDecoded, .tokensDistinct:
+            return LedgerQuestion(
+                token: TextDigest.of(id),
+                identifier: nil,
+                status: nil,
+                since: subject.tokenCreationDate
+            )
+        case .reportsRequested:
+            return LedgerQuestion(
+                token: TextDigest.of(id),
+                identifier: subject.requestIdentifier.map { TextDigest.of($0.lowercased()) },
+                status: subject.status,
+                since: subject.tokenCreationDate
+            )
+        default:
+            // A notice is Apple's own word, and may ask for the next month's report; of account
+            // tokens the newest wins, whenever it comes.
+            return nil
+        }
+    }
+}

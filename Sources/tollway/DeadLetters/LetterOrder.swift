@@ -1,0 +1,149 @@
+internal import Foundation
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+/// A change to dead letters that somebody asked for.
+struct LetterOrder {
+    enum Action: String {
+        /// Back to the topic where they failed.
+        case replay
+        /// To the archive, for good.
+        case discard
+    }
+
+    static let replayCountMaxDefault = 2
+    static let rateMax = 1_000_000
+    static let whyByteCountMax = 500
+    private static let patchByteCountMax = 64 << 10
+
+    var action: Action
+    var configuration: Configuration
+    var filter: LetterFilter
+    /// Names the change in headers, progress and audit.
+    var runID: String
+    /// Who asked: the user of this machine.
+    var by: String
+    var why: String?
+    /// Only these, where a plan was given.
+    var plan: ReplayPlanFile?
+    var patch: MergePatch?
+    var replayCountMax = Self.replayCountMaxDefault
+    /// Letters a second; nil: as fast as Kafka takes them.
+    var rate: Int?
+    /// Of those that may go, the oldest so many.
+    var countMax: Int?
+    /// Sent first, and looked after.
+    var canaryCount: Int?
+    /// Of the letters that the stage has read again, how many may have failed again.
+    var failureRatioMax: Double?
+
+    var prefix: String { configuration.topicPrefix }
+
+    /// Where a discarded letter goes is one place; a replayed one goes where it failed.
+    func targets(of stage: Worker) -> [Topic] {
+        switch action {
+        case .replay: stage.sources
+        case .discard: [.deadLetterArchive]
+        }
+    }
+
+    init(
+        _ action: Action,
+        _ invocation: Invocation,
+        now: Timestamp
+    ) throws(CommandFailure) {
+        self.action = action
+        configuration = try KafkaQuestion.configuration()
+        filter = try LetterFilter(invocation, now: now)
+        runID = Self.newRunID(action, now: now)
+        by = Self.user()
+        if let why = invocation.value("--why") {
+            self.why = try Self.why(why)
+        }
+        if invocation.has("--rate") {
+            rate = try invocation.integer("--rate", default: 1, in: 1...Self.rateMax)
+        }
+        if invocation.has("--max") {
+            countMax = try invocation.integer("--max", default: 1, in: 1...Int.max)
+        }
+        if invocation.has("--canary") {
+            canaryCount = try invocation.integer("--canary", default: 1, in: 1...100_000)
+        }
+        replayCountMax = try invocation.integer(
+            "--replays-max",
+            default: Self.replayCountMaxDefault,
+            in: 1...100
+        )
+        if let text = invocation.value("--stop-on-failure-ratio") {
+            failureRatioMax = try Self.ratio(text)
+        } else if canaryCount != nil {
+            failureRatioMax = 0.1
+        }
+        if let text = invocation.value("--patch") {
+            patch = try Self.patch(text)
+        }
+    }
+
+    private static func why(_ text: String) throws(CommandFailure) -> String {
+        let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
+        guard !trimmed.isEmpty, trimmed.utf8.count <= whyByteCountMax else {
+            throw .usage(
+                "bad_value",
+                "--why must be a sentence of at most \(whyByteCountMax) bytes for who reads the audit"
+            )
+        }
+        return trimmed
+    }
+
+    private static func ratio(_ text: String) throws(CommandFailure) -> Double {
+        guard let ratio = Double(text), ratio >= 0, ratio <= 1 else {
+            throw .usage(
+                "bad_value",
+                "--stop-on-failure-ratio is \"\(text)\": it must be from 0 to 1, such as 0.05"
+            )
+        }
+        return ratio
+    }
+
+    /// JSON, or `@FILE` with it.
+    private static func patch(_ text: String) throws(CommandFailure) -> MergePatch {
+        var bytes = Array(text.utf8)
+        if text.hasPrefix("@") {
+            bytes = try InputFile.read(String(text.dropFirst()), byteCountMax: patchByteCountMax)
+        }
+        guard bytes.count <= patchByteCountMax else {
+            throw .usage("bad_value", "--patch has more than \(patchByteCountMax) bytes")
+        }
+        do {
+            return try MergePatch(bytes)
+        } catch {
+            throw .usage(
+                "bad_value",
+                "--patch must be a JSON object of the members to change, null to remove one, such"
+                    + " as '{\"bundleId\":null}': \(error.message)"
+            )
+        }
+    }
+
+    private static func newRunID(_ action: Action, now: Timestamp) -> String {
+        let time = WallClock.rfc3339(milliseconds: now.milliseconds)
+            .filter { $0.isNumber }
+            .prefix(14)
+        let random = String(UInt32.random(in: .min ... .max), radix: 16)
+        return "\(action.rawValue)-\(time)-"
+            + String(repeating: "0", count: 8 - random.count) + random
+    }
+
+    private static func user() -> String {
+        let environment = ProcessInfo.processInfo.environment
+        let name = ["SUDO_USER", "USER", "LOGNAME"].compactMap { environment[$0] }
+            .first { !$0.isEmpty }
+        return PlainText.printable(
+            "\(name ?? "uid \(getuid())")@\(HostName.current)",
+            characterCountMax: 128
+        )
+    }
+}

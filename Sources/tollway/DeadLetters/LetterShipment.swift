@@ -1,0 +1,269 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+/// Writes what goes out for a letter, bytes to bytes: the record itself, what became of it, and in
+/// the end the audit; all of one transaction.
+struct LetterShipment {
+    static let droppedHeaders = "__dlq.errors.* and tollway.dlq.*"
+    static let setHeaders = [
+        "tollway.dlq.first_failed_at", "tollway.dlq.attempts", "tollway.dlq.replay_count",
+        "tollway.dlq.replay_id",
+    ]
+    private static let diagnosticPrefixes = DeadLetter.diagnosticPrefixes.map { Array($0.utf8) }
+    /// Heads of batch and record, at the most.
+    private static let overheadByteCount = 128
+
+    let order: LetterOrder
+    let stage: Worker
+    let targets: [Topic]
+    /// `max.message.bytes` by full name.
+    let recordByteCountMax: [String: Int]
+    let judge: LetterJudge
+    private(set) var outputs = OutputBatch()
+    private(set) var count = 0
+    private(set) var counts: [Topic: Int] = [:]
+    private let letterTopic: [UInt8]
+    private let runID: [UInt8]
+
+    var topics: [Topic] { targets + [.deadLetterReplays, .audit] }
+    var byteCount: Int { outputs.arena.count }
+
+    init(order: LetterOrder, stage: Worker, recordByteCountMax: [String: Int]) {
+        self.order = order
+        self.stage = stage
+        self.recordByteCountMax = recordByteCountMax
+        targets = order.targets(of: stage)
+        judge = LetterJudge(prefix: order.prefix, replayCountMax: order.replayCountMax)
+        letterTopic = Array(Topic.deadLetters(stage).name(prefix: order.prefix).utf8)
+        runID = Array(order.runID.utf8)
+    }
+
+    mutating func removeAll() {
+        outputs.removeAll()
+        count = 0
+        counts.removeAll(keepingCapacity: true)
+    }
+
+    /// Appends the record and what became of the letter.
+    ///
+    /// - Returns: false where it cannot go after all: nothing was appended.
+    mutating func append(
+        _ letter: Letter,
+        in batch: RecordBatch,
+        subject: LetterSubject,
+        now: Int64
+    ) -> Bool {
+        let target: Topic
+        switch order.action {
+        case .discard:
+            target = .deadLetterArchive
+        case .replay:
+            guard case .go(let goal, _) = judge.judge(letter, in: batch, subject: subject) else {
+                return false
+            }
+            target = goal
+        }
+        guard let index = targets.firstIndex(of: target), let value = value(letter, batch) else {
+            return false
+        }
+        let arenaCount = outputs.arena.count
+        let record = letter.record
+        let key = record.key.isAbsent ? .absent : outputs.place(batch.arena[record.key.indices])
+        let valueRange = record.value.isAbsent ? .absent : outputs.place(value)
+        let headersStart = outputs.arena.count
+        appendHeaders(letter, in: batch, now: now)
+        let headers = ByteRange(start: headersStart, count: outputs.arena.count - headersStart)
+        let name = target.name(prefix: order.prefix)
+        guard
+            outputs.arena.count - arenaCount + Self.overheadByteCount
+                <= recordByteCountMax[name] ?? KafkaLog.recordByteCountMaxDefault
+        else {
+            outputs.arena.removeLast(outputs.arena.count - arenaCount)
+            return false
+        }
+        outputs.outputs.append(
+            OutputBatch.Output(topic: index, key: key, value: valueRange, headers: headers)
+        )
+        appendProgress(letter, target: name, now: now)
+        count += 1
+        counts[target, default: 0] += 1
+        return true
+    }
+
+    private func value(_ letter: Letter, _ batch: RecordBatch) -> ArraySlice<UInt8>? {
+        let bytes = batch.arena[letter.record.value.indices]
+        guard let patch = order.patch else {
+            return bytes
+        }
+        do throws(WireFault) {
+            return try patch.apply(to: Array(bytes))[...]
+        } catch {
+            // The plan holds such back; one that is none any more stays where it is.
+            return nil
+        }
+    }
+
+    // MARK: - Headers
+
+    /// The record's own; then, for a replay, what the next failure must know of the earlier ones;
+    /// for the archive, all there was and who put it there.
+    private mutating func appendHeaders(_ letter: Letter, in batch: RecordBatch, now: Int64) {
+        var cursor = HeaderCursor(letter.record.headers)
+        while let (name, value) = cursor.next(in: batch.arena.span) {
+            guard order.action == .discard || !isDiagnostic(name, in: batch.arena.span) else {
+                continue
+            }
+            HeaderList.append(
+                name: batch.arena[name.indices],
+                value: value.isAbsent ? nil : batch.arena[value.indices],
+                to: &outputs.arena
+            )
+        }
+        switch order.action {
+        case .replay: appendHistory(letter, in: batch)
+        case .discard: appendDiscard(letter, now: now)
+        }
+    }
+
+    private func isDiagnostic(_ name: ByteRange, in arena: Span<UInt8>) -> Bool {
+        let text = arena.extracting(name.indices)
+        for prefix in Self.diagnosticPrefixes where text.starts(with: prefix) {
+            return true
+        }
+        return false
+    }
+
+    private mutating func appendHistory(_ letter: Letter, in batch: RecordBatch) {
+        let first = letter.headers[.firstFailedAt]
+        if !first.isAbsent {
+            HeaderList.append(
+                name: Self.firstFailedAt,
+                value: batch.arena[first.indices],
+                to: &outputs.arena
+            )
+        }
+        let attempts = letter.headers[.attempts]
+        if !attempts.isAbsent {
+            HeaderList.append(
+                name: Self.attempts,
+                value: batch.arena[attempts.indices],
+                to: &outputs.arena
+            )
+        }
+        let replayCount = letter.headers.number(.replayCount, in: batch.arena.span) + 1
+        HeaderList.append(
+            name: Self.replayCount,
+            value: "\(replayCount)".utf8,
+            to: &outputs.arena
+        )
+        HeaderList.append(name: Self.replayID, value: runID, to: &outputs.arena)
+    }
+
+    private static let firstFailedAt = Array("tollway.dlq.first_failed_at".utf8)
+    private static let attempts = Array("tollway.dlq.attempts".utf8)
+    private static let replayCount = Array("tollway.dlq.replay_count".utf8)
+    private static let replayID = Array("tollway.dlq.replay_id".utf8)
+
+    private mutating func appendDiscard(_ letter: Letter, now: Int64) {
+        let pairs = [
+            ("tollway.dlq.discarded_from", letter.position.description),
+            ("tollway.dlq.discarded_at", WallClock.rfc3339(milliseconds: now)),
+            ("tollway.dlq.discarded_by", order.by),
+            ("tollway.dlq.discarded_why", order.why ?? ""),
+            ("tollway.dlq.discard_id", order.runID),
+        ]
+        for (name, value) in pairs {
+            HeaderList.append(name: name.utf8, value: value.utf8, to: &outputs.arena)
+        }
+    }
+
+    // MARK: - Progress and audit
+
+    private mutating func appendProgress(_ letter: Letter, target: String, now: Int64) {
+        let record = letter.record
+        let keyStart = outputs.arena.count
+        outputs.arena += letterTopic
+        outputs.arena += "/\(record.partition)/\(record.offset)".utf8
+        let key = ByteRange(start: keyStart, count: outputs.arena.count - keyStart)
+        let valueStart = outputs.arena.count
+        SettledLetter(
+            state: order.action == .replay ? .replayed : .discarded,
+            letterTimestamp: record.timestampMilliseconds,
+            replayID: order.runID,
+            at: now,
+            target: target
+        ).write(to: &outputs.arena)
+        outputs.outputs.append(
+            OutputBatch.Output(
+                topic: targets.count,
+                key: key,
+                value: ByteRange(start: valueStart, count: outputs.arena.count - valueStart)
+            )
+        )
+    }
+
+    /// Appends the audit of this transaction; its counts are those of ``append(_:in:subject:now:)``.
+    mutating func appendAudit(_ audit: LetterAudit) {
+        let key = outputs.place(runID)
+        let start = outputs.arena.count
+        audit.write(to: &outputs.arena)
+        outputs.outputs.append(
+            OutputBatch.Output(
+                topic: targets.count + 1,
+                key: key,
+                value: ByteRange(start: start, count: outputs.arena.count - start)
+            )
+        )
+    }
+}
+
+/// A value of `<prefix>audit.v1`: what one transaction changed, by whose order.
+struct LetterAudit {
+    enum State: String {
+        case running, finished, interrupted, stopped
+    }
+
+    var order: LetterOrder
+    var stage: Worker
+    /// From 1, within the run and the stage.
+    var part: Int
+    /// UNIX milliseconds.
+    var at: Int64
+    var state: State
+    /// Letters of this transaction, by where they went.
+    var counts: [Topic: Int]
+    /// Letters of the run so far, these included.
+    var runCount: Int
+
+    func write(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            writer.field("action", "dlq.\(order.action.rawValue)")
+            writer.field("runId", order.runID)
+            writer.field("part", part)
+            writer.field("state", state.rawValue)
+            writer.field("at", at)
+            writer.field("by", order.by)
+            writer.field("why", order.why)
+            writer.field("filter", order.plan?.filter ?? order.filter.text)
+            writer.field("isPlan", order.plan != nil)
+            if let patch = order.patch {
+                writer.field("patch", raw: patch.text)
+            }
+            writer.field("source", Topic.deadLetters(stage).name(prefix: order.prefix))
+            writer.field("count", counts.values.reduce(0, +))
+            writer.field("runCount", runCount)
+            writer.name("targets")
+            writer.beginObject()
+            for (topic, count) in counts.sorted(by: { $0.value > $1.value }) {
+                writer.name(text: topic.name(prefix: order.prefix))
+                writer.integer(Int64(count))
+            }
+            writer.endObject()
+            writer.endObject()
+        }
+    }
+}

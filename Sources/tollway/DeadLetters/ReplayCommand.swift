@@ -1,0 +1,257 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// `tollway dlq plan`, `replay` and `discard`: changing what becomes of dead letters.
+enum ReplayCommand {
+    private static let yes = Verb.Option.flag("--yes", "do it; without, it is only shown")
+    private static let why = Verb.Option.value("--why", "TEXT", "a sentence for the audit")
+    private static let rate = Verb.Option.value(
+        "--rate",
+        "N",
+        "letters a second; default: as fast as Kafka takes them"
+    )
+    private static let countMax = Verb.Option.value("--max", "N", "the oldest N only")
+    private static let replaysMax = Verb.Option.value(
+        "--replays-max",
+        "N",
+        "hold back what was replayed so often before; default 2"
+    )
+
+    static let plan = Verb(
+        words: ["dlq", "plan"],
+        summary: "what a replay would do; with FILE, written down for replay to do exactly that",
+        operands: "[FILE]",
+        operandCountMax: 1,
+        options: LetterFilter.options + [rate, countMax, replaysMax],
+        details: """
+            Changes nothing in Kafka. Counts by group, what is held back and why, the headers
+            that change, and how long it takes at --rate. FILE must not be there yet.
+            \(DeadLetterCommand.filterHelp)
+            Exit 3 if nothing matched.
+            """,
+        run: runPlan
+    )
+
+    static let replay = Verb(
+        words: ["dlq", "replay"],
+        summary: "send dead letters back to where they failed; a dry run until --yes",
+        operands: "[PLAN]",
+        operandCountMax: 1,
+        options: LetterFilter.options + [
+            yes, rate, countMax,
+            .value("--canary", "N", "send N first, and the rest if they do well"),
+            .value(
+                "--stop-on-failure-ratio",
+                "R",
+                "stop when more than this share fails again; with --canary 0.1"
+            ),
+            .value(
+                "--patch",
+                "JSON",
+                "change members of the value (@FILE: from there); null removes"
+            ),
+            replaysMax, why,
+        ],
+        details: """
+            Mend the cause first. Then: run it with a filter (or a PLAN of dlq plan), read what it
+            would do, and add --yes. A letter goes back once and never twice: stop it with Ctrl-C,
+            kill it, run it again, run it from two terminals (the newer goes on, the older stops,
+            exit 75); what is left goes with the next run. Held back is what Apple has accepted
+            already, what would break Apple's order of statuses, and what came back twice.
+            Key, value and own headers are kept. Every step is in the audit topic.
+            \(DeadLetterCommand.filterHelp)
+            Exit 3 if nothing matched, 5 without --yes or if too much fails again, 75 if another
+            run took over, 130 after Ctrl-C.
+            """,
+        run: runReplay
+    )
+
+    static let discard = Verb(
+        words: ["dlq", "discard"],
+        summary: "give dead letters up: into the archive topic, never back",
+        options: LetterFilter.options + [
+            .value("--why", "TEXT", "a sentence for the audit; required"),
+            yes, rate, countMax,
+        ],
+        details: """
+            For what will never be good, such as text that is no token. At least one filter is
+            required; a dry run until --yes. The record goes byte for byte, with all its headers
+            and yours, to the archive topic (dlq.tollway.archive.v1), kept for ever.
+            \(DeadLetterCommand.filterHelp)
+            Exit 3 if nothing matched, 5 without --yes.
+            """,
+        run: runDiscard
+    )
+
+    // MARK: - Verbs
+
+    private static func runPlan(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+        let order = try LetterOrder(.replay, invocation, now: now)
+        let text = try planned(order)
+        Console.write(text.text(format: invocation.output))
+        guard let path = invocation.operands.first else {
+            return .ok
+        }
+        let clusterID = try clusterID(order)
+        try ReplayPlanFile.write(text, clusterID: clusterID, now: now, to: path)
+        Console.say("written to \(path); tollway dlq replay \(path) --yes does it")
+        return .ok
+    }
+
+    private static func runReplay(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+        var order = try LetterOrder(.replay, invocation, now: now)
+        if let path = invocation.operands.first {
+            guard order.filter.words.isEmpty else {
+                throw .usage("plan_and_filter", "a plan or a filter, not both")
+            }
+            try take(try ReplayPlanFile(path: path), &order)
+        }
+        return try carryOut(order, invocation)
+    }
+
+    private static func runDiscard(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+        let order = try LetterOrder(.discard, invocation, now: now)
+        guard order.why != nil else {
+            throw .usage("missing_why", "say --why: whoever reads the audit will ask")
+        }
+        guard !order.filter.words.isEmpty else {
+            throw .usage("missing_filter", "say which: discard takes no everything")
+        }
+        return try carryOut(order, invocation)
+    }
+
+    private static func take(
+        _ plan: ReplayPlanFile,
+        _ order: inout LetterOrder
+    ) throws(CommandFailure) {
+        guard plan.prefix == order.prefix, plan.clusterID == (try clusterID(order)) else {
+            throw CommandFailure(
+                .refusedBySafetyRule,
+                code: "dlq.foreign_plan",
+                "the plan was made for the prefix \"\(plan.prefix)\" on another Kafka"
+                    + " (\(plan.clusterID))"
+            )
+        }
+        order.filter.stages = plan.records.stages
+        order.rate = order.rate ?? plan.rate
+        order.plan = plan
+    }
+
+    private static func carryOut(
+        _ order: LetterOrder,
+        _ invocation: Invocation
+    ) throws(CommandFailure) -> ExitCode {
+        let text = try planned(order)
+        guard invocation.has("--yes") else {
+            Console.write(text.text(format: invocation.output))
+            if text.plan.records.isEmpty {
+                Console.say("nothing would go")
+                return .nothingMatched
+            }
+            Console.say("nothing was changed; say --yes to do it")
+            return .refusedBySafetyRule
+        }
+        guard !MockBroker.isClusterID(try clusterID(order)) else {
+            throw CommandFailure(
+                .refusedBySafetyRule,
+                code: "dlq.embedded_broker",
+                "the embedded broker's transactions are theatre: a letter could go back twice"
+            )
+        }
+        let run = ReplayRun(order, plan: text.plan)
+        let ending = text.plan.records.isEmpty ? .finished : try run.run()
+        Console.write(summary(order, text.plan, run, ending, format: invocation.output))
+        return exit(ending, order, text.plan, run)
+    }
+
+    private static func planned(_ order: LetterOrder) throws(CommandFailure) -> ReplayPlanText {
+        let plan = try ReplayPlanner(order: order).plan()
+        guard plan.matchedCount > 0 else {
+            throw CommandFailure(
+                .nothingMatched,
+                code: "dlq.nothing_matched",
+                order.plan != nil
+                    ? "none of the plan's dead letters is open any more"
+                    : "no open dead letter matches: \(order.filter.text)"
+            )
+        }
+        return ReplayPlanText(order: order, plan: plan)
+    }
+
+    private static func clusterID(_ order: LetterOrder) throws(CommandFailure) -> String {
+        try KafkaQuestion.ask(order.configuration) { admin throws(LogFault) -> String in
+            try admin.clusterID()
+        }
+    }
+
+    // MARK: - The end
+
+    private static func summary(
+        _ order: LetterOrder,
+        _ plan: ReplayPlan,
+        _ run: ReplayRun,
+        _ ending: ReplayRun.Ending,
+        format: OutputFormat
+    ) -> String {
+        let state =
+            switch ending {
+            case .finished: "finished"
+            case .interrupted: "interrupted"
+            case .failureRatio, .canaryUnread: "stopped"
+            }
+        guard format == .table else {
+            return JSONLines.object([
+                ("runId", JSONText.quoted(order.runID)), ("state", JSONText.quoted(state)),
+                ("sent", "\(run.sentCount)"), ("heldBack", "\(plan.heldCount)"),
+                ("passedOver", "\(run.passedOverCount)"), ("planned", "\(plan.records.count)"),
+            ]) + "\n"
+        }
+        var lines = [
+            "\(order.runID): \(state), \(run.sentCount)"
+                + (order.action == .replay ? " sent back" : " moved to the archive")
+        ]
+        for (why, held) in plan.held.sorted(by: { $0.value.count > $1.value.count }) {
+            lines.append("\(held.count) held back (\(why.rawValue)): \(why.sentence)")
+        }
+        if run.passedOverCount > 0 {
+            lines.append("\(run.passedOverCount) passed over: too large for where they go")
+        }
+        return lines.map { $0 + "\n" }.joined()
+    }
+
+    private static func exit(
+        _ ending: ReplayRun.Ending,
+        _ order: LetterOrder,
+        _ plan: ReplayPlan,
+        _ run: ReplayRun
+    ) -> ExitCode {
+        let again = "the same command goes on with what is left"
+        switch ending {
+        case .finished:
+            if plan.records.isEmpty {
+                Console.say("nothing was to be done")
+                return .nothingMatched
+            }
+            return run.passedOverCount > 0 ? .partlyDone : .ok
+        case .interrupted:
+            Console.say("stopped between two transactions; \(again)")
+            return .interrupted
+        case .failureRatio(let ratio):
+            Console.say(
+                "stopped: \(Int((ratio * 100).rounded())) % of what was read failed again; see"
+                    + " tollway dlq groups --since 10m, mend it, then \(again)"
+            )
+            return .refusedBySafetyRule
+        case .canaryUnread:
+            Console.say(
+                "stopped: the canary was not read within 60 s; does its worker run? \(again)"
+            )
+            return .tryAgain
+        }
+    }
+}

@@ -1,0 +1,195 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+/// What a change would do, letter by letter, before it is done.
+struct ReplayPlan {
+    struct Held {
+        static let exampleCountMax = 3
+
+        var count = 0
+        var examples: [LetterPosition] = []
+
+        mutating func add(_ position: LetterPosition) {
+            count += 1
+            if examples.count < Self.exampleCountMax {
+                examples.append(position)
+            }
+        }
+    }
+
+    struct Sample {
+        var position: LetterPosition
+        var before: [UInt8]
+        var after: [UInt8]
+    }
+
+    static let sampleCountMax = 2
+
+    var groups: LetterGroups
+    /// Letters that go, by index of their group.
+    var goingCounts: [Int: Int] = [:]
+    var held: [HeldBack: Held] = [:]
+    var targets: [Topic: Int] = [:]
+    /// All that goes.
+    var records = PositionSet()
+    /// The oldest of them, to go first; empty without a canary.
+    var canary = PositionSet()
+    /// What a patch does to the first of them.
+    var samples: [Sample] = []
+
+    var matchedCount: Int { groups.count }
+    var heldCount: Int { held.values.reduce(0) { $0 + $1.count } }
+    /// Those that might go, but are beyond the limit that was asked for.
+    var leftCount: Int { matchedCount - heldCount - records.count }
+    /// Without the canary.
+    var rest: PositionSet {
+        guard !canary.isEmpty else {
+            return records
+        }
+        var positions: [LetterPosition] = []
+        for (partition, ranges) in records.ranges {
+            for offset in ranges.joined() {
+                let position = LetterPosition(
+                    stage: partition.stage,
+                    partition: partition.partition,
+                    offset: offset
+                )
+                if !canary.contains(position) {
+                    positions.append(position)
+                }
+            }
+        }
+        return PositionSet(positions)
+    }
+}
+
+/// Makes plans; reads and changes nothing.
+struct ReplayPlanner {
+    /// A letter that goes if Apple's answers do not say otherwise.
+    private struct Candidate {
+        var position: LetterPosition
+        var failedAt: Int64
+        var group: Int?
+        var target: Topic
+        var question: LedgerQuestion?
+    }
+
+    let order: LetterOrder
+
+    func plan() throws(CommandFailure) -> ReplayPlan {
+        var scan = LetterScan(configuration: order.configuration, filter: order.filter)
+        scan.readsSubjects = true
+        let settled = try scan.settled(progress: ScanProgress("records of earlier replays"))
+        var plan = ReplayPlan(
+            groups: LetterGroups(deadlineDays: order.configuration.reportDeadlineDays)
+        )
+        var candidates = try candidates(scan, settled, &plan)
+        if order.action == .replay {
+            candidates = try held(candidates, &plan)
+        }
+        if order.countMax != nil || order.canaryCount != nil {
+            candidates.sort { ($0.failedAt, $0.position) < ($1.failedAt, $1.position) }
+        }
+        if let countMax = order.countMax, candidates.count > countMax {
+            candidates.removeLast(candidates.count - countMax)
+        }
+        for candidate in candidates {
+            plan.targets[candidate.target, default: 0] += 1
+            if let group = candidate.group {
+                plan.goingCounts[group, default: 0] += 1
+            }
+        }
+        plan.records = PositionSet(candidates.lazy.map(\.position))
+        if let canaryCount = order.canaryCount {
+            plan.canary = PositionSet(candidates.prefix(canaryCount).map(\.position))
+        }
+        return plan
+    }
+
+    private func candidates(
+        _ scan: LetterScan,
+        _ settled: SettledLetters,
+        _ plan: inout ReplayPlan
+    ) throws(CommandFailure) -> [Candidate] {
+        let judge = LetterJudge(prefix: order.prefix, replayCountMax: order.replayCountMax)
+        var candidates: [Candidate] = []
+        try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
+            letter,
+            batch,
+            subject throws(CommandFailure) in
+            if let records = order.plan?.records, !records.contains(letter.position) {
+                return true
+            }
+            let group = plan.groups.add(letter, in: batch, subject: subject)
+            var candidate = Candidate(
+                position: letter.position,
+                failedAt: letter.failedAt,
+                group: group,
+                target: .deadLetterArchive
+            )
+            if order.action == .replay {
+                switch judge.judge(letter, in: batch, subject: subject) {
+                case .held(let why):
+                    plan.held[why, default: ReplayPlan.Held()].add(letter.position)
+                    return true
+                case .go(let target, let question):
+                    candidate.target = target
+                    candidate.question = question
+                }
+                guard patch(letter, in: batch, &plan) else {
+                    plan.held[.notPatchable, default: ReplayPlan.Held()].add(letter.position)
+                    return true
+                }
+            }
+            candidates.append(candidate)
+            return true
+        }
+        return candidates
+    }
+
+    /// Whether the value takes the patch, where there is one.
+    private func patch(_ letter: Letter, in batch: RecordBatch, _ plan: inout ReplayPlan) -> Bool {
+        guard let patch = order.patch else {
+            return true
+        }
+        let before = Array(batch.arena[letter.record.value.indices])
+        do throws(WireFault) {
+            let after = try patch.apply(to: before)
+            if plan.samples.count < ReplayPlan.sampleCountMax {
+                plan.samples.append(
+                    ReplayPlan.Sample(position: letter.position, before: before, after: after)
+                )
+            }
+            return true
+        } catch {
+            return false
+        }
+    }
+
+    /// Asks the ledger, once for all, and keeps those that Apple has not settled.
+    private func held(
+        _ candidates: [Candidate],
+        _ plan: inout ReplayPlan
+    ) throws(CommandFailure) -> [Candidate] {
+        var accepted = AcceptedReports()
+        for candidate in candidates {
+            if let question = candidate.question {
+                accepted.ask(question)
+            }
+        }
+        guard !accepted.isEmpty else {
+            return candidates
+        }
+        try accepted.read(order.configuration, progress: ScanProgress("records of the ledger"))
+        return candidates.filter { candidate in
+            guard let why = candidate.question.flatMap({ accepted.heldBack($0) }) else {
+                return true
+            }
+            plan.held[why, default: ReplayPlan.Held()].add(candidate.position)
+            return false
+        }
+    }
+}

@@ -1,0 +1,131 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// A plan for a person, and for a program.
+struct ReplayPlanText {
+    let order: LetterOrder
+    let plan: ReplayPlan
+
+    /// Seconds that it takes at the given rate; nil where none is given.
+    var seconds: Double? {
+        order.rate.map { Double(plan.records.count) / Double($0) }
+    }
+
+    func text(format: OutputFormat) -> String {
+        switch format {
+        case .table: table
+        case .json, .ndjson: object + "\n"
+        }
+    }
+
+    private var table: String {
+        var table = TextTable(columns: [
+            .init(title: "STAGE"), .init(title: "REASON"), .init(title: "KIND"),
+            .init(title: "MATCHED", isNumber: true),
+            .init(title: order.action == .replay ? "GO BACK" : "GO", isNumber: true),
+        ])
+        table.rows = plan.groups.groups.enumerated()
+            .sorted { ($1.element.count, $0.element.code) < ($0.element.count, $1.element.code) }
+            .map { index, group in
+                [
+                    group.stage.rawValue, group.reason, String(group.fingerprint.prefix(8)),
+                    "\(group.count)", "\(plan.goingCounts[index] ?? 0)",
+                ]
+            }
+        var text = table.text
+        for (topic, count) in plan.targets.sorted(by: { $0.value > $1.value }) {
+            text += "\n\(count) to \(topic.name(prefix: order.prefix))"
+        }
+        if !plan.targets.isEmpty {
+            text += "\n"
+        }
+        for (why, held) in plan.held.sorted(by: { $0.value.count > $1.value.count }) {
+            text += "\n\(held.count) held back (\(why.rawValue), as \(held.examples[0])):\n"
+            text += "  \(why.sentence)\n"
+        }
+        if plan.leftCount > 0 {
+            text += "\n\(plan.leftCount) more match and wait: --max\n"
+        }
+        text += samples
+        return text + headers
+    }
+
+    private var headers: String {
+        guard order.action == .replay, !plan.records.isEmpty else {
+            return ""
+        }
+        var text = "\nheaders: own ones kept, \(LetterShipment.droppedHeaders) dropped, and set:\n"
+        for name in LetterShipment.setHeaders {
+            text += "  \(name)\n"
+        }
+        if let seconds {
+            text += "time: \(Self.time(seconds)) at \(order.rate ?? 0) a second\n"
+        }
+        return text
+    }
+
+    private var samples: String {
+        let shown = LetterText(isRevealed: false)
+        return plan.samples.map { sample in
+            "\n\(sample.position)\n  before \(shown.value(sample.before[...]))\n"
+                + "  after  \(shown.value(sample.after[...]))\n"
+        }
+        .joined()
+    }
+
+    static func time(_ seconds: Double) -> String {
+        switch seconds {
+        case ..<120: "\(Int(seconds.rounded(.up))) s"
+        case ..<7_200: "\(Int((seconds / 60).rounded(.up))) min"
+        default: "\(Int((seconds / 3_600).rounded(.up))) h"
+        }
+    }
+
+    var object: String {
+        JSONLines.object([
+            ("action", JSONText.quoted(order.action.rawValue)),
+            ("filter", JSONText.quoted(order.filter.text)),
+            ("matched", "\(plan.matchedCount)"),
+            ("go", "\(plan.records.count)"),
+            ("heldBack", "\(plan.heldCount)"),
+            ("beyondMax", "\(plan.leftCount)"),
+            ("secondsAtRate", seconds.map { "\($0)" } ?? "null"),
+            ("groups", "[" + groups.joined(separator: ",") + "]"),
+            ("targets", "[" + targets.joined(separator: ",") + "]"),
+            ("held", "[" + held.joined(separator: ",") + "]"),
+        ])
+    }
+
+    var groups: [String] {
+        plan.groups.groups.enumerated().map { index, group in
+            JSONLines.object([
+                ("stage", JSONText.quoted(group.stage.rawValue)),
+                ("code", JSONText.quoted(group.code)),
+                ("fingerprint", JSONText.quoted(group.fingerprint)),
+                ("matched", "\(group.count)"), ("go", "\(plan.goingCounts[index] ?? 0)"),
+            ])
+        }
+    }
+
+    var targets: [String] {
+        plan.targets.sorted { $0.value > $1.value }.map { topic, count in
+            JSONLines.object([
+                ("topic", JSONText.quoted(topic.name(prefix: order.prefix))),
+                ("count", "\(count)"),
+            ])
+        }
+    }
+
+    var held: [String] {
+        plan.held.sorted { $0.key.rawValue < $1.key.rawValue }.map { why, held in
+            let examples = held.examples.map { JSONText.quoted($0.description) }
+            return JSONLines.object([
+                ("why", JSONText.quoted(why.rawValue)),
+                ("sentence", JSONText.quoted(why.sentence)), ("count", "\(held.count)"),
+                ("examples", "[" + examples.joined(separator: ",") + "]"),
+            ])
+        }
+    }
+}

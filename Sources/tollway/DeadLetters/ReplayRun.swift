@@ -1,0 +1,195 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// A planned change, done: stage by stage, canary first, until the end or until something stops it.
+final class ReplayRun {
+    /// How a run ends.
+    enum Ending {
+        case finished
+        case interrupted
+        /// Too much failed again.
+        case failureRatio(Double)
+        /// The stage has not read the canary.
+        case canaryUnread
+    }
+
+    /// Kafka may lose a transaction so often in one stage.
+    private static let lossCountMax = 5
+    private static let lossPauseMilliseconds: Int32 = 1_000
+    private static let lookMilliseconds: Int64 = 1_000
+    /// Fewer letters say nothing about a ratio, but for a canary.
+    private static let sampleCountMin = 20
+    private static let canaryMilliseconds: Int64 = 60_000
+
+    private let order: LetterOrder
+    private let plan: ReplayPlan
+    private let stop = StopSignal()
+    private var watch: ReplayWatch?
+    private var lookedAt: Int64 = 0
+    private var bar: ReplayBar
+    private(set) var sentCount = 0
+    private(set) var passedOverCount = 0
+    private var lossCount = 0
+    private var partCount = 0
+    private var ending: Ending?
+
+    init(_ order: LetterOrder, plan: ReplayPlan) {
+        self.order = order
+        self.plan = plan
+        bar = ReplayBar(goal: plan.records.count)
+    }
+
+    func run() throws(CommandFailure) -> Ending {
+        defer { bar.end() }
+        let limits = try recordByteCountMax()
+        let rest = plan.rest
+        let steps =
+            plan.canary.stages.map { ($0, plan.canary, true) }
+            + rest.stages.map { ($0, rest, false) }
+        for (index, (stage, positions, isCanary)) in steps.enumerated() {
+            watch = order.failureRatioMax == nil ? nil : try ReplayWatch(order, stage: stage)
+            try send(positions.of(stage), stage, limits, isLast: index == steps.count - 1)
+            if isCanary, ending == nil {
+                try awaitCanary(stage)
+            }
+            if let ending {
+                return ending
+            }
+        }
+        return .finished
+    }
+
+    /// Until the stage is done; what Kafka loses is taken over and read anew.
+    private func send(
+        _ positions: PositionSet,
+        _ stage: Worker,
+        _ limits: [String: Int],
+        isLast: Bool
+    ) throws(CommandFailure) {
+        while true {
+            let session = try ReplaySession(
+                order,
+                stage: stage,
+                positions: positions,
+                recordByteCountMax: limits
+            )
+            defer { session.close() }
+            session.runCount = sentCount
+            session.part = partCount
+            session.lastState = isLast ? .finished : .running
+            session.committed = { [unowned self] count, ends throws(CommandFailure) in
+                try committed(count, ends, pauseMilliseconds: session.pauseMilliseconds)
+            }
+            let end = try session.run()
+            // It holds the session.
+            session.committed = { _, _ in nil }
+            passedOverCount += session.passedOverCount
+            partCount = session.part
+            guard case .lost(let fault) = end else {
+                return
+            }
+            lossCount += 1
+            guard lossCount <= Self.lossCountMax else {
+                throw KafkaQuestion.failure(fault, order.configuration)
+            }
+            guard stop.wait(milliseconds: Self.lossPauseMilliseconds) == nil else {
+                ending = .interrupted
+                return
+            }
+        }
+    }
+
+    private func committed(
+        _ count: Int,
+        _ ends: [TopicPartition: Int64],
+        pauseMilliseconds: Int64
+    ) throws(CommandFailure) -> LetterAudit.State? {
+        sentCount += count
+        bar.show(sentCount)
+        if count > 0 {
+            watch?.sent(ends, count: count)
+        }
+        let pauseUntil = WallClock.monotonicMilliseconds() + pauseMilliseconds
+        repeat {
+            let left = min(max(0, pauseUntil - WallClock.monotonicMilliseconds()), 200)
+            if stop.wait(milliseconds: Int32(left)) != nil {
+                ending = .interrupted
+                return .interrupted
+            }
+            bar.show(sentCount)
+        } while WallClock.monotonicMilliseconds() < pauseUntil
+        return try judgeFailures()
+    }
+
+    private func judgeFailures() throws(CommandFailure) -> LetterAudit.State? {
+        let now = WallClock.monotonicMilliseconds()
+        guard let watch, let ratioMax = order.failureRatioMax,
+            now - lookedAt >= Self.lookMilliseconds
+        else {
+            return nil
+        }
+        lookedAt = now
+        try watch.look()
+        guard max(watch.readCount, watch.failedCount) >= Self.sampleCountMin,
+            watch.failureRatio > ratioMax
+        else {
+            return nil
+        }
+        ending = .failureRatio(watch.failureRatio)
+        return .stopped
+    }
+
+    /// Waits until the stage has read what was sent first.
+    private func awaitCanary(_ stage: Worker) throws(CommandFailure) {
+        guard let watch, let ratioMax = order.failureRatioMax else {
+            preconditionFailure("a canary has a failure ratio")
+        }
+        let until = WallClock.monotonicMilliseconds() + Self.canaryMilliseconds
+        try watch.look()
+        while !watch.isAllRead {
+            guard WallClock.monotonicMilliseconds() < until else {
+                ending = .canaryUnread
+                return
+            }
+            guard stop.wait(milliseconds: 300) == nil else {
+                ending = .interrupted
+                return
+            }
+            try watch.look()
+        }
+        bar.end()
+        Console.say(
+            "canary: \(stage.rawValue) has read \(watch.readCount), of which \(watch.failedCount)"
+                + " failed again"
+        )
+        if watch.failureRatio > ratioMax {
+            ending = .failureRatio(watch.failureRatio)
+        }
+    }
+
+    /// `max.message.bytes` of everything that may be written.
+    private func recordByteCountMax() throws(CommandFailure) -> [String: Int] {
+        let topics =
+            plan.records.stages.flatMap { order.targets(of: $0) }
+            + [.deadLetterReplays, .audit]
+        let prefix = order.prefix
+        let present = try KafkaQuestion.ask(order.configuration) {
+            admin throws(LogFault) -> [String: TopicReview.Present] in
+            try admin.present(topics, prefix: prefix)
+        }
+        let missing = Set(topics.map { $0.name(prefix: prefix) }).subtracting(present.keys)
+        guard missing.isEmpty else {
+            throw CommandFailure(
+                .failed,
+                code: "dlq.no_topics",
+                "Kafka has no topic \(missing.sorted().joined(separator: ", ")):"
+                    + " see tollway topics apply"
+            )
+        }
+        return present.compactMapValues {
+            $0.configuration["max.message.bytes"].flatMap { Int($0) }
+        }
+    }
+}

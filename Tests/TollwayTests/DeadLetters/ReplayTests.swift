@@ -1,0 +1,278 @@
+import Foundation
+import Kafka
+import StageRuntime
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import tollway
+
+@Suite(
+    .serialized,
+    .enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped)
+)
+struct `Sending dead letters back` {
+    @Test func `is a dry run until told, and then keeps every byte`() throws {
+        let world = try DeadLetterWorld()
+        var maker = LetterMaker(prefix: world.prefix, seed: 3)
+        maker.history.firstFailedAt = "2026-01-01T00:00:00.000Z"
+        maker.history.attempts = 4
+        maker.history.replayCount = 1
+        maker.history.replayID = "before"
+        try maker.write([.unknownApp], each: 30, to: world.settings)
+        let dry = try world.dlq("replay", "--reason", "unknown_app", "-o", "json")
+        #expect(dry.exitCode == 5, "\(dry.talk)")
+        #expect(try dry.object()["go"] as? Int == 30)
+        #expect(try world.records(of: .tokensReceived, .audit, .deadLetterReplays).isEmpty)
+
+        let run = try world.dlq(
+            "replay",
+            "--reason",
+            "unknown_app",
+            "--yes",
+            "--why",
+            "the app is known now",
+            "-o",
+            "json"
+        )
+        #expect(run.exitCode == 0, "\(run.talk)")
+        #expect(try run.object()["sent"] as? Int == 30)
+        let letters = try world.records(of: .deadLetters(.decode))
+        let back = try world.records(of: .tokensReceived)
+        #expect(back.count == 30)
+        #expect(Set(back.map(\.key)) == Set(letters.map(\.key)))
+        #expect(Set(back.map(\.value)) == Set(letters.map(\.value)))
+        let runID = try #require(try run.object()["runId"] as? String)
+        for record in back {
+            #expect(record.headers["traceparent"]?.hasPrefix("00-trace-") == true)
+            #expect(
+                record.headers.keys.sorted() == [
+                    "tollway.dlq.attempts", "tollway.dlq.first_failed_at",
+                    "tollway.dlq.replay_count", "tollway.dlq.replay_id", "traceparent",
+                ]
+            )
+            #expect(record.headers["tollway.dlq.replay_count"] == "2")
+            #expect(record.headers["tollway.dlq.attempts"] == "5")
+            #expect(record.headers["tollway.dlq.first_failed_at"] == "2026-01-01T00:00:00.000Z")
+            #expect(record.headers["tollway.dlq.replay_id"] == runID)
+        }
+        let audit = try world.records(of: .audit).map { try $0.json() }
+        #expect(audit.map { $0["count"] as? Int ?? 0 }.reduce(0, +) == 30)
+        #expect(audit.last?["state"] as? String == "finished")
+        #expect(audit.last?["why"] as? String == "the app is known now")
+        #expect((audit.last?["by"] as? String)?.hasPrefix("somebody@") == true)
+        #expect(audit.last?["filter"] as? String == "--reason unknown_app")
+
+        // Once is enough.
+        #expect(try world.dlq("replay", "--yes").exitCode == 3)
+        #expect(try world.dlq("groups").exitCode == 3)
+        #expect(try world.dlq("count", "--all").output == "30\n")
+        #expect(try world.records(of: .tokensReceived).count == 30)
+    }
+
+    @Test func `holds back what was settled, would break the order, or came back twice`() throws {
+        let world = try DeadLetterWorld()
+        var maker = LetterMaker(prefix: world.prefix, seed: 4)
+        try maker.write([.rejected], each: 4, to: world.settings)
+        try maker.write([.unknownApp], each: 2, to: world.settings)
+        maker.history.replayCount = 2
+        try maker.write([.notBase64URL], each: 1, to: world.settings)
+        let requests = try world.records(of: .deadLetters(.report))
+        let tokens = try world.records(of: .deadLetters(.decode))
+            .filter { $0.headers["tollway.dlq.reason"] == "unknown_app" }
+        // The first request was accepted after all; for the second's token Apple has a LINE_ITEM;
+        // the third was refused once more; nobody knows of the fourth.
+        try world.account(of: requests[0], as: .accepted, status: .noLineItem)
+        try world.account(
+            of: requests[1],
+            as: .verified,
+            status: .lineItem,
+            under: "00000000-0000-5000-8000-ffffffffffff"
+        )
+        try world.account(of: requests[2], as: .rejected, status: .noLineItem)
+        try world.account(ofToken: tokens[0], status: .noLineItem)
+
+        let plan = try world.dlq("plan", "-o", "json").object()
+        let held = (plan["held"] as? [[String: Any]] ?? []).reduce(into: [:]) { counts, entry in
+            counts[entry["why"] as? String ?? "-"] = entry["count"] as? Int
+        }
+        #expect(held == ["already_accepted": 2, "order_rules": 1, "replayed_before": 1])
+        #expect(plan["go"] as? Int == 3)
+        #expect(try world.dlq("replay", "--yes").exitCode == 0)
+        // A refused debt goes back as a report asked for, whatever record made it.
+        let back = try world.records(of: .reportsRequested)
+        #expect(Set(back.map(\.key)) == Set(requests[2...].map(\.key)))
+        #expect(try world.records(of: .tokensReceived).map(\.key) == [tokens[1].key])
+        #expect(try world.records(of: .tokensDistinct).isEmpty)
+        #expect(try world.dlq("replay", "--yes", "--replays-max", "3").exitCode == 0)
+        #expect(try world.records(of: .tokensReceived).count == 2)
+    }
+
+    @Test func `follows a plan to the letter`() throws {
+        let world = try DeadLetterWorld()
+        let folder = try TemporaryFolder()
+        let path = folder.url.appendingPathComponent("plan.json").path
+        var maker = LetterMaker(prefix: world.prefix, seed: 5)
+        try maker.write([.unknownApp, .notBase64URL], each: 20, to: world.settings)
+        let plan = try world.dlq("plan", path, "--reason", "unknown_app", "--rate", "1000")
+        #expect(plan.exitCode == 0, "\(plan.talk)")
+        #expect(try world.dlq("plan", path).exitCode == 2, "never over a file that is there")
+        // What came after the plan is not in it.
+        try maker.write([.unknownApp], each: 5, to: world.settings)
+        #expect(try world.dlq("replay", path).exitCode == 5)
+        #expect(try world.dlq("replay", path, "--reason", "x").exitCode == 2)
+        let run = try world.dlq("replay", path, "--yes", "-o", "json")
+        #expect(run.exitCode == 0, "\(run.talk)")
+        #expect(try run.object()["sent"] as? Int == 20)
+        #expect(try world.dlq("replay", path, "--yes").exitCode == 3)
+        #expect(try world.dlq("count", "--reason", "unknown_app").output == "5\n")
+        let other = try DeadLetterWorld()
+        #expect(try other.dlq("replay", path, "--yes").exitCode == 5)
+    }
+
+    @Test func `patches values, keeps to the oldest, and to a rate`() throws {
+        let world = try DeadLetterWorld()
+        var maker = LetterMaker(prefix: world.prefix, seed: 6)
+        try maker.write([.unknownApp], each: 40, to: world.settings)
+        let patch = #"{"bundleId":"com.example.other","customer":null}"#
+        let dry = try world.dlq("replay", "--patch", patch)
+        #expect(dry.exitCode == 5)
+        #expect(dry.output.contains("before {") && dry.output.contains("after  {"))
+        #expect(dry.output.contains("com.example.other"))
+        let clock = ContinuousClock()
+        let start = clock.now
+        let run = try world.dlq(
+            "replay",
+            "--patch",
+            patch,
+            "--max",
+            "10",
+            "--rate",
+            "5",
+            "--yes"
+        )
+        #expect(run.exitCode == 0, "\(run.talk)")
+        #expect(clock.now - start > .seconds(1.5), "ten at five a second take two seconds")
+        let back = try world.records(of: .tokensReceived)
+        #expect(back.count == 10)
+        for record in back {
+            let value = try record.json()
+            #expect(value["bundleId"] as? String == "com.example.other")
+            #expect(value["customer"] == nil && value["token"] != nil)
+        }
+        let numbers = back.compactMap { $0.headers["traceparent"] }.sorted()
+        #expect(numbers == (1...10).map { "00-trace-\($0)-01" }.sorted())
+        #expect(try world.dlq("replay", "--patch", "[1]").exitCode == 2)
+    }
+
+    @Test func `gives up what is discarded, with a reason, into the archive`() throws {
+        let world = try DeadLetterWorld()
+        var maker = LetterMaker(prefix: world.prefix, seed: 8)
+        try maker.write([.unknownApp, .notBase64URL], each: 12, to: world.settings)
+        #expect(try world.dlq("discard", "--reason", "not_base64url").exitCode == 2)
+        #expect(try world.dlq("discard", "--why", "x", "--yes").exitCode == 2)
+        let filter = ["discard", "--reason", "not_base64url", "--why", "no tokens at all"]
+        #expect(
+            try TollwayProcess.run(["dlq"] + filter, environment: world.environment).exitCode == 5
+        )
+        #expect(try world.records(of: .deadLetterArchive).isEmpty)
+        let run = try TollwayProcess.run(
+            ["dlq"] + filter + ["--yes"],
+            environment: world.environment
+        )
+        #expect(run.exitCode == 0, "\(run.talk)")
+        let archived = try world.records(of: .deadLetterArchive)
+        let letters = try world.records(of: .deadLetters(.decode))
+            .filter { $0.headers["tollway.dlq.reason"] == "not_base64url" }
+        #expect(archived.count == 12)
+        #expect(Set(archived.map(\.value)) == Set(letters.map(\.value)))
+        for record in archived {
+            #expect(record.headers["tollway.dlq.discarded_why"] == "no tokens at all")
+            #expect(record.headers["tollway.dlq.discarded_by"]?.hasPrefix("somebody@") == true)
+            let from = try #require(record.headers["tollway.dlq.discarded_from"])
+            let position = try #require(LetterPosition(from, prefix: world.prefix))
+            let letter = letters.first {
+                $0.partition == position.partition && $0.offset == position.offset
+            }
+            let original = try #require(letter)
+            #expect(record.key == original.key && record.value == original.value)
+            for (name, value) in original.headers {
+                #expect(record.headers[name] == value)
+            }
+        }
+        #expect(try world.records(of: .tokensReceived).isEmpty)
+        #expect(try world.dlq("count").output == "12\n")
+        let state = try world.dlq("ls", "--all", "--reason", "not_base64url", "-o", "ndjson")
+            .objects()
+        #expect(state.allSatisfy { $0["state"] as? String == "discarded" })
+        #expect(try world.dlq("replay", "--reason", "not_base64url", "--yes").exitCode == 3)
+    }
+}
+
+extension DeadLetterWorld {
+    /// Writes the ledger's record of what Apple said to a report.
+    func account(
+        of request: Record,
+        as outcome: ReportOutcome.Outcome,
+        status: ReportStatus,
+        under identifier: String? = nil
+    ) throws {
+        let requested = try request.json()
+        try account(
+            id: try #require(request.key),
+            identifier: try #require(identifier ?? requested["requestIdentifier"] as? String),
+            outcome,
+            status
+        )
+    }
+
+    func account(ofToken letter: Record, status: ReportStatus) throws {
+        let text = try #require(try letter.json()["token"] as? String)
+        let token = try decodeToken(Array(text.utf8).span)
+        try account(
+            id: token.externalPurchaseID.text,
+            identifier: "00000000-0000-5000-8000-eeeeeeeeeeee",
+            .accepted,
+            status
+        )
+    }
+
+    private func account(
+        id: String,
+        identifier: String,
+        _ outcome: ReportOutcome.Outcome,
+        _ status: ReportStatus
+    ) throws {
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        var batch = OutputBatch()
+        let key = batch.place(id.utf8)
+        let start = batch.arena.count
+        ReportOutcome(
+            requestIdentifier: identifier,
+            externalPurchaseID: TokenID(id),
+            appAppleID: 1,
+            status: status,
+            outcome: outcome,
+            httpStatus: 200,
+            errors: [],
+            attempts: 1,
+            reason: "hold",
+            firstSentAt: now,
+            settledAt: now
+        ).write(to: &batch.arena)
+        batch.outputs.append(
+            OutputBatch.Output(
+                topic: 0,
+                key: key,
+                value: ByteRange(start: start, count: batch.arena.count - start)
+            )
+        )
+        let producer = try KafkaProducer(
+            settings: settings,
+            targets: [Topic.reportsOutcomes.name(prefix: prefix)]
+        )
+        defer { producer.close(deadlineMilliseconds: 5_000) }
+        try producer.produce(batch, tags: [1])
+        try #require(producer.flush(deadlineMilliseconds: 30_000))
+    }
+}
