@@ -77,6 +77,8 @@ let package = Package(
         shim("CStore", over: ["CLibrocksdb"]),
         // SIMD pays: base64url and JSON string scanning.
         shim("CText", over: []),
+        // No part of the pipeline: what `tollway bench` compares with, on the bare libraries.
+        shim("CBench", over: ["CLibrdkafka", "CLibmicrohttpd"]),
 
         // The rules, pure.
         library("TokenDomain"),
@@ -133,7 +135,7 @@ let package = Package(
             "tollway",
             [
                 "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
-                "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "AppleSimulator",
+                "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "AppleSimulator", "CBench",
             ]
         ),
 

@@ -25,6 +25,7 @@ extension TollwayCommand {
         ReplayCommand.replay,
         DeadLetterCommand.export,
         ReplayCommand.discard,
+        BenchCommand.verb,
         ConfigCommand.check,
         ConfigCommand.print,
     ]

@@ -1,0 +1,224 @@
+/* The copy loop: the least that consume, produce and commit cost in transactions. */
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    CALL_MS = 30000,
+    POLL_MS = 100,
+    /* A full consumer queue puts the library's broker threads to sleep; this wakes them, as in
+     * the workers (they do it once a batch read). */
+    WAKE_EVERY = 1024,
+    PARTITION_MAX = 1000,
+};
+
+struct copier {
+    const cbench_copy *copy;
+    rd_kafka_t *consumer, *producer;
+    rd_kafka_topic_t *target;
+    int64_t next[PARTITION_MAX]; /* to be committed; -1: nothing read of it */
+    int64_t record_count;        /* of all batches, for the shares */
+    size_t failed_count;
+    uint8_t *scratch;
+    size_t scratch_capacity;
+    char *message;
+    size_t message_size;
+};
+
+static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque)
+{
+    struct copier *c = opaque;
+    (void)rk;
+    if (message->err)
+        c->failed_count++;
+}
+
+static int fail_error(struct copier *c, const char *what, rd_kafka_error_t *error)
+{
+    bench_fail(c->message, c->message_size, what, rd_kafka_error_string(error));
+    rd_kafka_error_destroy(error);
+    return -1;
+}
+
+static int open_clients(struct copier *c)
+{
+    char id[512], instance[512];
+    snprintf(id, sizeof id, "%s-%s", c->copy->group, c->copy->instance);
+    snprintf(instance, sizeof instance, "%s", c->copy->instance);
+    const char *reading[32][2] = {{"group.id", c->copy->group}, {"group.instance.id", instance}};
+    const char *writing[32][2] = {
+        {"transactional.id", id}, {"transaction.timeout.ms", "40000"}, {"retry.backoff.ms", "5"}};
+    memcpy(reading + 2, bench_reading, sizeof reading[0] * bench_reading_count);
+    memcpy(writing + 3, bench_writing, sizeof writing[0] * bench_writing_count);
+    c->consumer = bench_open(RD_KAFKA_CONSUMER, reading, bench_reading_count + 2,
+                             c->copy->settings, NULL, c, c->message, c->message_size);
+    c->producer = bench_open(RD_KAFKA_PRODUCER, writing, bench_writing_count + 3,
+                             c->copy->settings, on_delivery, c, c->message, c->message_size);
+    if (!c->consumer || !c->producer)
+        return -1;
+    rd_kafka_poll_set_consumer(c->consumer);
+    c->target = rd_kafka_topic_new(c->producer, c->copy->target, NULL);
+    rd_kafka_error_t *error = rd_kafka_init_transactions(c->producer, CALL_MS);
+    if (error)
+        return fail_error(c, "init_transactions", error);
+    /* The first record for a topic would wait up to a second for its leader. */
+    const struct rd_kafka_metadata *metadata;
+    rd_kafka_resp_err_t code = rd_kafka_metadata(c->producer, 0, c->target, &metadata, CALL_MS);
+    if (code)
+        return bench_fail(c->message, c->message_size, "metadata", rd_kafka_err2str(code));
+    rd_kafka_metadata_destroy(metadata);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(list, c->copy->source, RD_KAFKA_PARTITION_UA);
+    code = rd_kafka_subscribe(c->consumer, list);
+    rd_kafka_topic_partition_list_destroy(list);
+    return code ? bench_fail(c->message, c->message_size, "subscribe", rd_kafka_err2str(code)) : 0;
+}
+
+/* The value of an output: as it came, or cut or filled up with itself to its share of the bytes. */
+static const void *value_of(struct copier *c, const rd_kafka_message_t *m, size_t *count)
+{
+    int64_t bytes = c->copy->share_byte_count, records = c->copy->share_record_count;
+    *count = m->len;
+    if (bytes == 0 || records == 0)
+        return m->payload;
+    int64_t turn = c->record_count % records;
+    int64_t share = (turn + 1) * bytes / records - turn * bytes / records;
+    size_t wanted = share > (int64_t)m->key_len ? (size_t)share - m->key_len : 0;
+    *count = wanted;
+    if (wanted <= m->len || m->len == 0)
+        return m->payload;
+    if (wanted > c->scratch_capacity) {
+        free(c->scratch);
+        c->scratch = bench_take_memory(wanted);
+        c->scratch_capacity = wanted;
+    }
+    for (size_t at = 0; at < wanted; at += m->len)
+        memcpy(c->scratch + at, m->payload, wanted - at < m->len ? wanted - at : m->len);
+    return c->scratch;
+}
+
+static int copy_record(struct copier *c, const rd_kafka_message_t *m)
+{
+    size_t count;
+    const void *value = value_of(c, m, &count);
+    for (;;) {
+        rd_kafka_resp_err_t code = rd_kafka_producev(
+            c->producer, RD_KAFKA_V_RKT(c->target), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+            RD_KAFKA_V_KEY(m->key, m->key_len), RD_KAFKA_V_VALUE((void *)value, count),
+            RD_KAFKA_V_END);
+        if (!code)
+            break;
+        if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL)
+            return bench_fail(c->message, c->message_size, "produce", rd_kafka_err2str(code));
+        rd_kafka_poll(c->producer, POLL_MS);
+    }
+    c->next[m->partition] = m->offset + 1;
+    c->record_count++;
+    return 0;
+}
+
+static void wake_broker_threads(struct copier *c)
+{
+    rd_kafka_error_t *error = rd_kafka_sasl_set_credentials(c->consumer, "none", "none");
+    if (error)
+        rd_kafka_error_destroy(error);
+}
+
+static int commit(struct copier *c)
+{
+    rd_kafka_consumer_group_metadata_t *metadata = rd_kafka_consumer_group_metadata(c->consumer);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(16);
+    for (int32_t i = 0; i < PARTITION_MAX; i++)
+        if (c->next[i] >= 0)
+            rd_kafka_topic_partition_list_add(list, c->copy->source, i)->offset = c->next[i];
+    rd_kafka_error_t *error =
+        rd_kafka_send_offsets_to_transaction(c->producer, list, metadata, -1);
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_consumer_group_metadata_destroy(metadata);
+    if (error)
+        return fail_error(c, "send_offsets_to_transaction", error);
+    error = rd_kafka_commit_transaction(c->producer, -1);
+    if (error)
+        return fail_error(c, "commit_transaction", error);
+    return c->failed_count ? bench_fail(c->message, c->message_size, "produce", "not stored") : 0;
+}
+
+/* Reads and produces one batch; 1 when there is something to commit. */
+static int copy_batch(struct copier *c)
+{
+    int64_t until = 0;
+    size_t count = 0;
+    while (count < c->copy->batch_record_max) {
+        int64_t left = count ? (until - bench_now_us()) / 1000 : POLL_MS;
+        rd_kafka_message_t *m = left > 0 ? rd_kafka_consumer_poll(c->consumer, (int)left) : NULL;
+        if (!m)
+            break;
+        if (m->err) {
+            int result = bench_fail(c->message, c->message_size, "consume",
+                                    rd_kafka_message_errstr(m));
+            rd_kafka_message_destroy(m);
+            return result;
+        }
+        if (count == 0) {
+            until = bench_now_us() + (int64_t)c->copy->batch_wait_ms * 1000;
+            rd_kafka_error_t *error = rd_kafka_begin_transaction(c->producer);
+            if (error)
+                return fail_error(c, "begin_transaction", error);
+        }
+        int result = m->partition < PARTITION_MAX ? copy_record(c, m) : -1;
+        rd_kafka_message_destroy(m);
+        if (result)
+            return -1;
+        if (++count % WAKE_EVERY == 0) {
+            wake_broker_threads(c);
+            rd_kafka_poll(c->producer, 0);
+        }
+    }
+    return count > 0;
+}
+
+/* Moves the group to the ends of its partitions; 1 when that is to be committed. */
+static int skip(struct copier *c)
+{
+    rd_kafka_topic_partition_list_t *list;
+    rd_kafka_message_t *m = rd_kafka_consumer_poll(c->consumer, POLL_MS);
+    if (m)
+        rd_kafka_message_destroy(m);
+    rd_kafka_resp_err_t code = rd_kafka_assignment(c->consumer, &list);
+    if (code)
+        return bench_fail(c->message, c->message_size, "assignment", rd_kafka_err2str(code));
+    int count = list->cnt;
+    for (int i = 0; i < count && !code; i++) {
+        int64_t start, end;
+        code = rd_kafka_query_watermark_offsets(c->consumer, c->copy->source,
+                                                list->elems[i].partition, &start, &end, CALL_MS);
+        c->next[list->elems[i].partition] = end;
+    }
+    rd_kafka_topic_partition_list_destroy(list);
+    if (code)
+        return bench_fail(c->message, c->message_size, "watermarks", rd_kafka_err2str(code));
+    if (count == 0)
+        return 0;
+    rd_kafka_error_t *error = rd_kafka_begin_transaction(c->producer);
+    return error ? fail_error(c, "begin_transaction", error) : 1;
+}
+
+int cbench_copy_run(const cbench_copy *copy, char *message, size_t message_size)
+{
+    struct copier *c = bench_take_memory(sizeof *c);
+    c->copy = copy;
+    c->message = message;
+    c->message_size = message_size;
+    for (size_t i = 0; i < PARTITION_MAX; i++)
+        c->next[i] = -1;
+    if (open_clients(c))
+        return -1;
+    for (;;) {
+        int result = copy->is_skipping ? skip(c) : copy_batch(c);
+        if (result < 0 || (result > 0 && commit(c)))
+            return -1;
+        if (result > 0 && copy->is_skipping)
+            return 0; /* the process ends with it: nothing is freed */
+    }
+}

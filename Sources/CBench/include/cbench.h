@@ -1,0 +1,71 @@
+/*
+ * What `tollway bench` compares with: the least programs that do a worker's outer work over the
+ * same two libraries, and a client that loads an HTTP door.
+ *
+ * They stand on librdkafka and libmicrohttpd directly and on nothing of ours: a yardstick must not
+ * bend with what it measures. They are no part of the pipeline, and repair nothing: whatever fails
+ * ends them with a sentence.
+ *
+ * A list of texts is one block of bytes: each text ended by a NUL, the list by an empty text.
+ * Settings are such a list, name and value in turn; they come after the program's own.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* -- The copy loop: poll, produce, commit the transaction, wait for it, again ------------------ */
+
+typedef struct cbench_copy {
+    const char *settings;
+    const char *group;
+    const char *instance;
+    const char *source, *target;
+    size_t batch_record_max;
+    int batch_wait_ms;         /* a batch that does not fill up is committed after this */
+    int64_t share_byte_count;  /* bytes of key and value that ... */
+    int64_t share_record_count; /* ... so many outputs have together; 0: as they came */
+    int is_skipping;           /* copies nothing: commits the end of each partition and returns */
+} cbench_copy;
+
+/*
+ * cbench_copy_run(copy, message, message_size):
+ * Run until the process is ended, or, skipping, until the ends are committed: 0.  On a failure -1,
+ * with ${message} filled in.
+ */
+int cbench_copy_run(const cbench_copy *copy, char *message, size_t message_size);
+
+/* -- The bare server: a record a line, 202 after the last receipt ------------------------------ */
+
+typedef struct cbench_server {
+    const char *settings;
+    const char *target;
+    size_t record_byte_count; /* lines are cut or filled up to this; 0: as they came */
+} cbench_server;
+
+/*
+ * cbench_server_run(server, on_port, message, message_size):
+ * Listen on a free port of 127.0.0.1, write it in digits and a line end to ${port_fd}, and run until
+ * the process is ended.  On a failure -1, with ${message} filled in.
+ */
+int cbench_server_run(const cbench_server *server, int port_fd, char *message,
+                      size_t message_size);
+
+/* -- The load: requests from a file, each once, over connections that are kept ------------------ */
+
+typedef struct cbench_load {
+    const char *file;       /* whole requests, each behind its length as 4 bytes, little-endian */
+    uint16_t port;          /* on 127.0.0.1 */
+    unsigned connection_count;
+    int deadline_ms;
+} cbench_load;
+
+typedef struct cbench_load_result {
+    uint64_t accepted_count; /* answered with 202 */
+    uint64_t refused_count;  /* answered with anything else, and sent again after a 503 */
+    int64_t elapsed_us;      /* from the first byte sent to the last answer */
+} cbench_load_result;
+
+/* cbench_load_run: 0 when each request was accepted; -1 with ${message} otherwise. */
+int cbench_load_run(const cbench_load *load, cbench_load_result *result, char *message,
+                    size_t message_size);

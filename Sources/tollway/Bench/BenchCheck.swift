@@ -1,0 +1,138 @@
+internal import Kafka
+internal import TokenDomain
+internal import TokenWire
+
+/// Reads what was written and compares it with what was sent: a bench that loses or doubles a record
+/// fails.
+struct BenchCheck {
+    let world: BenchWorld
+
+    /// Records and bytes of topics, key and value, read committed.
+    struct Sum: Equatable {
+        var recordCount = 0
+        var byteCount = 0
+
+        var bytesPerRecord: Double { Double(byteCount) / Double(max(recordCount, 1)) }
+    }
+
+    func sum(_ topics: [String]) throws -> Sum {
+        var sum = Sum()
+        try read(topics) { _, record in
+            sum.recordCount += 1
+            sum.byteCount += max(record.key.count, 0) + max(record.value.count, 0)
+        }
+        return sum
+    }
+
+    /// That the numbers are there, each once, and no others.
+    func expectEachOnce(_ numbers: Range<Int>, in topic: String) throws {
+        var tally = BenchTally(numbers)
+        try read([topic]) { batch, record in
+            tally.note(batch.arena.span.extracting(record.value.indices))
+        }
+        if let fault = tally.fault {
+            throw world.lost("\(topic) \(fault)")
+        }
+    }
+
+    private func read(
+        _ topics: [String],
+        _ visit: (RecordBatch, RecordBatch.Record) throws -> Void
+    ) throws {
+        try topics.forEach(world.awaitStable)
+        let browser = try LogBrowser(settings: world.settings, topics: topics)
+        defer { browser.close() }
+        try browser.start()
+        var batch = RecordBatch()
+        var isAtEnd = false
+        while !isAtEnd {
+            batch.removeAll()
+            isAtEnd = try browser.read(
+                into: &batch,
+                recordCountMax: 10_000,
+                waitMilliseconds: 1_000
+            )
+            for record in batch.records {
+                try visit(batch, record)
+            }
+            try world.http.pause(milliseconds: 0)
+        }
+    }
+}
+
+/// Which of the tokens sent were met again, by their numbers.
+struct BenchTally {
+    private let numbers: Range<Int>
+    private var isSeen: [Bool]
+    private var seenCount = 0
+    private var doubled: Int?
+    private var strangeCount = 0
+
+    init(_ numbers: Range<Int>) {
+        self.numbers = numbers
+        isSeen = [Bool](repeating: false, count: numbers.count)
+    }
+
+    /// Notes the value of a record.
+    ///
+    /// The id of `decoded` and `distinct` stands first in it; that of `received` in its token.
+    mutating func note(_ value: Span<UInt8>) {
+        guard let number = Self.number(of: value), numbers.contains(number) else {
+            strangeCount += 1
+            return
+        }
+        let index = number - numbers.lowerBound
+        guard !isSeen[index] else {
+            doubled = number
+            return
+        }
+        isSeen[index] = true
+        seenCount += 1
+    }
+
+    /// What is wrong, if anything is: the rest of a sentence about the topic.
+    var fault: String? {
+        if strangeCount > 0 {
+            return "has \(strangeCount) records that nobody sent"
+        }
+        if let doubled {
+            return "has token \(doubled) twice"
+        }
+        return seenCount == numbers.count
+            ? nil : "has \(seenCount) of \(numbers.count) tokens"
+    }
+
+    private static let idHead = Array("{\"externalPurchaseId\":\"".utf8)
+    private static let tokenHead = Array("{\"token\":\"".utf8)
+    private static let idByteCount = 36
+
+    private static func number(of value: Span<UInt8>) -> Int? {
+        if starts(value, with: idHead), value.count > idHead.count + idByteCount {
+            return BenchTokens.number(
+                ofID: value.extracting(idHead.count..<idHead.count + idByteCount)
+            )
+        }
+        guard starts(value, with: tokenHead) else {
+            return nil
+        }
+        do {
+            let received = try TokenReceived(reading: value)
+            let text = Array(received.token.utf8)
+            let id = Array(try decodeToken(text.span).externalPurchaseID.text.utf8)
+            return BenchTokens.number(ofID: id.span)
+        } catch {
+            // What it is instead does not matter: nobody sent it.
+            return nil
+        }
+    }
+
+    private static func starts(_ value: Span<UInt8>, with head: [UInt8]) -> Bool {
+        guard value.count >= head.count else {
+            return false
+        }
+        for index in head.indices where value[index] != head[index] {
+            return false
+        }
+        return true
+    }
+}

@@ -1,0 +1,208 @@
+internal import Foundation
+internal import Kafka
+internal import TokenDomain
+
+/// Ingest in turn with the bare server, under the same load; and the whole chain behind it.
+struct BenchDoor {
+    private static let warmRequestCountMax = 200
+    private static let loadSeconds = 300
+    private static let serverName = "bare-server"
+    private static let loadName = "load"
+    static let batchTokenCount = 100
+
+    let world: BenchWorld
+    let recordCount: Int
+    let runCount: Int
+    let connectionCount: Int
+
+    private struct Load: Decodable {
+        var accepted: Int
+        var refused: Int
+        var microseconds: Int
+    }
+
+    /// Posts of so many tokens, to ingest and to the bare server by turns.
+    ///
+    /// Numbers of tokens go on where the measure before this one ended.
+    func measure(tokensPerRequest: Int, firstNumber: inout Int) throws -> BenchRow {
+        let received = world.topic(.tokensReceived)
+        let bare = "\(world.prefix)bench.bare.\(tokensPerRequest)"
+        try world.makeTopic(bare)
+        let check = BenchCheck(world: world)
+        let isSingle = tokensPerRequest == 1
+        var row = BenchRow(
+            measure: isSingle ? "ingest, single tokens" : "ingest, batches of \(tokensPerRequest)",
+            samples: [],
+            yardstick: "bare server"
+        )
+        row.goals.ratio = 0.75
+        row.goals.recordsPerSecond = isSingle ? nil : 100_000
+        // What one token becomes, and a first warm run of each.
+        let before = firstNumber == 0 ? BenchCheck.Sum() : try check.sum([received])
+        let warm = warmTokenCount(tokensPerRequest)
+        _ = try run(received, firstNumber..<firstNumber + warm, tokensPerRequest, recordBytes: nil)
+        let after = try check.sum([received])
+        let recordBytes = (after.byteCount - before.byteCount) / warm
+        row.outputByteCount = Double(recordBytes)
+        _ = try run(
+            bare,
+            firstNumber..<firstNumber + warm,
+            tokensPerRequest,
+            recordBytes: recordBytes
+        )
+        firstNumber += warm
+        for number in 1...runCount {
+            let numbers = firstNumber..<firstNumber + recordCount
+            let order = number % 2 == 1 ? [true, false] : [false, true]
+            for isOurs in order {
+                let sample = try run(
+                    isOurs ? received : bare,
+                    numbers,
+                    tokensPerRequest,
+                    recordBytes: isOurs ? nil : recordBytes
+                )
+                if isOurs {
+                    row.samples.append(sample)
+                } else {
+                    row.yardstickSamples.append(sample)
+                }
+            }
+            firstNumber = numbers.upperBound
+            Console.say(
+                "\(row.measure) \(number) of \(runCount):"
+                    + " \(Int(row.samples[number - 1].recordsPerSecond)) tokens/s, the bare server"
+                    + " \(Int(row.yardstickSamples[number - 1].recordsPerSecond))"
+            )
+        }
+        row.yardstickOutputByteCount = try check.sum([bare]).bytesPerRecord
+        return row
+    }
+
+    private func warmTokenCount(_ tokensPerRequest: Int) -> Int {
+        tokensPerRequest * min(Self.warmRequestCountMax, max(recordCount / tokensPerRequest, 1))
+    }
+
+    /// One run; each token is sent once, and each is one record more.
+    private func run(
+        _ topic: String,
+        _ numbers: Range<Int>,
+        _ tokensPerRequest: Int,
+        recordBytes: Int?
+    ) throws -> BenchSample {
+        let file = try world.writeRequests(numbers, tokensPerRequest: tokensPerRequest)
+        let name: String
+        let port: Int
+        if let recordBytes {
+            name = Self.serverName
+            let output = try world.start(
+                .server,
+                name: name,
+                ["to=\(topic)", "bytes=\(recordBytes)"]
+            )
+            let line = DemoCluster.firstLine(of: output)
+            guard let number = Int(line) else {
+                throw CommandFailure(.failed, code: "bench.start", "the bare server: \(line)")
+            }
+            port = number
+        } else {
+            name = Worker.ingest.rawValue
+            port = try world.start(.ingest)
+            try world.awaitReady(.ingest)
+        }
+        defer { world.stop(name) }
+        let countBefore = try world.endCount(topic)
+        let cpuBefore = world.cpuSeconds(name)
+        let load = try load(file, port: port)
+        let sample = BenchSample(
+            recordCount: numbers.count,
+            seconds: Double(load.microseconds) / 1e6,
+            cpuSeconds: world.cpuSeconds(name) - cpuBefore,
+            peakByteCount: world.peakByteCount(name)
+        )
+        let count = try world.endCount(topic) - countBefore
+        // What was sent again after a 503 may be stored twice, never less than once.
+        guard load.refused == 0 ? count == numbers.count : count >= numbers.count else {
+            throw world.lost("\(topic) took \(count) of \(numbers.count) tokens")
+        }
+        return sample
+    }
+
+    private func load(_ file: String, port: Int) throws -> Load {
+        let output = try world.start(
+            .load,
+            name: Self.loadName,
+            [
+                "file=\(file)", "port=\(port)", "connections=\(connectionCount)",
+                "seconds=\(Self.loadSeconds)",
+            ]
+        )
+        let line = DemoCluster.firstLine(of: output)
+        try world.awaitEnd(Self.loadName)
+        return try JSONDecoder().decode(Load.self, from: Data(line.utf8))
+    }
+
+    // MARK: - The chain
+
+    /// Ingest, decode and dedupe at once: from the first byte posted until the last token is distinct
+    /// and committed.
+    func chain() throws -> BenchRow {
+        let workers = [Worker.ingest, .decode, .dedupe]
+        let names = workers.map(\.rawValue)
+        var port = 0
+        for worker in workers {
+            let door = try world.start(worker)
+            port = worker == .ingest ? door : port
+        }
+        defer { names.forEach(world.stop) }
+        for worker in workers {
+            try world.awaitReady(worker)
+        }
+        var row = BenchRow(
+            measure: "chain, batches of \(Self.batchTokenCount)",
+            samples: [],
+            yardstick: nil
+        )
+        let decoded = world.topic(.tokensDecoded)
+        var sent = 0
+        for number in 0...runCount {
+            // The first one warms the programs.
+            let count = number == 0 ? warmTokenCount(Self.batchTokenCount) : recordCount
+            let sample = try runChain(sent..<sent + count, port: port, names, decoded)
+            sent += count
+            guard number > 0 else {
+                continue
+            }
+            row.samples.append(sample)
+            Console.say(
+                "chain \(number) of \(runCount): \(Int(sample.recordsPerSecond)) tokens/s"
+            )
+        }
+        row.peaks = names.map { ($0, world.peakByteCount($0)) }
+        try BenchCheck(world: world)
+            .expectEachOnce(0..<sent, in: world.topic(.tokensDistinct))
+        return row
+    }
+
+    private func runChain(
+        _ numbers: Range<Int>,
+        port: Int,
+        _ names: [String],
+        _ decoded: String
+    ) throws -> BenchSample {
+        let file = try world.writeRequests(numbers, tokensPerRequest: Self.batchTokenCount)
+        let cpu = names.reduce(0) { $0 + world.cpuSeconds($1) }
+        let start = ContinuousClock.now
+        let load = try load(file, port: port)
+        guard load.refused == 0 else {
+            throw world.lost("the door refused \(load.refused) requests: fewer connections?")
+        }
+        try world.awaitDeduped(numbers.upperBound, topic: decoded)
+        let took = (ContinuousClock.now - start).components
+        return BenchSample(
+            recordCount: numbers.count,
+            seconds: Double(took.seconds) + Double(took.attoseconds) / 1e18,
+            cpuSeconds: names.reduce(0) { $0 + world.cpuSeconds($1) } - cpu,
+            peakByteCount: names.map(world.peakByteCount).max() ?? 0
+        )
+    }
+}

@@ -1,0 +1,133 @@
+internal import CBench
+internal import Glibc
+internal import Telemetry
+
+/// The programs that the bench compares with and loads with, each run as a process of its own:
+/// `tollway bench copy NAME=VALUE…`.
+enum BenchPart: String, CaseIterable {
+    case copy, server, load
+
+    private static let messageByteCount = 512
+    /// What any of them may be told; what begins with `kafka.` goes to librdkafka.
+    private static let names: Set<String> = [
+        "group", "from", "to", "batch", "bytes", "records", "skip", "file", "port", "connections",
+        "seconds",
+    ]
+
+    /// Runs until the process is ended; `load` until all requests are accepted.
+    func run(_ operands: [String]) throws(CommandFailure) -> ExitCode {
+        let settings = try Self.read(operands)
+        var message = [CChar](repeating: 0, count: Self.messageByteCount)
+        let status =
+            switch self {
+            case .copy: copy(settings, &message)
+            case .server: serve(settings, &message)
+            case .load: load(settings, &message)
+            }
+        guard status == 0 else {
+            let text = message.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
+            throw CommandFailure(
+                .failed,
+                code: "bench.\(rawValue)",
+                "\(rawValue): \(String(decoding: text, as: UTF8.self))"
+            )
+        }
+        return .ok
+    }
+
+    private struct Settings {
+        var values: [String: String] = [:]
+        /// As the C side reads them: name and value in turn.
+        var kafka: [CChar] = []
+
+        func text(_ name: String) -> String { values[name] ?? "" }
+        func number(_ name: String) -> Int { values[name].flatMap { Int($0) } ?? 0 }
+    }
+
+    private static func read(_ operands: [String]) throws(CommandFailure) -> Settings {
+        var settings = Settings()
+        for operand in operands {
+            let parts = operand.split(
+                separator: "=",
+                maxSplits: 1,
+                omittingEmptySubsequences: false
+            )
+            .map(String.init)
+            guard parts.count == 2, names.contains(parts[0]) || parts[0].hasPrefix("kafka.") else {
+                throw .usage(
+                    "bad_value",
+                    "\"\(operand)\" is no setting of a part: one of "
+                        + names.sorted().map { "\($0)=…" }.joined(separator: ", ")
+                        + " or kafka.<setting>=…"
+                )
+            }
+            if parts[0].hasPrefix("kafka.") {
+                for text in [String(parts[0].dropFirst("kafka.".count)), parts[1]] {
+                    settings.kafka += text.utf8.map { CChar(bitPattern: $0) } + [0]
+                }
+            } else {
+                settings.values[parts[0]] = parts[1]
+            }
+        }
+        settings.kafka.append(0)
+        return settings
+    }
+
+    private func copy(_ settings: Settings, _ message: inout [CChar]) -> Int32 {
+        let count = message.count
+        return unsafe settings.text("group").withCString { group in
+            unsafe settings.text("from").withCString { source in
+                unsafe settings.text("to").withCString { target in
+                    unsafe settings.kafka.withUnsafeBufferPointer { kafka in
+                        var options = unsafe cbench_copy()
+                        unsafe options.settings = kafka.baseAddress
+                        unsafe options.group = group
+                        unsafe options.instance = group
+                        unsafe options.source = source
+                        unsafe options.target = target
+                        unsafe options.batch_record_max = max(settings.number("batch"), 1)
+                        unsafe options.batch_wait_ms = 100
+                        unsafe options.share_byte_count = Int64(settings.number("bytes"))
+                        unsafe options.share_record_count = Int64(settings.number("records"))
+                        unsafe options.is_skipping = Int32(clamping: settings.number("skip"))
+                        return unsafe cbench_copy_run(&options, &message, count)
+                    }
+                }
+            }
+        }
+    }
+
+    private func serve(_ settings: Settings, _ message: inout [CChar]) -> Int32 {
+        let count = message.count
+        return unsafe settings.text("to").withCString { target in
+            unsafe settings.kafka.withUnsafeBufferPointer { kafka in
+                var options = unsafe cbench_server()
+                unsafe options.settings = kafka.baseAddress
+                unsafe options.target = target
+                unsafe options.record_byte_count = settings.number("bytes")
+                return unsafe cbench_server_run(&options, STDOUT_FILENO, &message, count)
+            }
+        }
+    }
+
+    /// Prints what became of it: `{"accepted":…,"refused":…,"microseconds":…}`.
+    private func load(_ settings: Settings, _ message: inout [CChar]) -> Int32 {
+        let count = message.count
+        var result = cbench_load_result()
+        let status = unsafe settings.text("file").withCString { file in
+            var options = unsafe cbench_load()
+            unsafe options.file = file
+            unsafe options.port = UInt16(clamping: settings.number("port"))
+            unsafe options.connection_count = UInt32(clamping: settings.number("connections"))
+            unsafe options.deadline_ms = Int32(clamping: max(settings.number("seconds"), 1) * 1_000)
+            return unsafe cbench_load_run(&options, &result, &message, count)
+        }
+        Console.write(
+            JSONLines.object([
+                ("accepted", "\(result.accepted_count)"), ("refused", "\(result.refused_count)"),
+                ("microseconds", "\(result.elapsed_us)"),
+            ]) + "\n"
+        )
+        return status
+    }
+}

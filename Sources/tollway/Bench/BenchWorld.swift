@@ -1,0 +1,393 @@
+internal import Crypto
+internal import Foundation
+internal import Glibc
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+
+/// What every measure of a bench stands on: a cluster, topics of its own, programs as processes.
+final class BenchWorld {
+    private static let readySeconds = 60.0
+    /// Between two looks at what a group has committed.
+    private static let lookMilliseconds = 10
+    /// Nothing moved for so long: it will not come.
+    private static let stalledSeconds = 60.0
+    private static let fillRecordCount = 2_000
+    private static let fillLevelMax = 0.5
+
+    let settings: KafkaSettings
+    let prefix: String
+    let folder: URL
+    let http: DemoHTTP
+    let ingestKey: String
+    private let admin: KafkaAdmin
+    private let processes: DemoProcesses
+    private let kafkaEnvironment: [String: String]
+    private var ports: [Worker: (admin: Int, door: Int)] = [:]
+    private let tokens: BenchTokens
+    private let appsFile: String
+    private let keysFile: String
+
+    init(
+        cluster: DemoCluster,
+        settings: KafkaSettings,
+        prefix: String,
+        folder: URL,
+        processes: DemoProcesses,
+        http: DemoHTTP
+    ) throws {
+        self.settings = settings
+        self.prefix = prefix
+        self.folder = folder
+        self.processes = processes
+        self.http = http
+        admin = try KafkaAdmin(settings: settings)
+        tokens = BenchTokens(now: Int64(Date().timeIntervalSince1970 * 1_000))
+        kafkaEnvironment = ProcessInfo.processInfo.environment
+            .filter { $0.key.hasPrefix("TOLLWAY_KAFKA_") || $0.key == "PATH" }
+            .merging([Setting.kafkaBootstrapServers: cluster.bootstrapServers]) { $1 }
+        ingestKey = RandomBytes.next(count: 24).map { String($0, radix: 16) }.joined()
+        appsFile = folder.appendingPathComponent("apps.json").path
+        keysFile = folder.appendingPathComponent("ingest-keys").path
+        let keyFile = folder.appendingPathComponent("key.p8").path
+        let apps: [String: Any] = [
+            "apps": [
+                [
+                    "appAppleId": BenchTokens.appAppleID, "bundleId": BenchTokens.bundleID,
+                    "issuerId": UUIDText.v4(random: RandomBytes.next(count: 16)),
+                    "keyId": "BENCHKEY00", "privateKeyFile": keyFile,
+                ] as [String: Any]
+            ]
+        ]
+        for (path, bytes) in [
+            (appsFile, Array(try JSONSerialization.data(withJSONObject: apps))),
+            (keysFile, Array(ingestKey.utf8)), (keyFile, try P256PrivateKey.generate().pem),
+        ] {
+            let isMade = FileManager.default.createFile(
+                atPath: path,
+                contents: Data(bytes),
+                attributes: [.posixPermissions: 0o600]
+            )
+            guard isMade else {
+                throw CommandFailure(.failed, code: "bench.file", "\(path) cannot be written")
+            }
+        }
+    }
+
+    func close() {
+        admin.close()
+    }
+
+    func topic(_ topic: Topic) -> String { topic.name(prefix: prefix) }
+
+    /// A topic of the bench's own, made like the pipeline's.
+    func makeTopic(_ name: String) throws {
+        let plan = TopicPlan(name: name, partitionCount: DemoCluster.partitionCount)
+        try admin.create([plan])
+        while try admin.topic(name)?.partitions.allSatisfy({ $0.leader >= 0 }) != true {
+            try http.pause(milliseconds: Self.lookMilliseconds)
+        }
+    }
+
+    /// Takes away every topic under the prefix.
+    func deleteTopics() throws {
+        let names = try admin.topics().map(\.name)
+        try admin.deleteTopics(names.filter { $0.contains(prefix) })
+    }
+
+    // MARK: - Filling
+
+    enum Kind {
+        case received, decoded
+    }
+
+    /// Writes the tokens with these numbers and waits until all are stored.
+    func fill(_ topic: String, _ kind: Kind, _ numbers: Range<Int>) throws {
+        let producer = try KafkaProducer(settings: settings, targets: [topic])
+        defer { producer.close(deadlineMilliseconds: 2_000) }
+        var outputs = OutputBatch()
+        var storedCount = 0
+        for number in numbers {
+            switch kind {
+            case .received: tokens.appendReceived(number, to: &outputs)
+            case .decoded: tokens.appendDecoded(number, to: &outputs)
+            }
+            guard outputs.outputs.count == Self.fillRecordCount || number == numbers.last else {
+                continue
+            }
+            try producer.produce(outputs, tags: outputs.outputs.map { _ in 0 })
+            outputs.removeAll()
+            repeat {
+                storedCount += try stored(producer)
+                if producer.fillLevel > Self.fillLevelMax {
+                    try http.pause(milliseconds: 1)
+                }
+            } while producer.fillLevel > Self.fillLevelMax
+        }
+        guard producer.flush(deadlineMilliseconds: 60_000) else {
+            throw CommandFailure(.noKafka, code: "bench.kafka", "Kafka does not take the records")
+        }
+        storedCount += try stored(producer)
+        guard storedCount == numbers.count else {
+            throw lost("\(topic) took \(storedCount) of \(numbers.count) records")
+        }
+    }
+
+    private func stored(_ producer: KafkaProducer) throws -> Int {
+        let receipts = try producer.takeReceipts()
+        if let failure = receipts.lazy.compactMap(\.failure).first {
+            throw CommandFailure(
+                .noKafka,
+                code: "bench.kafka",
+                "a record is not stored: \(failure)"
+            )
+        }
+        return receipts.count
+    }
+
+    /// Writes requests for the door into a file, each with so many tokens.
+    func writeRequests(_ numbers: Range<Int>, tokensPerRequest: Int) throws -> String {
+        let path = folder.appendingPathComponent("requests").path
+        var file: [UInt8] = []
+        let type = tokensPerRequest == 1 ? "application/json" : "application/x-ndjson"
+        for start in stride(from: numbers.lowerBound, to: numbers.upperBound, by: tokensPerRequest)
+        {
+            var body: [UInt8] = []
+            for number in start..<min(start + tokensPerRequest, numbers.upperBound) {
+                if !body.isEmpty {
+                    body.append(UInt8(ascii: "\n"))
+                }
+                tokens.appendForDoor(number, to: &body)
+            }
+            let head =
+                "POST /v1/tokens HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: \(type)\r\n"
+                + "Authorization: Bearer \(ingestKey)\r\nContent-Length: \(body.count)\r\n\r\n"
+            let count = UInt32(head.utf8.count + body.count)
+            file.append(contentsOf: (0..<4).map { UInt8(truncatingIfNeeded: count >> (8 * $0)) })
+            file.append(contentsOf: head.utf8)
+            file.append(contentsOf: body)
+        }
+        try Data(file).write(to: URL(fileURLWithPath: path))
+        return path
+    }
+
+    // MARK: - Programs
+
+    /// Starts a worker as a deployment would: configured by environment.
+    ///
+    /// - Returns: the door's port, for ingest.
+    @discardableResult
+    func start(_ worker: Worker) throws -> Int {
+        let taken = try FreePorts.take(count: 2)
+        ports[worker] = (taken[0], taken[1])
+        var environment = kafkaEnvironment
+        environment[Setting.delivery.fullName] = KafkaDelivery.exactlyOnce.rawValue
+        environment[Setting.topicPrefix.fullName] = prefix
+        environment[Setting.instance.fullName] = "bench"
+        environment[Setting.stateDirectory.fullName] = folder.appendingPathComponent("state").path
+        environment[Setting.adminListen.fullName] = "127.0.0.1:\(taken[0])"
+        environment[Setting.appsFile.fullName] = appsFile
+        environment[Setting.ingestListen.fullName] = "127.0.0.1:\(taken[1])"
+        environment[Setting.ingestKeysFile.fullName] = keysFile
+        try processes.start(
+            "tollway-\(worker.rawValue)",
+            name: worker.rawValue,
+            environment: environment
+        )
+        return taken[1]
+    }
+
+    func awaitReady(_ worker: Worker) throws {
+        let deadline = Date().addingTimeInterval(Self.readySeconds)
+        let url = "http://127.0.0.1:\(ports[worker]?.admin ?? 0)/readyz"
+        while try http.call("GET", url)?.status != 200 {
+            try refuseEnded()
+            guard Date() < deadline else {
+                throw CommandFailure(
+                    .failed,
+                    code: "bench.start",
+                    "\(worker.rawValue) is not ready after \(Int(Self.readySeconds)) s"
+                )
+            }
+            try http.pause(milliseconds: 50)
+        }
+    }
+
+    /// Starts one of the bench's own programs.
+    func start(_ part: BenchPart, name: String, _ operands: [String]) throws -> FileHandle {
+        let kafka =
+            [("bootstrap.servers", settings.bootstrapServers)]
+            + settings.extra.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        let passed = part == .load ? [] : kafka.map { "kafka.\($0.0)=\($0.1)" }
+        return try processes.start(
+            "tollway",
+            ["bench", part.rawValue] + operands + passed,
+            name: name,
+            environment: [:]
+        )
+    }
+
+    /// Ends a program and waits for its end.
+    func stop(_ name: String) {
+        guard let process = processes.process(name) else {
+            return
+        }
+        processes.letGo(name)
+        process.terminate()
+        process.waitUntilExit()
+    }
+
+    /// Waits for the end of a program that ends by itself.
+    func awaitEnd(_ name: String) throws {
+        guard let process = processes.process(name) else {
+            return
+        }
+        process.waitUntilExit()
+        processes.letGo(name)
+        guard process.terminationStatus == 0 else {
+            throw CommandFailure(.failed, code: "bench.ended", processes.tail(name))
+        }
+    }
+
+    func refuseEnded() throws {
+        guard let ended = processes.firstEnded() else {
+            return
+        }
+        throw CommandFailure(
+            .failed,
+            code: "bench.ended",
+            "\(ended.name) ended with exit code \(ended.exitCode): \(ended.log)"
+        )
+    }
+
+    // MARK: - Measuring
+
+    /// Seconds of processor time of all threads of a program so far.
+    func cpuSeconds(_ name: String) -> Double {
+        guard let process = processes.process(name) else {
+            return 0
+        }
+        var clock = clockid_t()
+        var time = timespec()
+        guard unsafe clock_getcpuclockid(process.processIdentifier, &clock) == 0,
+            unsafe clock_gettime(clock, &time) == 0
+        else {
+            return 0
+        }
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+
+    func peakByteCount(_ name: String) -> Int { processes.peakResidentByteCount(name) ?? 0 }
+
+    /// What a group has committed of a topic, all partitions together.
+    func committedCount(group: String, topic: String) throws -> Int {
+        do throws(LogFault) {
+            let offsets = try admin.committedOffsets(ofGroup: "\(prefix)\(group)", topic: topic)
+            return Int(offsets.reduce(0) { $0 + ($1 ?? 0) })
+        } catch {
+            guard case .unavailable = error else {
+                throw error
+            }
+            // The group's coordinator is not known yet, as on a new cluster.
+            return 0
+        }
+    }
+
+    /// How many records there are in a topic that nobody writes in transactions.
+    func endCount(_ topic: String) throws -> Int {
+        Int(try admin.endOffsets(ofTopic: topic).reduce(0, +))
+    }
+
+    /// Waits until dedupe has committed so many records of a topic that decode writes: transaction
+    /// markers take offsets there, so records are counted by dedupe itself.
+    func awaitDeduped(_ count: Int, topic: String) throws {
+        var last = -1
+        var movedAt = Date()
+        let url = "http://127.0.0.1:\(ports[.dedupe]?.admin ?? 0)/metrics"
+        while true {
+            let text = String(decoding: try http.call("GET", url)?.body ?? [], as: UTF8.self)
+            let judged = DemoCounts.sum(text, "tollway_records_completed_total")
+            if judged >= count,
+                try committedCount(group: Worker.dedupe.rawValue, topic: topic)
+                    >= endCount(topic)
+            {
+                return
+            }
+            if judged != last {
+                last = judged
+                movedAt = Date()
+            }
+            try refuseEnded()
+            guard Date().timeIntervalSince(movedAt) < Self.stalledSeconds else {
+                throw lost("dedupe has seen \(judged) of \(count) tokens")
+            }
+            try http.pause(milliseconds: Self.lookMilliseconds)
+        }
+    }
+
+    /// Waits until no transaction holds back what a topic has: the markers of one are written
+    /// partition by partition, and those of the offsets may be there first.
+    func awaitStable(_ topic: String) throws {
+        let deadline = Date().addingTimeInterval(Self.stalledSeconds)
+        while try admin.lastStableOffsets(ofTopic: topic) != admin.endOffsets(ofTopic: topic) {
+            guard Date() < deadline else {
+                throw lost("a transaction stays open on \(topic)")
+            }
+            try http.pause(milliseconds: Self.lookMilliseconds)
+        }
+    }
+
+    /// Times a group from its first commit beyond a place to its last.
+    ///
+    /// What was committed first is not counted: until then the program was starting. It writes to
+    /// `target`.
+    func time(
+        group: String,
+        topic: String,
+        target: String,
+        programs: [String],
+        from start: Int,
+        to end: Int
+    ) throws -> BenchSample {
+        var count = start
+        var movedAt = Date()
+        // Only then there is a group to be asked for; librdkafka 2.0.2 crashes where none is.
+        let targetStart = try endCount(target)
+        while try endCount(target) == targetStart {
+            try refuseEnded()
+            guard Date().timeIntervalSince(movedAt) < Self.stalledSeconds else {
+                throw lost("group \(group) writes nothing to \(target)")
+            }
+            try http.pause(milliseconds: Self.lookMilliseconds)
+        }
+        var first: (count: Int, at: ContinuousClock.Instant, cpu: Double)?
+        while true {
+            let now = try committedCount(group: group, topic: topic)
+            let instant = ContinuousClock.now
+            let cpu = programs.reduce(0) { $0 + cpuSeconds($1) }
+            if now > count {
+                count = now
+                movedAt = Date()
+                first = first ?? (now, instant, cpu)
+            }
+            if count >= end, let first {
+                let took = (instant - first.at).components
+                return BenchSample(
+                    recordCount: count - first.count,
+                    seconds: Double(took.seconds) + Double(took.attoseconds) / 1e18,
+                    cpuSeconds: cpu - first.cpu,
+                    peakByteCount: programs.map(peakByteCount).max() ?? 0
+                )
+            }
+            try refuseEnded()
+            guard Date().timeIntervalSince(movedAt) < Self.stalledSeconds else {
+                throw lost("group \(group) stands at \(count) of \(end) records of \(topic)")
+            }
+            try http.pause(milliseconds: Self.lookMilliseconds)
+        }
+    }
+
+    func lost(_ sentence: String) -> CommandFailure {
+        CommandFailure(.failed, code: "bench.count", sentence)
+    }
+}

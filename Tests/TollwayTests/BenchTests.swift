@@ -1,0 +1,224 @@
+import Foundation
+import Kafka
+import StageRuntime
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import tollway
+
+@Suite struct `The tokens of a bench` {
+    private static let now: Int64 = 1_790_000_000_000
+
+    @Test(arguments: [0, 1, 2, 999_999, 1_000_000, 0xffff_ffff])
+    func `are read by decode, and tell their number`(number: Int) throws {
+        let tokens = BenchTokens(now: Self.now)
+        var received = OutputBatch()
+        tokens.appendReceived(number, to: &received)
+        let record = try TokenReceived(
+            reading: received.arena.span.extracting(received.outputs[0].value.indices)
+        )
+        let token = try decodeToken(Array(record.token.utf8).span)
+        #expect(token.appAppleID == BenchTokens.appAppleID)
+        #expect(TokenPeriod(of: token) != nil)
+        #expect(record.receivedAt == Timestamp(milliseconds: Self.now))
+        let id = Array(token.externalPurchaseID.text.utf8)
+        #expect(BenchTokens.number(ofID: id.span) == number)
+
+        var decoded = OutputBatch()
+        tokens.appendDecoded(number, to: &decoded)
+        let value = decoded.arena.span.extracting(decoded.outputs[0].value.indices)
+        #expect(try TokenDecoded(reading: value).token == token)
+        #expect(
+            Array(decoded.arena[decoded.outputs[0].key.indices])
+                == Array(received.arena[received.outputs[0].key.indices])
+        )
+    }
+
+    @Test func `all have the same length`() {
+        let tokens = BenchTokens(now: Self.now)
+        var outputs = OutputBatch()
+        for number in [0, 7, 12_345, 99_999_999] {
+            tokens.appendDecoded(number, to: &outputs)
+        }
+        #expect(Set(outputs.outputs.map(\.value.count)).count == 1)
+    }
+
+    private func value(_ number: Int, _ kind: String) -> [UInt8] {
+        let tokens = BenchTokens(now: Self.now)
+        var outputs = OutputBatch()
+        if kind == "received" {
+            tokens.appendReceived(number, to: &outputs)
+        } else {
+            tokens.appendDecoded(number, to: &outputs)
+        }
+        return Array(outputs.arena[outputs.outputs[0].value.indices])
+    }
+
+    @Test(arguments: [
+        ([5, 6, 7], nil as String?),
+        ([7, 6, 5], nil),
+        ([5, 7], "has 2 of 3 tokens"),
+        ([5, 6, 7, 6], "has token 6 twice"),
+        ([5, 6, 7, 8], "has 1 records that nobody sent"),
+        ([], "has 0 of 3 tokens"),
+    ])
+    func `are missed when one is lost, doubled or strange`(numbers: [Int], fault: String?) {
+        for kind in ["received", "decoded"] {
+            var tally = BenchTally(5..<8)
+            for number in numbers {
+                tally.note(value(number, kind).span)
+            }
+            #expect(tally.fault == fault, "\(kind)")
+        }
+        var tally = BenchTally(5..<6)
+        tally.note(Array("{\"no\":\"token\"}".utf8).span)
+        #expect(tally.fault == "has 1 records that nobody sent")
+    }
+}
+
+@Suite struct `The report of a bench` {
+    private func sample(_ perSecond: Double, cpu: Double = 1, peak: Int = 1) -> BenchSample {
+        BenchSample(
+            recordCount: Int(perSecond * 2),
+            seconds: 2,
+            cpuSeconds: cpu,
+            peakByteCount: peak
+        )
+    }
+
+    @Test(
+        arguments: [
+            ([], 0), ([3], 3), ([9, 1], 5), ([9, 1, 4], 4), ([1, 2, 100, 3], 2.5),
+        ] as [([Double], Double)]
+    )
+    func `takes medians`(values: [Double], median: Double) {
+        #expect(BenchRow.median(values) == median)
+    }
+
+    @Test func `compares pair by pair, not median by median`() {
+        // The machine was busy in the second pair: both halves of it are slow.
+        let row = BenchRow(
+            measure: "decode",
+            samples: [sample(200), sample(20), sample(220)],
+            yardstick: "copy loop",
+            yardstickSamples: [sample(100), sample(10), sample(400)]
+        )
+        #expect(row.ratio == 2)
+        #expect(row.recordsPerSecond == 200)
+        #expect(row.yardstickRecordsPerSecond == 100)
+    }
+
+    @Test func `has no ratio where runs were too short to be timed`() {
+        let nothing = BenchSample(recordCount: 0, seconds: 0, cpuSeconds: 0, peakByteCount: 1)
+        let row = BenchRow(
+            measure: "decode",
+            samples: [nothing, sample(100)],
+            yardstick: "copy loop",
+            yardstickSamples: [sample(80), nothing]
+        )
+        #expect(row.ratio == nil)
+        #expect(nothing.recordsPerSecond == 0)
+        #expect(BenchReport.text([row], cluster: "a cluster", format: .table).contains(" - "))
+    }
+
+    @Test func `says each goal that is missed`() {
+        var row = BenchRow(
+            measure: "dedupe",
+            samples: [sample(50, cpu: 0.001, peak: 129_000_001)],
+            yardstick: "copy loop",
+            yardstickSamples: [sample(100)]
+        )
+        #expect(row.misses.isEmpty)
+        row.goals = BenchRow.Goals(ratio: 0.6, recordsPerSecond: 51, peakByteCount: 128_000_000)
+        #expect(
+            row.misses == ["ratio 0.50 of 0.60", "50 of 51 a second", "130 MB, over 128"]
+        )
+        row.goals = BenchRow.Goals(ratio: 0.5, recordsPerSecond: 50, peakByteCount: 129_000_001)
+        #expect(row.misses.isEmpty)
+    }
+
+    @Test func `is a table for a person and JSON for a program`() throws {
+        var row = BenchRow(
+            measure: "decode",
+            samples: [sample(100, cpu: 0.001)],
+            yardstick: "copy loop",
+            yardstickSamples: [sample(80)]
+        )
+        row.goals.ratio = 2
+        let chain = BenchRow(measure: "chain", samples: [sample(7)], yardstick: nil)
+        let table = BenchReport.text([row, chain], cluster: "a cluster", format: .table)
+        let lines = table.split(separator: "\n")
+        #expect(lines.count == 4)
+        #expect(lines[1].hasSuffix("missed: ratio 1.25 of 2.00"))
+        #expect(lines[2].hasPrefix("chain "))
+        let json = BenchReport.text([row, chain], cluster: "a cluster", format: .json)
+        let object = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any]
+        let measures = try #require(object?["measures"] as? [[String: Any]])
+        #expect(measures.count == 2)
+        #expect(measures[0]["ratio"] as? Double == 1.25)
+        #expect(measures[0]["cpuSecondsPerMillion"] as? Double == 5)
+        #expect(measures[0]["missed"] as? [String] == ["ratio 1.25 of 2.00"])
+        #expect((measures[0]["runs"] as? [[String: Any]])?.first?["records"] as? Int == 200)
+        #expect(measures[1]["yardstick"] == nil)
+    }
+
+    @Test(arguments: [
+        (0.0, 2, "0.00"), (1.25, 2, "1.25"), (0.999, 2, "1.00"), (12.3456, 3, "12.346"),
+        (99.5, 0, "100"), (-0.5, 1, "-0.5"),
+    ])
+    func `writes numbers the same everywhere`(value: Double, digitCount: Int, text: String) {
+        #expect(BenchRow.decimal(value, digitCount) == text)
+    }
+}
+
+@Suite struct `tollway bench` {
+    @Test(arguments: [
+        (["bench"], "usage.no_kafka"),
+        (["bench", "--only", "decode,pork"], "usage.bad_value"),
+        (["bench", "--runs", "0"], "usage.bad_value"),
+        (["bench", "--records", "99"], "usage.bad_value"),
+        (["bench", "drain"], "usage.bad_value"),
+        (["bench", "copy", "colour=blue"], "usage.bad_value"),
+        (["bench", "copy", "from"], "usage.bad_value"),
+    ])
+    func `says what it cannot do`(arguments: [String], code: String) throws {
+        let run = try TollwayProcess.run(arguments + ["-o", "json"])
+        #expect(run.exitCode == 2)
+        #expect(try run.errorCode() == code)
+    }
+
+    @Test func `ends a part that cannot work with a sentence`() throws {
+        let load = try TollwayProcess.run(["bench", "load", "file=/nowhere", "connections=1"])
+        #expect(load.exitCode == 1)
+        #expect(load.talk.contains("/nowhere"))
+        let copy = try TollwayProcess.run(["bench", "copy", "group=g", "kafka.no.such=1"])
+        #expect(copy.exitCode == 1)
+        #expect(copy.talk.contains("no.such"))
+    }
+
+    /// The programs themselves, on a real Kafka: everything sent is counted again, so a pass is a
+    /// proof of counts and none of speed.
+    @Test(.enabled(if: LocalCluster.homeFromEnvironment != nil, "KAFKA_HOME has no Kafka"))
+    func `counts all that it sent`() throws {
+        let environment = ProcessInfo.processInfo.environment
+            .filter { ["KAFKA_HOME", "JAVA_HOME", "PATH"].contains($0.key) }
+        let run = try TollwayProcess.run(
+            ["bench", "--records", "2000", "--keys", "5000", "--runs", "2", "-o", "json"],
+            environment: environment
+        )
+        #expect(run.exitCode == 0, "\(run.output) \(run.talk)")
+        let measures = try #require(try run.object()["measures"] as? [[String: Any]])
+        #expect(
+            measures.map { $0["measure"] as? String } == [
+                "ingest, single tokens", "ingest, batches of 100", "decode",
+                "dedupe at 5000 keys", "chain, batches of 100",
+            ]
+        )
+        for measure in measures where measure["yardstick"] != nil {
+            let ours = try #require(measure["outputBytesPerRecord"] as? Double)
+            let yardstick = try #require(measure["yardstickOutputBytesPerRecord"] as? Double)
+            #expect(abs(ours - yardstick) < 1, "\(measure["measure"] ?? "")")
+        }
+    }
+}
