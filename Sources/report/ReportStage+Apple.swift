@@ -18,8 +18,9 @@ extension ReportStage {
             lanes[flight.queue]?.flightCount -= 1
             count(reply, flight.queue.lane)
             tellHealth(reply, flight, now: now)
+            let budget = lanes[flight.queue]?.retryBudget ?? RetryBudget()
             let wait = backoff.delay(
-                failureCount: flight.errand.failureCount + 1,
+                failureCount: budget.failureCount(flight.errand.failureCount + 1),
                 using: &generator
             )
             let (answer, word) = Self.judge(reply, to: flight, now: now, retryAt: now + wait)
@@ -89,7 +90,10 @@ extension ReportStage {
             lane.pace.rateLimited(sentAt: flight.sentAt, now: now)
             lane.limitedCount = until == nil ? lane.limitedCount + 1 : 0
             retryAt = now + backoff.delay(failureCount: lane.limitedCount, using: &generator)
+        } else if word == .inconclusive {
+            lane.retryBudget.failed()
         } else if word == .fine {
+            lane.retryBudget.accepted()
             lane.pace.accepted()
             lane.limitedCount = 0
         }

@@ -13,6 +13,8 @@ struct SendLane {
     var pace: Pace
     /// For what is the endpoint's alone, as 429; the key has a gate that endpoints share.
     var gate = LaneGate()
+    /// What failed may be tried again early only as often as this allows.
+    var retryBudget = RetryBudget()
     /// The latest deadline first: the next one is the last.
     private(set) var ready: [ReadyDebt] = []
     /// The due table may hold something more urgent than what is here, or more of it.

@@ -63,6 +63,22 @@ import TokenDomain
         #expect(try bench.outcomes().allSatisfy { $0.outcome == .accepted })
     }
 
+    @Test func `spare an Apple that is down their early retries, and go on soon after`() throws {
+        let bench = ReportBench()
+        var isDown = true
+        bench.script = { _ in isDown ? .status(500) : .answered }
+        bench.launch()
+        due(300, on: bench)
+        try bench.pass(.seconds(10))
+        let calls = try #require(bench.instances[0]?.apple.calls)
+        // Each once, and about a third of them again; with early retries it were four times each.
+        #expect((300...600).contains(calls.count), "\(calls.count)")
+        isDown = false
+        try bench.pass(.minutes(1))
+        #expect(bench.appleStore.accepted.count == 300)
+        #expect(bench.deadLetters().isEmpty)
+    }
+
     @Test func `stop at the second 401, probe, and go on by themselves`() throws {
         let bench = ReportBench()
         bench.rate = 50

@@ -26,6 +26,36 @@ import TokenDomain
     }
 }
 
+@Suite struct `A budget of early retries` {
+    @Test func `is spent by twenty failures, and earned again by what Apple takes`() {
+        var budget = RetryBudget()
+        for _ in 0..<20 {
+            #expect(budget.failureCount(1) == 1)
+            budget.failed()
+        }
+        #expect(budget.failureCount(1) == RetryBudget.failureCountSpent)
+        #expect(budget.failureCount(9) == 9)
+        // One for every five requests that Apple took; a failure too many is no debt.
+        budget.failed()
+        for _ in 0..<5 {
+            #expect(budget.failureCount(2) == RetryBudget.failureCountSpent)
+            budget.accepted()
+        }
+        #expect(budget.failureCount(2) == 2)
+    }
+
+    @Test func `saves up no more than it began with`() {
+        var budget = RetryBudget()
+        for _ in 0..<1_000 {
+            budget.accepted()
+        }
+        for _ in 0..<20 {
+            budget.failed()
+        }
+        #expect(budget.failureCount(1) == RetryBudget.failureCountSpent)
+    }
+}
+
 @Suite struct `The pace of a lane` {
     static let start = Timestamp(milliseconds: 1_768_003_200_000)
 
