@@ -15,6 +15,9 @@ enum {
     STARTS_PATIENCE_MS = 90000, /* twice the transaction timeout and some: nobody ends it any more */
     BEYOND_MAX = 10,            /* a leader that was just elected may know less for a moment */
     LOST_DEADLINE_MS = 2000,
+    /* Longer than the asking handle remembers a coordinator that it does not use: its setting
+       metadata.max.age.ms, and the second between two looks at it. */
+    COORDINATOR_REST_MS = 4000,
 };
 
 rd_kafka_resp_err_t ck_ask_partition_count(rd_kafka_t *rk, const char *topic, int deadline_ms,
@@ -145,6 +148,7 @@ typedef struct question {
     char *topic;
     enum { IDLE, ASKED, ASKING, ANSWERED } state;
     int64_t answered_at;
+    int64_t rests_until; /* not asked before */
     rd_kafka_resp_err_t code;
     int64_t *offsets;
     size_t count;
@@ -319,6 +323,11 @@ static void answer(inquiries *q, question *asked)
     asked->count = count;
     asked->code = code;
     asked->answered_at = ck_now_ms();
+    /* librdkafka 2.0.2 remembers a group's coordinator for as long as it is asked there, also when
+       that says it is none any more: after leaders moved, a worker would ask in vain for ever. */
+    if (code == RD_KAFKA_RESP_ERR_NOT_COORDINATOR ||
+        code == RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE)
+        asked->rests_until = asked->answered_at + COORDINATOR_REST_MS;
     asked->state = ANSWERED;
     ck_wake(q->wake_descriptor);
 }
@@ -354,7 +363,7 @@ static void wait_for_change(inquiries *q, int milliseconds)
 static question *first_asked(inquiries *q)
 {
     for (size_t i = 0; i < q->question_count; i++)
-        if (q->questions[i].state == ASKED)
+        if (q->questions[i].state == ASKED && q->questions[i].rests_until <= ck_now_ms())
             return &q->questions[i];
     return NULL;
 }

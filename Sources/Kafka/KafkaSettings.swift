@@ -153,12 +153,16 @@ package struct KafkaSettings: Sendable, Equatable {
     /// 2.0.2 tells the asking handle's own group so without looking whether there is one, and dies
     /// (`rd_kafka_handle_OffsetFetch`: seen when leaders went back to a Kafka node that had been
     /// killed).
+    ///
+    /// What it does not use for `metadata.max.age.ms` it forgets: its only way to look for a
+    /// coordinator that has moved (`answer` in ckafka_ask.c rests so long).
     func inquirer(group: String) -> [CChar] {
         list(
             common + reading + [
                 ("auto.offset.reset", "earliest"),
                 ("isolation.level", "read_uncommitted"),
                 ("group.id", group),
+                ("metadata.max.age.ms", "2000"),
             ]
         )
     }
