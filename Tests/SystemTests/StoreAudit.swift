@@ -144,8 +144,9 @@ struct StoreAudit {
         var changes = StoreChanges()
         for (key, value) in last {
             changes.put(value, forKey: key, in: .state)
-            let due = DueKey.bytes(of: try Debtor(reading: value, key: key), key: key)
-            changes.put([], forKey: due, in: .due)
+            let debtor = try Debtor(reading: value, key: key)
+            let due = DueKey.bytes(of: debtor, key: key)
+            changes.put(DueKey.note(of: debtor), forKey: due, in: .due)
         }
         try store.apply(changes, changelogOffset: 1)
         return store
