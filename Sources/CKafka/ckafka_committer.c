@@ -58,12 +58,6 @@ static bool has_given_up(committer *c)
     return given_up;
 }
 
-static void pause_ms(int milliseconds)
-{
-    struct timespec t = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
-    nanosleep(&t, NULL);
-}
-
 /* -- delivery reports ------------------------------------------------------------------------- */
 
 static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque)
@@ -147,7 +141,7 @@ static bool await_fence_verdict(committer *c)
             give_up(c, CKAFKA_FAULT_FENCED, RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID, text);
             return true;
         }
-        pause_ms(RETRY_MS);
+        ck_pause_ms(RETRY_MS);
     }
     return false;
 }
@@ -182,7 +176,7 @@ static int init_transactions(committer *c)
         rd_kafka_error_destroy(error);
         rd_kafka_poll(c->producer, 0);
         if (is_retriable) {
-            pause_ms(RETRY_MS);
+            ck_pause_ms(RETRY_MS);
             continue;
         }
         ck_watch_note(c->watch, 3, "INIT", text);
@@ -219,7 +213,7 @@ static bool warm_up(committer *c)
             /* A topic that is not there is told by the first transaction that needs it. */
             if (is_there || (!code && turn == 20))
                 break;
-            pause_ms(RETRY_MS);
+            ck_pause_ms(RETRY_MS);
         }
     }
     return true;
@@ -238,7 +232,7 @@ static bool has_room_to_retire(committer *c)
                     "8 producers hang in their end");
             return false;
         }
-        pause_ms(RETRY_MS);
+        ck_pause_ms(RETRY_MS);
     }
     return true;
 }
@@ -259,7 +253,7 @@ static bool make_ready(committer *c)
             if (done < 0 || (done == 0 && !count_rebuild(c)))
                 return false;
             if (done == 0) {
-                pause_ms(1000);
+                ck_pause_ms(1000);
                 continue;
             }
         }
@@ -417,10 +411,9 @@ static enum verdict send_offsets(committer *c)
             rd_kafka_send_offsets_to_transaction(c->producer, list, metadata, -1);
         if (!error)
             break;
-        if (rd_kafka_error_is_retriable(error) && !rd_kafka_error_is_fatal(error) &&
-            !rd_kafka_error_txn_requires_abort(error) && turn < RETRY_MAX && !is_closing(c)) {
+        if (ck_may_repeat(error) && turn < RETRY_MAX && !is_closing(c)) {
             rd_kafka_error_destroy(error);
-            pause_ms(RETRY_MS);
+            ck_pause_ms(RETRY_MS);
             continue;
         }
         verdict = judge_error(c, error);
@@ -443,10 +436,9 @@ static enum verdict end_transaction(committer *c, bool commits)
                                           : rd_kafka_abort_transaction(c->producer, -1);
         if (!error)
             break;
-        if (rd_kafka_error_is_retriable(error) && !rd_kafka_error_is_fatal(error) &&
-            !rd_kafka_error_txn_requires_abort(error) && ck_now_ms() - started < DOUBTFUL_MS) {
+        if (ck_may_repeat(error) && ck_now_ms() - started < DOUBTFUL_MS) {
             rd_kafka_error_destroy(error);
-            pause_ms(RETRY_MS);
+            ck_pause_ms(RETRY_MS);
             continue;
         }
         verdict = judge_error(c, error);
@@ -515,7 +507,7 @@ static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
         /* While Kafka is away there is nobody to lose patience with. */
         if (atomic_load(&c->watch->is_away))
             enter(c, ASKING);
-        pause_ms(RETRY_MS);
+        ck_pause_ms(RETRY_MS);
     }
     enter(c, RESTING);
     return NULL;
@@ -621,7 +613,7 @@ static enum verdict run_at_least_once(committer *c)
                           code == RD_KAFKA_RESP_ERR__TRANSPORT ||
                           code == RD_KAFKA_RESP_ERR__TIMED_OUT;
         if (is_passing && ck_now_ms() < until && !is_closing(c)) {
-            pause_ms(RETRY_MS);
+            ck_pause_ms(RETRY_MS);
             continue;
         }
         set_code(c, code);

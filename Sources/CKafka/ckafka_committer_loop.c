@@ -8,7 +8,6 @@
 
 enum {
     COMMITTED_PATIENCE_MS = 90000, /* a transaction still open by then is ended by nobody */
-    RECORD_OVERHEAD = 128,     /* batch and record heads, at the most */
     BUFFER_KEPT = 8 << 20,
 };
 
@@ -107,29 +106,6 @@ unsigned ck_committer_producer_count(committer *c)
     return atomic_load(&c->producer_count);
 }
 
-static int check_outputs(committer *c, const ckafka_output *outputs, size_t count,
-                         ckafka_fault *fault)
-{
-    for (size_t i = 0; i < count; i++) {
-        const ckafka_output *o = &outputs[i];
-        if (o->topic < 0 || (size_t)o->topic >= c->targets.count)
-            return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
-                        "an output for a topic that is no target");
-        int64_t size = (o->key_count > 0 ? o->key_count : 0) +
-                       (o->value_count > 0 ? o->value_count : 0) + o->headers_count +
-                       RECORD_OVERHEAD;
-        if (size <= c->target_byte_count_max[o->topic])
-            continue;
-        ck_fail(fault, CKAFKA_FAULT_TOO_LARGE, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE,
-             c->targets.items[o->topic]);
-        fault->index = (int64_t)i;
-        fault->byte_count = size;
-        fault->byte_count_max = c->target_byte_count_max[o->topic];
-        return -1;
-    }
-    return 0;
-}
-
 static void copy_transaction(committer *c, const ckafka_output *outputs, size_t output_count,
                              const uint8_t *arena, size_t arena_count,
                              const ckafka_position *positions, size_t position_count)
@@ -161,7 +137,8 @@ int ck_committer_submit(committer *c, const ckafka_output *outputs, size_t outpu
     if (position_count == 0)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
                     "a transaction without positions: nothing would fence it");
-    if (ck_committer_check(c, fault) || check_outputs(c, outputs, output_count, fault))
+    if (ck_committer_check(c, fault) ||
+        ck_check_outputs(&c->targets, c->target_byte_count_max, outputs, output_count, fault))
         return -1;
     pthread_mutex_lock(&c->lock);
     if (c->state != NOTHING) {

@@ -83,6 +83,13 @@ rd_kafka_resp_err_t ck_produce_output(rd_kafka_t *rk, rd_kafka_topic_t *topic,
                                    const ckafka_output *output, const uint8_t *arena,
                                    void *opaque);
 
+/* Whether outputs go to targets and are within their sizes; -1 with the first that is not. */
+int ck_check_outputs(const names *targets, const int64_t *byte_count_max,
+                     const ckafka_output *outputs, size_t count, ckafka_fault *fault);
+/* Whether a call of a transaction failed for the moment only, and is made again as it was. */
+bool ck_may_repeat(const rd_kafka_error_t *error);
+void ck_pause_ms(int milliseconds);
+
 int64_t ck_now_ms(void); /* monotonic */
 void ck_wake(int descriptor);
 void ck_calm(int descriptor); /* forgets wakes so far */

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     INIT_TURN_MS = 2000,
@@ -19,7 +18,6 @@ enum {
     ABORT_MS = 5000,
     DOUBTFUL_MS = 5000,  /* a commit that took longer may have been sent twice */
     RETRY_MS = 50,
-    RECORD_OVERHEAD = 128, /* batch and record heads, at the most */
 };
 
 struct ckafka_transactor {
@@ -36,12 +34,6 @@ struct ckafka_transactor {
     ckafka_position *next; /* the offset after the last record written, by target and partition */
     size_t next_count, next_capacity;
 };
-
-static void pause_ms(int milliseconds)
-{
-    struct timespec t = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
-    nanosleep(&t, NULL);
-}
 
 static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque)
 {
@@ -194,7 +186,7 @@ static void warm_up(ckafka_transactor *t)
                 rd_kafka_metadata_destroy(metadata);
             if (is_there)
                 break; /* one that is not there is told by the transaction that needs it */
-            pause_ms(RETRY_MS);
+            ck_pause_ms(RETRY_MS);
         }
     }
 }
@@ -209,7 +201,7 @@ int ckafka_transactor_take_over(ckafka_transactor *t, int deadline_ms, ckafka_fa
             break;
         if (rd_kafka_error_is_retriable(error) && ck_now_ms() < until) {
             rd_kafka_error_destroy(error);
-            pause_ms(RETRY_MS);
+            ck_pause_ms(RETRY_MS);
             continue;
         }
         return fail_transaction(fault, error);
@@ -220,29 +212,6 @@ int ckafka_transactor_take_over(ckafka_transactor *t, int deadline_ms, ckafka_fa
 }
 
 /* -- a transaction ---------------------------------------------------------------------------- */
-
-static int check_outputs(ckafka_transactor *t, const ckafka_output *outputs, size_t count,
-                         ckafka_fault *fault)
-{
-    for (size_t i = 0; i < count; i++) {
-        const ckafka_output *o = &outputs[i];
-        if (o->topic < 0 || (size_t)o->topic >= t->targets.count)
-            return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
-                           "an output for a topic that is no target");
-        int64_t size = (o->key_count > 0 ? o->key_count : 0) +
-                       (o->value_count > 0 ? o->value_count : 0) + o->headers_count +
-                       RECORD_OVERHEAD;
-        if (size <= t->target_byte_count_max[o->topic])
-            continue;
-        ck_fail(fault, CKAFKA_FAULT_TOO_LARGE, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE,
-                t->targets.items[o->topic]);
-        fault->index = (int64_t)i;
-        fault->byte_count = size;
-        fault->byte_count_max = t->target_byte_count_max[o->topic];
-        return -1;
-    }
-    return 0;
-}
 
 static int store(ckafka_transactor *t, const ckafka_output *outputs, size_t count,
                  const uint8_t *arena, ckafka_fault *fault)
@@ -281,10 +250,9 @@ static int commit(ckafka_transactor *t, ckafka_fault *fault)
         rd_kafka_error_t *error = rd_kafka_commit_transaction(t->rk, COMMIT_MS);
         if (!error)
             break;
-        if (rd_kafka_error_is_retriable(error) && !rd_kafka_error_is_fatal(error) &&
-            !rd_kafka_error_txn_requires_abort(error) && ck_now_ms() - started < DOUBTFUL_MS) {
+        if (ck_may_repeat(error) && ck_now_ms() - started < DOUBTFUL_MS) {
             rd_kafka_error_destroy(error);
-            pause_ms(RETRY_MS);
+            ck_pause_ms(RETRY_MS);
             continue;
         }
         return fail_transaction(fault, error);
@@ -303,7 +271,7 @@ int ckafka_transactor_commit(ckafka_transactor *t, const ckafka_output *outputs,
     if (t->is_worn || atomic_load(&t->watch.disconnect_count) != t->disconnects_known)
         return ck_fail(fault, CKAFKA_FAULT_UNAVAILABLE, RD_KAFKA_RESP_ERR__TRANSPORT,
                        "a connection was lost");
-    if (check_outputs(t, outputs, count, fault))
+    if (ck_check_outputs(&t->targets, t->target_byte_count_max, outputs, count, fault))
         return -1;
     t->is_worn = true; /* until it is known to have gone well */
     t->waiting_count = t->next_count = 0;

@@ -1,0 +1,41 @@
+/* What everybody needs who writes transactions: a worker's committer, and the command's hand. */
+#include "ckafka_internal.h"
+
+#include <time.h>
+
+enum { RECORD_OVERHEAD = 128 }; /* batch and record heads, at the most */
+
+void ck_pause_ms(int milliseconds)
+{
+    struct timespec t = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
+    nanosleep(&t, NULL);
+}
+
+bool ck_may_repeat(const rd_kafka_error_t *error)
+{
+    return rd_kafka_error_is_retriable(error) && !rd_kafka_error_is_fatal(error) &&
+           !rd_kafka_error_txn_requires_abort(error);
+}
+
+int ck_check_outputs(const names *targets, const int64_t *byte_count_max,
+                     const ckafka_output *outputs, size_t count, ckafka_fault *fault)
+{
+    for (size_t i = 0; i < count; i++) {
+        const ckafka_output *o = &outputs[i];
+        if (o->topic < 0 || (size_t)o->topic >= targets->count)
+            return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
+                           "an output for a topic that is no target");
+        int64_t size = (o->key_count > 0 ? o->key_count : 0) +
+                       (o->value_count > 0 ? o->value_count : 0) + o->headers_count +
+                       RECORD_OVERHEAD;
+        if (size <= byte_count_max[o->topic])
+            continue;
+        ck_fail(fault, CKAFKA_FAULT_TOO_LARGE, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE,
+                targets->items[o->topic]);
+        fault->index = (int64_t)i;
+        fault->byte_count = size;
+        fault->byte_count_max = byte_count_max[o->topic];
+        return -1;
+    }
+    return 0;
+}
