@@ -248,9 +248,7 @@ final class ReportRig {
     func wait(seconds: Double, for wish: String, until isTrue: () throws -> Bool) throws {
         let deadline = Date().addingTimeInterval(seconds)
         while try !isTrue() {
-            if let ended = processes.firstEnded() {
-                throw RigFault(sentence: "\(ended.name) ended: \(ended.exitCode) \(ended.log)")
-            }
+            try processes.refuseEnded(code: "rig.ended")
             guard Date() < deadline else {
                 let logs = adminPorts.keys.sorted().map { processes.tail("report-\($0)") }
                 throw RigFault(

@@ -113,21 +113,12 @@ enum BenchCommand {
             )
         }
         let stop = StopSignal()
-        let folder = FileManager.default.temporaryDirectory
-            .appendingPathComponent("tollway-bench-\(UUID().uuidString.prefix(8).lowercased())")
-        try FileManager.default.createDirectory(
-            at: folder,
-            withIntermediateDirectories: true,
-            attributes: [.posixPermissions: 0o700]
-        )
+        let runFolder = try RunFolder(of: "bench")
+        let folder = runFolder.url
         let processes = DemoProcesses(folder: folder)
         defer {
             _ = processes.stopAll()
-            if plan.keepsFolder {
-                Console.say("kept: \(folder.path)")
-            } else {
-                remove(folder)
-            }
+            runFolder.end(isKept: plan.keepsFolder)
         }
         let cluster = try DemoCluster.start(
             environment: environment,
@@ -211,14 +202,6 @@ enum BenchCommand {
             try world.deleteTopics()
         } catch {
             Console.say("topics with the prefix \(world.prefix) could not be removed: \(error)")
-        }
-    }
-
-    private static func remove(_ folder: URL) {
-        do {
-            try FileManager.default.removeItem(at: folder)
-        } catch {
-            Console.say("\(folder.path) could not be removed: \(error.localizedDescription)")
         }
     }
 }

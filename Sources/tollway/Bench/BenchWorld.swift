@@ -250,14 +250,7 @@ final class BenchWorld {
     }
 
     func refuseEnded() throws {
-        guard let ended = processes.firstEnded() else {
-            return
-        }
-        throw CommandFailure(
-            .failed,
-            code: "bench.ended",
-            "\(ended.name) ended with exit code \(ended.exitCode): \(ended.log)"
-        )
+        try processes.refuseEnded(code: "bench.ended")
     }
 
     // MARK: - Measuring

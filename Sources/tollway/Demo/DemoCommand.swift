@@ -53,20 +53,9 @@ enum DemoCommand {
     ) throws -> ExitCode {
         let startedAt = Date()
         let stop = StopSignal()
-        let folder = FileManager.default.temporaryDirectory
-            .appendingPathComponent("tollway-demo-\(UUID().uuidString.prefix(8).lowercased())")
-        try FileManager.default.createDirectory(
-            at: folder,
-            withIntermediateDirectories: true,
-            attributes: [.posixPermissions: 0o700]
-        )
-        defer {
-            if invocation.has("--keep") {
-                Console.say("kept: \(folder.path)")
-            } else {
-                remove(folder)
-            }
-        }
+        let runFolder = try RunFolder(of: "demo")
+        let folder = runFolder.url
+        defer { runFolder.end(isKept: invocation.has("--keep")) }
         let prefix = "demo-\(UUID().uuidString.prefix(8).lowercased())."
         let processes = DemoProcesses(folder: folder)
         defer { stopAll(processes) }
@@ -131,14 +120,6 @@ enum DemoCommand {
             try cluster.cleanUp(prefix: prefix, settings: settings)
         } catch {
             Console.say("topics with the prefix \(prefix) could not be removed: \(error)")
-        }
-    }
-
-    private static func remove(_ folder: URL) {
-        do {
-            try FileManager.default.removeItem(at: folder)
-        } catch {
-            Console.say("\(folder.path) could not be removed: \(error.localizedDescription)")
         }
     }
 

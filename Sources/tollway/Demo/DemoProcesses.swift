@@ -76,14 +76,20 @@ final class DemoProcesses {
         return handle
     }
 
-    /// The first process that ended although nobody asked it to, and the end of its log.
-    func firstEnded() -> (name: String, exitCode: Int32, log: String)? {
+    /// - Throws: `code`, with the first process that ended although nobody asked it to, and the end
+    ///   of its log.
+    func refuseEnded(code: String) throws(CommandFailure) {
         guard !isSupervised,
             let ended = running.first(where: { !$0.process.isRunning })
         else {
-            return nil
+            return
         }
-        return (ended.name, ended.process.terminationStatus, tail(ended.name))
+        throw CommandFailure(
+            .failed,
+            code: code,
+            "\(ended.name) ended with exit code \(ended.process.terminationStatus):"
+                + " \(tail(ended.name))"
+        )
     }
 
     /// A process that runs or ended by itself; nil where it was let go.

@@ -178,14 +178,7 @@ struct DemoWorkers {
 
     /// - Throws: which process ended although nobody asked it to.
     func refuseEnded() throws {
-        guard let ended = processes.firstEnded() else {
-            return
-        }
-        throw CommandFailure(
-            .failed,
-            code: "demo.ended",
-            "\(ended.name) ended with exit code \(ended.exitCode): \(ended.log)"
-        )
+        try processes.refuseEnded(code: "demo.ended")
     }
 
     /// What the stages say of themselves.
