@@ -8,6 +8,15 @@ struct `Records lost before they were read` {
     /// Old enough for any retention.
     private static let longAgo: Int64 = 1_700_000_000_000
 
+    /// A topic that keeps what is old until `age`: Kafka looks for it every few seconds.
+    private func makeKeepingTopic(_ world: KafkaWorld) throws -> String {
+        let topic = try world.makeTopic(partitionCount: 1)
+        let admin = try KafkaAdmin(settings: world.settings)
+        defer { admin.close() }
+        try admin.alterConfiguration(ofTopic: topic, ["retention.ms": "-1"])
+        return topic
+    }
+
     /// `time` in UNIX milliseconds; 0 is now.
     private func write(
         _ count: Int,
@@ -63,7 +72,7 @@ struct `Records lost before they were read` {
     @Test func `stop a worker that was away, with what it lost`() async throws {
         try await onThread {
             let world = try RealKafka.shared.world(.exactlyOnce)
-            let source = try world.makeTopic(partitionCount: 1)
+            let source = try makeKeepingTopic(world)
             let target = try world.makeTopic(partitionCount: 1)
             let place = TopicPartition(topic: source, partition: 0)
             try write(10, byteCount: 10, to: source, world)
@@ -85,7 +94,7 @@ struct `Records lost before they were read` {
     @Test func `stop a worker that reads too slowly, behind what it has`() async throws {
         try await onThread {
             let world = try RealKafka.shared.world(.exactlyOnce)
-            let source = try world.makeTopic(partitionCount: 1)
+            let source = try makeKeepingTopic(world)
             let target = try world.makeTopic(partitionCount: 1)
             // More than a consumer fetches ahead.
             try write(150, byteCount: 100_000, to: source, world)
