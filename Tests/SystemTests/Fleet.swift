@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import Kafka
 import TokenDomain
 
 @testable import tollway
@@ -159,6 +160,33 @@ final class Fleet {
         signal(member, SIGKILL)
         process(member)?.waitUntilExit()
         letGo(member)
+    }
+
+    /// SIGSTOP to every node of Kafka that runs: what is in its sockets stays there.
+    func freezeKafka() throws {
+        try forEachNode { kafka, node in try kafka.pause(node: node) }
+    }
+
+    /// SIGCONT.
+    func thawKafka() throws {
+        try forEachNode { kafka, node in try kafka.resume(node: node) }
+    }
+
+    private func forEachNode(_ act: (LocalCluster, Int) throws -> Void) throws {
+        guard case .local(let kafka) = cluster else {
+            return
+        }
+        for node in 0..<kafka.nodeCount where kafka.isRunning(node: node) {
+            try act(kafka, node)
+        }
+    }
+
+    /// What a member's `/debug/status` says; nil where nobody answers.
+    func status(_ member: Member, http: DemoHTTP) throws -> [String: Any]? {
+        guard let seat = seats[member] else {
+            return nil
+        }
+        return try http.json("http://127.0.0.1:\(seat.adminPort)/debug/status") as? [String: Any]
     }
 
     /// The door of an ingest that runs, in turn; the first one's where none does.

@@ -1,5 +1,4 @@
 import Foundation
-import Kafka
 import TokenDomain
 
 @testable import tollway
@@ -33,17 +32,15 @@ final class ReporterKiller {
 
     private let http: DemoHTTP
     private let workers: DemoWorkers
-    private let cluster: DemoCluster
     private var phase = Phase.resting
     private var metCount = 0
     /// Every report that was met and whose 200 was given.
     private(set) var held: Set<Held> = []
 
     /// The client is the killer's own: answers of others must not come between.
-    init(http: DemoHTTP, workers: DemoWorkers, cluster: DemoCluster) {
+    init(http: DemoHTTP, workers: DemoWorkers) {
         self.http = http
         self.workers = workers
-        self.cluster = cluster
     }
 
     var isUnderWay: Bool {
@@ -52,7 +49,7 @@ final class ReporterKiller {
 
     /// It counts as a fault only once it struck, some turns later.
     func begin(_ storm: Storm) throws {
-        guard !isUnderWay, storm.downNode == nil,
+        guard !storm.isKafkaDisturbed,
             storm.fleet.members(of: .report).contains(where: { storm.fleet.isRunning($0) })
         else {
             return
@@ -72,7 +69,7 @@ final class ReporterKiller {
             return nil
         case .armed(let since):
             if try countMet() > metCount {
-                try forEachNode { kafka, node in try kafka.pause(node: node) }
+                try storm.fleet.freezeKafka()
                 phase = .holding(
                     until: Date().addingTimeInterval(Self.holdSeconds + Self.readSeconds)
                 )
@@ -91,22 +88,13 @@ final class ReporterKiller {
             let heldCount = held.count
             try noteHeld()
             storm.killReporters()
-            try forEachNode { kafka, node in try kafka.resume(node: node) }
+            try storm.fleet.thawKafka()
             phase = .resting
             guard held.count > heldCount else {
                 return "a reporter was killed that had been told nothing new; Kafka: SIGCONT"
             }
             storm.struck[.killReporter, default: 0] += 1
             return "the reporter was killed between Apple's 200 and its commit; Kafka: SIGCONT"
-        }
-    }
-
-    private func forEachNode(_ act: (LocalCluster, Int) throws -> Void) throws {
-        guard case .local(let kafka) = cluster else {
-            return
-        }
-        for node in 0..<kafka.nodeCount where kafka.isRunning(node: node) {
-            try act(kafka, node)
         }
     }
 

@@ -24,6 +24,11 @@ enum StormFaultKind: String, CaseIterable {
     case scale
     /// The reporter dies between Apple's 200 and its own commit.
     case killReporter
+    /// A worker dies while a transaction of its own is open.
+    case killInTransaction
+    /// Its transactional id is taken by somebody else, while it keeps its partitions: what it has
+    /// under way is aborted, and it has to do it again.
+    case fence
     /// One Kafka node of those there are; the only one, where there is one.
     case killBroker
 
@@ -32,6 +37,7 @@ enum StormFaultKind: String, CaseIterable {
         Array(repeating: .kill, count: 7) + Array(repeating: .killTwo, count: 4)
         + [.stop, .stop, .pause, .loseState, .damageState, .damageState, .twin, .scale, .scale]
         + [.scale, .killReporter, .killReporter, .killBroker]
+        + [.killInTransaction, .killInTransaction, .killInTransaction, .fence, .fence]
 }
 
 extension Storm {
@@ -70,13 +76,19 @@ extension Storm {
         case .killReporter:
             try killer.begin(self)
             return false
+        case .killInTransaction:
+            try transactionKiller.begin(self)
+            return false
+        case .fence:
+            beginFence(free)
+            return false
         case .killBroker:
             return try killBroker()
         }
         return true
     }
 
-    private func killAndRestart(_ member: Member) {
+    func killAndRestart(_ member: Member) {
         note("\(member.name): SIGKILL")
         fleet.end(member)
         killCount += 1
@@ -91,6 +103,43 @@ extension Storm {
                 killAndRestart(member)
             }
         }
+    }
+
+    /// It counts only once it struck.
+    private func beginFence(_ free: [Member]) {
+        let possible = free.filter { $0.worker != .ingest }
+        guard let member = possible.randomElement(using: &generator) else {
+            return
+        }
+        // Meanwhile the stream goes on: it wakes with new records to take.
+        note("\(member.name): SIGSTOP")
+        fleet.signal(member, SIGSTOP)
+        due[member] = (Date().addingTimeInterval(Self.fencePauseSeconds), .fence)
+    }
+
+    /// Well within its session it goes on: the group knows nothing of it.
+    func fence(_ member: Member) throws {
+        defer { fleet.signal(member, SIGCONT) }
+        guard !isKafkaDisturbed else {
+            return note("\(member.name) goes on")
+        }
+        do throws(LogFault) {
+            let thief = try KafkaTransactor(
+                settings: KafkaSettings(
+                    bootstrapServers: fleet.cluster.bootstrapServers,
+                    clientID: "storm"
+                ),
+                transactionalID:
+                    "\(StormRun.prefix)\(member.worker.rawValue)-\(member.instance)",
+                targets: []
+            )
+            defer { thief.close() }
+            try thief.takeOver(deadlineMilliseconds: Self.fenceMillisecondsMax)
+        } catch {
+            return note("\(member.name) goes on; its transactional id is not to be had: \(error)")
+        }
+        note("\(member.name) goes on without its transactional id")
+        struck[.fence, default: 0] += 1
     }
 
     /// One that listens cannot have a twin on one machine: its port is taken.
@@ -148,7 +197,7 @@ extension Storm {
     // MARK: Kafka
 
     private func killBroker() throws -> Bool {
-        guard case .local(let kafka) = fleet.cluster, downNode == nil, !killer.isUnderWay,
+        guard case .local(let kafka) = fleet.cluster, !isKafkaDisturbed,
             Date().timeIntervalSince(brokerRestartedAt) > Self.brokerRestSeconds
         else {
             return false

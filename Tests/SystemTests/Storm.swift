@@ -16,6 +16,8 @@ final class Storm {
     enum Step {
         case start
         case resume
+        /// Its transactional id is taken from it before it goes on.
+        case fence
         /// SIGTERM was sent at this time; the worker must be gone 10 s later, and where it was
         /// scaled away it stays so.
         case awaitExit(since: Date, isLast: Bool)
@@ -31,6 +33,9 @@ final class Storm {
     static let stopSecondsMax = 10.0
     /// Past the session of 15 s, so that the group has given the worker up.
     static let pauseSeconds = 17.0
+    /// Long enough for new records to come in, well within the session.
+    static let fencePauseSeconds = 1.5
+    static let fenceMillisecondsMax = 5_000
     /// The older of two twins hears of it with its next heartbeat or transaction, waits 60 s and
     /// ends; the rest is a busy machine's.
     static let elderSecondsMax = 120.0
@@ -42,7 +47,9 @@ final class Storm {
 
     let fleet: Fleet
     let killer: ReporterKiller
+    let transactionKiller: TransactionKiller
     let faultCountMax: Int
+    let killCountMin: Int
     private let faults: [StormFaultKind]
     private let startedAt = Date()
     var generator: SeededGenerator
@@ -64,11 +71,18 @@ final class Storm {
     private(set) var journal: [String] = []
     private(set) var findings: [String] = []
 
-    init(fleet: Fleet, killer: ReporterKiller, settings: StormSettings) {
+    init(
+        fleet: Fleet,
+        killer: ReporterKiller,
+        transactionKiller: TransactionKiller,
+        settings: StormSettings
+    ) {
         self.fleet = fleet
         self.killer = killer
+        self.transactionKiller = transactionKiller
         faults = settings.faults
         faultCountMax = settings.faultCount
+        killCountMin = settings.killCountMin
         generator = SeededGenerator(seed: settings.seed)
     }
 
@@ -76,12 +90,17 @@ final class Storm {
     var faultCount: Int { struck.values.reduce(0, +) }
 
     /// Whether every fault has struck; some may still go on.
-    var isSatisfied: Bool { faultCount >= faultCountMax }
+    var isSatisfied: Bool { faultCount >= faultCountMax && killCount >= killCountMin }
+
+    /// Whether something is done to Kafka itself just now.
+    var isKafkaDisturbed: Bool {
+        downNode != nil || killer.isUnderWay || transactionKiller.isUnderWay
+    }
 
     /// Whether every fault has struck, every worker runs again, alone, and Kafka is whole.
     var isOver: Bool {
-        isSatisfied && due.isEmpty && elders.isEmpty && downNode == nil
-            && !killer.isUnderWay && fleet.members.allSatisfy { $0.number == 0 }
+        isSatisfied && due.isEmpty && elders.isEmpty && !isKafkaDisturbed
+            && fleet.members.allSatisfy { $0.number == 0 }
     }
 
     /// Whether every worker has gone after `stopAll`.
@@ -115,8 +134,8 @@ final class Storm {
         }
         superviseElders()
         try superviseNode()
-        if let sentence = try killer.turn(self) {
-            note(sentence)
+        for sentence in [try killer.turn(self), try transactionKiller.turn(self)] {
+            sentence.map(note)
         }
         let now = Date()
         guard now >= nextFaultAt, !isStopping else {
@@ -157,6 +176,9 @@ final class Storm {
                 due[member] = nil
                 fleet.signal(member, SIGCONT)
                 note("\(member.name) goes on")
+            case .fence where Date() >= at:
+                due[member] = nil
+                try fence(member)
             case .awaitExit(let since, let isLast):
                 awaitExit(member, since: since, isLast: isLast)
             default: break

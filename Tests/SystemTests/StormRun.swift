@@ -28,9 +28,10 @@ final class StormRun {
     private let http: DemoHTTP
     private let kafka: LocalCluster
 
-    init(_ settings: StormSettings) throws {
+    /// Starts everything, with its files in a folder that is there.
+    init(_ settings: StormSettings, folder: URL) throws {
         self.settings = settings
-        folder = try Self.makeFolder(settings)
+        self.folder = folder
         processes = DemoProcesses(
             folder: folder,
             programs: try settings.programs
@@ -72,10 +73,14 @@ final class StormRun {
         )
         killer = ReporterKiller(
             http: try DemoHTTP(stop: stop),
-            workers: workers,
-            cluster: cluster
+            workers: workers
         )
-        storm = Storm(fleet: fleet, killer: killer, settings: settings)
+        storm = Storm(
+            fleet: fleet,
+            killer: killer,
+            transactionKiller: TransactionKiller(http: try DemoHTTP(stop: stop)),
+            settings: settings
+        )
         transactions = try OpenTransactions(settings: client, prefix: Self.prefix)
         run = DemoRun(
             stream: DemoStream(
@@ -93,7 +98,7 @@ final class StormRun {
         run.door = fleet.door
     }
 
-    private static func makeFolder(_ settings: StormSettings) throws -> URL {
+    static func makeFolder(_ settings: StormSettings) throws -> URL {
         let parent = settings.keptFolder ?? FileManager.default.temporaryDirectory
         let folder = parent.appendingPathComponent(
             "tollway-storm-\(settings.seed)-\(UUID().uuidString.prefix(8).lowercased())"
@@ -114,6 +119,9 @@ final class StormRun {
             prefix: Self.prefix,
             stream: run.stream
         )
+        storm.transactionKiller.burst = { count in
+            try repeats.write(count: count)
+        }
         http.turn = { [storm, settings] in
             try storm.turn()
             if !storm.isSatisfied {
@@ -125,6 +133,7 @@ final class StormRun {
             try http.pause(milliseconds: 100)
         }
         http.turn = storm.turn
+        storm.transactionKiller.burst = nil
         try repeats.close()
     }
 
@@ -205,23 +214,18 @@ final class StormRun {
         http.turn = nil
     }
 
-    /// Ends everything and takes it away; what failed may be kept for the reader.
-    func cleanUp(isFailed: Bool) throws {
+    /// Ends everything, and leaves its folder.
+    func end() throws {
         http.turn = nil
         transactions.close()
         _ = processes.stopAll()
         kafka.stop()
-        if isFailed || settings.keptFolder != nil {
-            try storm.journal.joined(separator: "\n")
-                .write(
-                    to: folder.appendingPathComponent("journal"),
-                    atomically: true,
-                    encoding: .utf8
-                )
-            print("kept: \(folder.path)")
-        } else {
-            try FileManager.default.removeItem(at: folder)
-        }
+        try storm.journal.joined(separator: "\n")
+            .write(
+                to: folder.appendingPathComponent("journal"),
+                atomically: true,
+                encoding: .utf8
+            )
     }
 
     private func wait(seconds: Double) throws {

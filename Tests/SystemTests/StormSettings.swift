@@ -13,6 +13,8 @@ struct StormSettings {
     var repeatsPerTurn: Int
     /// Faults in one round.
     var faultCount: Int
+    /// SIGKILLs in one round, of workers and of Kafka: it goes on until there were so many.
+    var killCountMin: Int
     /// Which kinds of them; one that is named twice is drawn twice as often.
     var faults: [StormFaultKind]
     /// Kafka nodes, 1 or 3.
@@ -28,6 +30,7 @@ struct StormSettings {
     static var isAskedFor: Bool { ProcessInfo.processInfo.environment["CHAOS_SEED"] != nil }
 
     init(environment: [String: String] = ProcessInfo.processInfo.environment) {
+        let isAskedFor = environment["CHAOS_SEED"] != nil
         func number(_ name: String, _ usual: Int) -> Int {
             environment[name].flatMap { Int($0) } ?? usual
         }
@@ -35,6 +38,7 @@ struct StormSettings {
         tokenCount = number("CHAOS_TOKENS", 8_000)
         pauseMilliseconds = number("CHAOS_PAUSE_MS", 30)
         faultCount = number("CHAOS_FAULTS", 45)
+        killCountMin = number("CHAOS_KILLS", isAskedFor ? 0 : 40)
         repeatsPerTurn = number("CHAOS_REPEATS", 5)
         patienceSeconds = number("CHAOS_PATIENCE", 150)
         nodeCount = number("CHAOS_NODES", 1)

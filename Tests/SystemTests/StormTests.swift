@@ -2,6 +2,8 @@ import Foundation
 import Kafka
 import Testing
 
+@testable import tollway
+
 @Suite(.serialized)
 struct `A storm of faults on a real Kafka` {
     private static let isKafkaThere = LocalCluster.homeFromEnvironment != nil
@@ -28,26 +30,54 @@ struct `A storm of faults on a real Kafka` {
         settings.nodeCount = 3
         settings.tokenCount = 2_000
         settings.faultCount = 10
+        settings.killCountMin = 0
         settings.faults = [.killBroker, .killBroker, .kill, .killTwo, .stop]
         try blow(settings)
     }
 
     private func blow(_ settings: StormSettings) throws {
-        let run = try StormRun(settings)
+        let folder = try StormRun.makeFolder(settings)
+        var found: [String] = []
+        var isInterrupted = false
+        do {
+            found = try blow(settings, in: folder)
+        } catch is DemoInterrupted {
+            isInterrupted = true
+            Issue.record("seed \(settings.seed): interrupted")
+        } catch {
+            found = ["\(error)"]
+        }
+        for sentence in found {
+            Issue.record("seed \(settings.seed): \(sentence)")
+        }
+        // What failed is for the reader.
+        if settings.keptFolder != nil || !found.isEmpty && !isInterrupted {
+            print("kept: \(folder.path)")
+        } else {
+            try FileManager.default.removeItem(at: folder)
+        }
+    }
+
+    /// - Returns: what is wrong, one sentence each.
+    private func blow(_ settings: StormSettings, in folder: URL) throws -> [String] {
+        let run = try StormRun(settings, folder: folder)
         var found: [String] = []
         do {
             try run.blow()
             found = try run.reckon()
             try run.stop()
             found += try run.audit()
+        } catch let error as DemoInterrupted {
+            try run.end()
+            throw error
         } catch {
             found.append("\(error)")
         }
-        found += run.storm.findings
-        try run.cleanUp(isFailed: !found.isEmpty)
+        try run.end()
         print("seed \(settings.seed): \(run.storm.sentence)")
-        for sentence in found {
-            Issue.record("seed \(settings.seed): \(sentence)")
+        if run.storm.killCount < settings.killCountMin {
+            found.append("\(run.storm.killCount) kills only, not \(settings.killCountMin)")
         }
+        return found + run.storm.findings
     }
 }

@@ -29,6 +29,11 @@ final class DemoProcesses {
             .deletingLastPathComponent()
     }
 
+    /// Nothing outlives whoever started it, also where that gave up half-way.
+    deinit {
+        _ = stopAll()
+    }
+
     /// Starts `tollway` itself or one of the workers.
     ///
     /// - Returns: what it prints on its standard output.
