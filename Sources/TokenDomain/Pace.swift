@@ -1,11 +1,14 @@
 /// How fast one lane may send.
 ///
-/// Time is cut into slots, as many a second as the app may have requests; slot n belongs to
-/// partition n mod the partition count, and so to the replica that owns it. As every replica reads
-/// the same slots off the clock, all of them together send at even distances, and no second holds
-/// more requests than the rate allows. A replica whose clock is off still keeps its own share.
+/// Time is cut into slots, as many a second as the app may have requests, and the seconds belong to
+/// the partitions in turn, and so to the replicas that own them. As every replica reads the same
+/// seconds off the clock, all of them together send at even distances, no second holds more requests
+/// than the rate allows, and each second is one replica's alone: what Apple refuses in it is told to
+/// the one who sent too much, and what replicas found out need not be the same. A replica whose clock
+/// is off still keeps its own share.
 ///
-/// What Apple refuses (429) takes slots away; they come back as answers come in.
+/// Where Apple counts by the second, ``SecondCount`` finds how many slots a second has. Any other
+/// 429 takes slots away; they come back as answers come in.
 package struct Pace: Equatable, Sendable {
     /// A slot may be used so much later than it began, or until the next one begins.
     ///
@@ -39,6 +42,9 @@ package struct Pace: Equatable, Sendable {
     /// Which partitions are this replica's, by number; none between revoke and restore.
     private var isOwned: [Bool] = []
     private var ownedCount = 0
+    /// From one second to the next it goes so many partitions on, so that neighbours, which mostly
+    /// have one owner, lie apart.
+    private var stride: Int64 = 1
 
     /// Where the last slot used or passed over began.
     private var passed = 0.0
@@ -53,6 +59,8 @@ package struct Pace: Equatable, Sendable {
     private var decreasedAt: Timestamp?
     /// Requests that Apple took since.
     private var acceptedCount = 0.0
+
+    private var second = SecondCount()
 
     /// The clock's hour, and what may still be sent in it: only where the rate is kept by the hour.
     private var hour: Int64?
@@ -75,6 +83,22 @@ package struct Pace: Equatable, Sendable {
             isOwned[Int(partition)] = true
         }
         ownedCount = isOwned.count(where: \.self)
+        stride = Self.stride(of: Int64(isOwned.count))
+    }
+
+    /// About the golden section of the count, and without a divisor in common with it.
+    private static func stride(of count: Int64) -> Int64 {
+        var stride = max(Int64((Double(count) * 0.382).rounded()), 1)
+        while true {
+            var (divisor, rest) = (count, stride)
+            while rest != 0 {
+                (divisor, rest) = (rest, divisor % rest)
+            }
+            if divisor <= 1 {
+                return stride
+            }
+            stride += 1
+        }
     }
 
     /// This replica's part of the rate.
@@ -84,7 +108,7 @@ package struct Pace: Equatable, Sendable {
 
     /// What is allowed now, per second.
     package func requestsPerSecond(now: Timestamp) -> Double {
-        rate * share * factor(now: now)
+        min(rate, slotsPerSecond) * share * factor(now: now)
     }
 
     /// Takes one turn, if there is one.
@@ -100,10 +124,15 @@ package struct Pace: Equatable, Sendable {
             passed = max(passed, time - slotMilliseconds)
         }
         askedAt = time
+        if asks(now: now) {
+            second.started(now: now, isQuestion: true)
+            return true
+        }
         var slot = firstSlot(now: now)
         while start(of: slot) <= time {
             passed = start(of: slot)
-            if isOwned[owner(of: slot)], isGranted(now: now) {
+            if isOwn(period(at: passed)), isGranted(now: now) {
+                second.started(now: now, isQuestion: false)
                 return true
             }
             slot += 1
@@ -111,15 +140,24 @@ package struct Pace: Equatable, Sendable {
         return false
     }
 
+    /// Whether one request more than the slots may go now; none where the hour is kept as well.
+    private func asks(now: Timestamp) -> Bool {
+        second.asks && keeping == .second && isOwn(period(at: Double(now.milliseconds)))
+    }
+
     /// When the next turn may come; nil while this replica has no share.
     package func nextTurn(now: Timestamp) -> Timestamp? {
         guard ownedCount > 0 else {
             return nil
         }
-        var slot = firstSlot(now: now)
-        let earliest = nextAllowance(now: now)
-        while !isOwned[owner(of: slot)] || start(of: slot) < earliest {
-            slot += 1
+        guard !asks(now: now) else {
+            return now
+        }
+        var slot = max(firstSlot(now: now), self.slot(from: nextAllowance(now: now)))
+        var period = period(at: start(of: slot))
+        while !isOwn(period) {
+            period += 1
+            slot = max(slot, self.slot(from: start(ofPeriod: period)))
         }
         return max(now, Timestamp(milliseconds: Int64(start(of: slot).rounded(.up))))
     }
@@ -130,14 +168,26 @@ package struct Pace: Equatable, Sendable {
     }
 
     /// Apple took a request.
-    package mutating func accepted() {
+    package mutating func accepted(sentAt: Timestamp) {
         acceptedCount += 1
+        if isOwn(period(at: Double(sentAt.milliseconds))) {
+            second.accepted(sentAt: sentAt, ownRate: rateMax)
+        }
     }
 
-    /// Apple said 429.
+    /// Apple said 429, and until when, if it did.
     ///
     /// Answers to requests sent before the last decrease say nothing new.
-    package mutating func rateLimited(sentAt: Timestamp, now: Timestamp) {
+    package mutating func rateLimited(sentAt: Timestamp, until: Timestamp?, now: Timestamp) {
+        let countBefore = second.count
+        let isOwn = isOwn(period(at: Double(sentAt.milliseconds)))
+        if second.refused(sentAt: sentAt, until: until, isOwn: isOwn, now: now) {
+            if second.count != countBefore {
+                // What was taken away before the count was known was taken away for it.
+                decreasedAt = nil
+            }
+            return
+        }
         if let decreasedAt, sentAt < decreasedAt, decreasedAt <= now {
             return
         }
@@ -173,28 +223,60 @@ package struct Pace: Equatable, Sendable {
 
     // MARK: Slots
 
+    /// What the slots are laid out for before Apple's answers are heard.
+    private var rateMax: Double {
+        keeping == .hour ? rate * Self.catchUp : rate
+    }
+
+    private var slotsPerSecond: Double {
+        second.count.map { min(Double($0), rateMax) } ?? rateMax
+    }
+
     private var slotMilliseconds: Double {
-        1_000 / (keeping == .hour ? rate * Self.catchUp : rate)
+        1_000 / slotsPerSecond
     }
 
     /// In the middle of its time: a clock that is off by less than half a slot stays in the second.
     private func start(of slot: Int64) -> Double {
-        (Double(slot) + 0.5) * slotMilliseconds
+        (Double(slot) + 0.5) * slotMilliseconds + Double(second.phase)
     }
 
-    private func owner(of slot: Int64) -> Int {
+    /// The first slot that does not begin before a time.
+    private func slot(from time: Double) -> Int64 {
+        Int64(((time - Double(second.phase)) / slotMilliseconds - 0.5).rounded(.up))
+    }
+
+    // MARK: Periods
+
+    /// What belongs to one partition: a second, or a slot where that is longer.
+    private var periodMilliseconds: Double {
+        max(slotMilliseconds, 1_000)
+    }
+
+    private func period(at time: Double) -> Int64 {
+        Int64(((time - Double(second.phase)) / periodMilliseconds).rounded(.down))
+    }
+
+    private func start(ofPeriod period: Int64) -> Double {
+        Double(period) * periodMilliseconds + Double(second.phase)
+    }
+
+    /// Each round of all partitions begins one further on: whatever repeats with it meets all.
+    private func isOwn(_ period: Int64) -> Bool {
         let count = Int64(isOwned.count)
-        return Int((slot % count + count) % count)
+        guard ownedCount > 0, period >= 0 else {
+            return false
+        }
+        return isOwned[Int((period % count * stride + period / count) % count)]
     }
 
     /// The first slot that may still be used.
     private func firstSlot(now: Timestamp) -> Int64 {
         let time = Double(now.milliseconds)
         let late = max(Double(Self.lateMax.count), slotMilliseconds)
-        let oldest = Int64(((time - late) / slotMilliseconds - 0.5).rounded(.up))
+        let oldest = slot(from: time - late)
         // A hundredth of a slot more: what began at `passed` itself counts as passed.
-        let last = Int64((min(passed, time) / slotMilliseconds - 0.49).rounded(.down))
-        return max(last + 1, oldest)
+        return max(slot(from: min(passed, time) + slotMilliseconds / 100), oldest)
     }
 
     private mutating func isGranted(now: Timestamp) -> Bool {

@@ -87,14 +87,14 @@ extension ReportStage {
         }
         var retryAt = now
         if case .trouble(.rateLimited, let until) = word {
-            lane.pace.rateLimited(sentAt: flight.sentAt, now: now)
+            lane.pace.rateLimited(sentAt: flight.sentAt, until: until, now: now)
             lane.limitedCount = until == nil ? lane.limitedCount + 1 : 0
             retryAt = now + backoff.delay(failureCount: lane.limitedCount, using: &generator)
         } else if word == .inconclusive {
             lane.retryBudget.failed()
         } else if word == .fine {
             lane.retryBudget.accepted()
-            lane.pace.accepted()
+            lane.pace.accepted(sentAt: flight.sentAt)
             lane.limitedCount = 0
         }
         let change = lane.gate.heard(
