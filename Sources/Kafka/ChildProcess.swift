@@ -2,6 +2,8 @@ internal import Glibc
 
 /// A process that we started: in a session of its own, so that Ctrl-C on our terminal does not end
 /// it before we do, its output in a file.
+///
+/// It ends with us, however we end (``ChildKeeper``).
 final class ChildProcess {
     /// `POSIX_SPAWN_SETSID`, which the C library shows only to those who ask for its extensions.
     private static let ownSession: Int16 = 0x80
@@ -9,10 +11,17 @@ final class ChildProcess {
     private static let descriptorCountMax: Int32 = 1_024
 
     private let identifier: pid_t
+    private let isKept: Bool
     /// The exit status once it was collected; until then the identifier is surely ours.
     private var status: Int32?
 
-    init(arguments: [String], log: String) throws(LocalCluster.Fault) {
+    /// Without `input` it reads an empty one.
+    init(
+        arguments: [String],
+        log: String,
+        input: Int32? = nil,
+        isKept: Bool = true
+    ) throws(LocalCluster.Fault) {
         let output = unsafe open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o644)
         guard output >= 0 else {
             throw LocalCluster.Fault.failed(message: "\(log) cannot be written")
@@ -26,7 +35,11 @@ final class ChildProcess {
             unsafe posix_spawn_file_actions_destroy(&actions)
             unsafe posix_spawnattr_destroy(&attributes)
         }
-        unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        if let input {
+            unsafe posix_spawn_file_actions_adddup2(&actions, input, 0)
+        } else {
+            unsafe posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
+        }
         unsafe posix_spawn_file_actions_adddup2(&actions, output, 1)
         unsafe posix_spawn_file_actions_adddup2(&actions, output, 2)
         // What others in this process opened is not the child's to keep open: Foundation knows the
@@ -67,6 +80,10 @@ final class ChildProcess {
             )
         }
         self.identifier = identifier
+        self.isKept = isKept
+        if isKept {
+            ChildKeeper.keep(identifier)
+        }
     }
 
     var isRunning: Bool {
@@ -98,7 +115,7 @@ final class ChildProcess {
             kill(identifier, SIGKILL)
             var ended: Int32 = 0
             while unsafe waitpid(identifier, &ended, 0) < 0, errno == EINTR {}
-            status = ended
+            hasEnded(ended)
         }
         return status ?? -1
     }
@@ -106,7 +123,14 @@ final class ChildProcess {
     private func collect() {
         var ended: Int32 = 0
         if status == nil, unsafe waitpid(identifier, &ended, WNOHANG) == identifier {
-            status = ended
+            hasEnded(ended)
+        }
+    }
+
+    private func hasEnded(_ ended: Int32) {
+        status = ended
+        if isKept {
+            ChildKeeper.drop(identifier)
         }
     }
 }

@@ -1,8 +1,11 @@
 internal import Foundation
 internal import Glibc
+internal import Kafka
 
 /// The programs of the demo, as separate processes beside this one, each with its log in the
 /// demo's folder.
+///
+/// They end with it, however it ends.
 final class DemoProcesses {
     /// A worker that is told to stop is gone within 10 s.
     static let stopSeconds = 12.0
@@ -59,9 +62,15 @@ final class DemoProcesses {
         process.environment = environment
         process.standardOutput = output
         process.standardInput = FileHandle.nullDevice
+        process.terminationHandler = { ChildKeeper.drop($0.processIdentifier) }
         do {
             process.standardError = try logFile(name)
             try process.run()
+            ChildKeeper.keep(process.processIdentifier)
+            if !process.isRunning {
+                // The handler may have been there before.
+                ChildKeeper.drop(process.processIdentifier)
+            }
         } catch {
             throw CommandFailure(.failed, code: "demo.start", "\(program) cannot start: \(error)")
         }
