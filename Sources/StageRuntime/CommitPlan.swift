@@ -141,7 +141,7 @@ enum CommitPlan {
             )
         }
         telemetry.completed("dead_letter")
-        telemetry.buried(fault)
+        telemetry.buried(BuriedLetter(fault: fault, origin: letter.origin, trace: trace))
     }
 }
 

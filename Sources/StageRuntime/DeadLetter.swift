@@ -2,6 +2,14 @@ package import Kafka
 internal import Telemetry
 package import TokenDomain
 
+/// What is told of a dead letter that was written: nothing of what it holds.
+package struct BuriedLetter: Sendable {
+    package var fault: Fault
+    package var origin: DeadLetter.Origin
+    /// The story that it is part of.
+    package var trace: TraceParent?
+}
+
 /// A dead letter: the record byte for byte, and headers that say what happened to it.
 ///
 /// Kafka's own `__dlq.errors.*` names where it came from; `tollway.dlq.*` says why and how often.

@@ -12,7 +12,7 @@ package protocol LoopTelemetry: AnyObject {
     /// One record ended: `forwarded`, `dead_letter` or the reason it was settled for.
     func completed(_ outcome: String)
     /// One dead letter was written: for a record, or for a debt that a tick found refused.
-    func buried(_ fault: Fault)
+    func buried(_ letter: BuriedLetter)
     func committed()
     func aborted(code: String)
     func assigned(_ partitions: [TopicPartition])

@@ -29,8 +29,8 @@ package struct StaticReason: Equatable, Sendable, ExpressibleByStringLiteral {
 package struct BatchPlan {
     package var outputs: OutputBatch
     package private(set) var verdicts: [Verdict] = []
-    /// Why each dead letter of the stage's own making was written: the loop counts them.
-    private(set) var buried: [Fault] = []
+    /// Each dead letter of the stage's own making: the loop counts them.
+    private(set) var buried: [BuriedLetter] = []
     /// The state of the partitions assigned; empty for a stage without state.
     package let state: StagedState
     /// The time at which this batch is judged.
@@ -71,7 +71,7 @@ package struct BatchPlan {
             of: [],
             trace: trace
         )
-        buried.append(letter.fault)
+        buried.append(BuriedLetter(fault: letter.fault, origin: letter.origin, trace: trace))
     }
 }
 

@@ -235,8 +235,8 @@ package final class WorkerLoop {
         if let fault = plan.storeFault {
             throw fault
         }
-        for fault in plan.buried {
-            telemetry.buried(fault)
+        for letter in plan.buried {
+            telemetry.buried(letter)
         }
         return outputs.outputs.count != outputCount || state.hasOpenChanges != hadOpenChanges
     }

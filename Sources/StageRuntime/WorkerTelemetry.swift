@@ -105,9 +105,17 @@ final class WorkerTelemetry: LoopTelemetry {
         series.add()
     }
 
-    func buried(_ fault: Fault) {
-        deadLetters.add(1, worker.rawValue, String(fault.reason))
-        log.limited(.warning, "a record went to the dead letters", ("code", .text(fault.code)))
+    func buried(_ letter: BuriedLetter) {
+        deadLetters.add(1, worker.rawValue, String(letter.fault.reason))
+        log.limited(
+            .warning,
+            "a record went to the dead letters",
+            ("code", .text(letter.fault.code)),
+            ("topic", .text(letter.origin.topic)),
+            ("partition", .count(letter.origin.partition)),
+            ("offset", .count(letter.origin.offset)),
+            ("traceId", .text(letter.trace?.traceID ?? ""))
+        )
     }
 
     func committed() {

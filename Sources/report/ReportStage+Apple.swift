@@ -220,7 +220,8 @@ extension ReportStage {
                     log.error(
                         "Apple holds another report under an identifier of ours",
                         ("appAppleId", .integer(request.appAppleID)),
-                        ("requestIdentifier", .text(request.requestIdentifier ?? ""))
+                        ("requestIdentifier", .text(request.requestIdentifier ?? "")),
+                        ("traceId", .text(account.trace?.traceID ?? ""))
                     )
                 }
                 var value: [UInt8] = []

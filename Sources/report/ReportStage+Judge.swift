@@ -209,7 +209,8 @@ extension ReportStage {
         case .conflict(let fault):
             log.limited(
                 .error,
-                "a request names an identifier under which Apple has accepted another report"
+                "a request names an identifier under which Apple has accepted another report",
+                ("traceId", .text(trace.traceID))
             )
             return .deadLetter(fault)
         default:
@@ -224,7 +225,7 @@ extension ReportStage {
         if desk[place] != nil || account.hasSubstance {
             _ = desk.keep(.token(account), at: place)
         }
-        return verdict(absorption)
+        return verdict(absorption, trace: trace)
     }
 
     private static func order(
@@ -288,7 +289,7 @@ extension ReportStage {
         )
     }
 
-    private func verdict(_ absorption: Absorption) -> Verdict {
+    private func verdict(_ absorption: Absorption, trace: TraceParent) -> Verdict {
         switch absorption {
         case .owed: return .settled("owed")
         case .repeated: return .settled("repeat")
@@ -299,18 +300,27 @@ extension ReportStage {
         case .noticeForSeen:
             log.limited(
                 .error,
-                "Apple asks for a token that lies in our dead letters: replay it"
+                "Apple asks for a token that lies in our dead letters: replay it",
+                ("traceId", .text(trace.traceID))
             )
             return .settled("notice_for_seen")
         case .alreadyReported: return .settled("already_reported")
         case .parked:
-            log.limited(.error, "Apple asks for a report that it has refused: see the dead letters")
+            log.limited(
+                .error,
+                "Apple asks for a report that it has refused: see the dead letters",
+                ("traceId", .text(trace.traceID))
+            )
             return .settled("parked")
         case .underWay: return .settled("under_way")
         case .guarded: return .settled("guarded")
         case .noted: return .settled("noted")
         case .unknownSubtype:
-            log.limited(.warning, "a notification has a subtype that nobody knows")
+            log.limited(
+                .warning,
+                "a notification has a subtype that nobody knows",
+                ("traceId", .text(trace.traceID))
+            )
             return .settled("unknown_subtype")
         case .refused(let fault), .conflict(let fault): return .deadLetter(fault)
         }

@@ -350,7 +350,7 @@ final class Tally: LoopTelemetry {
     func judged(recordCount: Int, since instant: UInt64) {}
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
     func completed(_ outcome: String) {}
-    func buried(_ fault: Fault) { buriedCodes.append(fault.code) }
+    func buried(_ letter: BuriedLetter) { buriedCodes.append(letter.fault.code) }
     func committed() {}
     func aborted(code: String) {}
     func assigned(_ partitions: [TopicPartition]) {}

@@ -1,5 +1,5 @@
 package import Kafka
-internal import StageRuntime
+package import StageRuntime
 package import TokenDomain
 
 /// Counts nothing: the log is the witness.
@@ -10,7 +10,7 @@ package final class SilentTelemetry: LoopTelemetry {
     package func judged(recordCount: Int, since instant: UInt64) {}
     package func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
     package func completed(_ outcome: String) {}
-    package func buried(_ fault: Fault) {}
+    package func buried(_ letter: BuriedLetter) {}
     package func committed() {}
     package func aborted(code: String) {}
     package func assigned(_ partitions: [TopicPartition]) {}
