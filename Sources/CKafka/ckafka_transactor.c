@@ -13,7 +13,7 @@ enum {
     INIT_TURN_MS = 2000,
     WARM_UP_MS = 2000,
     WARM_UP_MAX = 20,
-    STORE_MS = 30000,    /* for all outputs to be stored; below the transaction's 40 s */
+    STORE_MS = 10000,    /* for all outputs to be stored; below the transaction's 15 s */
     COMMIT_MS = 30000,
     ABORT_MS = 5000,
     DOUBTFUL_MS = 5000,  /* a commit that took longer may have been sent twice */

@@ -11,8 +11,8 @@ package enum KafkaDelivery: String, Sendable, CaseIterable {
 /// Where Kafka is, and what every client of ours sets.
 ///
 /// `extra` takes any setting of librdkafka by its own name (`sasl.username`). One that a client has
-/// no use for is ignored by it; one that librdkafka does not know, or that delivery rests upon
-/// (`isolation.level`, `acks`), is refused by ``check()``.
+/// no use for is ignored by it; one that librdkafka does not know, or that a promise rests upon
+/// (delivery on `isolation.level`, lag on `statistics.interval.ms`), is refused by ``check()``.
 package struct KafkaSettings: Sendable, Equatable {
     /// `host:port`, comma-separated.
     package var bootstrapServers: String
@@ -27,6 +27,8 @@ package struct KafkaSettings: Sendable, Equatable {
     ///
     /// Above the transaction's 40 s: until then the coordinator may still be right.
     package var watchdogMilliseconds = 45_000
+    /// How often a worker's consumer tells the marks that lag is told by.
+    package var statisticsMilliseconds = 5_000
 
     package init(bootstrapServers: String, clientID: String, extra: [String: String] = [:]) {
         self.bootstrapServers = bootstrapServers
@@ -35,15 +37,22 @@ package struct KafkaSettings: Sendable, Equatable {
     }
 
     /// Settings on which the promises of ``RecordLog`` rest: not for an operator to turn.
+    ///
+    /// Among them the ladder of times (`heartbeat < session < socket < transaction`), what must be
+    /// ours to know whether a record is too large, and lag's marks.
     package static let reserved: Set<String> = [
-        "acks", "auto.commit.enable", "auto.offset.reset", "bootstrap.servers", "check.crcs",
-        "enable.auto.commit",
-        "enable.auto.offset.store", "enable.gapless.guarantee", "enable.idempotence",
-        "enable.partition.eof", "group.id", "group.instance.id", "group.protocol",
-        "heartbeat.interval.ms", "isolation.level", "max.poll.interval.ms", "metadata.broker.list",
-        "partition.assignment.strategy", "partitioner", "request.required.acks",
-        "session.timeout.ms", "test.mock.num.brokers", "transaction.timeout.ms",
-        "transactional.id",
+        "acks", "allow.auto.create.topics", "auto.commit.enable", "auto.offset.reset",
+        "batch.size", "bootstrap.servers", "check.crcs", "delivery.report.only.error",
+        "delivery.timeout.ms", "enable.auto.commit", "enable.auto.offset.store",
+        "enable.gapless.guarantee", "enable.idempotence", "enable.partition.eof", "group.id",
+        "group.instance.id", "group.protocol", "heartbeat.interval.ms", "isolation.level",
+        "max.in.flight", "max.in.flight.requests.per.connection", "max.poll.interval.ms",
+        "message.max.bytes", "message.send.max.retries", "message.timeout.ms",
+        "metadata.broker.list", "metadata.max.age.ms", "partition.assignment.strategy",
+        "partitioner", "receive.message.max.bytes", "request.required.acks",
+        "request.timeout.ms", "retries", "session.timeout.ms", "socket.timeout.ms",
+        "statistics.interval.ms", "test.mock.num.brokers", "topic.blacklist",
+        "transaction.timeout.ms", "transactional.id",
     ]
 
     /// Whether the client library knows every setting and takes its value.
@@ -52,7 +61,7 @@ package struct KafkaSettings: Sendable, Equatable {
     package func check() throws(LogFault) {
         if let name = extra.keys.sorted().first(where: { Self.reserved.contains($0) }) {
             throw LogFault.misconfigured(
-                message: "the Kafka setting \(name) is Tollway's own; delivery rests on it"
+                message: "the Kafka setting \(name) is Tollway's own: a promise rests on it"
             )
         }
         var fault = ckafka_fault()
@@ -74,7 +83,7 @@ package struct KafkaSettings: Sendable, Equatable {
             ("socket.keepalive.enable", "true"),
             ("socket.nagle.disable", "true"),
             // Above the session's 15 s, below the transaction's 40 s.
-            ("socket.timeout.ms", "20000"),
+            ("socket.timeout.ms", "\(Self.socketMilliseconds)"),
             ("topic.metadata.refresh.interval.ms", "30000"),
             // The pipeline is to be at rest soon after the broker's return.
             ("reconnect.backoff.ms", "100"),
@@ -100,6 +109,7 @@ package struct KafkaSettings: Sendable, Equatable {
         ]
     }
 
+    private static let socketMilliseconds = 20_000
     private static let batchByteCountMax = 262_144
     /// The most that librdkafka's `message.max.bytes` takes.
     private static let messageByteCountMax = 1_000_000_000
@@ -134,7 +144,7 @@ package struct KafkaSettings: Sendable, Equatable {
                 ("session.timeout.ms", "\(sessionMilliseconds)"),
                 ("max.poll.interval.ms", "300000"),
                 // The marks that lag is told by; they cost no request.
-                ("statistics.interval.ms", "5000"),
+                ("statistics.interval.ms", "\(statisticsMilliseconds)"),
             ]
         )
     }
@@ -168,9 +178,13 @@ package struct KafkaSettings: Sendable, Equatable {
     }
 
     /// `topicByteCountMax` are the smallest and the largest `max.message.bytes` of the targets.
+    ///
+    /// What a transaction holds back is held back until `transactionMilliseconds` after its producer
+    /// died, unless a new one takes its name.
     func workerProducer(
         transactionalID: String?,
-        topicByteCountMax: ClosedRange<Int>
+        topicByteCountMax: ClosedRange<Int>,
+        transactionMilliseconds: Int = 40_000
     ) -> [CChar] {
         var settings =
             common + writing + [
@@ -187,7 +201,12 @@ package struct KafkaSettings: Sendable, Equatable {
         if let transactionalID {
             settings += [
                 ("transactional.id", transactionalID),
-                ("transaction.timeout.ms", "40000"),
+                ("transaction.timeout.ms", "\(transactionMilliseconds)"),
+                // The library refuses more than the transaction's.
+                (
+                    "socket.timeout.ms",
+                    "\(min(Self.socketMilliseconds, transactionMilliseconds / 2))"
+                ),
                 // The wait after CONCURRENT_TRANSACTIONS, which every second transaction meets:
                 // 15,500 records/s with the default of 100, 50,700 with 5.
                 ("retry.backoff.ms", "5"),

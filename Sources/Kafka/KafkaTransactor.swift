@@ -6,6 +6,12 @@ internal import CKafka
 /// Workers have ``KafkaLog``, whose group fences. Every call blocks. Safe because the handle lives as
 /// long as this object, or until ``close()``, and what a call shows is copied before the next one.
 @safe package final class KafkaTransactor {
+    /// A transaction that its owner left open ends after so long by itself, and when somebody takes
+    /// the name over, at once.
+    ///
+    /// Short, for readers stand still behind it: one is a few megabytes at the most, and takes 100 ms.
+    package static let transactionMilliseconds = 15_000
+
     package let targets: [String]
     private var open: OpaquePointer?
 
@@ -27,7 +33,8 @@ internal import CKafka
         let made = unsafe ckafka_transactor_new(
             settings.workerProducer(
                 transactionalID: transactionalID,
-                topicByteCountMax: (limits.min() ?? usual)...(limits.max() ?? usual)
+                topicByteCountMax: (limits.min() ?? usual)...(limits.max() ?? usual),
+                transactionMilliseconds: Self.transactionMilliseconds
             ),
             CText.list(targets),
             limits.map(Int64.init),

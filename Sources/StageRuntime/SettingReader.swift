@@ -220,6 +220,12 @@ extension SettingReader {
                 because: "a secret is read from a file only: set \(name)_FILE to its path"
             )
         }
+        guard !KafkaSettings.reserved.contains(key) else {
+            throw .refused(
+                setting: name,
+                because: "\(key) is Tollway's own: a promise rests on it; take it away"
+            )
+        }
         entries.append(.init(name: name, value: value, source: .environment))
         if key.hasSuffix(".file"), Self.secretNames.contains(String(key.dropLast(5))) {
             let secret = try SecretFile.read(path: value, setting: name, byteCountMin: 1)

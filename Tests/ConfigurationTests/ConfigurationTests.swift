@@ -52,6 +52,19 @@ import Testing
     }
 
     @Test(arguments: [
+        // 0 would freeze lag; a lower limit would make good records dead letters; and so on.
+        "STATISTICS_INTERVAL_MS", "MESSAGE_MAX_BYTES", "TRANSACTION_TIMEOUT_MS", "ACKS",
+        "SOCKET_TIMEOUT_MS", "DELIVERY_REPORT_ONLY_ERROR",
+    ])
+    func `keeps what a promise rests on out of reach`(name: String) {
+        let fault = #expect(throws: ConfigurationFault.self) {
+            try read(["TOLLWAY_KAFKA_\(name)": "1"])
+        }
+        #expect(fault?.setting == "TOLLWAY_KAFKA_\(name)")
+        #expect(fault?.code == "config.refused")
+    }
+
+    @Test(arguments: [
         ("TOLLWAY_TOPIC_PREFX", "TOLLWAY_TOPIC_PREFIX"),
         ("TOLLWAY_REPORT_HODL", "TOLLWAY_REPORT_HOLD"),
         ("TOLLWAY_INGEST_KEY_FILE", "TOLLWAY_INGEST_KEYS_FILE"),

@@ -94,6 +94,7 @@ import Testing
     @Test(arguments: [
         (["no.such.setting": "1"], "no.such.setting"),
         (["isolation.level": "read_uncommitted"], "isolation.level"),
+        (["statistics.interval.ms": "0"], "statistics.interval.ms"),
         (["fetch.wait.max.ms": "soon"], "fetch.wait.max.ms"),
     ])
     func `refuses a setting and names it`(extra: [String: String], name: String) {

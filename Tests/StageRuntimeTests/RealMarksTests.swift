@@ -6,11 +6,11 @@ import Testing
     @Test func `tell the ends of every partition that is read`() throws {
         let broker = try MockBroker(topics: ["in": 2, "out": 1])
         defer { broker.close() }
-        let settings = KafkaSettings(
+        var settings = KafkaSettings(
             bootstrapServers: broker.bootstrapServers,
-            clientID: "test",
-            extra: ["statistics.interval.ms": "100"]
+            clientID: "test"
         )
+        settings.statisticsMilliseconds = 100
         let producer = try KafkaProducer(settings: settings, targets: ["in"])
         var outputs = OutputBatch()
         for _ in 0..<3 {

@@ -33,7 +33,7 @@ final class ReplaySession {
     /// With a rate, so many transactions a second.
     private static let batchesPerSecond = 5
     /// A transaction that took longer was ended by Kafka, which then looks like another owner.
-    private static let timedOutMilliseconds: Int64 = 35_000
+    private static let timedOutMilliseconds = Int64(KafkaTransactor.transactionMilliseconds) - 3_000
 
     private let order: LetterOrder
     private let stage: Worker
