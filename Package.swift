@@ -179,8 +179,8 @@ let package = Package(
         .testTarget(
             name: "ProtocolTests",
             dependencies: [
-                "MessageExamples", "decode", "StageRuntime", "Kafka", "Crypto", "TokenDomain",
-                "TokenWire",
+                "MessageExamples", "decode", "tollway", "StageRuntime", "Kafka", "Crypto",
+                "TokenDomain", "TokenWire",
             ],
             exclude: ["validate.py"],
             swiftSettings: strict

@@ -80,6 +80,7 @@ package struct TopicReview: Equatable, Sendable {
                     prefix: prefix,
                     present: present
                 ),
+                letterMilliseconds: letterMilliseconds(prefix: prefix, present: present),
                 partitionCount: partitionCount,
                 replicationFactor: wanted.replicationFactor
             )
@@ -92,19 +93,25 @@ package struct TopicReview: Equatable, Sendable {
         }
     }
 
-    /// Compares one topic; for `sourceByteCountMax` see ``TopicShape/init(of:sourceByteCountMax:)``.
+    /// Compares one topic; for `sourceByteCountMax` and `letterMilliseconds` see
+    /// ``TopicShape/init(of:sourceByteCountMax:letterMilliseconds:)``.
     package init(
         _ topic: Topic,
         prefix: String,
         present: Present?,
         sourceByteCountMax: Int = TopicShape.recordByteCountMax,
+        letterMilliseconds: Int64? = TopicShape.letterMilliseconds,
         partitionCount: Int = TopicShape.partitionCountDefault,
         replicationFactor: Int? = nil
     ) {
         self.topic = topic
         self.present = present
         name = topic.name(prefix: prefix)
-        let shape = TopicShape(of: topic, sourceByteCountMax: sourceByteCountMax)
+        let shape = TopicShape(
+            of: topic,
+            sourceByteCountMax: sourceByteCountMax,
+            letterMilliseconds: letterMilliseconds
+        )
         plan = TopicPlan(
             name: name,
             partitionCount: partitionCount,
@@ -129,6 +136,33 @@ package struct TopicReview: Equatable, Sendable {
                 .flatMap { Int($0) }
         }
         .reduce(TopicShape.recordByteCountMax, max)
+    }
+
+    /// How long a letter can lie in one of the dead-letter topics, or could once they are as they
+    /// must be; nil for ever.
+    private static func letterMilliseconds(
+        prefix: String,
+        present: [String: Present]
+    ) -> Int64? {
+        var longest = TopicShape.letterMilliseconds
+        for topic in Worker.allCases.compactMap(\.deadLetters) {
+            func milliseconds(_ name: String) -> Int64? {
+                present[topic.name(prefix: prefix)]?.configuration[name].flatMap { Int64($0) }
+            }
+            guard let retention = milliseconds("retention.ms") else {
+                continue
+            }
+            guard retention >= 0 else {
+                return nil
+            }
+            let (sum, overflow) = retention.addingReportingOverflow(milliseconds("segment.ms") ?? 0)
+            // With room for the day that is added.
+            guard !overflow, sum < .max - TopicShape.dayMilliseconds else {
+                return nil
+            }
+            longest = max(longest, sum)
+        }
+        return longest
     }
 
     /// Neither count can be changed with the topic's records kept where they belong.

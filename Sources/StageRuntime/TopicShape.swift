@@ -14,6 +14,8 @@ package struct TopicShape: Equatable, Sendable {
         case forEver
         /// The newest of each key, for ever; tombstones for seven days.
         case newest
+        /// The newest of each key, for longer than a dead letter can lie there.
+        case outlivingLetters
     }
 
     /// What one setting must be.
@@ -33,7 +35,9 @@ package struct TopicShape: Equatable, Sendable {
 
         package func isMet(by text: String?) -> Bool {
             switch self {
-            case .exactly(let wanted): text == wanted
+            case .exactly(let wanted):
+                // A list such as `compact,delete` has no order.
+                text.map { Set($0.split(separator: ",")) } == Set(wanted.split(separator: ","))
             case .atLeast(let least): text.flatMap { Int64($0) }.map { $0 >= least } ?? false
             case .lastingAtLeast(let least):
                 text.flatMap { Int64($0) }.map { $0 == -1 || $0 >= least } ?? false
@@ -58,6 +62,9 @@ package struct TopicShape: Equatable, Sendable {
     /// What a letter in the archive may be larger still: who put it there, when and why.
     package static let archivedByteCountMore = 4 << 10
     static let dayMilliseconds: Int64 = 86_400_000
+    /// How long a dead letter can lie there: its retention, counted from the newest record of its
+    /// segment, and Kafka's default for how long one is written to.
+    package static let letterMilliseconds = (30 + 7) * dayMilliseconds
 
     package var topic: Topic
     package var keeping: Keeping
@@ -67,25 +74,35 @@ package struct TopicShape: Equatable, Sendable {
     /// The shape of a topic.
     ///
     /// `sourceByteCountMax` is the largest `max.message.bytes` of the topics whose records may come
-    /// to lie in this one; only dead letters have such.
-    package init(of topic: Topic, sourceByteCountMax: Int = Self.recordByteCountMax) {
+    /// to lie in this one; only dead letters have such. `letterMilliseconds` is how long a dead
+    /// letter can lie there, nil for ever: what became of it is remembered for longer.
+    package init(
+        of topic: Topic,
+        sourceByteCountMax: Int = Self.recordByteCountMax,
+        letterMilliseconds: Int64? = Self.letterMilliseconds
+    ) {
         self.topic = topic
         keeping = topic.keeping
-        let isCompacted = keeping == .newest
-        settings = [
-            Setting(
-                name: "cleanup.policy",
-                wish: .exactly(isCompacted ? "compact" : "delete"),
-                isVital: true
-            )
-        ]
+        let policy =
+            switch keeping {
+            case .newest: "compact"
+            case .outlivingLetters: "compact,delete"
+            case .sevenDays, .thirtyDays, .forEver: "delete"
+            }
+        settings = [Setting(name: "cleanup.policy", wish: .exactly(policy), isVital: true)]
         switch keeping {
         case .newest: lasting("delete.retention.ms", days: 7)
         case .sevenDays: lasting("retention.ms", days: 7)
         case .thirtyDays: lasting("retention.ms", days: 30)
         case .forEver: settings.append(Setting(name: "retention.ms", wish: .exactly("-1")))
+        case .outlivingLetters:
+            lasting("delete.retention.ms", days: 7)
+            let wish = letterMilliseconds.map { Wish.lastingAtLeast($0 + Self.dayMilliseconds) }
+            settings.append(
+                Setting(name: "retention.ms", wish: wish ?? .exactly("-1"), isVital: true)
+            )
         }
-        if !isCompacted {
+        if keeping != .newest {
             // A bound in bytes would take records before their time.
             settings.append(Setting(name: "retention.bytes", wish: .exactly("-1")))
         }
@@ -117,14 +134,16 @@ package struct TopicShape: Equatable, Sendable {
 }
 
 extension Topic {
-    /// Design: token topics 7 days, dead letters 30, ledger and audit for ever, state compacted.
+    /// Design: token topics 7 days, dead letters 30, ledger and audit for ever, state compacted; what
+    /// became of dead letters is compacted, and kept for as long as they can lie there.
     fileprivate var keeping: TopicShape.Keeping {
         switch self {
         case .tokensReceived, .tokensDecoded, .tokensDistinct, .notificationsReceived,
             .notificationsVerified, .reportsRequested, .accountTokensRequested:
             .sevenDays
         case .reportsOutcomes, .accountTokensOutcomes, .deadLetterArchive, .audit: .forEver
-        case .dedupeState, .reportState, .deadLetterReplays: .newest
+        case .dedupeState, .reportState: .newest
+        case .deadLetterReplays: .outlivingLetters
         case .deadLetters: .thirtyDays
         }
     }

@@ -7,6 +7,7 @@ import TokenDomain
 import TokenWire
 
 @testable import decode
+@testable import tollway
 
 /// What the programs write, held against `Protocols/` by the jsonschema package of Python.
 @Suite struct `The schemas of Protocols` {
@@ -27,7 +28,9 @@ import TokenWire
     }
 
     @Test func `accept what the writers write, and refuse what is wrong`() throws {
-        let cases = Self.written() + Self.deadLetters() + Self.decodedByTheStage() + Self.wrong
+        let cases =
+            Self.written() + Self.deadLetters() + Self.decodedByTheStage() + Self.wrong
+            + (try Self.changedByHand())
         let process = Process()
         process.executableURL = URL(filePath: "/usr/bin/env")
         let script = Self.root.appending(path: "Tests/ProtocolTests/validate.py")

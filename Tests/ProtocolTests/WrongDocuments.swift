@@ -15,6 +15,13 @@ extension `The schemas of Protocols` {
         let answered =
             #""originalTransactionId":"1","appAccountToken":"\#(uuid)","outcome":"accepted","#
             + #""httpStatus":200,"attempts":1"#
+        let audit =
+            #""runId":"replay-20260101000000-0123abcd","part":1,"state":"running","at":1,"#
+            + #""by":"a@b","filter":"","isPlan":false,"source":"dlq.tollway.decode","count":1,"#
+            + #""runCount":1,"targets":{"tollway.tokens.received.v1":1}"#
+        let settled =
+            #""letterTimestamp":1,"replayId":"replay-20260101000000-0123abcd","at":1,"#
+            + #""target":"tollway.tokens.received.v1""#
         let rows: [(schema: String, right: String, wrong: [String])] = [
             (
                 "tokens.received.v1", #"{"token":"a"}"#,
@@ -95,6 +102,24 @@ extension `The schemas of Protocols` {
             (
                 "account-tokens.outcomes.v1", #"{\#(answered),"settledAt":1}"#,
                 ["{\(answered)}", #"{\#(answered),"settledAt":1,"outcome":"verified"}"#]
+            ),
+            (
+                "audit.v1", #"{\#(audit),"action":"dlq.discard","why":"x"}"#,
+                [
+                    "{\(audit)}", #"{\#(audit),"action":"dlq.discard"}"#,
+                    #"{\#(audit),"action":"dlq.replay","why":""}"#,
+                    #"{\#(audit),"action":"dlq.replay","patch":[]}"#,
+                    #"{\#(audit),"action":"dlq.replay","part":0}"#,
+                    #"{\#(audit),"action":"dlq.replay","state":"lost"}"#,
+                ]
+            ),
+            (
+                "dlq.replays.v1", #"{\#(settled),"state":"discarded"}"#,
+                ["{\(settled)}", #"{\#(settled),"state":"sent"}"#, #"{"state":"replayed"}"#]
+            ),
+            (
+                "dlq.archive.headers", "",
+                ["{}", #"{"tollway.dlq.code":"decode.empty"}"#]
             ),
             ("dead-letter.headers", "", ["{}", #"{"tollway.dlq.code":"decode.empty"}"#]),
         ]

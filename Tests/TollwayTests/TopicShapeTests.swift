@@ -16,7 +16,7 @@ private let day: Int64 = 86_400_000
         (.audit, "delete", "retention.ms", -1, 1_048_588),
         (.dedupeState, "compact", "delete.retention.ms", 7 * day, 1_048_588),
         (.reportState, "compact", "delete.retention.ms", 7 * day, 1_048_588),
-        (.deadLetterReplays, "compact", "delete.retention.ms", 7 * day, 1_048_588),
+        (.deadLetterReplays, "compact,delete", "retention.ms", 38 * day, 1_048_588),
         (.deadLetters(.decode), "delete", "retention.ms", 30 * day, 1_064_972),
         (.deadLetterArchive, "delete", "retention.ms", -1, 1_069_068),
     ])
@@ -31,7 +31,7 @@ private let day: Int64 = 86_400_000
         #expect(configuration["cleanup.policy"] == policy)
         #expect(configuration[lasting] == "\(milliseconds)")
         #expect(configuration["max.message.bytes"] == "\(byteCountMax)")
-        #expect(configuration["retention.bytes"] == (policy == "delete" ? "-1" : nil))
+        #expect(configuration["retention.bytes"] == (policy == "compact" ? nil : "-1"))
     }
 
     @Test(
@@ -39,6 +39,8 @@ private let day: Int64 = 86_400_000
             (TopicShape.Wish.exactly("compact"), "compact", true),
             (.exactly("compact"), nil, false),
             (.exactly("compact"), "compact,delete", false), (.exactly("-1"), "9", false),
+            (.exactly("compact,delete"), "delete,compact", true),
+            (.exactly("compact,delete"), "compact", false),
             (.atLeast(5), "4", false), (.atLeast(5), "5", true), (.atLeast(5), "6", true),
             (.atLeast(5), "-1", false), (.atLeast(5), "many", false), (.atLeast(5), nil, false),
             (.lastingAtLeast(5), "4", false), (.lastingAtLeast(5), "5", true),
@@ -117,6 +119,28 @@ private let day: Int64 = 86_400_000
                 "t.reports.outcomes.v1 retention.ms -1",
             ]
         )
+    }
+
+    @Test(arguments: [
+        (30 * day, 7 * day, nil), (90 * day, 7 * day, "\(98 * day)"),
+        (30 * day, 20 * day, "\(51 * day)"), (-1, 7 * day, "-1"), (.max, 7 * day, "-1"),
+    ])
+    func `remembers replays for longer than any dead letter lies there`(
+        retention: Int64,
+        segment: Int64,
+        wanted: String?
+    ) {
+        let reviews = review(
+            cluster(changing: [
+                .deadLetters(.dedupe): {
+                    $0.configuration["retention.ms"] = "\(retention)"
+                    $0.configuration["segment.ms"] = "\(segment)"
+                }
+            ])
+        )
+        let difference = reviews[.deadLetterReplays]?.differences.first
+        #expect(difference?.setting.wish.text == wanted)
+        #expect(difference?.setting.isVital == (wanted == nil ? nil : true))
     }
 
     @Test(arguments: [

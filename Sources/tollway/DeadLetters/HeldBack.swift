@@ -7,32 +7,23 @@ enum HeldBack: String, CaseIterable {
     case alreadyAccepted = "already_accepted"
     case orderRules = "order_rules"
     case replayedBefore = "replayed_before"
+    case forgotten = "forgotten"
     case leftOut = "left_out"
     case unknownTarget = "unknown_target"
     case notPatchable = "not_patchable"
 
     var sentence: String {
         switch self {
-        case .alreadyAccepted: "Apple has accepted a report for it: nothing is owed any more"
-        case .orderRules: "Apple has accepted another status, which this one may not follow"
+        case .alreadyAccepted: "Apple has accepted it, or a report for it: nothing is owed any more"
+        case .orderRules: "Apple has accepted another since, which this one may not follow"
         case .replayedBefore: "replayed so often before, and failed again: see --replays-max"
+        case .forgotten:
+            "older than what is remembered of replays: it may have gone back; see topics plan"
         case .leftOut: "too large for the dead letters: it lies where it came from"
         case .unknownTarget: "it names no topic that its stage reads"
         case .notPatchable: "its value is no JSON object that the patch could change"
         }
     }
-}
-
-/// What is asked of Apple's answers before a letter goes back.
-struct LedgerQuestion {
-    /// Of the externalPurchaseId.
-    var token: UInt64
-    /// Of the requestIdentifier, where the letter names one.
-    var identifier: UInt64?
-    /// Of a report; nil for a token, with which nothing goes that Apple has heard of.
-    var status: ReportStatus?
-    /// When the token was made, where that is known: Apple has accepted nothing for it before.
-    var since: Int64?
 }
 
 /// FNV-1a with a last mix: where a chance of one in 2^44 for a million of them is small enough.
@@ -59,13 +50,28 @@ struct LetterJudge {
     let prefix: String
     /// Replays of one record, this one not counted.
     let replayCountMax: Int
+    /// What became of letters of before is not known; UNIX milliseconds.
+    let forgottenBefore: Int64?
 
     enum Judgement {
         case go(Topic, LedgerQuestion?)
         case held(HeldBack)
     }
 
+    init(_ order: LetterOrder) {
+        prefix = order.prefix
+        replayCountMax = order.replayCountMax
+        forgottenBefore = order.forgottenBefore
+    }
+
+    func isForgotten(_ letter: Letter) -> Bool {
+        letter.record.timestampMilliseconds < forgottenBefore ?? .min
+    }
+
     func judge(_ letter: Letter, in batch: RecordBatch, subject: LetterSubject) -> Judgement {
+        guard !isForgotten(letter) else {
+            return .held(.forgotten)
+        }
         guard letter.headers[.omittedByteCount].isAbsent else {
             return .held(.leftOut)
         }
@@ -76,7 +82,7 @@ struct LetterJudge {
         guard replayCount < Int64(replayCountMax) else {
             return .held(.replayedBefore)
         }
-        return .go(target, question(target, subject))
+        return .go(target, question(target, letter, subject))
     }
 
     /// The topic that it was read from, if its stage reads it; for a debt that Apple refused, the
@@ -90,28 +96,40 @@ struct LetterJudge {
         return request
     }
 
-    private func question(_ target: Topic, _ subject: LetterSubject) -> LedgerQuestion? {
-        guard let id = subject.externalPurchaseID else {
-            return nil
-        }
+    private func question(
+        _ target: Topic,
+        _ letter: Letter,
+        _ subject: LetterSubject
+    ) -> LedgerQuestion? {
         switch target {
-        case .tokensReceived, .tokensDecoded, .tokensDistinct:
-            return LedgerQuestion(
-                token: TextDigest.of(id),
-                identifier: nil,
-                status: nil,
-                since: subject.tokenCreationDate
-            )
-        case .reportsRequested:
-            return LedgerQuestion(
-                token: TextDigest.of(id),
-                identifier: subject.requestIdentifier.map { TextDigest.of($0.lowercased()) },
-                status: subject.status,
-                since: subject.tokenCreationDate
+        case .tokensReceived, .tokensDecoded, .tokensDistinct, .reportsRequested:
+            let isReport = target == .reportsRequested
+            let identifier = isReport ? subject.requestIdentifier : nil
+            return subject.externalPurchaseID.map { id in
+                .report(
+                    .init(
+                        token: TextDigest.of(id),
+                        identifier: identifier.map { TextDigest.of($0.lowercased()) },
+                        status: isReport ? subject.status : nil,
+                        since: subject.tokenCreationDate
+                    )
+                )
+            }
+        case .accountTokensRequested:
+            // Of a signed transaction that was not verified, the id is nobody's word.
+            guard let id = subject.originalTransactionID, let value = subject.appAccountToken else {
+                return nil
+            }
+            return .accountToken(
+                .init(
+                    transaction: TextDigest.of(id),
+                    value: TextDigest.of(value.lowercased()),
+                    failedAt: letter.failedAt,
+                    since: subject.requestedAt
+                )
             )
         default:
-            // A notice is Apple's own word, and may ask for the next month's report; of account
-            // tokens the newest wins, whenever it comes.
+            // A notice is Apple's own word, and may ask for the next month's report.
             return nil
         }
     }

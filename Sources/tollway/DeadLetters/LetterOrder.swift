@@ -40,6 +40,9 @@ struct LetterOrder {
     /// Of the letters that the stage has read again, how many may have failed again.
     var failureRatioMax: Double?
 
+    /// What became of letters of before is not known; UNIX milliseconds.
+    var forgottenBefore: Int64?
+
     var prefix: String { configuration.topicPrefix }
 
     /// Where a discarded letter goes is one place; a replayed one goes where it failed.

@@ -36,7 +36,7 @@ struct LetterShipment {
         self.stage = stage
         self.recordByteCountMax = recordByteCountMax
         targets = order.targets(of: stage)
-        judge = LetterJudge(prefix: order.prefix, replayCountMax: order.replayCountMax)
+        judge = LetterJudge(order)
         letterTopic = Array(Topic.deadLetters(stage).name(prefix: order.prefix).utf8)
         runID = Array(order.runID.utf8)
     }
@@ -59,6 +59,9 @@ struct LetterShipment {
         let target: Topic
         switch order.action {
         case .discard:
+            guard !judge.isForgotten(letter) else {
+                return false
+            }
             target = .deadLetterArchive
         case .replay:
             guard case .go(let goal, _) = judge.judge(letter, in: batch, subject: subject) else {

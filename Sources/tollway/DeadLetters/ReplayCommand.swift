@@ -19,15 +19,22 @@ enum ReplayCommand {
         "hold back what was replayed so often before; default 2"
     )
 
+    private static let patch = Verb.Option.value(
+        "--patch",
+        "JSON",
+        "change members of the value (@FILE: from there); null removes"
+    )
+
     static let plan = Verb(
         words: ["dlq", "plan"],
         summary: "what a replay would do; with FILE, written down for replay to do exactly that",
         operands: "[FILE]",
         operandCountMax: 1,
-        options: LetterFilter.options + [rate, countMax, replaysMax],
+        options: LetterFilter.options + [rate, countMax, patch, replaysMax],
         details: """
             Changes nothing in Kafka. Counts by group, what is held back and why, the headers
-            that change, and how long it takes at --rate. FILE must not be there yet.
+            that change, values before and after --patch, and how long it takes at --rate.
+            FILE, which must not be there yet, keeps all of it for replay.
             \(DeadLetterCommand.filterHelp)
             Exit 3 if nothing matched.
             """,
@@ -47,12 +54,7 @@ enum ReplayCommand {
                 "R",
                 "stop when more than this share fails again; with --canary 0.1"
             ),
-            .value(
-                "--patch",
-                "JSON",
-                "change members of the value (@FILE: from there); null removes"
-            ),
-            replaysMax, why,
+            patch, replaysMax, why,
         ],
         details: """
             Mend the cause first. Then: run it with a filter (or a PLAN of dlq plan), read what it
@@ -89,13 +91,12 @@ enum ReplayCommand {
 
     private static func runPlan(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
-        let order = try LetterOrder(.replay, invocation, now: now)
-        let text = try planned(order)
+        let text = try planned(try LetterOrder(.replay, invocation, now: now), now: now)
         Console.write(text.text(format: invocation.output))
         guard let path = invocation.operands.first else {
             return .ok
         }
-        let clusterID = try clusterID(order)
+        let clusterID = try clusterID(text.order)
         try ReplayPlanFile.write(text, clusterID: clusterID, now: now, to: path)
         Console.say("written to \(path); tollway dlq replay \(path) --yes does it")
         return .ok
@@ -108,9 +109,15 @@ enum ReplayCommand {
             guard order.filter.words.isEmpty else {
                 throw .usage("plan_and_filter", "a plan or a filter, not both")
             }
+            guard !invocation.has("--patch"), !invocation.has("--replays-max") else {
+                throw .usage(
+                    "plan_and_change",
+                    "the plan says what is changed and held back: make another with these options"
+                )
+            }
             try take(try ReplayPlanFile(path: path), &order)
         }
-        return try carryOut(order, invocation)
+        return try carryOut(order, invocation, now: now)
     }
 
     private static func runDiscard(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
@@ -122,7 +129,7 @@ enum ReplayCommand {
         guard !order.filter.words.isEmpty else {
             throw .usage("missing_filter", "say which: discard takes no everything")
         }
-        return try carryOut(order, invocation)
+        return try carryOut(order, invocation, now: now)
     }
 
     private static func take(
@@ -139,14 +146,18 @@ enum ReplayCommand {
         }
         order.filter.stages = plan.records.stages
         order.rate = order.rate ?? plan.rate
+        order.patch = plan.patch
+        order.replayCountMax = plan.replayCountMax ?? order.replayCountMax
         order.plan = plan
     }
 
     private static func carryOut(
-        _ order: LetterOrder,
-        _ invocation: Invocation
+        _ asked: LetterOrder,
+        _ invocation: Invocation,
+        now: Timestamp
     ) throws(CommandFailure) -> ExitCode {
-        let text = try planned(order)
+        let text = try planned(asked, now: now)
+        let order = text.order
         guard invocation.has("--yes") else {
             Console.write(text.text(format: invocation.output))
             if text.plan.records.isEmpty {
@@ -169,7 +180,12 @@ enum ReplayCommand {
         return exit(ending, order, text.plan, run)
     }
 
-    private static func planned(_ order: LetterOrder) throws(CommandFailure) -> ReplayPlanText {
+    private static func planned(
+        _ asked: LetterOrder,
+        now: Timestamp
+    ) throws(CommandFailure) -> ReplayPlanText {
+        var order = asked
+        order.forgottenBefore = try ReplayMemory.forgottenBefore(order.configuration, now: now)
         let plan = try ReplayPlanner(order: order).plan()
         guard plan.matchedCount > 0 else {
             throw CommandFailure(

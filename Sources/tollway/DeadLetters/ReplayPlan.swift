@@ -114,7 +114,7 @@ struct ReplayPlanner {
         _ settled: SettledLetters,
         _ plan: inout ReplayPlan
     ) throws(CommandFailure) -> [Candidate] {
-        let judge = LetterJudge(prefix: order.prefix, replayCountMax: order.replayCountMax)
+        let judge = LetterJudge(order)
         var candidates: [Candidate] = []
         try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
             letter,
@@ -130,6 +130,10 @@ struct ReplayPlanner {
                 group: group,
                 target: .deadLetterArchive
             )
+            guard !judge.isForgotten(letter) else {
+                plan.held[.forgotten, default: ReplayPlan.Held()].add(letter.position)
+                return true
+            }
             if order.action == .replay {
                 switch judge.judge(letter, in: batch, subject: subject) {
                 case .held(let why):
@@ -174,18 +178,15 @@ struct ReplayPlanner {
         _ candidates: [Candidate],
         _ plan: inout ReplayPlan
     ) throws(CommandFailure) -> [Candidate] {
-        var accepted = AcceptedReports()
+        var ledger = Ledger()
         for candidate in candidates {
             if let question = candidate.question {
-                accepted.ask(question)
+                ledger.ask(question)
             }
         }
-        guard !accepted.isEmpty else {
-            return candidates
-        }
-        try accepted.read(order.configuration, progress: ScanProgress("records of the ledger"))
+        try ledger.read(order.configuration)
         return candidates.filter { candidate in
-            guard let why = candidate.question.flatMap({ accepted.heldBack($0) }) else {
+            guard let why = candidate.question.flatMap({ ledger.heldBack($0) }) else {
                 return true
             }
             plan.held[why, default: ReplayPlan.Held()].add(candidate.position)

@@ -2,6 +2,7 @@ internal import Foundation
 internal import Glibc
 internal import Telemetry
 internal import TokenDomain
+internal import TokenWire
 
 /// A plan on the disk: for people to read and agree upon, and for `replay` to do exactly that.
 struct ReplayPlanFile {
@@ -13,6 +14,8 @@ struct ReplayPlanFile {
     var filter: String
     var records: PositionSet
     var rate: Int?
+    var patch: MergePatch?
+    var replayCountMax: Int?
 
     /// Writes a file that was not there before.
     ///
@@ -46,6 +49,14 @@ struct ReplayPlanFile {
             ("heldBack", "\(text.plan.heldCount)"),
             ("rate", order.rate.map { "\($0)" } ?? "null"),
             ("secondsAtRate", text.seconds.map { "\($0)" } ?? "null"),
+            ("replaysMax", "\(order.replayCountMax)"),
+            // As a text, for a JSON reader would write its numbers its own way.
+            (
+                "patch",
+                order.patch.map { JSONText.quoted(String(decoding: $0.text, as: UTF8.self)) }
+                    ?? "null"
+            ),
+            ("patchSamples", lines(text.samples)),
             ("groups", lines(text.groups)),
             ("targets", lines(text.targets)),
             ("held", lines(text.held)),
@@ -131,5 +142,13 @@ struct ReplayPlanFile {
         self.filter = filter
         self.records = records
         rate = object["rate"] as? Int
+        replayCountMax = object["replaysMax"] as? Int
+        if let text = object["patch"] as? String {
+            do {
+                patch = try MergePatch(Array(text.utf8))
+            } catch {
+                throw bad("patch is no JSON object: \(error.message)")
+            }
+        }
     }
 }

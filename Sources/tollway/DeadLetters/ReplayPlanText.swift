@@ -48,8 +48,7 @@ struct ReplayPlanText {
         if plan.leftCount > 0 {
             text += "\n\(plan.leftCount) more match and wait: --max\n"
         }
-        text += samples
-        return text + headers
+        return text + sampleTexts + headers
     }
 
     private var headers: String {
@@ -66,13 +65,16 @@ struct ReplayPlanText {
         return text
     }
 
-    private var samples: String {
-        let shown = LetterText(isRevealed: false)
-        return plan.samples.map { sample in
-            "\n\(sample.position)\n  before \(shown.value(sample.before[...]))\n"
-                + "  after  \(shown.value(sample.after[...]))\n"
+    private var sampleTexts: String {
+        plan.samples.map { sample in
+            "\n\(sample.position)\n  before \(Self.masked(sample.before))\n"
+                + "  after  \(Self.masked(sample.after))\n"
         }
         .joined()
+    }
+
+    private static func masked(_ value: [UInt8]) -> String {
+        LetterText(isRevealed: false).value(value[...])
     }
 
     static func time(_ seconds: Double) -> String {
@@ -95,7 +97,18 @@ struct ReplayPlanText {
             ("groups", "[" + groups.joined(separator: ",") + "]"),
             ("targets", "[" + targets.joined(separator: ",") + "]"),
             ("held", "[" + held.joined(separator: ",") + "]"),
+            ("patchSamples", "[" + samples.joined(separator: ",") + "]"),
         ])
+    }
+
+    var samples: [String] {
+        plan.samples.map { sample in
+            JSONLines.object([
+                ("position", JSONText.quoted(sample.position.description)),
+                ("before", JSONText.quoted(Self.masked(sample.before))),
+                ("after", JSONText.quoted(Self.masked(sample.after))),
+            ])
+        }
     }
 
     var groups: [String] {

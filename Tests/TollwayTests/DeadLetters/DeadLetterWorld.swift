@@ -94,6 +94,34 @@ struct DeadLetterWorld {
         }
     }
 
+    /// Holds the values of records against a schema of `Protocols/`.
+    func expectValid(_ records: [Record], schema: String) throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let cases = records.map { record in
+            #"{"name":"\#(record.topic)/\#(record.offset)","schema":"\#(schema)","isValid":true,"#
+                + #""document":\#(record.value ?? "null")}"# + "\n"
+        }
+        #expect(!cases.isEmpty)
+        let folder = try TemporaryFolder()
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = [
+            "python3", root.appending(path: "Tests/ProtocolTests/validate.py").path(), "--some",
+            root.appending(path: "Protocols").path(),
+        ]
+        process.standardInput = try FileHandle(
+            forReadingFrom: try folder.file("cases", Data(cases.joined().utf8))
+        )
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let text = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(String(decoding: text, as: UTF8.self))")
+    }
+
     /// Records and markers in a topic so far, open transactions included.
     func recordCount(of topic: Topic) throws -> Int64 {
         let admin = try KafkaAdmin(settings: settings)

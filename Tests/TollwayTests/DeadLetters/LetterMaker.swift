@@ -6,13 +6,15 @@ import TokenWire
 
 /// Dead letters as the stages write them, from a seed.
 struct LetterMaker {
-    enum Kind: CaseIterable {
+    enum Kind {
         /// A good token of an app that was not configured: may go back once it is.
         case unknownApp
         /// No token at all.
         case notBase64URL
         /// A report that Apple refused, as `reports.requested` record; its origin is a token.
         case rejected
+        /// An app account token that Apple refused.
+        case accountToken
     }
 
     static let apps: [Int64] = [6_448_311_069, 1_234_567_890, 987_654_321]
@@ -64,16 +66,32 @@ struct LetterMaker {
                 lineItems: nil
             ).write(to: &value)
             fault = Fault(code: "report.rejected", message: "Apple answered 400, code 5 (status).")
+        case .accountToken:
+            key = "transaction-\(number)"
+            AccountTokenRequested(
+                appAccountToken: "00000000-0000-4000-8000-\(padded(number, 12))",
+                subject: .original(
+                    transactionID: key,
+                    bundleID: "com.example.\(app)",
+                    environment: .production
+                ),
+                requestedAt: failedAt + Milliseconds(-1),
+                requestID: "request-\(number)"
+            ).write(to: &value)
+            fault = Fault(
+                code: "report.account_token_rejected",
+                message: "Apple refuses the app account token: code 4000183"
+            )
         }
+        let isReports = kind == .rejected || kind == .accountToken
         let letter = DeadLetter(
             fault: fault,
-            worker: kind == .rejected ? .report : .decode,
+            worker: isReports ? .report : .decode,
             origin: DeadLetter.Origin(
-                topic: kind == .rejected
-                    ? "\(prefix)tokens.distinct.v1" : "\(prefix)tokens.received.v1",
+                topic: prefix + origin(of: kind).name(prefix: ""),
                 partition: Int32(number % 4),
                 offset: Int64(number),
-                group: kind == .rejected ? "\(prefix)report" : "\(prefix)decode"
+                group: isReports ? "\(prefix)report" : "\(prefix)decode"
             ),
             failedAt: failedAt,
             history: history
@@ -83,13 +101,13 @@ struct LetterMaker {
         let start = batch.arena.count
         HeaderList.append(
             name: "traceparent".utf8,
-            value: "00-trace-\(number)-01".utf8,
+            value: traceParent(number).utf8,
             to: &batch.arena
         )
         letter.appendHeaders(to: &batch.arena)
         batch.outputs.append(
             OutputBatch.Output(
-                topic: kind == .rejected ? 1 : 0,
+                topic: isReports ? 1 : 0,
                 key: keyRange,
                 value: valueRange,
                 headers: ByteRange(start: start, count: batch.arena.count - start)
@@ -118,6 +136,19 @@ struct LetterMaker {
                 throw LocalCluster.Fault.failed(message: "the letters were not stored")
             }
         }
+    }
+
+    private func origin(of kind: Kind) -> Topic {
+        switch kind {
+        case .unknownApp, .notBase64URL: .tokensReceived
+        case .rejected: .tokensDistinct
+        case .accountToken: .accountTokensRequested
+        }
+    }
+
+    /// As the record had it when it failed.
+    func traceParent(_ number: Int) -> String {
+        "00-\(padded(number, 32))-\(padded(number, 16))-01"
     }
 
     private func received(_ token: String, customer: String) -> TokenReceived {

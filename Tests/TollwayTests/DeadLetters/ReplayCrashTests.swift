@@ -64,13 +64,37 @@ struct `A replay that is killed` {
         print("\(killedCount) killed, \(takenOverCount) taken over, \(audit.count) transactions")
     }
 
+    /// Each kill comes as soon as a transaction's letters can be read: if what became of them were
+    /// not committed with them, the next run would send them again.
+    @Test func `at the moment its letters are seen knows of them`() throws {
+        let world = try DeadLetterWorld()
+        var maker = LetterMaker(prefix: world.prefix, seed: Self.seed)
+        try maker.write([.unknownApp], each: Self.letterCount, to: world.settings)
+        let admin = try KafkaAdmin(settings: world.settings)
+        defer { admin.close() }
+        let target = Topic.tokensReceived.name(prefix: world.prefix)
+        func seenCount() throws -> Int64 {
+            try admin.lastStableOffsets(ofTopic: target).reduce(0, +)
+        }
+        for _ in 0..<Self.killCount {
+            let before = try seenCount()
+            let process = try start(world, rate: Self.letterCount / 10)
+            while process.isRunning, try seenCount() <= before {}
+            kill(process.processIdentifier, SIGKILL)
+            process.waitUntilExit()
+        }
+        #expect(try world.dlq("replay", "--yes").exitCode == 0)
+        try expectOnce(world, .deadLetters(.decode), .tokensReceived, "REPLAY_SEED=\(Self.seed)")
+    }
+
     /// The newer goes on, the older says so and stops; between them each letter goes once.
     @Test func `is safe from two terminals at once`() throws {
         let world = try DeadLetterWorld()
         var maker = LetterMaker(prefix: world.prefix, seed: Self.seed)
         try maker.write([.unknownApp], each: Self.letterCount, to: world.settings)
-        let first = try start(world, rate: Self.letterCount / 100)
-        // Not before it has the name.
+        // So fast that much goes while the second looks at what went: what it thinks is open then
+        // is not any more when it has the name.
+        let first = try start(world, rate: Self.letterCount / 20)
         try awaitWork(world, from: 0, of: first)
         let second = try start(world, rate: nil)
         second.waitUntilExit()

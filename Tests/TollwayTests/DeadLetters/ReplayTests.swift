@@ -44,7 +44,8 @@ struct `Sending dead letters back` {
         #expect(Set(back.map(\.value)) == Set(letters.map(\.value)))
         let runID = try #require(try run.object()["runId"] as? String)
         for record in back {
-            #expect(record.headers["traceparent"]?.hasPrefix("00-trace-") == true)
+            let letter = letters.first { $0.value == record.value }
+            #expect(record.headers["traceparent"] == letter?.headers["traceparent"])
             #expect(
                 record.headers.keys.sorted() == [
                     "tollway.dlq.attempts", "tollway.dlq.first_failed_at",
@@ -62,6 +63,9 @@ struct `Sending dead letters back` {
         #expect(audit.last?["why"] as? String == "the app is known now")
         #expect((audit.last?["by"] as? String)?.hasPrefix("somebody@") == true)
         #expect(audit.last?["filter"] as? String == "--reason unknown_app")
+
+        try world.expectValid(world.records(of: .audit), schema: "audit.v1")
+        try world.expectValid(world.records(of: .deadLetterReplays), schema: "dlq.replays.v1")
 
         // Once is enough.
         #expect(try world.dlq("replay", "--yes").exitCode == 3)
@@ -108,22 +112,99 @@ struct `Sending dead letters back` {
         #expect(try world.records(of: .tokensReceived).count == 2)
     }
 
+    @Test func `holds back account tokens that Apple has, or has a newer one for`() throws {
+        let world = try DeadLetterWorld()
+        var maker = LetterMaker(prefix: world.prefix, seed: 10)
+        try maker.write([.accountToken], each: 5, to: world.settings)
+        let letters = try world.records(of: .deadLetters(.report))
+        let failed = Timestamp(milliseconds: maker.failedAt.milliseconds)
+        let other = "ffffffff-0000-4000-8000-000000000000"
+        // The first was accepted after all; for the second a newer one was; for the third an older
+        // one; a newer one for the fourth was refused as well; nobody knows of the fifth.
+        try world.accountToken(of: letters[0], nil, .accepted, at: failed + Milliseconds(9))
+        try world.accountToken(of: letters[1], other, .accepted, at: failed + Milliseconds(9))
+        try world.accountToken(of: letters[2], other, .accepted, at: failed + Milliseconds(-999))
+        try world.accountToken(of: letters[3], other, .rejected, at: failed + Milliseconds(9))
+
+        let plan = try world.dlq("plan", "-o", "json").object()
+        let held = (plan["held"] as? [[String: Any]] ?? []).reduce(into: [:]) { counts, entry in
+            counts[entry["why"] as? String ?? "-"] = entry["count"] as? Int
+        }
+        #expect(held == ["already_accepted": 1, "order_rules": 1])
+        #expect(try world.dlq("replay", "--yes").exitCode == 0)
+        let back = try world.records(of: .accountTokensRequested)
+        #expect(Set(back.map(\.key)) == Set(letters[2...].map(\.key)))
+        #expect(Set(back.map(\.value)) == Set(letters[2...].map(\.value)))
+    }
+
+    @Test func `lets nothing go of which it may be forgotten whether it went`() throws {
+        let world = try DeadLetterWorld()
+        var maker = LetterMaker(prefix: world.prefix, seed: 11)
+        try maker.write([.unknownApp], each: 3, to: world.settings)
+        let admin = try KafkaAdmin(settings: world.settings)
+        defer { admin.close() }
+        let name = Topic.deadLetterReplays.name(prefix: world.prefix)
+        // Less than the day that clocks may differ by: everything may be forgotten.
+        try admin.alterConfiguration(ofTopic: name, ["retention.ms": "3600000"])
+        let plan = try world.dlq("plan", "-o", "json").object()
+        #expect(plan["go"] as? Int == 0 && plan["heldBack"] as? Int == 3)
+        #expect(try world.dlq("replay", "--yes").exitCode == 3)
+        #expect(
+            try world.dlq("discard", "--reason", "unknown_app", "--why", "x", "--yes").exitCode == 3
+        )
+        try admin.alterConfiguration(
+            ofTopic: name,
+            ["retention.ms": "-1", "retention.bytes": "1000000"]
+        )
+        let bounded = try world.dlq("replay", "--yes", "-o", "json")
+        #expect(bounded.exitCode == 5)
+        #expect(try bounded.errorCode() == "dlq.bounded_memory")
+        // What topics apply mends.
+        let apply = try TollwayProcess.run(
+            ["topics", "apply", "--yes"],
+            environment: world.environment
+        )
+        #expect(apply.exitCode == 0, "\(apply.talk)")
+        #expect(try world.records(of: .tokensReceived, .deadLetterArchive).isEmpty)
+        #expect(try world.dlq("replay", "--yes").exitCode == 0)
+        #expect(try world.records(of: .tokensReceived).count == 3)
+    }
+
     @Test func `follows a plan to the letter`() throws {
         let world = try DeadLetterWorld()
         let folder = try TemporaryFolder()
         let path = folder.url.appendingPathComponent("plan.json").path
         var maker = LetterMaker(prefix: world.prefix, seed: 5)
         try maker.write([.unknownApp, .notBase64URL], each: 20, to: world.settings)
-        let plan = try world.dlq("plan", path, "--reason", "unknown_app", "--rate", "1000")
+        let patch = #"{"bundleId":"com.example.other","extra":1.0}"#
+        let plan = try world.dlq(
+            "plan",
+            path,
+            "--reason",
+            "unknown_app",
+            "--rate",
+            "1000",
+            "--patch",
+            patch
+        )
         #expect(plan.exitCode == 0, "\(plan.talk)")
+        #expect(plan.output.contains("before {") && plan.output.contains("after  {"))
+        #expect(try String(contentsOfFile: path, encoding: .utf8).contains("patchSamples"))
         #expect(try world.dlq("plan", path).exitCode == 2, "never over a file that is there")
         // What came after the plan is not in it.
         try maker.write([.unknownApp], each: 5, to: world.settings)
         #expect(try world.dlq("replay", path).exitCode == 5)
         #expect(try world.dlq("replay", path, "--reason", "x").exitCode == 2)
+        #expect(try world.dlq("replay", path, "--patch", "{}").exitCode == 2)
         let run = try world.dlq("replay", path, "--yes", "-o", "json")
         #expect(run.exitCode == 0, "\(run.talk)")
         #expect(try run.object()["sent"] as? Int == 20)
+        // The plan's patch went over them, byte for byte.
+        let back = try world.records(of: .tokensReceived)
+        #expect(back.count == 20)
+        for record in back {
+            #expect(record.value?.contains(#""bundleId":"com.example.other","extra":1.0"#) == true)
+        }
         #expect(try world.dlq("replay", path, "--yes").exitCode == 3)
         #expect(try world.dlq("count", "--reason", "unknown_app").output == "5\n")
         let other = try DeadLetterWorld()
@@ -160,8 +241,8 @@ struct `Sending dead letters back` {
             #expect(value["bundleId"] as? String == "com.example.other")
             #expect(value["customer"] == nil && value["token"] != nil)
         }
-        let numbers = back.compactMap { $0.headers["traceparent"] }.sorted()
-        #expect(numbers == (1...10).map { "00-trace-\($0)-01" }.sorted())
+        let traces = back.compactMap { $0.headers["traceparent"] }.sorted()
+        #expect(traces == (1...10).map { maker.traceParent($0) }.sorted())
         #expect(try world.dlq("replay", "--patch", "[1]").exitCode == 2)
     }
 
@@ -200,6 +281,18 @@ struct `Sending dead letters back` {
                 #expect(record.headers[name] == value)
             }
         }
+        let headers = try archived.map { record in
+            var headers = record
+            headers.value = String(
+                decoding: try JSONSerialization.data(withJSONObject: record.headers),
+                as: UTF8.self
+            )
+            return headers
+        }
+        try world.expectValid(headers, schema: "dlq.archive.headers")
+        try world.expectValid(headers, schema: "dead-letter.headers")
+        try world.expectValid(world.records(of: .audit), schema: "audit.v1")
+        try world.expectValid(world.records(of: .deadLetterReplays), schema: "dlq.replays.v1")
         #expect(try world.records(of: .tokensReceived).isEmpty)
         #expect(try world.dlq("count").output == "12\n")
         let state = try world.dlq("ls", "--all", "--reason", "not_base64url", "-o", "ndjson")
@@ -237,6 +330,29 @@ extension DeadLetterWorld {
         )
     }
 
+    /// Writes the ledger's record of what Apple said to an app account token: the letter's own, or
+    /// another one.
+    func accountToken(
+        of letter: Record,
+        _ other: String?,
+        _ outcome: AccountTokenOutcome.Outcome,
+        at settledAt: Timestamp
+    ) throws {
+        let id = try #require(letter.key)
+        let own = try letter.json()["appAccountToken"] as? String
+        var value: [UInt8] = []
+        AccountTokenOutcome(
+            originalTransactionID: id,
+            appAccountToken: try #require(other ?? own),
+            outcome: outcome,
+            httpStatus: outcome == .accepted ? 200 : 400,
+            errorCode: nil,
+            attempts: 1,
+            settledAt: settledAt
+        ).write(to: &value)
+        try write(value, key: id, to: .accountTokensOutcomes)
+    }
+
     private func account(
         id: String,
         identifier: String,
@@ -244,9 +360,7 @@ extension DeadLetterWorld {
         _ status: ReportStatus
     ) throws {
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
-        var batch = OutputBatch()
-        let key = batch.place(id.utf8)
-        let start = batch.arena.count
+        var value: [UInt8] = []
         ReportOutcome(
             requestIdentifier: identifier,
             externalPurchaseID: TokenID(id),
@@ -259,17 +373,21 @@ extension DeadLetterWorld {
             reason: "hold",
             firstSentAt: now,
             settledAt: now
-        ).write(to: &batch.arena)
-        batch.outputs.append(
-            OutputBatch.Output(
-                topic: 0,
-                key: key,
-                value: ByteRange(start: start, count: batch.arena.count - start)
-            )
+        ).write(to: &value)
+        try write(value, key: id, to: .reportsOutcomes)
+    }
+
+    private func write(_ value: [UInt8], key: String, to topic: Topic) throws {
+        var batch = OutputBatch()
+        let output = OutputBatch.Output(
+            topic: 0,
+            key: batch.place(key.utf8),
+            value: batch.place(value)
         )
+        batch.outputs.append(output)
         let producer = try KafkaProducer(
             settings: settings,
-            targets: [Topic.reportsOutcomes.name(prefix: prefix)]
+            targets: [topic.name(prefix: prefix)]
         )
         defer { producer.close(deadlineMilliseconds: 5_000) }
         try producer.produce(batch, tags: [1])

@@ -1,0 +1,121 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+internal import TokenWire
+
+/// What is asked of Apple's answers before a letter goes back.
+enum LedgerQuestion {
+    struct Report {
+        /// Of the externalPurchaseId.
+        var token: UInt64
+        /// Of the requestIdentifier, where the letter names one.
+        var identifier: UInt64?
+        /// Of a report; nil for a token, with which nothing goes that Apple has heard of.
+        var status: ReportStatus?
+        /// When the token was made, where that is known: Apple has accepted nothing for it before.
+        var since: Int64?
+    }
+
+    struct AccountToken {
+        /// Of the originalTransactionId.
+        var transaction: UInt64
+        /// Of the app account token.
+        var value: UInt64
+        /// When Apple refused it last; UNIX milliseconds.
+        var failedAt: Int64
+        /// When it was asked for, where that is known: it was not accepted before.
+        var since: Int64?
+    }
+
+    case report(Report)
+    case accountToken(AccountToken)
+}
+
+/// The two ledgers, asked once for all letters of a plan: each is read from the oldest letter's
+/// beginning on.
+struct Ledger {
+    /// Others' clocks and ours may differ by this before an answer is missed.
+    private static let clockSkewMilliseconds: Int64 = 3_600_000
+
+    private var reports = AcceptedReports()
+    private var accountTokens = AcceptedAccountTokens()
+
+    /// Asks, before the ledgers are read.
+    mutating func ask(_ question: LedgerQuestion) {
+        switch question {
+        case .report(let question): reports.ask(question)
+        case .accountToken(let question): accountTokens.ask(question)
+        }
+    }
+
+    func heldBack(_ question: LedgerQuestion) -> HeldBack? {
+        switch question {
+        case .report(let question): reports.heldBack(question)
+        case .accountToken(let question): accountTokens.heldBack(question)
+        }
+    }
+
+    mutating func read(_ configuration: Configuration) throws(CommandFailure) {
+        if !reports.isEmpty {
+            try Self.read(.reportsOutcomes, since: reports.since, configuration) {
+                key,
+                value throws(WireFault) in
+                if reports.contains(key) {
+                    try reports.absorb(value, of: key)
+                }
+            }
+        }
+        if !accountTokens.isEmpty {
+            try Self.read(
+                .accountTokensOutcomes,
+                since: accountTokens.since,
+                configuration
+            ) { key, value throws(WireFault) in
+                if accountTokens.contains(key) {
+                    try accountTokens.absorb(value, of: key)
+                }
+            }
+        }
+    }
+
+    /// Shows every record's key, as a digest, and its value.
+    private static func read(
+        _ ledger: Topic,
+        since: Int64?,
+        _ configuration: Configuration,
+        _ absorb: (UInt64, Span<UInt8>) throws(WireFault) -> Void
+    ) throws(CommandFailure) {
+        let topic = ledger.name(prefix: configuration.topicPrefix)
+        let partitionCount = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
+            try admin.topics().first { $0.name == topic }?.partitions.count ?? 0
+        }
+        guard partitionCount > 0 else {
+            return
+        }
+        let start: LogBrowser.Start =
+            since.map { .timestamp(max(0, $0 - clockSkewMilliseconds)) } ?? .earliest
+        let places = (0..<partitionCount).map { number in
+            (TopicPartition(topic: topic, partition: Int32(number)), start)
+        }
+        let scan = TopicScan(configuration: configuration, topics: [topic])
+        let progress = ScanProgress("records of the ledger")
+        try scan.run(from: Dictionary(uniqueKeysWithValues: places)) {
+            batch throws(CommandFailure) in
+            progress?.add(batch.records.count)
+            for record in batch.records where !record.key.isAbsent && !record.value.isAbsent {
+                let key = TextDigest.of(batch.arena.span.extracting(record.key.indices))
+                do throws(WireFault) {
+                    try absorb(key, batch.arena.span.extracting(record.value.indices))
+                } catch {
+                    throw CommandFailure(
+                        .failed,
+                        code: "dlq.bad_ledger_record",
+                        "the record at \(record.partition)/\(record.offset) of \(topic) cannot be"
+                            + " read: \(error.message)"
+                    )
+                }
+            }
+            return true
+        }
+    }
+}

@@ -1,0 +1,69 @@
+import MessageExamples
+import StageRuntime
+import TokenDomain
+
+@testable import tollway
+
+/// What `tollway dlq` writes beside the letters themselves.
+extension `The schemas of Protocols` {
+    static func changedByHand() throws -> [Case] {
+        let replay = try LetterOrder(
+            .replay,
+            Invocation(
+                verb: ReplayCommand.replay,
+                output: .table,
+                operands: [],
+                values: ["--reason": ["unknown_app"], "--patch": [#"{"bundleId":null}"#]]
+            ),
+            now: MessageExamples.time
+        )
+        let discard = try LetterOrder(
+            .discard,
+            Invocation(
+                verb: ReplayCommand.discard,
+                output: .table,
+                operands: [],
+                values: ["--why": ["no tokens \"at all\""]]
+            ),
+            now: MessageExamples.time
+        )
+        return [replay, discard].flatMap { order in
+            let target: Topic = order.action == .replay ? .tokensReceived : .deadLetterArchive
+            let audit = LetterAudit(
+                order: order,
+                stage: .decode,
+                part: 1,
+                at: MessageExamples.time.milliseconds,
+                state: .interrupted,
+                counts: [target: 3],
+                runCount: 3
+            )
+            let settled = SettledLetter(
+                state: order.action == .replay ? .replayed : .discarded,
+                letterTimestamp: 1,
+                replayID: order.runID,
+                at: MessageExamples.time.milliseconds,
+                target: target.name(prefix: order.prefix)
+            )
+            return [
+                written("audit.v1", order.action, audit.write),
+                written("dlq.replays.v1", order.action, settled.write),
+            ]
+        }
+    }
+
+    private static func written(
+        _ schema: String,
+        _ action: LetterOrder.Action,
+        _ write: (inout [UInt8]) -> Void
+    ) -> Case {
+        var arena: [UInt8] = []
+        write(&arena)
+        return Case(
+            name: "dlq \(action.rawValue)",
+            schema: schema,
+            isValid: true,
+            document: String(decoding: arena, as: UTF8.self)
+        )
+    }
+}
