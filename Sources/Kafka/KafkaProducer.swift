@@ -23,17 +23,39 @@ internal import CKafka
     /// Makes the client.
     ///
     /// Asks the broker nothing: it may be away. `queueByteCountMax` bounds what may wait for it.
-    package init(
+    package convenience init(
         settings: KafkaSettings,
         targets: [String],
         queueByteCountMax: Int = 32 << 20
     ) throws(LogFault) {
         try settings.check()
+        try self.init(
+            configuration: settings.ingestProducer(queueByteCountMax: queueByteCountMax),
+            targets: targets,
+            queueByteCountMax: queueByteCountMax
+        )
+    }
+
+    /// One whose records no broker takes; see ``KafkaRights``.
+    convenience init(probing settings: KafkaSettings, targets: [String]) throws(LogFault) {
+        try settings.check()
+        try self.init(
+            configuration: settings.probe,
+            targets: targets,
+            queueByteCountMax: 1 << 20
+        )
+    }
+
+    private init(
+        configuration: [CChar],
+        targets: [String],
+        queueByteCountMax: Int
+    ) throws(LogFault) {
         self.targets = targets
         self.queueByteCountMax = queueByteCountMax
         var fault = ckafka_fault()
         let made = unsafe ckafka_producer_new(
-            settings.ingestProducer(queueByteCountMax: queueByteCountMax),
+            configuration,
             CText.list(targets),
             queueByteCountMax,
             &fault

@@ -215,6 +215,18 @@ package struct KafkaSettings: Sendable, Equatable {
         return list(settings)
     }
 
+    /// Of a producer that asks for what no broker grants; see ``KafkaRights``.
+    var probe: [CChar] {
+        list(
+            common + [
+                ("acks", "\(KafkaRights.impossibleAcks)"),
+                ("enable.idempotence", "false"),
+                ("message.send.max.retries", "0"),
+                ("message.timeout.ms", "10000"),
+            ]
+        )
+    }
+
     func ingestProducer(queueByteCountMax: Int) -> [CChar] {
         list(
             common + writing + [

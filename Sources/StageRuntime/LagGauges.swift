@@ -49,7 +49,9 @@ final class LagGauges {
                 "useful_replicas",
                 help: "How many instances of this worker would still help, as this one sees it: at"
                     + " most its partitions, for report also what Apple's rate keeps busy; 0"
-                    + " without partitions. The largest of all instances counts.",
+                    + " without partitions. The largest of all instances counts. ingest reads no"
+                    + " partitions and has no series: it scales by CPU and by the time to its"
+                    + " answer.",
                 labels: ["worker"]
             ).series(worker.rawValue)
     }

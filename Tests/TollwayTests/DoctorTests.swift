@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import Kafka
 import Testing
+import TokenDomain
 
 @testable import tollway
 
@@ -101,6 +102,57 @@ import Testing
     )
     func `compares the clock with Apple's`(seconds: Int64, verdict: DoctorFinding.Verdict) {
         #expect(DoctorApple.clock(skewSeconds: seconds).verdict == verdict)
+    }
+
+    @Test(
+        arguments: [
+            ([:], ["decode", "operator"], .ok, "as decode, operator must"),
+            (["decode": ["write a"]], ["decode"], .failed, "may not write a, as decode must"),
+            (["decode": ["write a"]], ["decode", "operator"], .ok, "as operator must"),
+            (
+                ["decode": ["write a", "read b"], "operator": ["read c"]], ["decode", "operator"],
+                .failed, "may not read c, as operator must"
+            ),
+        ] as [([String: [String]], [String], DoctorFinding.Verdict, String)]
+    )
+    func `says whose rights the credentials have, and fails where they are nobody's`(
+        refused: [String: [String]],
+        names: [String],
+        verdict: DoctorFinding.Verdict,
+        part: String
+    ) {
+        let roles = DoctorRights.Role.all.filter { names.contains($0.name) }
+        let findings = DoctorRights.findings(
+            roles,
+            Dictionary(uniqueKeysWithValues: roles.map { ($0, refused[$0.name] ?? []) })
+        )
+        #expect(findings.first?.verdict == verdict)
+        #expect(findings.first?.sentence.contains(part) == true, "\(findings)")
+        #expect(findings.dropFirst().allSatisfy { $0.verdict == .skipped })
+    }
+
+    @Test func `knows no other roles`() throws {
+        let run = try TollwayProcess.run(["doctor", "--for", "nobody", "-o", "json"])
+        #expect(run.exitCode == 2)
+        #expect(try run.errorCode() == "usage.bad_value")
+    }
+
+    /// It asks for every right that there is, and no topic is longer for it.
+    @Test(.enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))
+    func `proves the rights to write, and writes nothing`() throws {
+        let world = try DeadLetterWorld()
+        let folder = try TemporaryFolder()
+        let settings = try settings(folder).merging(world.environment) { $1 }
+        let (exit, findings) = try run(settings, ["--no-apple"])
+        #expect(exit == 0, "\(findings)")
+        let rights = findings.filter { $0["area"] as? String == "rights" }
+        #expect(rights.count == 1)
+        for word in ["write", "ingest", "report", "operator"] {
+            #expect((rights.first?["finding"] as? String)?.contains(word) == true, "\(rights)")
+        }
+        for topic in Topic.all {
+            #expect(try world.recordCount(of: topic) == 0, "\(topic)")
+        }
     }
 
     @Test func `knows the embedded broker, and what it is good for`() throws {

@@ -133,6 +133,23 @@ import TokenDomain
         #expect(snapshot.instances.map(\.partitionCount) == [1, 1])
     }
 
+    @Test(arguments: [
+        (#"{"worker":"report","group":"t.report","clusterId":"c"}"#, true),
+        (#"{"worker":"report","group":"other.report","clusterId":"c"}"#, false),
+        (#"{"worker":"report","group":"t.report","clusterId":"d"}"#, false),
+        (#"{"worker":"ingest"}"#, true), (#"{"worker":"decode"}"#, false), ("{}", false),
+    ])
+    func `takes from ports that nobody named only what is of this pipeline`(
+        status: String,
+        isTaken: Bool
+    ) throws {
+        var snapshot = Self.snapshot()
+        snapshot.prefix = "t."
+        snapshot.clusterID = "c"
+        let object = try JSONSerialization.jsonObject(with: Data(status.utf8)) as? [String: Any]
+        #expect(AdminPorts.isOfPipeline(object, snapshot) == isTaken)
+    }
+
     @Test func `is one snapshot without a terminal, and exit 6 without Kafka`() throws {
         let away = ["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"]
         let run = try TollwayProcess.run(

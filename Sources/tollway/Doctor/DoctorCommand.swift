@@ -11,11 +11,18 @@ enum DoctorCommand {
         options: [
             .flag("--no-apple", "do not ask Apple; the clock is not compared then"),
             .flag("--no-kafka", "do not ask Kafka"),
+            .value(
+                "--for",
+                "ROLE",
+                "whose rights to ask Kafka for: a worker or operator; default: any one's"
+            ),
         ],
         details: """
-            Reads TOLLWAY_* as the workers would and changes nothing: no record is written, no
-            group joined, no app's rate used. A key that everybody can read is refused. Run it
-            where a worker runs, with that worker's environment. Exit 0 if nothing failed
+            Reads TOLLWAY_* as the workers would and changes nothing: no group is joined, no
+            app's rate used. Whether records may be written is asked with one that Kafka must
+            refuse (it wants two acknowledgements), and transactions under names of doctor's
+            own, ending in -doctor. A key that everybody can read is refused. Run it where a
+            worker runs, with that worker's environment. Exit 0 if nothing failed
             (warnings are no failures), 6 if Kafka does not answer, 7 if all that failed is
             that Apple does not, else 1.
             """,
@@ -24,6 +31,7 @@ enum DoctorCommand {
 
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let environment = ProcessInfo.processInfo.environment
+        let role = try DoctorRights.Role(invocation)
         let files = DoctorFiles(environment: environment)
         var report = Report(output: invocation.output)
         report.add(files.configurations() + files.keys() + [files.state()])
@@ -37,7 +45,7 @@ enum DoctorCommand {
         if invocation.has("--no-kafka") {
             report.add([.skipped(.kafka, "not asked")])
         } else {
-            report.isKafkaAway = addKafka(configuration, to: &report)
+            report.isKafkaAway = addKafka(configuration, role, to: &report)
         }
         if invocation.has("--no-apple") {
             report.add([.skipped(.apple, "not asked"), .skipped(.clock, "not compared")])
@@ -52,8 +60,16 @@ enum DoctorCommand {
     }
 
     /// - Returns: whether Kafka is away.
-    private static func addKafka(_ configuration: Configuration, to report: inout Report) -> Bool {
-        let kafka = DoctorKafka(configuration: configuration, now: WallClock.nowMilliseconds())
+    private static func addKafka(
+        _ configuration: Configuration,
+        _ role: DoctorRights.Role?,
+        to report: inout Report
+    ) -> Bool {
+        let kafka = DoctorKafka(
+            configuration: configuration,
+            role: role,
+            now: WallClock.nowMilliseconds()
+        )
         do throws(LogFault) {
             report.add(try kafka.findings())
             return false

@@ -3,13 +3,16 @@ internal import Glibc
 internal import HTTPClient
 internal import TokenDomain
 
-/// What the workers say of themselves on their admin ports.
+/// What the workers say of themselves on their admin ports: on those that are named, else on the
+/// ports that workers have by default on this machine, where there are any.
 final class AdminPorts {
     private static let deadlineMilliseconds = 2_000
     private static let statusByteCountMax = 4 << 20
     static let addressCountMax = 64
 
     private let addresses: [String]
+    /// Nobody named them: what is not there is not missed, and what belongs elsewhere not shown.
+    private let areGuessed: Bool
     private let http: HTTPClient
 
     /// - Throws: exit 2 where an address is none, or there are too many.
@@ -20,7 +23,9 @@ final class AdminPorts {
         guard addresses.count <= Self.addressCountMax else {
             throw .usage("bad_value", "--admin may be given \(Self.addressCountMax) times")
         }
-        self.addresses = addresses
+        areGuessed = addresses.isEmpty
+        self.addresses =
+            areGuessed ? Worker.allCases.map { "127.0.0.1:\($0.adminPort)" } : addresses
         do throws(HTTPClientFault) {
             http = try HTTPClient(
                 limits: HTTPClient.Limits(
@@ -72,6 +77,9 @@ final class AdminPorts {
             _ = unsafe poll(&entry, 1, Int32(clamping: wait))
         }
         for (tag, address) in addresses.enumerated() {
+            if areGuessed, !Self.isOfPipeline(answers[tag], snapshot) {
+                continue
+            }
             if let status = answers[tag] {
                 Self.add(status, address, to: &snapshot)
             } else {
@@ -82,6 +90,19 @@ final class AdminPorts {
         snapshot.lanes.sort {
             ($0.app, $0.environment, $0.endpoint) < ($1.app, $1.environment, $1.endpoint)
         }
+    }
+
+    /// Whether a worker answered that works on the Kafka and under the prefix that are looked at.
+    static func isOfPipeline(_ status: [String: Any]?, _ snapshot: TopSnapshot) -> Bool {
+        guard let status, let worker = status["worker"] as? String else {
+            return false
+        }
+        guard let group = status["group"] as? String else {
+            // The door has no group, and says nothing of its Kafka.
+            return worker == Worker.ingest.rawValue
+        }
+        return group == "\(snapshot.prefix)\(worker)"
+            && status["clusterId"] as? String == snapshot.clusterID
     }
 
     private static func object(_ body: [UInt8]) -> [String: Any]? {

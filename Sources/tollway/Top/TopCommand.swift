@@ -22,7 +22,7 @@ enum TopCommand {
             .value(
                 "--admin",
                 "HOST:PORT",
-                "a worker's admin port; tells lanes, and lag in seconds",
+                "a worker's admin port, for lanes and lag in seconds; default: 9401-9405 here",
                 isRepeatable: true
             ),
             .value("--count", "N", "so many snapshots where there is no screen; default: 1"),
@@ -30,7 +30,8 @@ enum TopCommand {
         details: """
             From Kafka alone: what each worker reads, its rate and its lag, what was told to
             Apple in the last hour by app, and the dead letters of the last hour by code. The
-            admin ports that are named add lanes with rate, hold and next deadline, lag in
+            admin ports that are named, else those of workers of this pipeline that run on this
+            machine with default ports, add lanes with rate, hold and next deadline, lag in
             seconds, and each instance. Ctrl-C or q ends and leaves the terminal as it was.
             Without a terminal, or with -o json, one snapshot: two looks, for the rates.
             """,

@@ -67,6 +67,9 @@ struct TopSnapshot: Equatable, Sendable {
     /// UNIX milliseconds.
     var at: Int64 = 0
     var servers = ""
+    var prefix = ""
+    /// Nil where Kafka is away.
+    var clusterID: String?
     var stages: [Stage] = []
     var lanes: [Lane] = []
     var reported: [Reported] = []

@@ -33,6 +33,7 @@ final class TopSource {
         var snapshot = TopSnapshot()
         snapshot.at = WallClock.nowMilliseconds()
         snapshot.servers = configuration.kafka.bootstrapServers
+        snapshot.prefix = configuration.topicPrefix
         do throws(LogFault) {
             try askKafka(&snapshot)
         } catch {
@@ -55,6 +56,7 @@ final class TopSource {
 
     private func askKafka(_ snapshot: inout TopSnapshot) throws(LogFault) {
         let admin = try openAdmin()
+        snapshot.clusterID = try admin.clusterID()
         let prefix = configuration.topicPrefix
         let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
         for worker in Worker.allCases {
