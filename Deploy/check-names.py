@@ -58,7 +58,8 @@ def expressions():
     scaling = deploy / "kubernetes/components/keda/scaled-objects.yaml"
     for scaled in yaml.safe_load_all(scaling.read_text(encoding="utf-8")):
         for trigger in scaled["spec"]["triggers"]:
-            yield f"scaling of {scaled['metadata']['name']}", trigger["metadata"]["query"]
+            if trigger["type"] == "prometheus":
+                yield f"scaling of {scaled['metadata']['name']}", trigger["metadata"]["query"]
 
 
 def faults_of(where, expression, known):
