@@ -73,13 +73,16 @@ install_packages "${missing[@]}"
 
 swift build -c release
 swift build --build-tests
-programs=$(swift build -c release --show-bin-path)
-tests=$(swift build --show-bin-path)/tollwayPackageTests.xctest
-log=$(mktemp)
+# What runs is a copy: a build that somebody starts meanwhile changes nothing under it.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+released=$(swift build -c release --show-bin-path)
+cp "$released"/tollway "$released"/tollway-{ingest,decode,dedupe,report,notifications} "$work"
+cp "$(swift build --show-bin-path)/tollwayPackageTests.xctest" "$work/tests"
+log=$work/log
 round=
 survived=0
 rounds=0
-trap 'rm -f "$log"' EXIT
 
 # interrupted: the round is told once, and cleans up behind itself.
 interrupted() {
@@ -99,8 +102,8 @@ while [ $SECONDS -lt $until ]; do
     printf 'seed %s: %s faults on %s node(s) of Kafka\n' "$seed" "$faults" "$nodes" >&2
     # In a session of its own: Ctrl-C is for this script, which passes it on.
     CHAOS_SEED=$seed CHAOS_FAULTS=$faults CHAOS_KINDS=$kinds CHAOS_NODES=$nodes \
-        CHAOS_PROGRAMS=$programs setsid \
-        "$tests" --testing-library swift-testing --filter 'told to Apple once' >"$log" 2>&1 &
+        CHAOS_PROGRAMS=$work setsid \
+        "$work/tests" --testing-library swift-testing --filter 'told to Apple once' >"$log" 2>&1 &
     round=$!
     if ! wait "$round"; then
         cat "$log"
