@@ -169,7 +169,7 @@ final class StormRun {
         let ended = try transactions.mend()
         for held in ended {
             let place = "\(held.topic)/\(held.partition) at \(held.stableOffset)"
-            storm.note("a transaction that nobody ended is aborted by hand: \(place)")
+            storm.note("a transaction that nobody ended: \(place): \(transactions.lastMended)")
             if storm.struck[.killBroker] == nil {
                 storm.find("an open transaction was left although no broker died: \(place)")
             }
