@@ -12,6 +12,7 @@
 enum {
     ARENA_KEPT = 8 << 20, /* an arena that one batch made larger is given back */
     HEADER_NULL = -1,
+    REFUSAL_FRESH_MS = 5000, /* a broker that refuses is knocked at every second */
 };
 
 /* -- small things ----------------------------------------------------------------------------- */
@@ -168,6 +169,24 @@ size_t ck_watch_take(watch *w, ckafka_note *notes, size_t capacity)
     return count;
 }
 
+static void note_refusal(watch *w, const char *what, const char *reason)
+{
+    pthread_mutex_lock(&w->lock);
+    w->refused_at = ck_now_ms();
+    snprintf(w->refusal, sizeof w->refusal, "%s: %s", what, reason ? reason : "");
+    pthread_mutex_unlock(&w->lock);
+}
+
+bool ck_watch_refusal(watch *w, char *text, size_t size)
+{
+    pthread_mutex_lock(&w->lock);
+    bool is_fresh = w->refused_at && ck_now_ms() - w->refused_at < REFUSAL_FRESH_MS;
+    if (is_fresh)
+        snprintf(text, size, "%s", w->refusal);
+    pthread_mutex_unlock(&w->lock);
+    return is_fresh;
+}
+
 static void on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text)
 {
     watch *w = rd_kafka_opaque(rk);
@@ -184,6 +203,9 @@ static void on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque)
     case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
         atomic_store(&w->is_away, 1);
         break;
+    case RD_KAFKA_RESP_ERR__AUTHENTICATION:
+        note_refusal(w, "the broker does not take these credentials", reason);
+        break;
     case RD_KAFKA_RESP_ERR__TRANSPORT:
     case RD_KAFKA_RESP_ERR__TIMED_OUT:
     case RD_KAFKA_RESP_ERR__SSL: /* an unclean TLS close looks like this (#4294) */
@@ -191,6 +213,8 @@ static void on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque)
          * the same, only the text tells. */
         if (strstr(reason, "state UP"))
             atomic_fetch_add(&w->disconnect_count, 1);
+        else if (code == RD_KAFKA_RESP_ERR__SSL)
+            note_refusal(w, "no TLS with the broker", reason);
         break;
     default:
         break;

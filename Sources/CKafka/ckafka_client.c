@@ -8,10 +8,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+enum { SCRAM_MENDED = 0x020601ff };
+
 struct ckafka_client {
     watch watch;
     rd_kafka_t *rk;
     char *user, *password; /* SASL's, or any text */
+    bool is_scram;
     char *text; /* the last answer in words */
     size_t text_count, text_capacity;
     int64_t *offsets;
@@ -66,6 +69,37 @@ static int fail_answer(ckafka_fault *fault, rd_kafka_resp_err_t code, const char
     return ck_fail(fault, kind, code, text && *text ? text : rd_kafka_err2str(code));
 }
 
+/* A question that nobody answered, perhaps because no broker lets us in: that does not pass. */
+static int fail_question(ckafka_client *c, ckafka_fault *fault, rd_kafka_resp_err_t code,
+                         const char *text)
+{
+    char refusal[300], sentence[600];
+    rd_kafka_poll(c->rk, 0);
+    if (!ck_watch_refusal(&c->watch, refusal, sizeof refusal))
+        return fail_answer(fault, code, text);
+    /* It says its nonce twice (#4895); brokers since CVE-2024-56128 do not take that: seen with
+     * 2.0.2 and Kafka 4.3.1, where Java's client comes in with the same password. */
+    bool is_hopeless = c->is_scram && rd_kafka_version() < SCRAM_MENDED;
+    snprintf(sentence, sizeof sentence, "%s%s",
+             is_hopeless ? "librdkafka before 2.6.1 cannot sign in by SCRAM to Kafka 3.8.1 and "
+                           "later, use PLAIN over TLS or a certificate: "
+                         : "",
+             refusal);
+    return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, code, sentence);
+}
+
+static bool is_scram(const char *settings)
+{
+    static const char *const names[] = {"sasl.mechanism", "sasl.mechanisms"};
+    bool is_found = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *mechanism = ck_setting_of(settings, names[i]);
+        is_found = is_found || strncmp(mechanism, "SCRAM", 5) == 0;
+        free(mechanism);
+    }
+    return is_found;
+}
+
 /* -- life ------------------------------------------------------------------------------------- */
 
 ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault)
@@ -73,6 +107,7 @@ ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault)
     ckafka_client *c = ck_take_memory(sizeof *c);
     c->user = ck_setting_of(settings, "sasl.username");
     c->password = ck_setting_of(settings, "sasl.password");
+    c->is_scram = is_scram(settings);
     ck_watch_open(&c->watch, c);
     rd_kafka_conf_t *conf = ck_configure(settings, &c->watch, fault);
     if (conf)
@@ -114,8 +149,8 @@ int ckafka_client_cluster_id(ckafka_client *c, int deadline_ms, const char **tex
 {
     char *id = rd_kafka_clusterid(c->rk, deadline_ms);
     if (!id)
-        return ck_fail(fault, CKAFKA_FAULT_UNAVAILABLE, RD_KAFKA_RESP_ERR__TIMED_OUT,
-                    "no broker told its cluster's id in time");
+        return fail_question(c, fault, RD_KAFKA_RESP_ERR__TIMED_OUT,
+                             "no broker told its cluster's id in time");
     clear_text(c);
     add_text(c, id);
     rd_kafka_mem_free(c->rk, id);
@@ -181,7 +216,7 @@ int ckafka_client_topics(ckafka_client *c, const char *topic, int deadline_ms,
     if (handle)
         rd_kafka_topic_destroy(handle);
     if (code)
-        return fail_answer(fault, code, NULL);
+        return fail_question(c, fault, code, NULL);
     show_topics(c, metadata, topics);
     rd_kafka_metadata_destroy(metadata);
     return 0;
@@ -191,7 +226,7 @@ static int show_offsets(ckafka_client *c, rd_kafka_resp_err_t code, int64_t *fou
                         const int64_t **offsets, ckafka_fault *fault)
 {
     if (code)
-        return fail_answer(fault, code, NULL);
+        return fail_question(c, fault, code, NULL);
     free(c->offsets);
     c->offsets = found;
     *offsets = found;
@@ -220,7 +255,7 @@ int ckafka_client_watermarks(ckafka_client *c, const char *topic, int32_t partit
 {
     rd_kafka_resp_err_t code =
         rd_kafka_query_watermark_offsets(c->rk, topic, partition, start, end, deadline_ms);
-    return code ? fail_answer(fault, code, NULL) : 0;
+    return code ? fail_question(c, fault, code, NULL) : 0;
 }
 
 /* -- orders ----------------------------------------------------------------------------------- */

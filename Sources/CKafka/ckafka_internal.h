@@ -23,6 +23,8 @@ typedef struct watch {
     atomic_int is_away;          /* no broker answers */
     atomic_uint disconnect_count; /* connections lost since the handle was made */
     atomic_int retiring_count;    /* handles that may still write notes */
+    char refusal[300];           /* why a broker that is there does not let us in */
+    int64_t refused_at;
     void *owner;                 /* for rebalance and delivery callbacks */
 } watch;
 
@@ -44,6 +46,8 @@ typedef struct names {
 void ck_watch_open(watch *w, void *owner);
 void ck_watch_close(watch *w);
 void ck_watch_note(watch *w, int level, const char *facility, const char *text);
+/* Why a broker has not let us in just now; false where none has refused. */
+bool ck_watch_refusal(watch *w, char *text, size_t size);
 size_t ck_watch_take(watch *w, ckafka_note *notes, size_t capacity);
 
 int ck_fail(ckafka_fault *fault, int kind, int code, const char *message);

@@ -64,6 +64,9 @@ package final class KafkaAdmin {
         client = try LogClient(settings: settings.inquirer(group: settings.clientID))
     }
 
+    /// What the client library has told since the last call: why a broker is not reached.
+    package func takeNotes() -> [KafkaNote] { client.takeNotes() }
+
     package func clusterID() throws(LogFault) -> String {
         try client.clusterID(deadlineMilliseconds: deadlineMilliseconds)
     }
@@ -212,17 +215,13 @@ package final class KafkaAdmin {
 
     /// What a group has committed, by partition number; nil where it has nothing.
     ///
-    /// Needs the right to describe `__consumer_offsets`: where that is not shown, no group is known
-    /// to have committed anything.
+    /// The first question to a group of a new cluster waits until Kafka has made the topic of the
+    /// groups.
     package func committedOffsets(
         ofGroup group: String,
         topic: String
     ) throws(LogFault) -> [Int64?] {
-        guard try hasGroupOffsets() else {
-            let partitions = try self.topic(topic)?.partitions ?? []
-            return partitions.map { _ in nil }
-        }
-        return try client.groupOffsets(
+        try client.groupOffsets(
             group,
             topic: topic,
             deadlineMilliseconds: deadlineMilliseconds
@@ -250,24 +249,6 @@ package final class KafkaAdmin {
     package func close() {
         client.close()
         committedClient?.close()
-    }
-
-    /// librdkafka 2.0.2 crashes where the first question to a group finds no coordinator, as on a
-    /// cluster where no group has been yet, so the topic is looked for before.
-    private func hasGroupOffsets() throws(LogFault) -> Bool {
-        let offsets = try client.topics(named: nil, deadlineMilliseconds: deadlineMilliseconds)
-            .first { $0.name == "__consumer_offsets" }
-        guard let offsets else {
-            // The embedded broker has no such topic, and no such defect.
-            return MockBroker.isClusterID(try clusterID())
-        }
-        guard offsets.partitions.allSatisfy({ $0.leader >= 0 }) else {
-            throw .unavailable(
-                code: "COORDINATOR_NOT_AVAILABLE",
-                message: "the groups' offsets have no leader at present"
-            )
-        }
-        return true
     }
 }
 

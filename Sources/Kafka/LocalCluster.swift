@@ -30,20 +30,23 @@ package final class LocalCluster {
     private let home: String
     private let folder: String
     private let java: String
-    private let ports: [(client: UInt16, quorum: UInt16)]
+    private let ports: [(client: UInt16, quorum: UInt16, guarded: UInt16)]
+    private let guarded: GuardedListener?
     private let properties: [String: String]
     private var nodes: [ChildProcess?]
 
     /// Prepares the nodes of a Kafka in `home`, a folder with `libs/`.
     ///
     /// `folder` is for data and logs; made where missing. Data that is there is used again. Node n
-    /// listens for clients on `firstPort + 2n` and for its quorum on the next one; 0 takes free
-    /// ports. `properties` are further lines of `server.properties`.
+    /// listens for clients on `firstPort + 3n`, for its quorum on the next one, and where there is a
+    /// guarded listener for its clients on the one after; 0 takes free ports. `properties` are
+    /// further lines of `server.properties`.
     package init(
         home: String,
         folder: String,
         nodeCount: Int = 1,
         firstPort: UInt16 = 0,
+        guarded: GuardedListener? = nil,
         properties: [String: String] = [:]
     ) throws(Fault) {
         precondition((1...5).contains(nodeCount), "a local cluster has 1 to 5 nodes")
@@ -57,13 +60,14 @@ package final class LocalCluster {
         self.folder = folder
         self.java = java
         self.nodeCount = nodeCount
+        self.guarded = guarded
         self.properties = properties
         nodes = Array(repeating: nil, count: nodeCount)
-        var free = firstPort == 0 ? try ChildProcess.freePorts(count: 2 * nodeCount) : []
+        var free = firstPort == 0 ? try ChildProcess.freePorts(count: 3 * nodeCount) : []
         if firstPort > 0 {
-            free = (0..<UInt16(2 * nodeCount)).map { firstPort + $0 }
+            free = (0..<UInt16(3 * nodeCount)).map { firstPort + $0 }
         }
-        ports = (0..<nodeCount).map { (client: free[2 * $0], quorum: free[2 * $0 + 1]) }
+        ports = (0..<nodeCount).map { (free[3 * $0], free[3 * $0 + 1], free[3 * $0 + 2]) }
     }
 
     deinit {
@@ -72,6 +76,12 @@ package final class LocalCluster {
 
     package var bootstrapServers: String {
         ports.map { "127.0.0.1:\($0.client)" }.joined(separator: ",")
+    }
+
+    /// Where clients come in that say who they are.
+    package var guardedServers: String {
+        precondition(guarded != nil, "the cluster was made without a guarded listener")
+        return ports.map { "127.0.0.1:\($0.guarded)" }.joined(separator: ",")
     }
 
     /// Whether the process of a node is there; a paused one is.
@@ -190,7 +200,7 @@ package final class LocalCluster {
                 [
                     "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format",
                     "--ignore-formatted", "-t", clusterID, "-c", "\(own)/server.properties",
-                ]
+                ] + (guarded?.formatArguments ?? [])
             ),
             log: "\(own)/log"
         )
@@ -247,12 +257,14 @@ package final class LocalCluster {
         let inSync = nodeCount < 3 ? 1 : 2
         let voters = ports.enumerated().map { "\($0)@127.0.0.1:\($1.quorum)" }
         let own = ports[node]
+        let extra = guarded.map { _ in ",\(GuardedListener.name)://127.0.0.1:\(own.guarded)" } ?? ""
         var lines = [
             "process.roles=broker,controller",
             "node.id=\(node)",
             "controller.quorum.voters=\(voters.joined(separator: ","))",
-            "listeners=PLAINTEXT://127.0.0.1:\(own.client),CONTROLLER://127.0.0.1:\(own.quorum)",
-            "advertised.listeners=PLAINTEXT://127.0.0.1:\(own.client)",
+            "listeners=PLAINTEXT://127.0.0.1:\(own.client),CONTROLLER://127.0.0.1:\(own.quorum)"
+                + extra,
+            "advertised.listeners=PLAINTEXT://127.0.0.1:\(own.client)\(extra)",
             "controller.listener.names=CONTROLLER",
             "log.dirs=\(folder)/\(node)/data",
             "num.network.threads=2",
@@ -271,6 +283,7 @@ package final class LocalCluster {
             "log.segment.bytes=67108864",
             "log.retention.check.interval.ms=5000",
         ]
+        lines += guarded?.properties ?? []
         lines += properties.sorted { $0.key < $1.key }.map { "\($0.key)=\($0.value)" }
         return lines.joined(separator: "\n") + "\n"
     }

@@ -50,7 +50,13 @@ struct TopicCheck {
                 guard case .unavailable(let code, _) = error else {
                     throw error
                 }
-                log.limited(.warning, "Kafka is away; waiting", ("code", .text(code)))
+                let note = admin.takeNotes().last { $0.level <= 4 }
+                log.limited(
+                    .warning,
+                    "Kafka is away; waiting",
+                    ("code", .text(code)),
+                    ("because", .text(note?.text ?? "no broker answers"))
+                )
             }
             guard !isStopRequested(Self.retryMilliseconds) else {
                 return nil
@@ -73,8 +79,9 @@ struct TopicCheck {
         let missing = missingTopics(topics)
         guard missing.isEmpty else {
             throw .misconfigured(
-                message: "Kafka has no topic \(missing.joined(separator: ", ")): create it with"
-                    + " `tollway topics apply --yes`"
+                message: "Kafka shows no topic \(missing.joined(separator: ", ")): create it with"
+                    + " `tollway topics apply --yes`, or give this worker the right to see it, with"
+                    + " Deploy/acls.sh"
             )
         }
         try checkCounts(topics)
