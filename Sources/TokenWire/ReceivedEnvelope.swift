@@ -6,7 +6,7 @@ struct ReceivedEnvelope {
     var token: JSONStringRange?
     var customer: Customer = .absent
     var bundleID: JSONStringRange?
-    /// Absent also where it is an integer outside `Int64`: that is more than seven days off.
+    /// Absent also where it is no integer of 64 bits: then the record's own time counts.
     var receivedAt: Int64?
 
     enum Customer {
@@ -16,6 +16,11 @@ struct ReceivedEnvelope {
         case other
     }
 
+    /// Looks only at what is needed: the token, whose it is and which link it came by.
+    ///
+    /// Platforms write this topic themselves, and nothing else that stands there may cost a token
+    /// its report.
+    ///
     /// - Throws: what makes the record no value of the topic.
     static func read(_ value: Span<UInt8>) throws(WireFault) -> ReceivedEnvelope {
         var envelope = ReceivedEnvelope()
@@ -24,16 +29,8 @@ struct ReceivedEnvelope {
             switch key {
             case "token": envelope.token = try scanner.field(&seen, .token)
             case "customer": try envelope.takeCustomer(&seen, from: &scanner)
-            case "receivedAt": try envelope.takeReceivedAt(&seen, from: &scanner)
-            case "source":
-                guard try scanner.isPresent(&seen, .source) else {
-                    return
-                }
-                guard TokenReceived.Source(rawValue: try scanner.string()) != nil else {
-                    throw .outOfRange(field: "source")
-                }
+            case "receivedAt": envelope.receivedAt = try scanner.integerIfAny()
             case "bundleId": envelope.bundleID = try scanner.field(&seen, .bundleID)
-            case "requestId": _ = try scanner.field(&seen, .requestID)
             default: try scanner.skip()
             }
         }
@@ -76,35 +73,39 @@ struct ReceivedEnvelope {
         }
         customer = .text(try scanner.takeString())
     }
-
-    private mutating func takeReceivedAt(
-        _ seen: inout Seen,
-        from scanner: inout JSONScanner
-    ) throws(WireFault) {
-        guard try scanner.isPresent(&seen, .receivedAt) else {
-            return
-        }
-        guard try scanner.peekKind() == .number else {
-            throw .wrongType(field: "receivedAt")
-        }
-        switch try scanner.takeNumber() {
-        case .integer(let milliseconds): receivedAt = milliseconds
-        case .integerOutOfRange: receivedAt = nil
-        case .fractional: throw .wrongType(field: "receivedAt")
-        }
-    }
 }
 
 /// Which known fields stood there already, null or not.
 private struct Seen {
     enum Field: UInt8 {
-        case token, customer, receivedAt, source, bundleID, requestID
+        case token, customer, bundleID
     }
 
     var bits: UInt8 = 0
 }
 
 extension JSONScanner {
+    /// An integer of 64 bits; nil where the value is anything else.
+    mutating func integerIfAny() throws(WireFault) -> Int64? {
+        guard try peekKind() == .number else {
+            try skip()
+            return nil
+        }
+        guard case .integer(let value) = try takeNumber() else {
+            return nil
+        }
+        return value
+    }
+
+    /// A string; nil where the value is anything else.
+    mutating func stringIfAny() throws(WireFault) -> String? {
+        guard try peekKind() == .string else {
+            try skip()
+            return nil
+        }
+        return try string()
+    }
+
     /// Whether a field that must not stand twice has a value: null counts as absent.
     fileprivate mutating func isPresent(
         _ seen: inout Seen,

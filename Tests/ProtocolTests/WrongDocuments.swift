@@ -26,8 +26,7 @@ extension `The schemas of Protocols` {
             (
                 "tokens.received.v1", #"{"token":"a"}"#,
                 [
-                    "{}", "[]", #"{"token":1}"#, #"{"token":"a","source":"web"}"#,
-                    #"{"token":"a","receivedAt":"now"}"#, #"{"token":"a","receivedAt":-1}"#,
+                    "{}", "[]", #"{"token":1}"#, #"{"token":"a","bundleId":1}"#,
                     #"{"token":"a","customer":"mia@example.com"}"#,
                     #"{"token":"a","customer":"c1.\#(String(repeating: "A", count: 42))B"}"#,
                 ]

@@ -3,8 +3,8 @@ package import TokenDomain
 extension TokenReceived {
     /// Reads a value of `tokens.received.v1`.
     ///
-    /// Platforms write this topic themselves, so only `token` is required: without `source` it came
-    /// by Kafka, and a `receivedAt` that is no plain integer of 64 bits is a fault like any other.
+    /// Platforms write this topic themselves, so only `token` is required: without a `source` of ours
+    /// it came by Kafka, and a `receivedAt` or `requestId` of another type is as if absent.
     package init(reading value: Span<UInt8>) throws(WireFault) {
         var token: String?
         var customer: CustomerID?
@@ -16,10 +16,11 @@ extension TokenReceived {
             switch key {
             case "token": try scanner.fill(&token)
             case "customer": try scanner.fill(&customer)
-            case "receivedAt": try scanner.fill(&receivedAt)
-            case "source": try scanner.fill(&source)
+            case "receivedAt":
+                receivedAt = try scanner.integerIfAny().map { Timestamp(milliseconds: $0) }
+            case "source": source = try scanner.stringIfAny().flatMap { Source(rawValue: $0) }
             case "bundleId": try scanner.fill(&bundleID)
-            case "requestId": try scanner.fill(&requestID)
+            case "requestId": requestID = try scanner.stringIfAny()
             default: try scanner.skip()
             }
         }
