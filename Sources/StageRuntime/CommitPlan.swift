@@ -17,46 +17,48 @@ enum CommitPlan {
     ///
     /// Outputs before the index `firstOutput` come of earlier batches.
     static func enact(
-        _ verdicts: [Verdict],
+        _ plan: inout BatchPlan,
         on batch: RecordBatch,
-        outputs: inout OutputBatch,
         from firstOutput: Int,
         context: Context,
         telemetry: any LoopTelemetry
     ) {
+        let verdicts = plan.verdicts
         var next = firstOutput
-        let stageOutputCount = outputs.outputs.count
+        let stageOutputCount = plan.outputs.outputs.count
         let traceSeeds = context.sources.map { TraceParent.seed($0) }
         func carryTrace(from record: RecordBatch.Record, to range: Range<Int>) {
             let headers = TraceHeader.append(
                 of: record,
                 in: batch,
                 seed: traceSeeds[record.topic],
-                to: &outputs.arena
+                to: &plan.outputs.arena
             )
-            for index in range where outputs.outputs[index].headers.count == 0 {
-                outputs.outputs[index].headers = headers
+            for index in range where plan.outputs.outputs[index].headers.count == 0 {
+                plan.outputs.outputs[index].headers = headers
             }
         }
-        for (record, verdict) in zip(batch.records, verdicts) {
+        for (index, (record, verdict)) in zip(batch.records, verdicts).enumerated() {
+            var fate: TokenTally.Fate?
             switch verdict {
             case .forward(let count):
                 precondition(count > 0, "a forwarded record has outputs")
                 if let tooLarge = (next..<next + count).first(where: {
-                    byteCount(of: outputs.outputs[$0]) > context.recordByteCountMax
+                    byteCount(of: plan.outputs.outputs[$0]) > context.recordByteCountMax
                 }) {
                     // Sizes are checked before producing: an oversize record would abort the
                     // whole transaction again and again.
+                    let size = byteCount(of: plan.outputs.outputs[tooLarge])
                     let fault = Fault(
                         code: "\(context.worker.rawValue).output_too_large",
-                        message:
-                            "the record would become \(byteCount(of: outputs.outputs[tooLarge]))"
-                            + " bytes, more than \(context.recordByteCountMax)"
+                        message: "the record would become \(size) bytes, more than"
+                            + " \(context.recordByteCountMax)"
                     )
                     for index in next..<next + count {
-                        outputs.outputs[index].topic = droppedTopic
+                        plan.outputs.outputs[index].topic = droppedTopic
                     }
-                    bury(record, fault, of: batch, into: &outputs, context, telemetry)
+                    bury(record, fault, of: batch, into: &plan.outputs, context, telemetry)
+                    fate = .deadLetter
                 } else {
                     carryTrace(from: record, to: next..<next + count)
                     telemetry.completed("forwarded")
@@ -64,17 +66,28 @@ enum CommitPlan {
                 next += count
             case .settled(let reason):
                 telemetry.completed(reason.text)
+                fate = TokenTally.Fate(settledFor: reason)
             case .deadLetter(let fault):
-                bury(record, fault, of: batch, into: &outputs, context, telemetry)
+                bury(record, fault, of: batch, into: &plan.outputs, context, telemetry)
+                fate = .deadLetter
             case .deadLetterAndForward(let fault, let count):
-                bury(record, fault, of: batch, into: &outputs, context, telemetry)
+                bury(record, fault, of: batch, into: &plan.outputs, context, telemetry)
+                fate = .deadLetter
                 carryTrace(from: record, to: next..<next + count)
                 next += count
             }
+            if let app = plan.apps[index] {
+                if context.worker == .decode {
+                    plan.tally.add(.accepted, app: app)
+                }
+                if let fate {
+                    plan.tally.add(fate, app: app)
+                }
+            }
         }
         precondition(next == stageOutputCount, "every output belongs to a record")
-        if outputs.outputs[firstOutput...].contains(where: { $0.topic == droppedTopic }) {
-            outputs.outputs.removeAll { $0.topic == droppedTopic }
+        if plan.outputs.outputs[firstOutput...].contains(where: { $0.topic == droppedTopic }) {
+            plan.outputs.outputs.removeAll { $0.topic == droppedTopic }
         }
         telemetry.received(batch, sources: context.sources, now: context.now)
     }

@@ -13,7 +13,8 @@ package protocol LoopTelemetry: AnyObject {
     func completed(_ outcome: String)
     /// One dead letter was written: for a record, or for a debt that a tick found refused.
     func buried(_ letter: BuriedLetter)
-    func committed()
+    /// A transaction is committed, and with it this became of tokens.
+    func committed(_ tally: TokenTally)
     func aborted(code: String)
     func assigned(_ partitions: [TopicPartition])
     func lost(partitionCount: Int)

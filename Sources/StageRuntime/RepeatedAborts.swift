@@ -20,6 +20,7 @@ struct RepeatedAborts {
         /// The record, where it is the only one.
         var onlyRecord: Place?
         var positions: [TopicPartition: Int64]
+        var tally: TokenTally
     }
 
     /// Halving goes on until the culprit is alone.

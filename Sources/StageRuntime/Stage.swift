@@ -29,6 +29,10 @@ package struct StaticReason: Equatable, Sendable, ExpressibleByStringLiteral {
 package struct BatchPlan {
     package var outputs: OutputBatch
     package private(set) var verdicts: [Verdict] = []
+    /// The app of each record that is a token's, one for each verdict.
+    private(set) var apps: [Int64?] = []
+    /// What became of tokens beside the records of this batch.
+    package var tally = TokenTally()
     /// Each dead letter of the stage's own making: the loop counts them.
     private(set) var buried: [BuriedLetter] = []
     /// The state of the partitions assigned; empty for a stage without state.
@@ -47,8 +51,11 @@ package struct BatchPlan {
         self.now = now
     }
 
-    package mutating func conclude(_ verdict: Verdict) {
+    /// `app` is that of a token which came in, or ``TokenTally/unknownApp``; nil for a record of
+    /// another kind.
+    package mutating func conclude(_ verdict: Verdict, app: Int64? = nil) {
         verdicts.append(verdict)
+        apps.append(app)
     }
 
     /// Adds a dead letter of the stage's own making: a refused debt has no source record.

@@ -33,6 +33,7 @@ package final class WorkerLoop {
     /// What is judged and not yet under way.
     private var outputs = OutputBatch()
     private var recordCount = 0
+    private var tally = TokenTally()
     /// The only record judged, where it is only one.
     private var onlyRecord: RepeatedAborts.Place?
     /// The next offset of each assigned partition: after the last record judged.
@@ -188,9 +189,8 @@ package final class WorkerLoop {
             throw fault
         }
         CommitPlan.enact(
-            plan.verdicts,
+            &plan,
             on: batch,
-            outputs: &plan.outputs,
             from: firstOutput,
             context: CommitPlan.Context(
                 worker: worker,
@@ -203,6 +203,7 @@ package final class WorkerLoop {
             telemetry: telemetry
         )
         outputs = plan.outputs
+        tally.merge(plan.tally)
     }
 
     /// Concludes the only record of the batch, which Kafka refuses in whatever form the stage gives
@@ -231,23 +232,19 @@ package final class WorkerLoop {
         let hadOpenChanges = state.hasOpenChanges
         ticking.tick(into: &plan)
         precondition(plan.verdicts.isEmpty, "a tick has no records to judge")
+        if let fault = plan.storeFault { throw fault }
         outputs = plan.outputs
-        if let fault = plan.storeFault {
-            throw fault
-        }
-        for letter in plan.buried {
-            telemetry.buried(letter)
-        }
+        plan.buried.forEach(telemetry.buried)
+        tally.merge(plan.tally)
         return outputs.outputs.count != outputCount || state.hasOpenChanges != hadOpenChanges
     }
 
     // MARK: Committing
 
     private var hasWork: Bool {
-        !outputs.outputs.isEmpty || state.hasOpenChanges || positions != committedOrUnderWay
+        !outputs.outputs.isEmpty || state.hasOpenChanges
+            || positions != (underWay?.positions ?? committed)
     }
-
-    private var committedOrUnderWay: [TopicPartition: Int64] { underWay?.positions ?? committed }
 
     /// Outputs, changelog and positions: one transaction.
     ///
@@ -277,11 +274,13 @@ package final class WorkerLoop {
         underWay = RepeatedAborts.Attempt(
             recordCount: recordCount,
             onlyRecord: recordCount == 1 ? onlyRecord : nil,
-            positions: positions
+            positions: positions,
+            tally: tally
         )
         let outgoing = outputs
         outputs = OutputBatch()
         recordCount = 0
+        tally = TokenTally()
         try log.submit(outgoing, positions: positions)
         return true
     }
@@ -300,7 +299,7 @@ package final class WorkerLoop {
             done = sent.positions
             aborts.committed(sent)
             try learn(nextOffsets)
-            telemetry.committed()
+            telemetry.committed(sent.tally)
             (stage as? any TickingStage)?.committed(now: clock())
         case .aborted(let code, let resumedAt):
             drop()
@@ -336,6 +335,7 @@ package final class WorkerLoop {
     private func drop() {
         outputs.removeAll()
         recordCount = 0
+        tally = TokenTally()
         state.abort()
         (stage as? any TickingStage)?.aborted()
     }

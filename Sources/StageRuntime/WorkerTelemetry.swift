@@ -11,6 +11,7 @@ final class WorkerTelemetry: LoopTelemetry {
     private let receivedRecords: Counter
     private let completedRecords: Counter
     private let deadLetters: Counter
+    private let tokens: Counter
     private let transactions: Counter
     private let duration: Histogram.Series
     private let assignedPartitions: Gauge.Series
@@ -40,6 +41,12 @@ final class WorkerTelemetry: LoopTelemetry {
             "dlq_records_total",
             help: "Records sent to the dead letters, by stage and reason.",
             labels: ["stage", "reason"]
+        )
+        tokens = metrics.counter(
+            "tokens_total",
+            help: "What became of the tokens that came in, by stage, app and fate: over all stages,"
+                + " accepted = repeat + dead_letter + reported + tollway_report_held.",
+            labels: ["stage", "app", "fate"]
         )
         transactions = metrics.counter(
             "transactions_total",
@@ -118,7 +125,15 @@ final class WorkerTelemetry: LoopTelemetry {
         )
     }
 
-    func committed() {
+    func committed(_ tally: TokenTally) {
+        tally.forEach { fate, app, count in
+            tokens.add(
+                count,
+                worker.rawValue,
+                app == TokenTally.unknownApp ? "unknown" : String(app),
+                fate.rawValue
+            )
+        }
         transactions.add(1, worker.rawValue, "committed")
         view.committed(now: now)
     }

@@ -131,6 +131,14 @@ package struct ReceivedDecoder: ~Copyable {
         }
     }
 
+    /// The app of the last value, which was decoded.
+    package var appAppleID: Int64 { reader.fields.appAppleID }
+
+    /// The app of the last value, which was refused: nil where it cannot be read, or is none of ours.
+    package func appOfRefused(among apps: Apps) -> Int64? {
+        known.appAppleID.flatMap { apps.bundleID(of: $0) == nil ? nil : $0 }
+    }
+
     // MARK: Texts of the envelope
 
     /// A string's content: in place, or without its escapes in memory of our own.

@@ -30,7 +30,7 @@ final class DecodeStage: ReloadingStage {
         for record in batch.records {
             guard !record.value.isAbsent else {
                 let fault = DecodeFault.badEnvelope(reason: "it has no value")
-                plan.conclude(.deadLetter(fault.fault))
+                plan.conclude(.deadLetter(fault.fault), app: TokenTally.unknownApp)
                 continue
             }
             let recordTime =
@@ -44,7 +44,7 @@ final class DecodeStage: ReloadingStage {
                     into: &plan.outputs.arena
                 )
                 plan.outputs.outputs.append(Self.output(decoded, topic: Self.decodedTopic))
-                plan.conclude(.forward(outputCount: 1))
+                plan.conclude(.forward(outputCount: 1), app: decoder.appAppleID)
             } catch {
                 bury(error, into: &plan)
             }
@@ -81,13 +81,15 @@ final class DecodeStage: ReloadingStage {
     /// A dead letter, and beside it a `seen` record where the token's id could be read: a token among
     /// our own dead letters must not be reported as one that nobody knows.
     private func bury(_ fault: DecodeFault, into plan: inout BatchPlan) {
+        let app = decoder.appOfRefused(among: apps) ?? TokenTally.unknownApp
         guard let seen = decoder.writeSeen(to: &plan.outputs.arena) else {
-            plan.conclude(.deadLetter(fault.fault))
+            plan.conclude(.deadLetter(fault.fault), app: app)
             return
         }
         plan.outputs.outputs.append(Self.output(seen.written, topic: Self.distinctTopic))
         plan.conclude(
-            .deadLetterAndForward(fault.fault(externalPurchaseID: seen.id), outputCount: 1)
+            .deadLetterAndForward(fault.fault(externalPurchaseID: seen.id), outputCount: 1),
+            app: app
         )
     }
 

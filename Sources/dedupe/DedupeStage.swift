@@ -74,7 +74,7 @@ final class DedupeStage: StatefulStage {
             if let candidate = candidates[index] {
                 conclude(candidate, partition: record.partition, into: &plan)
             } else if let fault = faults[index] {
-                plan.conclude(.deadLetter(fault))
+                plan.conclude(.deadLetter(fault), app: TokenTally.unknownApp)
             } else {
                 preconditionFailure("a record was read or refused")
             }
@@ -158,7 +158,7 @@ final class DedupeStage: StatefulStage {
             firstOfPeriod: first.map { TokenID(String(decoding: $0, as: UTF8.self)) }
         ) {
         case .again:
-            plan.conclude(.settled("repeat"))
+            plan.conclude(.settled("repeat"), app: candidate.record.appAppleID)
         case .duplicate:
             identities.insert(identity)
             forward(candidate, duplicateOf: first, into: &plan)
@@ -189,7 +189,7 @@ final class DedupeStage: StatefulStage {
         plan.outputs.outputs.append(
             OutputBatch.Output(topic: Self.distinct, key: key, value: value)
         )
-        plan.conclude(.forward(outputCount: 1))
+        plan.conclude(.forward(outputCount: 1), app: candidate.record.appAppleID)
     }
 
     /// Puts a token into the state.

@@ -168,7 +168,9 @@ extension ReportStage {
                     release(placed.place)
                     continue
                 }
+                let before = account
                 enact(account.absorb(answer, policy: policy), of: account, into: &plan)
+                plan.tally.moved(from: before, to: account)
                 isChanged = desk.keep(.token(account), at: placed.place)
             case .accountToken(let answer):
                 guard var debt = desk.transaction(at: placed.place) else {

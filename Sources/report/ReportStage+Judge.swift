@@ -60,16 +60,15 @@ extension ReportStage {
                     absorb(order, record, batch, trace: trace(of: record, in: batch), desk: &desk)
                 )
             case .distinct, .notice, .request, .refused:
-                plan.conclude(
-                    absorb(
-                        input,
-                        record,
-                        batch,
-                        trace: trace(of: record, in: batch),
-                        desk: &desk,
-                        now: plan.now
-                    )
+                let verdict = absorb(
+                    input,
+                    record,
+                    batch,
+                    trace: trace(of: record, in: batch),
+                    desk: &desk,
+                    into: &plan
                 )
+                plan.conclude(verdict, app: Self.app(of: input, record))
             }
         }
         touch(desk.put())
@@ -164,8 +163,9 @@ extension ReportStage {
         _ batch: RecordBatch,
         trace: TraceParent,
         desk: inout AccountDesk,
-        now: Timestamp
+        into plan: inout BatchPlan
     ) -> Verdict {
+        let now = plan.now
         let origin = RecordOrigin(
             topic: record.topic,
             partition: record.partition,
@@ -217,6 +217,10 @@ extension ReportStage {
             break
         }
         tell(account.advance(now: now, policy: policy))
+        if case .request = input {
+            // The replay of a refused debt: the token is held once more.
+            plan.tally.moved(from: desk.token(at: place), to: account)
+        }
         // What changes nothing must not be written for its trace's sake.
         if account != desk.token(at: place) {
             account.trace = trace
@@ -226,6 +230,23 @@ extension ReportStage {
             _ = desk.keep(.token(account), at: place)
         }
         return verdict(absorption, trace: trace)
+    }
+
+    /// The app of a token that came in, also where its record could not be taken; nil for what is no
+    /// such token's, and for one among our dead letters.
+    private static func app(of input: Input, _ record: RecordBatch.Record) -> Int64? {
+        switch input {
+        case .distinct(let distinct):
+            if case .seen = distinct.role {
+                return nil
+            }
+            return distinct.appAppleID ?? TokenTally.unknownApp
+        case .refused:
+            return Worker.report.sources[record.topic] == .tokensDistinct
+                ? TokenTally.unknownApp : nil
+        case .notice, .request, .wish, .refusedWish:
+            return nil
+        }
     }
 
     private static func order(

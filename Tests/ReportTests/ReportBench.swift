@@ -345,13 +345,14 @@ final class ReportBench {
 final class Tally: LoopTelemetry {
     /// The code of each dead letter, in order.
     private(set) var buriedCodes: [String] = []
+    private(set) var committed = TokenTally()
 
     func instant() -> UInt64 { 0 }
     func judged(recordCount: Int, since instant: UInt64) {}
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
     func completed(_ outcome: String) {}
     func buried(_ letter: BuriedLetter) { buriedCodes.append(letter.fault.code) }
-    func committed() {}
+    func committed(_ tally: TokenTally) { committed.merge(tally) }
     func aborted(code: String) {}
     func assigned(_ partitions: [TopicPartition]) {}
     func lost(partitionCount: Int) {}

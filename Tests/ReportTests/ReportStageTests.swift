@@ -194,6 +194,43 @@ import TokenWire
         #expect(try held().count == 3)
     }
 
+    @Test func `tells what became of each app's tokens, once each`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        for number in 0..<5 {
+            bench.distinct(bench.id(number), app: number < 3 ? 1 : 2)
+        }
+        // A repeat, a token that Apple alone knows, and one among our dead letters.
+        bench.distinct(bench.id(1))
+        bench.notice(bench.id(6))
+        bench.distinct(bench.id(7), .seen)
+        bench.script = { call in
+            call.externalPurchaseID == bench.id(0).text
+                ? .refused([AppleError(code: 8, fieldName: nil, lineItemID: nil)]) : .answered
+        }
+        try bench.pass(.hours(1))
+        let held = bench.tally.committed
+        #expect(TokenTally.Fate.allCases.map { held.count(of: $0, app: 1) } == [0, 1, 0, 0])
+        try bench.commitToEnd(.decode, .tokensReceived)
+        try bench.commitToEnd(.dedupe, .tokensDecoded)
+        try bench.pass(.days(2))
+        let settled = bench.tally.committed
+        #expect(TokenTally.Fate.allCases.map { settled.count(of: $0, app: 1) } == [0, 1, 1, 2])
+        #expect(TokenTally.Fate.allCases.map { settled.count(of: $0, app: 2) } == [0, 0, 0, 2])
+        // The dead letter of the refused one is replayed: it is held and reported once more.
+        bench.script = { _ in .answered }
+        let letter = try #require(bench.deadLetters().first)
+        bench.append(
+            .reportsRequested,
+            key: Array(bench.id(0).text.utf8),
+            value: letter.value,
+            headers: letter.headers
+        )
+        try bench.pass(.minutes(1))
+        let replayed = bench.tally.committed
+        #expect(TokenTally.Fate.allCases.map { replayed.count(of: $0, app: 1) } == [1, 1, 1, 3])
+    }
+
     @Test func `raises an alarm for an identifier that Apple holds with other content`() throws {
         let bench = ReportBench()
         bench.launch()

@@ -11,7 +11,7 @@ package final class SilentTelemetry: LoopTelemetry {
     package func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
     package func completed(_ outcome: String) {}
     package func buried(_ letter: BuriedLetter) {}
-    package func committed() {}
+    package func committed(_ tally: TokenTally) {}
     package func aborted(code: String) {}
     package func assigned(_ partitions: [TopicPartition]) {}
     package func lost(partitionCount: Int) {}

@@ -15,7 +15,8 @@ import Testing
             recordCount: recordCount,
             onlyRecord: recordCount == 1
                 ? RepeatedAborts.Place(partition: Self.partition, offset: offset) : nil,
-            positions: [Self.partition: offset + Int64(recordCount)]
+            positions: [Self.partition: offset + Int64(recordCount)],
+            tally: TokenTally()
         )
     }
 

@@ -36,10 +36,15 @@ import TokenDomain
             let value = outputs.place([1])
             outputs.outputs.append(OutputBatch.Output(topic: 0, key: .absent, value: value))
         }
+        var plan = BatchPlan(
+            outputs: outputs,
+            state: StagedState(),
+            now: Timestamp(milliseconds: 1)
+        )
+        plan.conclude(verdict)
         CommitPlan.enact(
-            [verdict],
+            &plan,
             on: batch,
-            outputs: &outputs,
             from: 0,
             context: CommitPlan.Context(
                 worker: .decode,
@@ -51,6 +56,7 @@ import TokenDomain
             ),
             telemetry: SilentTelemetry()
         )
+        outputs = plan.outputs
         return outputs.outputs.map { output in
             HeaderList.entries(in: output.headers, of: outputs.arena).reduce(into: [:]) {
                 $0[$1.name, default: []].append(

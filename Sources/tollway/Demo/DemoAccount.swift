@@ -30,7 +30,10 @@ struct DemoAccount {
     let verifiedCount: Int
     let retriedCount: Int
 
-    var agrees: Bool { differenceCount == 0 && heldCount == 0 && rows.allSatisfy(\.agrees) }
+    var agrees: Bool {
+        differenceCount == 0 && heldCount == 0 && rows.allSatisfy(\.agrees)
+            && apps.allSatisfy(\.closes)
+    }
 
     /// One line of the ledger (`reports.outcomes.v1`).
     struct LedgerEntry {
@@ -114,6 +117,9 @@ struct DemoAccount {
     /// What the stages counted: tokens read by decode, and repeats settled by dedupe and report.
     var counted: (accepted: Int, repeats: Int)?
 
+    /// The same by app, as the workers' metrics tell it.
+    var apps: [AppAccount] = []
+
     /// Accepted at the door and neither a repeat, nor a dead letter, nor in the ledger.
     private var heldCount: Int {
         guard let counted else {
@@ -135,6 +141,9 @@ struct DemoAccount {
         "accepted at the door \(counted?.accepted ?? 0) = repeats \(counted?.repeats ?? 0)"
             + " + dead letters \(buriedCount) + reported \(reportedCount) + held \(heldCount)"
     }
+
+    /// The same account for each app.
+    var appLines: String { apps.map { $0.line + "\n" }.joined() }
 
     // MARK: As text and as data
 
@@ -166,6 +175,7 @@ struct DemoAccount {
             "accepted": counted?.accepted ?? 0,
             "repeats": counted?.repeats ?? 0,
             "held": heldCount,
+            "apps": apps.map(\.json),
             "rows": rows.map { row in
                 [
                     "input": row.demoClass.rawValue, "in": row.inputCount, "owed": row.owedCount,

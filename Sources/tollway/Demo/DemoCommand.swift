@@ -147,7 +147,7 @@ enum DemoCommand {
             write(data)
             return
         }
-        var text = "\n" + account.table() + "\n" + account.closing + "\n"
+        var text = "\n" + account.table() + "\n" + account.closing + "\n" + account.appLines
         let statuses = account.statusCounts.sorted { $0.key < $1.key }
             .map { "\($0.key) \($0.value)" }
         text += "reported: " + statuses.joined(separator: ", ") + "\n"

@@ -239,7 +239,23 @@ final class DemoRun {
         )
         let counts = try workers.counts(http: http, reported: 0)
         account.counted = (counts.received, counts.repeats)
+        account.apps = try appAccounts()
         return account
+    }
+
+    /// What is held is counted once a second: it may be a moment behind.
+    private func appAccounts() throws -> [AppAccount] {
+        let names = DemoStream.apps.map { String($0.appAppleID) } + ["unknown"]
+        var accounts: [AppAccount] = []
+        for _ in 0..<50 {
+            let pages = try workers.metricsPages(http: http)
+            accounts = names.map { AppAccount(app: $0, pages: pages) }
+            if accounts.allSatisfy(\.closes) {
+                break
+            }
+            try http.pause(milliseconds: 100)
+        }
+        return accounts
     }
 
     func appleSide() throws -> [String: [String]] {

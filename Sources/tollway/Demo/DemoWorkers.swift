@@ -215,6 +215,14 @@ struct DemoWorkers {
         return counts
     }
 
+    func metricsPages(http: DemoHTTP) throws -> [String] {
+        try Worker.allCases.compactMap { worker in
+            try http.call("GET", adminURL(worker, "/metrics")).map {
+                String(decoding: $0.body, as: UTF8.self)
+            }
+        }
+    }
+
     private func adminURL(_ worker: Worker, _ path: String) -> String {
         "http://127.0.0.1:\(adminPorts[worker] ?? 0)\(path)"
     }

@@ -1,0 +1,14 @@
+internal import StageRuntime
+internal import TokenDomain
+
+extension TokenTally {
+    /// Counts what became of a token that is held no more, and one that is held anew.
+    mutating func moved(from before: TokenAccount?, to after: TokenAccount) {
+        let app = after.appAppleID ?? Self.unknownApp
+        switch (before?.isHeld ?? false, after.isHeld) {
+        case (true, false): add(after.lastAccepted == nil ? .deadLetter : .reported, app: app)
+        case (false, true): add(.accepted, app: app)
+        case (true, true), (false, false): break
+        }
+    }
+}

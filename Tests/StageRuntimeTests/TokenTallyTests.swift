@@ -1,0 +1,112 @@
+import Kafka
+import Simulation
+import Testing
+import TokenDomain
+
+@testable import StageRuntime
+
+/// Concludes each record as its value says, for app 7.
+private final class ToldStage: Stage {
+    func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
+        for record in batch.records {
+            switch String(decoding: batch.arena[record.value.indices], as: UTF8.self) {
+            case "forward", "large":
+                let size = record.value.count == 5 ? 2_000 : 1
+                let value = plan.outputs.place([UInt8](repeating: 1, count: size))
+                plan.outputs.outputs.append(
+                    OutputBatch.Output(topic: 0, key: .absent, value: value)
+                )
+                plan.conclude(.forward(outputCount: 1), app: 7)
+            case "repeat": plan.conclude(.settled("repeat"), app: 7)
+            case "held": plan.conclude(.settled("owed"), app: 7)
+            case "reported": plan.conclude(.settled("already_reported"), app: 7)
+            case "notice": plan.conclude(.settled("repeat"))
+            default:
+                let fault = Fault(code: "decode.not_json", message: "no JSON")
+                plan.conclude(.deadLetter(fault), app: TokenTally.unknownApp)
+            }
+        }
+    }
+}
+
+private final class Account: LoopTelemetry {
+    var tally = TokenTally()
+
+    func instant() -> UInt64 { 0 }
+    func judged(recordCount: Int, since instant: UInt64) {}
+    func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
+    func completed(_ outcome: String) {}
+    func buried(_ letter: BuriedLetter) {}
+    func committed(_ tally: TokenTally) { self.tally.merge(tally) }
+    func aborted(code: String) {}
+    func assigned(_ partitions: [TopicPartition]) {}
+    func lost(partitionCount: Int) {}
+    func restoring(partition: Int32, progress: (next: Int64, end: Int64)?) {}
+    func restored(partition: Int32, recordCount: Int) {}
+}
+
+@Suite struct `What became of tokens` {
+    static let values = [
+        "forward", "repeat", "held", "reported", "notice", "large", "bad", "forward",
+    ]
+
+    private func account(_ worker: Worker, abortOneIn: Int) throws -> Account {
+        let cluster = MemoryCluster(seed: 3)
+        cluster.faults.abortOneIn = abortOneIn
+        cluster.createTopic("in", partitionCount: 1)
+        for topic in WorkerLoop.targets(of: worker) {
+            cluster.createTopic(topic.name(prefix: ""), partitionCount: 1)
+        }
+        for value in Self.values {
+            cluster.append(
+                topic: "in",
+                key: nil,
+                value: Array(value.utf8),
+                timestampMilliseconds: 0
+            )
+        }
+        let log = MemoryLog(
+            cluster: cluster,
+            group: "g",
+            transactionalID: "t",
+            sources: ["in"],
+            targets: WorkerLoop.targets(of: worker).map { $0.name(prefix: "") },
+            clock: { 0 }
+        )
+        let account = Account()
+        var limits = WorkerLoop.Limits()
+        limits.outputRecordByteCountMax = 1_000
+        var now = Timestamp(milliseconds: 0)
+        let loop = WorkerLoop(
+            worker: worker,
+            group: "g",
+            log: log,
+            stage: ToldStage(),
+            provider: nil,
+            limits: limits,
+            telemetry: account,
+            clock: { now }
+        )
+        for _ in 0..<200 {
+            now = now + .seconds(1)
+            _ = try loop.step(waitMilliseconds: 0)
+        }
+        return account
+    }
+
+    /// Each fate of app 7, then of the app that nobody knows.
+    @Test(arguments: [
+        (Worker.decode, [6, 1, 1, 1, 1, 0, 1, 0] as [Int64]),
+        // Only decode counts what came in.
+        (.notifications, [0, 1, 1, 1, 0, 0, 1, 0]),
+    ])
+    func `is counted by app, as it was committed`(worker: Worker, expected: [Int64]) throws {
+        for abortOneIn in [0, 2] {
+            let tally = try account(worker, abortOneIn: abortOneIn).tally
+            let counts = [7, TokenTally.unknownApp].flatMap { app in
+                TokenTally.Fate.allCases.map { tally.count(of: $0, app: app) }
+            }
+            #expect(counts == expected, "aborts one in \(abortOneIn)")
+        }
+    }
+}
