@@ -98,6 +98,11 @@ package struct AccountTokenDebt: Equatable, Sendable {
         }
     }
 
+    /// The clock was set back: a retry keeps what was left of its wait.
+    package mutating func moveRetry(by setBack: Milliseconds, now: Timestamp) {
+        nextAttemptAt = nextAttemptAt?.movedRetry(by: setBack, now: now)
+    }
+
     /// Takes in an answer.
     ///
     /// One that belongs to no request under way changes nothing.

@@ -109,6 +109,17 @@ package struct LaneGate: Equatable, Sendable {
         }
     }
 
+    /// The clock was set back: a wait keeps what was left of it.
+    package mutating func clockWasSetBack(by setBack: Milliseconds) {
+        switch state {
+        case .open, .probing: break
+        case .held(let since, let until):
+            state = .held(since: since + -setBack, until: until + -setBack)
+        case .stopped(let trouble, let probeAt, let interval):
+            state = .stopped(trouble, probeAt: probeAt + -setBack, interval: interval)
+        }
+    }
+
     /// Something changed on our side: a stopped lane is probed at its next turn.
     package mutating func probeSoon() {
         if case .stopped(let trouble, _, let interval) = state {

@@ -108,7 +108,12 @@ package struct Pace: Equatable, Sendable {
 
     /// What is allowed now, per second.
     package func requestsPerSecond(now: Timestamp) -> Double {
-        min(rate, slotsPerSecond) * share * factor(now: now)
+        rateFound(now: now) * share
+    }
+
+    /// The same for all replicas, as far as this one knows.
+    package func rateFound(now: Timestamp) -> Double {
+        min(rate, slotsPerSecond) * factor(now: now)
     }
 
     /// Takes one turn, if there is one.
@@ -118,8 +123,7 @@ package struct Pace: Equatable, Sendable {
         }
         allow(now: now)
         let time = Double(now.milliseconds)
-        // A clock that was set back brings nothing: the slots begin anew from here.
-        passed = min(passed, time)
+        passed = lastPassed(time)
         if !(0...Double(Self.lateMax.count)).contains(time - askedAt) {
             passed = max(passed, time - slotMilliseconds)
         }
@@ -168,10 +172,10 @@ package struct Pace: Equatable, Sendable {
     }
 
     /// Apple took a request.
-    package mutating func accepted(sentAt: Timestamp) {
+    package mutating func accepted(sentAt: Timestamp, now: Timestamp) {
         acceptedCount += 1
         if isOwn(period(at: Double(sentAt.milliseconds))) {
-            second.accepted(sentAt: sentAt, ownRate: rateMax)
+            second.accepted(sentAt: sentAt, ownRate: rateMax, now: now)
         }
     }
 
@@ -181,7 +185,14 @@ package struct Pace: Equatable, Sendable {
     package mutating func rateLimited(sentAt: Timestamp, until: Timestamp?, now: Timestamp) {
         let countBefore = second.count
         let isOwn = isOwn(period(at: Double(sentAt.milliseconds)))
-        if second.refused(sentAt: sentAt, until: until, isOwn: isOwn, now: now) {
+        let isExplained = second.refused(
+            sentAt: sentAt,
+            until: until,
+            isOwn: isOwn,
+            slotCount: Int(slotsPerSecond),
+            now: now
+        )
+        if isExplained {
             if second.count != countBefore {
                 // What was taken away before the count was known was taken away for it.
                 decreasedAt = nil
@@ -276,7 +287,12 @@ package struct Pace: Equatable, Sendable {
         let late = max(Double(Self.lateMax.count), slotMilliseconds)
         let oldest = slot(from: time - late)
         // A hundredth of a slot more: what began at `passed` itself counts as passed.
-        return max(slot(from: min(passed, time) + slotMilliseconds / 100), oldest)
+        return max(slot(from: lastPassed(time) + slotMilliseconds / 100), oldest)
+    }
+
+    /// A clock that was set back brings one slot: they begin anew from here.
+    private func lastPassed(_ time: Double) -> Double {
+        passed <= time ? passed : time - slotMilliseconds
     }
 
     private mutating func isGranted(now: Timestamp) -> Bool {
@@ -295,12 +311,11 @@ package struct Pace: Equatable, Sendable {
 
     /// When the hour allows one more, in milliseconds; 0 where it does, or no hour is kept.
     private func nextAllowance(now: Timestamp) -> Double {
-        guard keeping == .hour, allowance <= 0.999, let allowedAt else {
+        // Where the clock was set back, the next ``take(now:)`` begins to count anew.
+        guard keeping == .hour, allowance <= 0.999, let allowedAt, allowedAt <= now else {
             return 0
         }
-        // A clock that was set back is believed.
-        let from = Double(min(allowedAt, now).milliseconds)
-        return from + (1 - allowance) / (rate * share) * 1_000
+        return Double(allowedAt.milliseconds) + (1 - allowance) / (rate * share) * 1_000
     }
 
     /// Adds what this hour allows by now; what the last one left is gone.

@@ -31,6 +31,9 @@ package struct ReportPolicy: Sendable {
     /// A date refused as future (code 6) is sent again after this, if it is that near.
     package static let clockSkew = Milliseconds.minutes(5)
 
+    /// No retry waits longer: Apple's `Retry-After` counts for up to 65 minutes.
+    package static let retryWaitMax = Milliseconds.minutes(70)
+
     package init(
         hold: Milliseconds = .hours(24),
         unrecognizedGrace: Milliseconds = .minutes(15),
@@ -59,5 +62,12 @@ package struct ReportPolicy: Sendable {
             return expiration + Self.deadlineAfterExpiry
         }
         return creation.map { $0 + .days(deadlineDays) }
+    }
+}
+
+extension Timestamp {
+    /// When a retry is due on a clock that was set back since it was decided.
+    func movedRetry(by setBack: Milliseconds, now: Timestamp) -> Timestamp {
+        max(now, min(self + -setBack, now + ReportPolicy.retryWaitMax))
     }
 }

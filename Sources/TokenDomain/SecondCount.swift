@@ -13,8 +13,11 @@ package struct SecondCount: Equatable, Sendable {
     package static let questionLast = 12_800
     /// After a question that was granted the next one follows soon.
     package static let questionSoon = 15
-    /// Refused in so many seconds at a place that was granted before: the limit has fallen.
+    /// Refused in so many seconds in a row at a place that was granted before: the limit has fallen.
     package static let refusedMax = 3
+    /// The same at the last place of a second, where the chance of a request that a neighbour sent
+    /// late strikes.
+    package static let refusedLastMax = 2
     /// Refusals above one in fifty, beyond so many, are no chance: somebody else sends too, or the
     /// clocks differ.
     package static let strayMax = 4.0
@@ -72,8 +75,8 @@ package struct SecondCount: Equatable, Sendable {
     }
 
     /// Apple took a request of one of our seconds; `ownRate` is the limit that we were given.
-    package mutating func accepted(sentAt: Timestamp, ownRate: Double) {
-        guard sentAt > changedAt else {
+    package mutating func accepted(sentAt: Timestamp, ownRate: Double, now: Timestamp) {
+        guard !isOutdated(sentAt: sentAt, now: now) else {
             return
         }
         acceptedSinceQuestion += 1
@@ -89,19 +92,21 @@ package struct SecondCount: Equatable, Sendable {
         }
     }
 
-    /// Apple said 429; `isOwn` tells whether the request was sent in a second of ours.
+    /// Apple said 429.
     ///
+    /// `isOwn` tells whether the request was sent in a second of ours, which has `slotCount` slots.
     /// - Returns: whether there is nothing more to it: the count explains it, or chance.
     package mutating func refused(
         sentAt: Timestamp,
         until: Timestamp?,
         isOwn: Bool,
+        slotCount: Int,
         now: Timestamp
     ) -> Bool {
         guard let until, until > now, until - now <= Self.second else {
             return false
         }
-        if (sentAt <= changedAt && changedAt <= now) || until == refusedUntil {
+        if isOutdated(sentAt: sentAt, now: now) || until == refusedUntil {
             return true
         }
         refusedUntil = until
@@ -111,12 +116,18 @@ package struct SecondCount: Equatable, Sendable {
         }
         let start = until + -Self.second
         if isOwn, sentAt >= start {
-            learn(place: sent.count { $0 >= start && $0 <= sentAt } - 1, now: now)
+            let place = sent.count { $0 >= start && $0 <= sentAt } - 1
+            learn(place: place, isLast: place == slotCount - 1, now: now)
         }
         return strayCount <= Self.strayMax
     }
 
-    private mutating func learn(place: Int, now: Timestamp) {
+    /// Whether an answer tells of another count; a clock that was set back since makes none so.
+    private func isOutdated(sentAt: Timestamp, now: Timestamp) -> Bool {
+        sentAt <= changedAt && changedAt <= now
+    }
+
+    private mutating func learn(place: Int, isLast: Bool, now: Timestamp) {
         guard place >= 1 else {
             return
         }
@@ -124,14 +135,13 @@ package struct SecondCount: Equatable, Sendable {
             // The question, or what was sent late.
             questionAfter = min(questionAfter * Self.questionGrowth, Self.questionLast)
             isRaised = false
-        } else if place >= granted {
-            lower(to: place, now: now)
-        } else {
-            refusedCount += 1
-            refusedPlace = min(refusedPlace, place)
-            if refusedCount >= Self.refusedMax {
-                lower(to: refusedPlace, now: now)
-            }
+            return
+        }
+        refusedCount += 1
+        refusedPlace = min(refusedPlace, place)
+        let enough = place < granted ? Self.refusedMax : isLast ? Self.refusedLastMax : 1
+        if refusedCount >= enough {
+            lower(to: refusedPlace, now: now)
         }
     }
 

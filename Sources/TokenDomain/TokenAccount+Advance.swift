@@ -35,6 +35,13 @@ extension TokenAccount {
         return effects
     }
 
+    /// The clock was set back: a retry keeps what was left of its wait.
+    package mutating func moveRetry(by setBack: Milliseconds, now: Timestamp) {
+        if let nextAttemptAt = current?.nextAttemptAt {
+            current?.nextAttemptAt = nextAttemptAt.movedRetry(by: setBack, now: now)
+        }
+    }
+
     /// What becomes of a queued report that may not follow what was accepted meanwhile.
     private func dropped(_ intent: ReportIntent, policy: ReportPolicy) -> ReportEffect {
         guard intent.status != .noLineItem || lastAccepted != .lineItem else {

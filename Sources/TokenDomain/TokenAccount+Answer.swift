@@ -90,7 +90,10 @@ extension TokenAccount {
             guard intent.refusal.isEmpty else {
                 return refuse(intent, .refused, answer, policy: policy)
             }
-            if let takenSince = intent.takenSince {
+            if let stated = intent.takenSince {
+                // A clock that was set back since must not prolong it.
+                let takenSince = min(stated, answer.answeredAt)
+                intent.takenSince = takenSince
                 guard answer.answeredAt - takenSince < ReportPolicy.unverifiableAfter else {
                     return refuse(intent, .unverifiable, answer, policy: policy)
                 }

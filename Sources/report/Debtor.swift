@@ -52,6 +52,14 @@ enum Debtor: Equatable {
         }
     }
 
+    /// Whether a request failed for the time being and waits to be tried again.
+    var isRetry: Bool {
+        switch self {
+        case .token(let account): account.current?.nextAttemptAt != nil
+        case .transaction(let debt): debt.nextAttemptAt != nil
+        }
+    }
+
     /// Goes with its next request.
     var trace: TraceParent? {
         switch self {

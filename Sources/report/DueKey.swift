@@ -83,12 +83,22 @@ enum DueKey {
         )
     }
 
-    /// The value of an entry: the lane of a token that is held, else nothing.
+    private static let sandboxBit: UInt8 = 1
+    private static let retryBit: UInt8 = 2
+
+    /// The value of an entry: whether it waits to be tried again, and the lane of a token that is
+    /// held; nothing where neither is so.
     static func note(of debtor: Debtor) -> [UInt8] {
+        let retry = debtor.isRetry ? retryBit : 0
         guard case .token(let account) = debtor, account.isHeld, let lane = account.lane else {
-            return []
+            return retry == 0 ? [] : [retry]
         }
-        return [lane.environment == .sandbox ? 1 : 0] + bigEndian(lane.appAppleID)
+        let sandbox = lane.environment == .sandbox ? sandboxBit : 0
+        return [sandbox | retry] + bigEndian(lane.appAppleID)
+    }
+
+    static func isRetry(note: [UInt8]) -> Bool {
+        note.first.map { $0 & retryBit != 0 } ?? false
     }
 
     static func heldLane(note: [UInt8]) -> Lane? {
@@ -97,7 +107,7 @@ enum DueKey {
         }
         return Lane(
             appAppleID: number(note[1...]),
-            environment: note[0] == 1 ? .sandbox : .production
+            environment: note[0] & sandboxBit != 0 ? .sandbox : .production
         )
     }
 

@@ -94,7 +94,7 @@ extension ReportStage {
             lane.retryBudget.failed()
         } else if word == .fine {
             lane.retryBudget.accepted()
-            lane.pace.accepted(sentAt: flight.sentAt)
+            lane.pace.accepted(sentAt: flight.sentAt, now: now)
             lane.limitedCount = 0
         }
         let change = lane.gate.heard(

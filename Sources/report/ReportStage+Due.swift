@@ -28,8 +28,9 @@ extension ReportStage {
             }
             if sweep.nextForgetting <= now {
                 let isDone = try forget(partition, into: &plan)
-                sweep.nextForgetting = isDone ? now + limits.forgettingInterval : now
+                sweep.nextForgetting = isDone ? now + Self.forgettingInterval : now
             }
+            try moveRetries(partition, &sweep, into: &plan)
             guard sweep.isDue || sweep.nextWaiting.map({ $0 <= now }) == true else {
                 sweeps[partition] = sweep
                 continue
@@ -92,7 +93,7 @@ extension ReportStage {
     }
 
     /// Changes accounts, stages them, and writes what follows from it.
-    private func change(
+    func change(
         _ places: [AccountPlace],
         into plan: inout BatchPlan,
         _ body: (inout Debtor) -> [ReportEffect]

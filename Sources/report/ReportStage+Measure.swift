@@ -26,7 +26,7 @@ extension ReportStage {
         }
         measureLanes(now: now)
         view.bound(
-            rates: lanes.mapValues { $0.pace.rate * $0.pace.factor(now: now) },
+            rates: lanes.mapValues { $0.pace.rateFound(now: now) },
             flightCountMax: limits.flightCountMax
         )
     }

@@ -28,7 +28,6 @@ final class ReportStage: TickingStage {
         /// Answers settled in one tick.
         var answerCountMax = 2_000
         var inquiryInterval = Milliseconds(100)
-        var forgettingInterval = Milliseconds.hours(1)
         var measureInterval = Milliseconds.seconds(1)
 
         init() {}
@@ -84,7 +83,14 @@ final class ReportStage: TickingStage {
         var nextGuarded: Timestamp?
         /// The guard has served what it may until the next commit.
         var isServed = false
-        var nextForgetting = Timestamp(milliseconds: 0)
+        var nextForgetting: Timestamp
+        /// The clock was set, or may have been before this process began.
+        var retries: RetrySweep? = RetrySweep()
+
+        /// A clock that is wrong at the start must not forget at once.
+        init(now: Timestamp) {
+            nextForgetting = now + ReportStage.forgettingInterval
+        }
     }
 
     let policy: ReportPolicy
@@ -134,6 +140,8 @@ final class ReportStage: TickingStage {
     var proof = UnrecognizedGuard()
     var nextInquiry = Timestamp(milliseconds: 0)
     var nextMeasure = Timestamp(milliseconds: 0)
+    /// When the last tick was; nil before the first.
+    var tickedAt: Timestamp?
     var view = LaneView()
     var heldCount = HeldCount()
     private(set) var nextTick: Timestamp?
@@ -215,7 +223,7 @@ final class ReportStage: TickingStage {
         self.state = state
         self.partitions = partitions.sorted()
         for partition in partitions where sweeps[partition] == nil {
-            sweeps[partition] = Sweep()
+            sweeps[partition] = Sweep(now: now)
         }
         // Whoever was proven unknown was so for the partitions of then.
         proof.end()
@@ -309,6 +317,7 @@ final class ReportStage: TickingStage {
 
     func tick(into plan: inout BatchPlan) {
         let now = plan.now
+        noticeClock(now: now)
         do throws(StoreFault) {
             learnPartitionCount()
             hearApple(now: now)
@@ -376,7 +385,7 @@ final class ReportStage: TickingStage {
         }
         var times: [Timestamp] = []
         for sweep in sweeps.values {
-            if sweep.isDue {
+            if sweep.isDue || sweep.retries?.resumeAt != nil {
                 return now
             }
             times += [sweep.nextWaiting].compactMap { $0 }

@@ -116,7 +116,7 @@ import TokenDomain
                     replicas[answer.replica].heldUntil =
                         max(replicas[answer.replica].heldUntil, retryAt)
                 } else {
-                    replicas[answer.replica].pace.accepted(sentAt: answer.sentAt)
+                    replicas[answer.replica].pace.accepted(sentAt: answer.sentAt, now: now)
                 }
             }
             answers.removeAll { $0.answerAt <= now }

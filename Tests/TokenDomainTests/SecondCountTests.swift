@@ -21,10 +21,11 @@ import TokenDomain
                     sentAt: sentAt,
                     until: begin + .seconds(1),
                     isOwn: true,
+                    slotCount: 5,
                     now: sentAt + Milliseconds(10)
                 )
             }
-            counter.accepted(sentAt: sentAt, ownRate: 5)
+            counter.accepted(sentAt: sentAt, ownRate: 5, now: sentAt)
         }
         return true
     }
@@ -33,6 +34,14 @@ import TokenDomain
         var counter = SecondCount()
         expect(Self.send(5, limit: 3, second: 0, &counter), true)
         #expect(counter.count == 3)
+    }
+
+    @Test func `wants to hear twice of the last place, which chance strikes`() {
+        var counter = SecondCount()
+        expect(Self.send(5, limit: 4, second: 0, &counter), true)
+        #expect(counter.count == nil)
+        expect(Self.send(5, limit: 4, second: 1, &counter), true)
+        #expect(counter.count == 4)
     }
 
     @Test func `forgives what was granted before, until it is refused three times in a row`() {
@@ -80,6 +89,7 @@ import TokenDomain
             sentAt: Self.start,
             until: end.map { Self.start + Milliseconds($0) },
             isOwn: true,
+            slotCount: 5,
             now: Self.start
         )
         #expect(!isExplained && counter.count == nil)
@@ -93,13 +103,14 @@ import TokenDomain
                 let sentAt = begin + Milliseconds(place * 200)
                 counter.started(now: sentAt, isQuestion: false)
                 guard place == 3 else {
-                    counter.accepted(sentAt: sentAt, ownRate: 5)
+                    counter.accepted(sentAt: sentAt, ownRate: 5, now: sentAt)
                     continue
                 }
                 let said = counter.refused(
                     sentAt: sentAt,
                     until: begin + .seconds(1),
                     isOwn: true,
+                    slotCount: 5,
                     now: sentAt
                 )
                 #expect(said == isExplained, "second \(second)")

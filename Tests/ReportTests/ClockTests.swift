@@ -1,0 +1,119 @@
+import Simulation
+import Telemetry
+import Testing
+import TokenDomain
+
+@testable import report
+
+@Suite struct `A clock that is set` {
+    /// A token that Apple answered with 500 and that waits for its retry.
+    private func benchWithRetry() throws -> ReportBench {
+        let bench = ReportBench()
+        var isDown = true
+        bench.script = { _ in
+            defer { isDown = false }
+            return isDown ? .status(503, retryAfter: ReportBench.start + .minutes(20)) : .answered
+        }
+        bench.launch()
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9_999)))
+        try bench.pass(.minutes(5))
+        #expect(bench.instances[0]?.apple.calls.count == 1)
+        #expect(bench.appleStore.accepted.isEmpty)
+        return bench
+    }
+
+    @Test(arguments: [90, 3_600, 86_400, 86_400 * 365] as [Int64])
+    func `back does not prolong the wait before a retry`(seconds: Int64) throws {
+        let bench = try benchWithRetry()
+        bench.clock.now = bench.clock.now + .seconds(-seconds)
+        try bench.pass(.minutes(14))
+        #expect(bench.appleStore.accepted.isEmpty)
+        try bench.pass(.minutes(2))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+
+    @Test func `back twice is heard twice`() throws {
+        let bench = try benchWithRetry()
+        bench.clock.now = bench.clock.now + .hours(-1)
+        try bench.pass(.minutes(5))
+        bench.clock.now = bench.clock.now + .hours(-5)
+        try bench.pass(.minutes(9))
+        #expect(bench.appleStore.accepted.isEmpty)
+        try bench.pass(.minutes(2))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+
+    @Test func `back while nobody ran delays a retry by what a retry waits at most`() throws {
+        let bench = try benchWithRetry()
+        bench.crash()
+        bench.clock.now = bench.clock.now + .days(-30)
+        bench.launch()
+        try bench.pass(.minutes(71))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+
+    @Test func `back does not prolong a hold, nor a stopped lane's wait for its probe`() throws {
+        for status in [429, 403] {
+            let bench = ReportBench()
+            let from = ReportBench.start
+            bench.script = { [status] call in
+                call.at == from ? .status(status, retryAfter: from + .minutes(30)) : .answered
+            }
+            bench.launch()
+            bench.distinct(bench.id(1), .duplicate(of: bench.id(9_999)))
+            try bench.pass(status == 429 ? .minutes(10) : .seconds(3))
+            bench.clock.now = bench.clock.now + .minutes(-5)
+            try bench.pass(status == 429 ? .minutes(19) : .seconds(1))
+            #expect(bench.appleStore.accepted.isEmpty, "\(status)")
+            try bench.pass(status == 429 ? .minutes(2) : .seconds(3))
+            #expect(bench.appleStore.accepted.count == 1, "\(status)")
+        }
+    }
+
+    @Test func `back keeps the guard and the gauges going`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.notice(bench.id(1))
+        try bench.pass(.minutes(16))
+        #expect(bench.appleStore.accepted.isEmpty)
+        bench.clock.now = bench.clock.now + .hours(-10)
+        try bench.pass(.seconds(1))
+        bench.distinct(bench.id(2))
+        try bench.pass(.seconds(5))
+        let page = String(decoding: bench.metrics.render(), as: UTF8.self)
+        #expect(page.contains(#"tollway_report_held{app="1",environment="production"} 1"#))
+        bench.clock.now = bench.clock.now + .hours(10)
+        try bench.commitToEnd(.decode, .tokensReceived)
+        try bench.commitToEnd(.dedupe, .tokensDecoded)
+        try bench.pass(.seconds(5))
+        #expect(bench.appleStore.statuses[bench.id(1).text] == ["UNRECOGNIZED_TOKEN"])
+    }
+
+    @Test func `forwards reports what is due by it, and forgets nothing at once`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.distinct(bench.id(1))
+        try bench.pass(.hours(1))
+        #expect(bench.appleStore.accepted.isEmpty)
+        bench.clock.now = bench.clock.now + .days(2_000)
+        try bench.pass(.minutes(2))
+        #expect(bench.appleStore.statuses[bench.id(1).text] == ["NO_LINE_ITEM"])
+        bench.clock.now = bench.clock.now + .days(-2_000)
+        bench.distinct(bench.id(1))
+        try bench.pass(.days(2))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+
+    @Test func `forwards far, and a token reported before, make no second report`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9_999)))
+        try bench.pass(.minutes(1))
+        #expect(bench.appleStore.accepted.count == 1)
+        bench.clock.now = bench.clock.now + .days(3_000)
+        try bench.pass(.hours(2))
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9_999)))
+        try bench.pass(.hours(1))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+}
