@@ -86,6 +86,31 @@ ccrypto_sha256(const uint8_t *bytes, size_t count, uint8_t out[CCRYPTO_SHA256_SI
 	return (digest(ccrypto_md_sha256(), bytes, count, out));
 }
 
+int
+ccrypto_sha256_each(const uint8_t *bytes, const size_t *ends, size_t count, uint8_t *out)
+{
+	EVP_MD_CTX *context;
+	size_t i, start;
+
+	ERR_clear_error();
+	if ((context = EVP_MD_CTX_new()) == NULL || ccrypto_md_sha256() == NULL)
+		goto failed;
+	for (i = start = 0; i < count; start = ends[i++]) {
+		/* Without a method the context keeps the one it has, and its memory. */
+		if (EVP_DigestInit_ex2(context, i == 0 ? ccrypto_md_sha256() : NULL, NULL) != 1 ||
+		    EVP_DigestUpdate(context, bytes + start, ends[i] - start) != 1 ||
+		    EVP_DigestFinal_ex(context, out + i * CCRYPTO_SHA256_SIZE, NULL) != 1)
+			goto failed;
+	}
+	EVP_MD_CTX_free(context);
+	return (CCRYPTO_OK);
+
+failed:
+	EVP_MD_CTX_free(context);
+	ERR_clear_error();
+	return (CCRYPTO_ERROR_LIBRARY);
+}
+
 ccrypto_hmac *
 ccrypto_hmac_create(const uint8_t *key, size_t key_count)
 {

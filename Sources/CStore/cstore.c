@@ -12,6 +12,7 @@
 #define ARENA_BLOCK_LEN (64 * 1024)
 #define FILE_LEN (16 * 1024 * 1024)
 #define LEVEL_BASE_LEN (32 * 1024 * 1024)
+#define FRONTS_PER_WRITE_BUFFER 2
 #define MANIFEST_LEN (1024 * 1024)
 
 bool buffer_reserve(struct buffer *buffer, size_t len)
@@ -55,6 +56,7 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     if (shared == NULL)
         return NULL;
     shared->cache = rocksdb_cache_create_lru(cache_len);
+    shared->front_len_max = write_buffer_len / FRONTS_PER_WRITE_BUFFER;
 
     rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
     rocksdb_block_based_options_set_block_cache(table, shared->cache);
@@ -177,6 +179,7 @@ int cstore_close(cstore *store, cstore_error *error)
         rocksdb_column_family_handle_destroy(store->families[table]);
     rocksdb_close(store->db);
     bulk_free(&store->bulk);
+    front_free(&store->front);
     buffer_free(&store->values);
     buffer_free(&store->scratch);
     free(store->path);
@@ -187,6 +190,8 @@ int cstore_close(cstore *store, cstore_error *error)
 int cstore_flush(cstore *store, cstore_error *error)
 {
     char *message = NULL;
+    if (front_spill(store, error) != 0)
+        return -1;
     rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
     rocksdb_flushoptions_set_wait(options, 1);
     /* With atomic_flush, one table's flush is every table's. */
@@ -197,8 +202,19 @@ int cstore_flush(cstore *store, cstore_error *error)
     return message == NULL ? 0 : fail(error, message, false);
 }
 
+/* Copy a value behind the others. */
+static bool take_value(cstore *store, const void *value, size_t len)
+{
+    if (!buffer_reserve(&store->values, len))
+        return false;
+    if (len > 0)
+        memcpy(store->values.bytes + store->values.len, value, len);
+    store->values.len += len;
+    return true;
+}
+
 /* Copy a result behind the others and let go of it. */
-static bool take_value(cstore *store, rocksdb_pinnableslice_t *slice, int64_t *value_len)
+static bool take_slice(cstore *store, rocksdb_pinnableslice_t *slice, int64_t *value_len)
 {
     if (slice == NULL) {
         *value_len = -1;
@@ -206,49 +222,81 @@ static bool take_value(cstore *store, rocksdb_pinnableslice_t *slice, int64_t *v
     }
     size_t len;
     const char *value = rocksdb_pinnableslice_value(slice, &len);
-    bool has_room = buffer_reserve(&store->values, len);
-    if (has_room && len > 0) {
-        memcpy(store->values.bytes + store->values.len, value, len);
-        store->values.len += len;
-    }
     *value_len = (int64_t)len;
+    bool has_room = take_value(store, value, len);
     rocksdb_pinnableslice_destroy(slice);
     return has_room;
+}
+
+/* What there is of one look-up in the scratch memory; `list` and what follows are of the keys that
+ * RocksDB is asked for. */
+struct lookup {
+    const char **list;
+    char **messages;
+    rocksdb_pinnableslice_t **slices;
+    size_t *lens;
+    size_t count;
+};
+
+/* Ask the front; what it does not know goes on the list for RocksDB. */
+static bool ask_front(cstore *store, int table, const uint8_t *keys, const uint32_t *key_lens,
+                      size_t count, struct lookup *lookup)
+{
+    store->scratch.len = 0;
+    if (!buffer_reserve(&store->scratch, count * (2 * sizeof(char *) + sizeof(size_t)
+                                                  + sizeof(rocksdb_pinnableslice_t *))))
+        return false;
+    lookup->list = (const char **)store->scratch.bytes;
+    lookup->messages = (char **)(lookup->list + count);
+    lookup->slices = (rocksdb_pinnableslice_t **)(lookup->messages + count);
+    lookup->lens = (size_t *)(lookup->slices + count);
+    lookup->count = 0;
+    const uint8_t *key = keys;
+    for (size_t i = 0; i < count; key += key_lens[i++]) {
+        struct change change;
+        if (front_find(&store->front, table, key, key_lens[i], &change))
+            continue;
+        lookup->list[lookup->count] = (const char *)key;
+        lookup->lens[lookup->count] = key_lens[i];
+        lookup->messages[lookup->count] = NULL;
+        lookup->slices[lookup->count] = NULL;
+        lookup->count++;
+    }
+    return true;
 }
 
 const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const uint32_t *key_lens,
                           size_t count, int64_t *value_lens, cstore_error *error)
 {
-    const size_t per_key = 2 * sizeof(char *) + sizeof(size_t) + sizeof(rocksdb_pinnableslice_t *);
+    struct lookup lookup;
     store->values.len = 0;
-    store->scratch.len = 0;
     /* One byte more than nothing, so that the result of an empty look-up is no NULL. */
-    if (!buffer_reserve(&store->values, 1) || !buffer_reserve(&store->scratch, count * per_key)) {
+    if (!buffer_reserve(&store->values, 1)
+        || !ask_front(store, table, keys, key_lens, count, &lookup)) {
         fail_with(error, CSTORE_FAILED, "no memory");
         return NULL;
     }
-    const char **list = (const char **)store->scratch.bytes;
-    char **messages = (char **)(list + count);
-    rocksdb_pinnableslice_t **slices = (rocksdb_pinnableslice_t **)(messages + count);
-    size_t *lens = (size_t *)(slices + count);
-    const uint8_t *key = keys;
-    for (size_t i = 0; i < count; i++) {
-        list[i] = (const char *)key;
-        lens[i] = key_lens[i];
-        messages[i] = NULL;
-        slices[i] = NULL;
-        key += key_lens[i];
-    }
-    rocksdb_batched_multi_get_cf(store->db, store->shared->read_options, store->families[table],
-                                 count, list, lens, slices, messages, false);
+    if (lookup.count > 0)
+        rocksdb_batched_multi_get_cf(store->db, store->shared->read_options,
+                                     store->families[table], lookup.count, lookup.list, lookup.lens,
+                                     lookup.slices, lookup.messages, false);
     char *first = NULL;
     bool has_room = true;
-    for (size_t i = 0; i < count; i++) {
-        has_room = take_value(store, slices[i], &value_lens[i]) && has_room;
-        if (first == NULL)
-            first = messages[i];
-        else
-            rocksdb_free(messages[i]);
+    const uint8_t *key = keys;
+    size_t asked = 0;
+    for (size_t i = 0; i < count; key += key_lens[i++]) {
+        struct change change;
+        if (asked < lookup.count && lookup.list[asked] == (const char *)key) {
+            has_room = take_slice(store, lookup.slices[asked], &value_lens[i]) && has_room;
+            if (first == NULL)
+                first = lookup.messages[asked];
+            else
+                rocksdb_free(lookup.messages[asked]);
+            asked++;
+        } else if (front_find(&store->front, table, key, key_lens[i], &change)) {
+            value_lens[i] = change.is_removal ? -1 : (int64_t)change.value_len;
+            has_room = take_value(store, change.value, change.value_len) && has_room;
+        }
     }
     if (first != NULL) {
         fail(error, first, false);
@@ -261,29 +309,21 @@ const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const u
     return store->values.bytes;
 }
 
-int cstore_apply(cstore *store, const uint8_t *changes, size_t len, cstore_error *error)
+int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_t *last,
+                 size_t last_len, cstore_error *error)
 {
-    char *message = NULL;
-    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    for (size_t position = 0; position < len;) {
-        struct change change;
-        position = change_read(changes, position, &change);
-        rocksdb_column_family_handle_t *family = store->families[change.table];
-        const char *key = (const char *)change.key;
-        if (change.is_removal)
-            rocksdb_writebatch_delete_cf(batch, family, key, change.key_len);
-        else
-            rocksdb_writebatch_put_cf(batch, family, key, change.key_len,
-                                      (const char *)change.value, change.value_len);
-    }
-    rocksdb_write(store->db, store->shared->write_options, batch, &message);
-    rocksdb_writebatch_destroy(batch);
-    return message == NULL ? 0 : fail(error, message, false);
+    if (!front_add(&store->front, changes, len) || !front_add(&store->front, last, last_len))
+        return fail_with(error, CSTORE_FAILED, "no memory");
+    /* Only between two calls: RocksDB gets all of one, in one write. */
+    if (store->front.changes.len < store->shared->front_len_max)
+        return 0;
+    return front_spill(store, error);
 }
 
 void cstore_measure(cstore *store, cstore_usage *usage)
 {
-    *usage = (cstore_usage){0};
+    *usage = (cstore_usage){.write_buffer_len = store->front.changes.capacity
+                                + store->front.slot_count * sizeof *store->front.slots};
     rocksdb_property_int_cf(store->db, store->families[CSTORE_STATE],
                             "rocksdb.estimate-num-keys", &usage->state_key_count);
     for (int table = 0; table < CSTORE_TABLE_COUNT; table++) {

@@ -35,41 +35,6 @@ int cstore_bulk_begin(cstore *store, const uint8_t *marker, size_t len, cstore_e
     return 0;
 }
 
-static uint64_t prefix_of(const struct change *change)
-{
-    uint64_t prefix = 0;
-    for (uint32_t i = 0; i < 8; i++)
-        prefix = prefix << 8 | (i < change->key_len ? change->key[i] : 0);
-    return prefix;
-}
-
-static int compare_keys(const struct change *left, const struct change *right)
-{
-    uint32_t len = left->key_len < right->key_len ? left->key_len : right->key_len;
-    int order = memcmp(left->key, right->key, len);
-    if (order != 0)
-        return order;
-    return left->key_len < right->key_len ? -1 : left->key_len > right->key_len;
-}
-
-/* By table and key; of two changes to one key the later one comes last. */
-static int compare_entries(const void *left_entry, const void *right_entry, void *changes)
-{
-    const struct bulk_entry *left = left_entry;
-    const struct bulk_entry *right = right_entry;
-    if (left->table != right->table)
-        return left->table < right->table ? -1 : 1;
-    if (left->prefix != right->prefix)
-        return left->prefix < right->prefix ? -1 : 1;
-    struct change left_change, right_change;
-    change_read(changes, left->position, &left_change);
-    change_read(changes, right->position, &right_change);
-    int order = compare_keys(&left_change, &right_change);
-    if (order != 0)
-        return order;
-    return left->position < right->position ? -1 : left->position > right->position;
-}
-
 /* Write the entries from ${first} on that are of one table to the file ${path}; returns the index
  * after them, or 0 with ${message}. */
 static size_t write_file(cstore *store, const char *path, size_t first, char **message)
@@ -114,11 +79,10 @@ static int spill(cstore *store, cstore_error *error)
     if (bulk->entry_count == 0)
         return 0;
     if (bulk->file_count == 0
-        && (cstore_apply(store, bulk->marker.bytes, bulk->marker.len, error) != 0
+        && (cstore_apply(store, NULL, 0, bulk->marker.bytes, bulk->marker.len, error) != 0
             || cstore_flush(store, error) != 0))
         return -1;
-    qsort_r(bulk->entries, bulk->entry_count, sizeof *bulk->entries, compare_entries,
-            bulk->changes.bytes);
+    sort_changes(bulk->entries, bulk->entry_count, bulk->changes.bytes);
     rocksdb_ingestexternalfileoptions_t *options = rocksdb_ingestexternalfileoptions_create();
     rocksdb_ingestexternalfileoptions_set_move_files(options, 1);
     for (size_t first = 0; first < bulk->entry_count && message == NULL;) {
@@ -155,12 +119,9 @@ int cstore_bulk_add(cstore *store, const uint8_t *changes, size_t len, cstore_er
         /* A single change larger than the whole buffer makes it grow; its position still fits. */
         if (!buffer_reserve(&bulk->changes, change_len))
             return fail_with(error, CSTORE_FAILED, "no memory");
-        bulk->entries[bulk->entry_count++] = (struct bulk_entry){
-            .prefix = prefix_of(&change),
-            .position = (uint32_t)bulk->changes.len,
-            .table = (uint8_t)change.table,
-        };
         memcpy(bulk->changes.bytes + bulk->changes.len, changes + position, change_len);
+        bulk->entries[bulk->entry_count++] =
+            sorted_change_at(bulk->changes.bytes, bulk->changes.len);
         bulk->changes.len += change_len;
         position = next;
     }
@@ -172,14 +133,13 @@ int cstore_bulk_end(cstore *store, const uint8_t *final, size_t len, cstore_erro
     struct bulk *bulk = &store->bulk;
     bool is_small = bulk->file_count == 0 && bulk->entry_count < BULK_ENTRY_COUNT_MIN;
     int result;
-    if (is_small && buffer_reserve(&bulk->changes, len)) {
+    if (is_small) {
         /* One write with the final changes: nothing was torn, so nothing needs a flush. */
-        memcpy(bulk->changes.bytes + bulk->changes.len, final, len);
-        result = cstore_apply(store, bulk->changes.bytes, bulk->changes.len + len, error);
+        result = cstore_apply(store, bulk->changes.bytes, bulk->changes.len, final, len, error);
     } else {
         result = spill(store, error);
         if (result == 0)
-            result = cstore_apply(store, final, len, error);
+            result = cstore_apply(store, NULL, 0, final, len, error);
         if (result == 0)
             result = cstore_flush(store, error);
     }

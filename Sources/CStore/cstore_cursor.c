@@ -8,11 +8,16 @@ struct cstore_cursor {
     struct buffer entries;
 };
 
-cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len)
+cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len,
+                                  cstore_error *error)
 {
-    cstore_cursor *cursor = calloc(1, sizeof *cursor);
-    if (cursor == NULL)
+    if (front_spill(store, error) != 0)
         return NULL;
+    cstore_cursor *cursor = calloc(1, sizeof *cursor);
+    if (cursor == NULL) {
+        fail_with(error, CSTORE_FAILED, "no memory");
+        return NULL;
+    }
     cursor->table = table;
     cursor->iterator = rocksdb_create_iterator_cf(store->db, store->shared->scan_options,
                                                   store->families[table]);
@@ -89,6 +94,8 @@ uint64_t cstore_entry_hash(const uint8_t *key, size_t key_len, const uint8_t *va
 int cstore_checksum(cstore *store, int table, uint64_t *sum, cstore_error *error)
 {
     char *message = NULL;
+    if (front_spill(store, error) != 0)
+        return -1;
     rocksdb_iterator_t *iterator = rocksdb_create_iterator_cf(
         store->db, store->shared->scan_options, store->families[table]);
     *sum = 0;

@@ -26,21 +26,49 @@ struct change {
 /* Read the change at ${position}; returns the position after it. */
 size_t change_read(const uint8_t *changes, size_t position, struct change *change);
 
-struct bulk_entry {
+/* A change among others that are sorted by table and key. */
+struct sorted_change {
     uint64_t prefix; /* the first eight bytes of the key, so that most comparisons end there */
     uint32_t position;
     uint8_t table;
 };
+struct sorted_change sorted_change_at(const uint8_t *changes, size_t position);
+/* By table and key; of two changes to one key the later one comes last. */
+void sort_changes(struct sorted_change *sorted, size_t count, uint8_t *changes);
+/* Like memcmp, of the keys. */
+int compare_keys(const struct change *left, const struct change *right);
+
+struct front_slot {
+    uint32_t hash;
+    uint32_t end; /* the position of the change and 1; 0: empty */
+};
+/* Changes that wait in memory, the newest of each key to be found by its hash. */
+struct front {
+    struct buffer changes;
+    struct front_slot *slots;
+    size_t slot_count; /* a power of two, or 0 */
+    size_t key_count;
+};
+/* Take in changes.  false: no memory; what was taken in is then of no use. */
+bool front_add(struct front *front, const uint8_t *changes, size_t len);
+/* Whether there is a change to a key. */
+bool front_find(const struct front *front, int table, const uint8_t *key, size_t len,
+                struct change *change);
+/* Hand all to RocksDB in one write.  0, or -1. */
+int front_spill(cstore *store, cstore_error *error);
+void front_free(struct front *front);
+
 struct bulk {
     bool is_active;
     unsigned file_count;
     struct buffer changes;
     struct buffer marker;
-    struct bulk_entry *entries;
+    struct sorted_change *entries;
     size_t entry_count;
 };
 
 struct cstore_shared {
+    size_t front_len_max; /* of the changes that wait in memory, for each store */
     rocksdb_cache_t *cache;
     rocksdb_block_based_table_options_t *table_options;
     rocksdb_options_t *options;
@@ -57,6 +85,7 @@ struct cstore {
     /* Of cstore_get: results, and one block of per-key pointers. */
     struct buffer values;
     struct buffer scratch;
+    struct front front;
     struct bulk bulk;
 };
 

@@ -19,4 +19,27 @@ package enum Hash {
         precondition(code == CCRYPTO_OK, "SHA-256 is not available in this OpenSSL")
         return digest
     }
+
+    package static let sha256ByteCount = Int(CCRYPTO_SHA256_SIZE)
+
+    /// SHA-256 of many texts that lie side by side, at a third of the cost of one at a time.
+    ///
+    /// - Parameters:
+    ///   - bytes: the texts.
+    ///   - ends: where each of them ends, in order.
+    ///   - digests: becomes 32 bytes a text.
+    package static func sha256(each bytes: [UInt8], ends: [Int], into digests: inout [UInt8]) {
+        let byteCount = ends.count * sha256ByteCount
+        if digests.count != byteCount {
+            digests.removeAll(keepingCapacity: true)
+            digests.append(contentsOf: repeatElement(0, count: byteCount))
+        }
+        precondition(ends.last ?? 0 <= bytes.count, "a text ends within the bytes")
+        let code = unsafe ends.withUnsafeBufferPointer { ends in
+            unsafe ends.withMemoryRebound(to: UInt.self) { ends in
+                unsafe ccrypto_sha256_each(bytes, ends.baseAddress, ends.count, &digests)
+            }
+        }
+        precondition(code == CCRYPTO_OK, "SHA-256 is not available in this OpenSSL")
+    }
 }

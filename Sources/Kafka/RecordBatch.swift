@@ -146,4 +146,28 @@ package struct OutputBatch: Sendable {
         arena.append(contentsOf: bytes)
         return ByteRange(start: start, count: arena.count - start)
     }
+
+    /// Appends bytes to the arena and says where they lie.
+    package mutating func place(_ bytes: Span<UInt8>) -> ByteRange {
+        let start = arena.count
+        unsafe bytes.withUnsafeBufferPointer { bytes in
+            unsafe arena.append(contentsOf: bytes)
+        }
+        return ByteRange(start: start, count: bytes.count)
+    }
+
+    /// Appends outputs that were collected elsewhere, all for one topic.
+    package mutating func append(_ other: OutputBatch, topic: Int) {
+        let base = arena.count
+        arena.append(contentsOf: other.arena)
+        outputs.reserveCapacity(outputs.count + other.outputs.count)
+        for output in other.outputs {
+            var moved = output
+            moved.topic = topic
+            moved.key.start += base
+            moved.value.start += base
+            moved.headers.start += base
+            outputs.append(moved)
+        }
+    }
 }

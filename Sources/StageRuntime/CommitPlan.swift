@@ -38,6 +38,16 @@ enum CommitPlan {
                 plan.outputs.outputs[index].headers = headers
             }
         }
+        // Told once for records in a row that end alike.
+        var (outcome, recordCount) = ("", 0)
+        func completed(_ reason: StaticReason) {
+            if reason.text != outcome, recordCount > 0 {
+                telemetry.completed(outcome, recordCount: recordCount)
+                recordCount = 0
+            }
+            outcome = reason.text
+            recordCount += 1
+        }
         for (index, (record, verdict)) in zip(batch.records, verdicts).enumerated() {
             var fate: TokenTally.Fate?
             switch verdict {
@@ -59,19 +69,22 @@ enum CommitPlan {
                     }
                     bury(record, fault, of: batch, into: &plan.outputs, context, telemetry)
                     fate = .deadLetter
+                    completed(deadLetter)
                 } else {
                     carryTrace(from: record, to: next..<next + count)
-                    telemetry.completed("forwarded")
+                    completed("forwarded")
                 }
                 next += count
             case .settled(let reason):
-                telemetry.completed(reason.text)
+                completed(reason)
                 fate = TokenTally.Fate(settledFor: reason)
             case .deadLetter(let fault):
                 bury(record, fault, of: batch, into: &plan.outputs, context, telemetry)
+                completed(deadLetter)
                 fate = .deadLetter
             case .deadLetterAndForward(let fault, let count):
                 bury(record, fault, of: batch, into: &plan.outputs, context, telemetry)
+                completed(deadLetter)
                 fate = .deadLetter
                 carryTrace(from: record, to: next..<next + count)
                 next += count
@@ -85,12 +98,17 @@ enum CommitPlan {
                 }
             }
         }
+        if recordCount > 0 {
+            telemetry.completed(outcome, recordCount: recordCount)
+        }
         precondition(next == stageOutputCount, "every output belongs to a record")
         if plan.outputs.outputs[firstOutput...].contains(where: { $0.topic == droppedTopic }) {
             plan.outputs.outputs.removeAll { $0.topic == droppedTopic }
         }
         telemetry.received(batch, sources: context.sources, now: context.now)
     }
+
+    private static let deadLetter: StaticReason = "dead_letter"
 
     /// Marks an output that is taken back.
     private static let droppedTopic = -1
@@ -153,7 +171,6 @@ enum CommitPlan {
                 omittedByteCount: byteCount
             )
         }
-        telemetry.completed("dead_letter")
         telemetry.buried(BuriedLetter(fault: fault, origin: letter.origin, trace: trace))
     }
 }

@@ -9,8 +9,8 @@ package protocol LoopTelemetry: AnyObject {
     func instant() -> UInt64
     func judged(recordCount: Int, since instant: UInt64)
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp)
-    /// One record ended: `forwarded`, `dead_letter` or the reason it was settled for.
-    func completed(_ outcome: String)
+    /// So many records ended: `forwarded`, `dead_letter` or the reason they were settled for.
+    func completed(_ outcome: String, recordCount: Int)
     /// One dead letter was written: for a record, or for a debt that a tick found refused.
     func buried(_ letter: BuriedLetter)
     /// A transaction is committed, and with it this became of tokens.

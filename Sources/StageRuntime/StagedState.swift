@@ -1,3 +1,4 @@
+internal import Kafka
 package import StateStore
 
 /// The state of the partitions assigned, as the batch in hand sees it: store + staged.
@@ -7,15 +8,21 @@ package import StateStore
 /// never ahead of it.
 package final class StagedState {
     /// One partition: its store, and what was put since the store was last written.
-    private struct Staged {
-        var store: any PartitionStore
+    private final class Held {
+        let store: any PartitionStore
         /// Put since the last submit.
         var open = Changes()
+        /// The changelog records of `open` that were put with their entries, in order.
+        var records = OutputBatch()
         /// Under way with a transaction: the store does not have it yet, a look-up must find it.
         var submitted = Changes()
 
+        init(store: any PartitionStore) {
+            self.store = store
+        }
+
         func value(forKey key: [UInt8]) -> [UInt8]?? {
-            open.value(forKey: key) ?? submitted.value(forKey: key)
+            open.values[key] ?? submitted.values[key]
         }
     }
 
@@ -25,61 +32,61 @@ package final class StagedState {
         ///
         /// The inner nil removes the key.
         var values: [[UInt8]: [UInt8]?] = [:]
-        /// Records put once, which nobody looks up by their own key.
-        var records: [(key: [UInt8], value: [UInt8]?)] = []
-        /// What look-ups see of those records: entries that the store will derive from them.
-        var shown: [[UInt8]: [UInt8]] = [:]
+        /// How many records were put with their entries, and what the store will have of them;
+        /// look-ups see it at once.
+        var recordCount = 0
+        let entries = ChangeTable()
 
-        var isEmpty: Bool { values.isEmpty && records.isEmpty }
-
-        func value(forKey key: [UInt8]) -> [UInt8]?? {
-            if !values.isEmpty, let value = values[key] {
-                return value
-            }
-            if !shown.isEmpty, let value = shown[key] {
-                return .some(value)
-            }
-            return nil
-        }
+        var isEmpty: Bool { values.isEmpty && recordCount == 0 }
 
         mutating func removeAll() {
             values.removeAll(keepingCapacity: true)
-            records.removeAll(keepingCapacity: true)
-            shown.removeAll(keepingCapacity: true)
-        }
-
-        /// Every record; those put once in the order in which they were put.
-        func all() -> [(key: [UInt8], value: [UInt8]?)] {
-            records + values.map { ($0.key, $0.value) }
+            recordCount = 0
+            entries.removeAll()
         }
     }
 
-    private var staged: [Int32: Staged] = [:]
+    /// By partition number.
+    private var held: [Held?] = []
 
     package init() {}
 
     /// The partitions whose state is here, in order.
-    package var partitions: [Int32] { staged.keys.sorted() }
+    package var partitions: [Int32] {
+        held.indices.filter { held[$0] != nil }.map { Int32($0) }
+    }
 
     /// Whether the state of a partition is here and restored.
-    package func holds(partition: Int32) -> Bool { staged[partition] != nil }
+    package func holds(partition: Int32) -> Bool { find(partition) != nil }
+
+    private func find(_ partition: Int32) -> Held? {
+        held.indices.contains(Int(partition)) ? held[Int(partition)] : nil
+    }
+
+    /// A partition that is not ours is a fault of ours.
+    private func held(_ partition: Int32) -> Held {
+        guard let held = find(partition) else {
+            preconditionFailure("state of a partition that is not assigned was asked for or put")
+        }
+        return held
+    }
+
+    // MARK: Records by their own key
 
     /// Looks up many keys of one partition at once.
     ///
     /// - Returns: one value a key, in order; nil where the key is unknown or removed.
-    /// - Throws: what the disk answers. A partition that is not ours is a fault of ours.
+    /// - Throws: what the disk answers.
     package func values(_ keys: [[UInt8]], partition: Int32) throws(StoreFault) -> [[UInt8]?] {
-        guard let staged = staged[partition] else {
-            preconditionFailure("state of a partition that is not assigned was asked for")
-        }
-        guard !staged.open.isEmpty || !staged.submitted.isEmpty else {
-            return try staged.store.get(keys)
+        let held = held(partition)
+        guard !held.open.values.isEmpty || !held.submitted.values.isEmpty else {
+            return try held.store.get(keys)
         }
         var values = [[UInt8]?](repeating: nil, count: keys.count)
         var missing: [[UInt8]] = []
         var missingIndices: [Int] = []
         for (index, key) in keys.enumerated() {
-            if let value = staged.value(forKey: key) {
+            if let value = held.value(forKey: key) {
                 values[index] = value
             } else {
                 missing.append(key)
@@ -89,7 +96,7 @@ package final class StagedState {
         guard !missing.isEmpty else {
             return values
         }
-        for (index, value) in zip(missingIndices, try staged.store.get(missing)) {
+        for (index, value) in zip(missingIndices, try held.store.get(missing)) {
             values[index] = value
         }
         return values
@@ -97,34 +104,86 @@ package final class StagedState {
 
     /// What was put for a key since the last commit; the outer nil: nothing was.
     package func stagedValue(forKey key: [UInt8], partition: Int32) -> [UInt8]?? {
-        guard let staged = staged[partition] else {
-            return nil
-        }
-        return staged.value(forKey: key)
+        find(partition)?.value(forKey: key)
     }
 
     /// Stages a value; nil removes the key.
     package func put(_ value: [UInt8]?, forKey key: [UInt8], partition: Int32) {
-        precondition(holds(partition: partition), "state is put for an assigned partition only")
-        staged[partition]?.open.values[key] = .some(value)
+        held(partition).open.values[key] = .some(value)
     }
 
-    /// Stages a record whose key is new to the changelog, or a removal, and that is looked up by
-    /// other keys than its own: those which the store derives from it.
+    // MARK: Records with their entries
+
+    /// Has a store answer the questions of `lookup`, without what was put since its last write.
     ///
-    /// The key is put once between two commits. `shown` has the derived entries of the state table,
-    /// so that look-ups see them at once.
-    package func put(
-        _ value: [UInt8]?,
-        forKey key: [UInt8],
-        showing shown: [(key: [UInt8], value: [UInt8])],
-        partition: Int32
-    ) {
-        precondition(holds(partition: partition), "state is put for an assigned partition only")
-        staged[partition]?.open.records.append((key, value))
-        for entry in shown {
-            staged[partition]?.open.shown[entry.key] = entry.value
+    /// ``entry(_:of:partition:visit:)`` tells both together.
+    ///
+    /// - Throws: what the disk answers.
+    package func look(up lookup: StoreLookup, partition: Int32) throws(StoreFault) {
+        try held(partition).store.get(lookup)
+    }
+
+    /// An entry as it is now: as it was put last, or as the store has it.
+    ///
+    /// `visit` is lent its value; nil where there is no such entry.
+    package func entry<Answer>(
+        _ index: Int,
+        of lookup: StoreLookup,
+        partition: Int32,
+        visit: (_ value: Span<UInt8>?) -> Answer
+    ) -> Answer {
+        let held = held(partition)
+        let keys = lookup.keys
+        let key = keys.span.extracting(lookup.key(index))
+        if let found = held.open.entries.find(key) {
+            return Self.visit(found, of: held.open.entries, visit)
         }
+        if let found = held.submitted.entries.find(key) {
+            return Self.visit(found, of: held.submitted.entries, visit)
+        }
+        guard let range = lookup.value(index) else {
+            return visit(nil)
+        }
+        let values = lookup.values
+        return visit(values.span.extracting(range))
+    }
+
+    private static func visit<Answer>(
+        _ found: ChangeTable.Found,
+        of table: ChangeTable,
+        _ visit: (_ value: Span<UInt8>?) -> Answer
+    ) -> Answer {
+        switch found {
+        case .removed: visit(nil)
+        case .value(let range): visit(table.bytes.span.extracting(range))
+        }
+    }
+
+    /// Stages a changelog record, a removal where the value is nil, together with every entry of the
+    /// state table that the stage derives from it.
+    ///
+    /// The store is given these entries once the record is durable: reading them out of the record
+    /// again costs as much as judging does. ``deriveChanges(key:value:previous:into:)`` of the stage
+    /// makes the same of it on restore.
+    package func put(
+        _ value: Span<UInt8>?,
+        forKey key: Span<UInt8>,
+        partition: Int32,
+        entries: (ChangeTable) -> Void
+    ) {
+        let held = held(partition)
+        var record = OutputBatch.Output(
+            topic: 0,
+            partition: partition,
+            key: held.records.place(key),
+            value: .absent
+        )
+        if let value {
+            record.value = held.records.place(value)
+        }
+        held.records.outputs.append(record)
+        held.open.recordCount += 1
+        entries(held.open.entries)
     }
 
     /// Visits the stored keys of a table in byte order.
@@ -137,47 +196,56 @@ package final class StagedState {
         from start: [UInt8],
         visit: (_ key: [UInt8], _ value: [UInt8]) -> Bool
     ) throws(StoreFault) {
-        guard let staged = staged[partition] else {
-            return
-        }
-        try staged.store.scan(table, from: start, visit: visit)
+        try find(partition)?.store.scan(table, from: start, visit: visit)
     }
 
     // MARK: What the loop does with it
 
     /// Takes over a restored store.
     package func open(_ store: any PartitionStore, partition: Int32) {
-        staged[partition] = Staged(store: store)
+        while held.count <= Int(partition) {
+            held.append(nil)
+        }
+        held[Int(partition)] = Held(store: store)
     }
 
     /// Drops what was staged and closes the stores.
     package func close(_ partitions: [Int32]) {
         for partition in partitions {
-            staged.removeValue(forKey: partition)?.store.close()
+            find(partition)?.store.close()
+            if held.indices.contains(Int(partition)) {
+                held[Int(partition)] = nil
+            }
         }
     }
 
     /// Whether anything was put since the last submit.
-    var hasOpenChanges: Bool { staged.values.contains { !$0.open.isEmpty } }
+    var hasOpenChanges: Bool { held.contains { $0?.open.isEmpty == false } }
 
-    /// Moves what was put under way with a transaction.
-    ///
-    /// - Returns: every key put since the last submit with its newest value, by partition.
-    func submit() -> [(partition: Int32, changes: [(key: [UInt8], value: [UInt8]?)])] {
-        var result: [(partition: Int32, changes: [(key: [UInt8], value: [UInt8]?)])] = []
-        for partition in partitions {
-            guard let open = staged[partition]?.open, !open.isEmpty else {
+    /// Moves what was put under way with a transaction, as outputs to the changelog: every key put
+    /// since the last submit with its newest value.
+    func submit(to outputs: inout OutputBatch, topic: Int) {
+        for (partition, held) in held.enumerated() {
+            guard let held, !held.open.isEmpty else {
                 continue
             }
-            precondition(
-                staged[partition]?.submitted.isEmpty == true,
-                "one transaction is under way at most"
-            )
-            staged[partition]?.submitted = open
-            staged[partition]?.open = Changes()
-            result.append((partition, open.all()))
+            precondition(held.submitted.isEmpty, "one transaction is under way at most")
+            // The memory of what was submitted before serves what is put next.
+            swap(&held.open, &held.submitted)
+            outputs.append(held.records, topic: topic)
+            held.records.removeAll()
+            for (key, value) in held.submitted.values {
+                let keyRange = outputs.place(key.span)
+                outputs.outputs.append(
+                    OutputBatch.Output(
+                        topic: topic,
+                        partition: Int32(partition),
+                        key: keyRange,
+                        value: value.map { outputs.place($0.span) } ?? .absent
+                    )
+                )
+            }
         }
-        return result
     }
 
     /// The transaction is durable: writes what was under way to the stores, with the changelog's
@@ -186,28 +254,37 @@ package final class StagedState {
         changelogOffsets: [Int32: Int64],
         stage: any StatefulStage
     ) throws(StoreFault) {
-        for partition in partitions {
-            guard let current = staged[partition], !current.submitted.isEmpty else {
+        for (partition, held) in held.enumerated() {
+            guard let held, !held.submitted.isEmpty else {
                 continue
             }
-            guard let offset = changelogOffsets[partition] else {
+            guard let offset = changelogOffsets[Int32(partition)] else {
                 preconditionFailure("a committed changelog record has no offset")
             }
-            try Self.apply(
-                current.submitted.all(),
-                changelogOffset: offset,
-                to: current.store,
-                stage: stage
-            )
-            staged[partition]?.submitted.removeAll()
+            if held.submitted.values.isEmpty {
+                try held.store.apply(held.submitted.entries.changes, changelogOffset: offset)
+            } else {
+                precondition(
+                    held.submitted.recordCount == 0,
+                    "a stage puts its records with their entries, or none of them"
+                )
+                try Self.apply(
+                    held.submitted.values.map { ($0.key, $0.value) },
+                    changelogOffset: offset,
+                    to: held.store,
+                    stage: stage
+                )
+            }
+            held.submitted.removeAll()
         }
     }
 
     /// Nothing of it happened, nor of what was judged on top of it.
     func abort() {
-        for partition in staged.keys {
-            staged[partition]?.open.removeAll()
-            staged[partition]?.submitted.removeAll()
+        for held in held {
+            held?.open.removeAll()
+            held?.records.removeAll()
+            held?.submitted.removeAll()
         }
     }
 

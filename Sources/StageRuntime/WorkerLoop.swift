@@ -157,7 +157,14 @@ package final class WorkerLoop {
         if !batch.records.isEmpty {
             try judgeRecords()
         }
-        for record in batch.records {
+        for (index, record) in batch.records.enumerated() {
+            // Records of one partition mostly lie together: one look-up for all of them.
+            let next = index + 1
+            if next < batch.records.count, batch.records[next].partition == record.partition,
+                batch.records[next].topic == record.topic
+            {
+                continue
+            }
             positions[sourcePartition(record.topic, record.partition)] = record.offset + 1
         }
         // Transaction markers take offsets too: whoever waits for this group to pass an end offset
@@ -254,20 +261,7 @@ package final class WorkerLoop {
             return false
         }
         if let changelogTopicIndex {
-            for (partition, changes) in state.submit() {
-                for (key, value) in changes {
-                    let keyRange = outputs.place(key)
-                    let valueRange = value.map { outputs.place($0) } ?? .absent
-                    outputs.outputs.append(
-                        OutputBatch.Output(
-                            topic: changelogTopicIndex,
-                            partition: partition,
-                            key: keyRange,
-                            value: valueRange
-                        )
-                    )
-                }
-            }
+            state.submit(to: &outputs, topic: changelogTopicIndex)
         }
         // Every partition's position goes along, moved or not: the group's generation check on
         // them is what fences a worker that lost them.
@@ -277,11 +271,11 @@ package final class WorkerLoop {
             positions: positions,
             tally: tally
         )
-        let outgoing = outputs
-        outputs = OutputBatch()
         recordCount = 0
         tally = TokenTally()
-        try log.submit(outgoing, positions: positions)
+        // The log copies them; their memory serves the next transaction.
+        defer { outputs.removeAll() }
+        try log.submit(outputs, positions: positions)
         return true
     }
 

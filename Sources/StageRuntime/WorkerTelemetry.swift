@@ -102,14 +102,11 @@ final class WorkerTelemetry: LoopTelemetry {
         view.received(batch, sources: sources)
     }
 
-    func completed(_ outcome: String) {
-        if let series = completedSeries[outcome] {
-            series.add()
-            return
-        }
-        let series = completedRecords.series(worker.rawValue, outcome)
+    func completed(_ outcome: String, recordCount: Int) {
+        let series =
+            completedSeries[outcome] ?? completedRecords.series(worker.rawValue, outcome)
         completedSeries[outcome] = series
-        series.add()
+        series.add(Int64(recordCount))
     }
 
     func buried(_ letter: BuriedLetter) {

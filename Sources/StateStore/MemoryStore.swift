@@ -8,8 +8,11 @@ package final class MemoryStore: PartitionStore {
 
     package init() {}
 
-    package func get(_ keys: [[UInt8]]) throws(StoreFault) -> [[UInt8]?] {
-        keys.map { tables[.state]?[$0] }
+    package func get(_ lookup: StoreLookup) throws(StoreFault) {
+        lookup.forgetAnswers()
+        for index in 0..<lookup.count {
+            lookup.answer(tables[.state]?[Array(lookup.keys[lookup.key(index)])])
+        }
     }
 
     package func apply(_ changes: StoreChanges, changelogOffset: Int64) throws(StoreFault) {

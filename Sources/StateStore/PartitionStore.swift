@@ -6,10 +6,8 @@ package protocol PartitionStore: AnyObject {
     /// The changelog offset up to which it is complete; nil in an empty store.
     var changelogOffset: Int64? { get }
 
-    /// Looks up many keys of the state table at once.
-    ///
-    /// - Returns: one value a key, in order; nil where the key is unknown.
-    func get(_ keys: [[UInt8]]) throws(StoreFault) -> [[UInt8]?]
+    /// Looks up many keys of the state table at once: answers every question of `lookup`.
+    func get(_ lookup: StoreLookup) throws(StoreFault)
 
     /// All the changes and the offset, or nothing: one atomic write.
     ///
@@ -43,6 +41,18 @@ package protocol PartitionStore: AnyObject {
 }
 
 extension PartitionStore {
+    /// Looks up many keys of the state table at once.
+    ///
+    /// - Returns: one value a key, in order; nil where the key is unknown.
+    package func get(_ keys: [[UInt8]]) throws(StoreFault) -> [[UInt8]?] {
+        let lookup = StoreLookup()
+        for key in keys {
+            lookup.ask { $0.append(contentsOf: key) }
+        }
+        try get(lookup)
+        return keys.indices.map { index in lookup.value(index).map { Array(lookup.values[$0]) } }
+    }
+
     package func beginRestore() throws(StoreFault) {}
     package func endRestore() throws(StoreFault) {}
 }

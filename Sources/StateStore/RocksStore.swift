@@ -20,9 +20,6 @@ package final class RocksStore: PartitionStore {
     /// Changes go to sorted files until the restore ends or somebody looks.
     private var isBulk = false
     private var isClosed = false
-    private var keyArena: [UInt8] = []
-    private var keyLengths: [UInt32] = []
-    private var valueLengths: [Int64] = []
 
     package var changelogOffset: Int64? { meta.changelogOffset }
     /// UNIX milliseconds of the last write.
@@ -64,12 +61,9 @@ package final class RocksStore: PartitionStore {
         close()
     }
 
-    package func get(_ keys: [[UInt8]]) throws(StoreFault) -> [[UInt8]?] {
-        guard !keys.isEmpty else {
-            return []
-        }
+    package func get(_ lookup: StoreLookup) throws(StoreFault) {
         try endBulk()
-        return try get(keys, table: UInt8(StoreTable.state.rawValue))
+        try get(lookup, table: UInt8(StoreTable.state.rawValue))
     }
 
     package func apply(_ changes: StoreChanges, changelogOffset: Int64) throws(StoreFault) {
@@ -81,16 +75,13 @@ package final class RocksStore: PartitionStore {
         next.changelogOffset = changelogOffset
         next.lastUsedMilliseconds = clockMilliseconds()
         var error = cstore_error()
+        let encoded = changes.encoded
         if isBulk {
-            let encoded = changes.encoded
             guard unsafe cstore_bulk_add(handle.store, encoded, encoded.count, &error) == 0 else {
                 throw fault(error)
             }
         } else {
-            let encoded = changes.encoded + Self.change(next)
-            guard unsafe cstore_apply(handle.store, encoded, encoded.count, &error) == 0 else {
-                throw fault(error)
-            }
+            try write(encoded, next)
         }
         meta = next
     }
@@ -122,11 +113,19 @@ package final class RocksStore: PartitionStore {
     ) throws(StoreFault) {
         try endBulk()
         let table = Int32(table.rawValue)
-        guard let cursor = unsafe cstore_cursor_open(handle.store, table, start, start.count) else {
-            throw .failed(message: "no memory for a scan")
+        var error = cstore_error()
+        guard
+            let cursor = unsafe cstore_cursor_open(
+                handle.store,
+                table,
+                start,
+                start.count,
+                &error
+            )
+        else {
+            throw fault(error)
         }
         defer { unsafe cstore_cursor_close(cursor) }
-        var error = cstore_error()
         var entries = unsafe cstore_entries()
         var countMax = Self.scanCountFirst
         while true {
@@ -190,7 +189,10 @@ package final class RocksStore: PartitionStore {
 
     /// Believes what the store says of itself, or refuses it.
     private func checkMeta() throws(StoreFault) {
-        guard let stored = try get([StoreMeta.key], table: Self.metaTable)[0] else {
+        let lookup = StoreLookup()
+        lookup.ask { $0.append(contentsOf: StoreMeta.key) }
+        try get(lookup, table: Self.metaTable)
+        guard let stored = lookup.value(0) else {
             // New. Or the files of an old one are gone, and what is left has no offset: look.
             var isEmpty = true
             for table in StoreTable.allCases {
@@ -202,10 +204,10 @@ package final class RocksStore: PartitionStore {
             guard isEmpty else {
                 throw .damaged(message: "the state does not say how complete it is")
             }
-            try write(Self.change(meta))
+            try write([], meta)
             return
         }
-        guard let stored = StoreMeta(stored) else {
+        guard let stored = StoreMeta(Array(lookup.values[stored])) else {
             throw .damaged(message: "the state is of another version")
         }
         guard stored.changelogIdentity == meta.changelogIdentity else {
@@ -241,45 +243,39 @@ package final class RocksStore: PartitionStore {
         return fault
     }
 
-    private func write(_ encoded: [UInt8]) throws(StoreFault) {
+    /// The changes, and what the store says of itself with them.
+    private func write(_ changes: [UInt8], _ meta: StoreMeta) throws(StoreFault) {
+        let last = Self.change(meta)
         var error = cstore_error()
-        guard unsafe cstore_apply(handle.store, encoded, encoded.count, &error) == 0 else {
+        let result = unsafe cstore_apply(
+            handle.store,
+            changes,
+            changes.count,
+            last,
+            last.count,
+            &error
+        )
+        guard result == 0 else {
             throw fault(error)
         }
     }
 
-    private func get(_ keys: [[UInt8]], table: UInt8) throws(StoreFault) -> [[UInt8]?] {
-        keyArena.removeAll(keepingCapacity: true)
-        keyLengths.removeAll(keepingCapacity: true)
-        for key in keys {
-            keyArena.append(contentsOf: key)
-            keyLengths.append(UInt32(key.count))
-        }
-        if valueLengths.count < keys.count {
-            valueLengths = [Int64](repeating: -1, count: keys.count)
-        }
+    private func get(_ lookup: StoreLookup, table: UInt8) throws(StoreFault) {
         var error = cstore_error()
-        guard
-            let values = unsafe cstore_get(
+        let (keys, lengths) = (lookup.keys, lookup.keyLengths)
+        let isAnswered = unsafe lookup.answerAll { valueLengths in
+            unsafe cstore_get(
                 handle.store,
                 Int32(table),
-                keyArena,
-                keyLengths,
-                keys.count,
+                keys,
+                lengths,
+                lengths.count,
                 &valueLengths,
                 &error
             )
-        else {
-            throw fault(error)
         }
-        var position = 0
-        return keys.indices.map { index in
-            let count = Int(valueLengths[index])
-            guard count >= 0 else {
-                return nil
-            }
-            defer { position += count }
-            return unsafe Array(UnsafeBufferPointer(start: values + position, count: count))
+        guard isAnswered else {
+            throw fault(error)
         }
     }
 

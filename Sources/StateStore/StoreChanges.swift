@@ -27,9 +27,26 @@ package struct StoreChanges: Sendable {
         count += 1
     }
 
+    package mutating func put(
+        _ value: Span<UInt8>,
+        forKey key: Span<UInt8>,
+        in table: StoreTable
+    ) {
+        appendPrefix(keyCount: key.count, valueLength: UInt32(value.count), table: table)
+        append(key)
+        append(value)
+        count += 1
+    }
+
     package mutating func remove(key: some Collection<UInt8>, from table: StoreTable) {
         appendPrefix(keyCount: key.count, valueLength: Self.removal, table: table)
         encoded.append(contentsOf: key)
+        count += 1
+    }
+
+    package mutating func remove(key: Span<UInt8>, from table: StoreTable) {
+        appendPrefix(keyCount: key.count, valueLength: Self.removal, table: table)
+        append(key)
         count += 1
     }
 
@@ -52,21 +69,24 @@ package struct StoreChanges: Sendable {
     ) {
         var position = 0
         while position < encoded.count {
-            let keyCount = Int(length(at: position))
-            let valueLength = length(at: position + 4)
+            let (key, value) = entry(at: position)
             guard let table = StoreTable(rawValue: Int(encoded[position + 8])) else {
                 preconditionFailure("a change names a table that there is")
             }
-            let keyEnd = position + Self.prefixByteCount + keyCount
-            let key = encoded[position + Self.prefixByteCount..<keyEnd]
-            if valueLength == Self.removal {
-                visit(table, key, nil)
-                position = keyEnd
-            } else {
-                visit(table, key, encoded[keyEnd..<keyEnd + Int(valueLength)])
-                position = keyEnd + Int(valueLength)
-            }
+            visit(table, encoded[key], value.map { encoded[$0] })
+            position = value?.upperBound ?? key.upperBound
         }
+    }
+
+    /// Where key and value of the change at a position lie; a nil value removes the key.
+    func entry(at position: Int) -> (key: Range<Int>, value: Range<Int>?) {
+        let keyStart = position + Self.prefixByteCount
+        let valueStart = keyStart + Int(length(at: position))
+        let valueLength = length(at: position + 4)
+        return (
+            keyStart..<valueStart,
+            valueLength == Self.removal ? nil : valueStart..<valueStart + Int(valueLength)
+        )
     }
 
     /// One change to a table that is not for others to name.
@@ -88,6 +108,12 @@ package struct StoreChanges: Sendable {
             words.1 |= unsafe Int(bytes[position + 4 + index]) << (8 * index)
         }
         return words
+    }
+
+    private mutating func append(_ bytes: Span<UInt8>) {
+        unsafe bytes.withUnsafeBufferPointer { bytes in
+            unsafe encoded.append(contentsOf: bytes)
+        }
     }
 
     private mutating func appendPrefix(keyCount: Int, valueLength: UInt32, table: StoreTable) {

@@ -35,6 +35,12 @@ package struct DedupeKey: Hashable, Sendable {
             unsafe arena.append(contentsOf: bytes)
         }
     }
+
+    package var bytes: [UInt8] {
+        var bytes: [UInt8] = []
+        write(to: &bytes)
+        return bytes
+    }
 }
 
 /// What is hashed into a key.

@@ -3,7 +3,7 @@ internal import TokenWire
 
 /// A value of `tokens.decoded.v1` as far as `dedupe` needs it, without an allocation per field: its
 /// texts lie, unescaped, in an arena of the caller's.
-struct DecodedRecord: Equatable {
+struct DecodedRecord {
     var externalPurchaseID: Range<Int>
     var environment: AppleEnvironment
     var appAppleID: Int64
@@ -13,8 +13,9 @@ struct DecodedRecord: Equatable {
     var tokenExpirationDate: Int64?
     var customer: Range<Int>?
     var receivedAt: Int64
-    /// Its period, where it has one and names a customer.
-    var period: TokenPeriod?
+    /// How many of the value's first bytes stand in `tokens.distinct.v1` as they are; nil where it
+    /// has to be written anew, and only then there is a bundle.
+    var keptByteCount: Int?
 
     /// The fields while they are read.
     private struct Fields {
@@ -30,6 +31,41 @@ struct DecodedRecord: Equatable {
 
     /// - Throws: what is wrong with the value; the arena may have grown all the same.
     init(reading value: Span<UInt8>, texts: inout [UInt8]) throws(WireFault) {
+        if let plain = PlainDecoded.read(value) {
+            self.init(plain, of: value, texts: &texts)
+        } else {
+            try self.init(scanning: value, texts: &texts)
+        }
+    }
+
+    private init(_ plain: PlainDecoded.Fields, of value: Span<UInt8>, texts: inout [UInt8]) {
+        externalPurchaseID = Self.copy(plain.externalPurchaseID, of: value, to: &texts)
+        environment = AppleEnvironment(
+            ofExternalPurchaseID: value.extracting(plain.externalPurchaseID)
+        )
+        appAppleID = plain.appAppleID
+        bundleID = 0..<0
+        tokenType = plain.tokenType.map { Self.copy($0, of: value, to: &texts) }
+        tokenCreationDate = plain.tokenCreationDate
+        tokenExpirationDate = plain.tokenExpirationDate
+        customer = plain.customer.map { Self.copy($0, of: value, to: &texts) }
+        receivedAt = plain.receivedAt
+        keptByteCount = plain.keptEnd
+    }
+
+    private static func copy(
+        _ range: Range<Int>,
+        of value: Span<UInt8>,
+        to texts: inout [UInt8]
+    ) -> Range<Int> {
+        let start = texts.count
+        unsafe value.extracting(range).withUnsafeBufferPointer { bytes in
+            unsafe texts.append(contentsOf: bytes)
+        }
+        return start..<texts.count
+    }
+
+    private init(scanning value: Span<UInt8>, texts: inout [UInt8]) throws(WireFault) {
         var fields = Fields()
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
@@ -59,16 +95,20 @@ struct DecodedRecord: Equatable {
         // An empty customer is none: decode lets none through.
         customer = fields.customer.flatMap { $0.isEmpty ? nil : $0 }
         receivedAt = try JSONScanner.require(fields.receivedAt, "receivedAt")
-        period =
-            customer == nil
-            ? nil
-            : TokenPeriod(
-                environment: environment,
-                appAppleID: appAppleID,
-                tokenType: tokenType.map { Self.tokenType(texts.span.extracting($0)) },
-                creation: Timestamp(milliseconds: tokenCreationDate),
-                expiration: tokenExpirationDate.map { Timestamp(milliseconds: $0) }
-            )
+    }
+
+    /// Its period, where it has one and names a customer.
+    func period(texts: Span<UInt8>) -> TokenPeriod? {
+        guard customer != nil else {
+            return nil
+        }
+        return TokenPeriod(
+            environment: environment,
+            appAppleID: appAppleID,
+            tokenType: tokenType.map { Self.tokenType(texts.extracting($0)) },
+            creation: Timestamp(milliseconds: tokenCreationDate),
+            expiration: tokenExpirationDate.map { Timestamp(milliseconds: $0) }
+        )
     }
 
     /// When the keys of this token may be forgotten.
@@ -83,11 +123,41 @@ struct DecodedRecord: Equatable {
     /// Writes the value of `tokens.distinct.v1`, in the order of `TokenDistinct.write`.
     ///
     /// - Parameters:
-    ///   - first: the id of the first token of the period, UTF-8, where this is a duplicate.
+    ///   - first: the first token of the period, where this is a duplicate.
+    ///   - value: what this was read from.
     ///   - texts: the arena of ``init(reading:texts:)``.
     ///   - arena: grows by the value.
-    func write(duplicateOf first: [UInt8]?, texts: [UInt8], to arena: inout [UInt8]) {
-        let texts = texts.span
+    func write(
+        duplicateOf first: TokenID?,
+        value: Span<UInt8>,
+        texts: Span<UInt8>,
+        to arena: inout [UInt8]
+    ) {
+        guard let keptByteCount else {
+            return writeAnew(duplicateOf: first, texts: texts, to: &arena)
+        }
+        unsafe value.extracting(0..<keptByteCount).withUnsafeBufferPointer { bytes in
+            unsafe arena.append(contentsOf: bytes)
+        }
+        guard let first else {
+            return Self.append(",\"role\":\"primary\"}", to: &arena)
+        }
+        Self.append(",\"role\":\"duplicate\",\"primaryExternalPurchaseId\":", to: &arena)
+        JSONWriter.append(to: &arena) { $0.string(first.text) }
+        arena.append(UInt8(ascii: "}"))
+    }
+
+    private static func append(_ text: StaticString, to arena: inout [UInt8]) {
+        unsafe arena.append(
+            contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+        )
+    }
+
+    private func writeAnew(
+        duplicateOf first: TokenID?,
+        texts: Span<UInt8>,
+        to arena: inout [UInt8]
+    ) {
         JSONWriter.append(to: &arena) { writer in
             writer.beginObject()
             writer.field("externalPurchaseId", utf8: texts.extracting(externalPurchaseID))
@@ -105,7 +175,7 @@ struct DecodedRecord: Equatable {
             writer.field("receivedAt", receivedAt)
             writer.field("role", first == nil ? "primary" : "duplicate")
             if let first {
-                writer.field("primaryExternalPurchaseId", utf8: first.span)
+                writer.field("primaryExternalPurchaseId", first.text)
             }
             writer.endObject()
         }

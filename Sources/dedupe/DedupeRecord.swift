@@ -24,19 +24,22 @@ struct DedupeRecord: Equatable {
 
     // MARK: In the changelog
 
+    /// Appends the key of a record, given the bytes of the two keys that it names.
+    static func appendChangelogKey(
+        identity: ArraySlice<UInt8>,
+        period: ArraySlice<UInt8>?,
+        to arena: inout [UInt8]
+    ) {
+        Base64URL.encode(identity.span, to: &arena)
+        if let period {
+            arena.append(UInt8(ascii: "."))
+            Base64URL.encode(period.span, to: &arena)
+        }
+    }
+
     static func changelogKey(identity: DedupeKey, period: DedupeKey?) -> [UInt8] {
         var key: [UInt8] = []
-        key.reserveCapacity(2 * keyTextCount + 1)
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(DedupeKey.byteCount)
-        identity.write(to: &bytes)
-        Base64URL.encode(bytes.span, to: &key)
-        if let period {
-            key.append(UInt8(ascii: "."))
-            bytes.removeAll(keepingCapacity: true)
-            period.write(to: &bytes)
-            Base64URL.encode(bytes.span, to: &key)
-        }
+        appendChangelogKey(identity: identity.bytes[...], period: period?.bytes[...], to: &key)
         return key
     }
 
@@ -71,15 +74,27 @@ struct DedupeRecord: Equatable {
 
     var changelogKey: [UInt8] { Self.changelogKey(identity: identity, period: period) }
 
-    func changelogValue() -> [UInt8] {
-        var value: [UInt8] = []
-        value.reserveCapacity(externalPurchaseID.count + 64)
-        JSONWriter.append(to: &value) { writer in
+    /// Appends the value of a record; the id is UTF-8.
+    static func appendChangelogValue(
+        externalPurchaseID: Span<UInt8>,
+        keysExpire: Timestamp,
+        to arena: inout [UInt8]
+    ) {
+        JSONWriter.append(to: &arena) { writer in
             writer.beginObject()
-            writer.field("externalPurchaseId", utf8: externalPurchaseID.span)
+            writer.field("externalPurchaseId", utf8: externalPurchaseID)
             writer.field("keysExpire", keysExpire.milliseconds)
             writer.endObject()
         }
+    }
+
+    func changelogValue() -> [UInt8] {
+        var value: [UInt8] = []
+        Self.appendChangelogValue(
+            externalPurchaseID: externalPurchaseID.span,
+            keysExpire: keysExpire,
+            to: &value
+        )
         return value
     }
 
@@ -124,28 +139,30 @@ struct DedupeRecord: Equatable {
 /// token is the first of one. A period: `p` + key → the id of its first token.
 enum DedupeEntry {
     static let identityPrefix = UInt8(ascii: "i")
-    private static let periodPrefix = UInt8(ascii: "p")
+    static let periodPrefix = UInt8(ascii: "p")
     private static let expiryByteCount = 8
 
-    static func key(ofIdentity key: DedupeKey) -> [UInt8] { entryKey(identityPrefix, key) }
-    static func key(ofPeriod key: DedupeKey) -> [UInt8] { entryKey(periodPrefix, key) }
+    static func key(ofIdentity key: DedupeKey) -> [UInt8] { [identityPrefix] + key.bytes }
+    static func key(ofPeriod key: DedupeKey) -> [UInt8] { [periodPrefix] + key.bytes }
 
-    private static func entryKey(_ prefix: UInt8, _ key: DedupeKey) -> [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(1 + DedupeKey.byteCount)
-        bytes.append(prefix)
-        key.write(to: &bytes)
-        return bytes
+    /// Appends the value of an identity's entry, given the bytes of the period's key.
+    static func appendIdentityValue(
+        keysExpire: Timestamp,
+        period: ArraySlice<UInt8>?,
+        to arena: inout [UInt8]
+    ) {
+        unsafe withUnsafeBytes(of: keysExpire.milliseconds.bigEndian) { bytes in
+            unsafe arena.append(contentsOf: bytes)
+        }
+        if let period {
+            arena.append(contentsOf: period)
+        }
     }
 
     /// The value of an identity's entry.
     static func identityValue(keysExpire: Timestamp, period: DedupeKey?) -> [UInt8] {
         var value: [UInt8] = []
-        value.reserveCapacity(expiryByteCount + DedupeKey.byteCount)
-        unsafe withUnsafeBytes(of: keysExpire.milliseconds.bigEndian) { bytes in
-            unsafe value.append(contentsOf: bytes)
-        }
-        period?.write(to: &value)
+        appendIdentityValue(keysExpire: keysExpire, period: period?.bytes[...], to: &value)
         return value
     }
 

@@ -16,52 +16,46 @@ final class DedupeStage: StatefulStage {
     /// One record of the batch, read.
     private struct Candidate {
         var record: DecodedRecord
-        var identity: DedupeKey
-        var period: DedupeKey?
-        /// Where the answers lie in those of its partition.
-        var answers: Range<Int>
+        /// Where its partition's questions are, and which of them is about its identity; the next
+        /// one is about its period, where it has one.
+        var questions: Int
+        var identity: Int
+        var hasPeriod: Bool
     }
 
-    /// A key within its partition: no other partition's state is asked.
-    private struct Taken: Hashable {
+    /// What is asked of one partition: no other partition's state is.
+    private struct Questions {
         var partition: Int32
-        var key: DedupeKey
-    }
-
-    private struct Lookup {
-        var keys: [[UInt8]] = []
-        var values: [[UInt8]?] = []
+        var lookup: StoreLookup
     }
 
     private var sweep = KeySweep()
     /// Nil where the record could not be read; the fault lies at the same index in `faults`.
     private var candidates: [Candidate?] = []
     private var faults: [Int: Fault] = [:]
-    private var lookups: [Int32: Lookup] = [:]
+    private var questions: [Questions] = []
+    /// Of earlier batches, empty: their memory is used again.
+    private var sparedLookups: [StoreLookup] = []
     private var texts: [UInt8] = []
+    /// What is hashed into the keys of the batch, side by side, and the digests.
     private var material: [UInt8] = []
-    /// What records of this batch took.
-    private var identities: Set<Taken> = []
-    private var periods: [Taken: [UInt8]] = [:]
+    private var materialEnds: [Int] = []
+    private var digests: [UInt8] = []
+    /// Of the record that is put.
+    private var changelogKey: [UInt8] = []
+    private var changelogValue: [UInt8] = []
+    private var entryValue: [UInt8] = []
 
     let derivesFromPrevious = false
 
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
         read(batch)
         do throws(StoreFault) {
-            for (partition, lookup) in lookups {
-                lookups[partition]?.values = try plan.state.values(
-                    lookup.keys,
-                    partition: partition
-                )
+            for asked in questions {
+                try plan.state.look(up: asked.lookup, partition: asked.partition)
             }
             for removal in try sweep.expired(in: plan.state, now: plan.now) {
-                plan.state.put(
-                    nil,
-                    forKey: removal.changelogKey,
-                    showing: [],
-                    partition: removal.partition
-                )
+                remove(removal, from: plan.state)
             }
         } catch {
             plan.storeFault = error
@@ -72,7 +66,11 @@ final class DedupeStage: StatefulStage {
         }
         for (index, record) in batch.records.enumerated() {
             if let candidate = candidates[index] {
-                conclude(candidate, partition: record.partition, into: &plan)
+                conclude(
+                    candidate,
+                    value: batch.arena.span.extracting(record.value.indices),
+                    into: &plan
+                )
             } else if let fault = faults[index] {
                 plan.conclude(.deadLetter(fault), app: TokenTally.unknownApp)
             } else {
@@ -86,17 +84,24 @@ final class DedupeStage: StatefulStage {
     private func read(_ batch: RecordBatch) {
         candidates.removeAll(keepingCapacity: true)
         faults.removeAll(keepingCapacity: true)
-        lookups.removeAll(keepingCapacity: true)
         texts.removeAll(keepingCapacity: true)
-        identities.removeAll(keepingCapacity: true)
-        periods.removeAll(keepingCapacity: true)
+        material.removeAll(keepingCapacity: true)
+        materialEnds.removeAll(keepingCapacity: true)
+        for asked in questions {
+            asked.lookup.removeAll()
+            sparedLookups.append(asked.lookup)
+        }
+        questions.removeAll(keepingCapacity: true)
         for (index, record) in batch.records.enumerated() {
             do throws(WireFault) {
                 let value = batch.arena.span.extracting(record.value.indices)
+                let read = try DecodedRecord(reading: value, texts: &texts)
                 candidates.append(
-                    candidate(
-                        try DecodedRecord(reading: value, texts: &texts),
-                        partition: record.partition
+                    Candidate(
+                        record: read,
+                        questions: questionsIndex(of: record.partition),
+                        identity: 0,
+                        hasPeriod: appendMaterial(of: read)
                     )
                 )
             } catch {
@@ -104,129 +109,185 @@ final class DedupeStage: StatefulStage {
                 faults[index] = Fault(code: "dedupe.bad_record", message: error.message)
             }
         }
+        Hash.sha256(each: material, ends: materialEnds, into: &digests)
+        ask()
     }
 
-    /// Computes a record's keys and puts its questions with those of its partition.
-    private func candidate(_ record: DecodedRecord, partition: Int32) -> Candidate {
+    /// - Returns: whether the record has a period.
+    private func appendMaterial(of record: DecodedRecord) -> Bool {
         let customer = record.customer ?? 0..<0
-        material.removeAll(keepingCapacity: true)
         DedupeMaterial.appendIdentity(
             externalPurchaseID: texts.span.extracting(record.externalPurchaseID),
             customer: texts.span.extracting(customer),
             to: &material
         )
-        let identity = DedupeKey(Hash.sha256(material).span)
-        var period: DedupeKey?
-        if let value = record.period {
-            material.removeAll(keepingCapacity: true)
-            DedupeMaterial.appendPeriod(
-                value,
-                customer: texts.span.extracting(customer),
-                to: &material
-            )
-            period = DedupeKey(Hash.sha256(material).span)
+        materialEnds.append(material.count)
+        guard let period = record.period(texts: texts.span) else {
+            return false
         }
-        let start = lookups[partition, default: Lookup()].keys.count
-        lookups[partition, default: Lookup()].keys.append(DedupeEntry.key(ofIdentity: identity))
-        if let period {
-            lookups[partition, default: Lookup()].keys.append(DedupeEntry.key(ofPeriod: period))
-        }
-        return Candidate(
-            record: record,
-            identity: identity,
-            period: period,
-            answers: start..<start + (period == nil ? 1 : 2)
+        DedupeMaterial.appendPeriod(
+            period,
+            customer: texts.span.extracting(customer),
+            to: &material
         )
+        materialEnds.append(material.count)
+        return true
+    }
+
+    /// Puts the questions of each record with those of its partition.
+    private func ask() {
+        var start = 0
+        for index in candidates.indices {
+            guard var candidate = candidates[index] else {
+                continue
+            }
+            let lookup = questions[candidate.questions].lookup
+            candidate.identity = ask(lookup, DedupeEntry.identityPrefix, digestAt: start)
+            start += Hash.sha256ByteCount
+            if candidate.hasPeriod {
+                ask(lookup, DedupeEntry.periodPrefix, digestAt: start)
+                start += Hash.sha256ByteCount
+            }
+            candidates[index] = candidate
+        }
+    }
+
+    @discardableResult
+    private func ask(_ lookup: StoreLookup, _ prefix: UInt8, digestAt start: Int) -> Int {
+        lookup.ask { keys in
+            keys.append(prefix)
+            keys.append(contentsOf: digests[start..<start + DedupeKey.byteCount])
+        }
+    }
+
+    /// Records of one partition mostly come one after the other.
+    private func questionsIndex(of partition: Int32) -> Int {
+        if let last = questions.last, last.partition == partition {
+            return questions.count - 1
+        }
+        if let index = questions.firstIndex(where: { $0.partition == partition }) {
+            return index
+        }
+        questions.append(
+            Questions(partition: partition, lookup: sparedLookups.popLast() ?? StoreLookup())
+        )
+        return questions.count - 1
     }
 
     // MARK: Answering
 
     private func conclude(
         _ candidate: Candidate,
-        partition: Int32,
+        value: Span<UInt8>,
         into plan: inout BatchPlan
     ) {
-        let identity = Taken(partition: partition, key: candidate.identity)
-        let period = candidate.period.map { Taken(partition: partition, key: $0) }
-        let isKnown =
-            answer(candidate.answers.lowerBound, partition) != nil || identities.contains(identity)
-        let first = period.flatMap { period in
-            answer(candidate.answers.lowerBound + 1, partition) ?? periods[period]
-        }
-        switch SeenBefore(
-            isKnown: isKnown,
-            firstOfPeriod: first.map { TokenID(String(decoding: $0, as: UTF8.self)) }
-        ) {
+        let asked = questions[candidate.questions]
+        let isKnown = plan.state.entry(
+            candidate.identity,
+            of: asked.lookup,
+            partition: asked.partition
+        ) { $0 != nil }
+        // A repeat is one whatever its period says.
+        let first: TokenID? =
+            isKnown || !candidate.hasPeriod
+            ? nil
+            : plan.state.entry(
+                candidate.identity + 1,
+                of: asked.lookup,
+                partition: asked.partition
+            ) { Self.id($0) }
+        switch SeenBefore(isKnown: isKnown, firstOfPeriod: first) {
         case .again:
             plan.conclude(.settled("repeat"), app: candidate.record.appAppleID)
-        case .duplicate:
-            identities.insert(identity)
-            forward(candidate, duplicateOf: first, into: &plan)
-            take(candidate, isFirstOfPeriod: false, partition: partition, state: plan.state)
+        case .duplicate(let first):
+            forward(candidate, duplicateOf: first, value: value, into: &plan)
+            take(candidate, isFirstOfPeriod: false, state: plan.state)
         case .primary:
-            identities.insert(identity)
-            forward(candidate, duplicateOf: nil, into: &plan)
-            let id = take(candidate, isFirstOfPeriod: true, partition: partition, state: plan.state)
-            if let period {
-                periods[period] = id
-            }
+            forward(candidate, duplicateOf: nil, value: value, into: &plan)
+            take(candidate, isFirstOfPeriod: candidate.hasPeriod, state: plan.state)
         }
     }
 
-    private func answer(_ index: Int, _ partition: Int32) -> [UInt8]? {
-        lookups[partition]?.values[index]
+    private static func id(_ value: Span<UInt8>?) -> TokenID? {
+        guard let value else {
+            return nil
+        }
+        return unsafe value.withUnsafeBufferPointer { bytes in
+            unsafe TokenID(String(decoding: bytes, as: UTF8.self))
+        }
     }
 
     private func forward(
         _ candidate: Candidate,
-        duplicateOf first: [UInt8]?,
+        duplicateOf first: TokenID?,
+        value: Span<UInt8>,
         into plan: inout BatchPlan
     ) {
-        let key = plan.outputs.place(texts[candidate.record.externalPurchaseID])
+        let record = candidate.record
+        let texts = texts
+        let key = plan.outputs.place(texts.span.extracting(record.externalPurchaseID))
         let start = plan.outputs.arena.count
-        candidate.record.write(duplicateOf: first, texts: texts, to: &plan.outputs.arena)
-        let value = ByteRange(start: start, count: plan.outputs.arena.count - start)
+        record.write(
+            duplicateOf: first,
+            value: value,
+            texts: texts.span,
+            to: &plan.outputs.arena
+        )
         plan.outputs.outputs.append(
-            OutputBatch.Output(topic: Self.distinct, key: key, value: value)
+            OutputBatch.Output(
+                topic: Self.distinct,
+                key: key,
+                value: ByteRange(start: start, count: plan.outputs.arena.count - start)
+            )
         )
         plan.conclude(.forward(outputCount: 1), app: candidate.record.appAppleID)
     }
 
     /// Puts a token into the state.
-    ///
-    /// - Returns: its id.
-    @discardableResult
-    private func take(
-        _ candidate: Candidate,
-        isFirstOfPeriod: Bool,
-        partition: Int32,
-        state: StagedState
-    ) -> [UInt8] {
-        let record = DedupeRecord(
-            identity: candidate.identity,
-            period: isFirstOfPeriod ? candidate.period : nil,
-            externalPurchaseID: Array(texts[candidate.record.externalPurchaseID]),
-            keysExpire: candidate.record.keysExpire
+    private func take(_ candidate: Candidate, isFirstOfPeriod: Bool, state: StagedState) {
+        let asked = questions[candidate.questions]
+        let keys = asked.lookup.keys
+        let identity = asked.lookup.key(candidate.identity)
+        let period = isFirstOfPeriod ? asked.lookup.key(candidate.identity + 1) : nil
+        let record = candidate.record
+        let id = record.externalPurchaseID
+        // Behind the prefix of the table's keys.
+        let periodKey = period.map { keys[$0.dropFirst()] }
+        changelogKey.removeAll(keepingCapacity: true)
+        DedupeRecord.appendChangelogKey(
+            identity: keys[identity.dropFirst()],
+            period: periodKey,
+            to: &changelogKey
         )
-        var shown = [
-            (
-                key: DedupeEntry.key(ofIdentity: record.identity),
-                value: DedupeEntry.identityValue(
-                    keysExpire: record.keysExpire,
-                    period: record.period
-                )
-            )
-        ]
-        if let period = record.period {
-            shown.append((DedupeEntry.key(ofPeriod: period), record.externalPurchaseID))
+        changelogValue.removeAll(keepingCapacity: true)
+        DedupeRecord.appendChangelogValue(
+            externalPurchaseID: texts.span.extracting(id),
+            keysExpire: record.keysExpire,
+            to: &changelogValue
+        )
+        entryValue.removeAll(keepingCapacity: true)
+        DedupeEntry.appendIdentityValue(
+            keysExpire: record.keysExpire,
+            period: periodKey,
+            to: &entryValue
+        )
+        let (key, value, entryValue, texts) = (changelogKey, changelogValue, entryValue, texts)
+        state.put(value.span, forKey: key.span, partition: asked.partition) { entries in
+            entries.put(entryValue.span, forKey: keys.span.extracting(identity))
+            if let period {
+                entries.put(texts.span.extracting(id), forKey: keys.span.extracting(period))
+            }
         }
-        state.put(
-            record.changelogValue(),
-            forKey: record.changelogKey,
-            showing: shown,
-            partition: partition
-        )
-        return record.externalPurchaseID
+    }
+
+    private func remove(_ removal: KeySweep.Expired, from state: StagedState) {
+        let key = removal.changelogKey
+        state.put(nil, forKey: key.span, partition: removal.partition) { entries in
+            entries.remove(key: DedupeEntry.key(ofIdentity: removal.identity).span)
+            if let period = removal.period {
+                entries.remove(key: DedupeEntry.key(ofPeriod: period).span)
+            }
+        }
     }
 
     // MARK: State

@@ -12,6 +12,18 @@ struct KeySweep {
     static let entryCountMax = 1_024
     static let interval = Milliseconds.seconds(1)
 
+    /// A token whose keys are to be removed.
+    struct Expired {
+        var partition: Int32
+        var identity: DedupeKey
+        /// Where it was the first of its period.
+        var period: DedupeKey?
+
+        var changelogKey: [UInt8] {
+            DedupeRecord.changelogKey(identity: identity, period: period)
+        }
+    }
+
     private var last: Timestamp?
     private var turn = 0
     /// Where each partition's next stretch begins.
@@ -21,7 +33,7 @@ struct KeySweep {
     mutating func expired(
         in state: StagedState,
         now: Timestamp
-    ) throws(StoreFault) -> [(partition: Int32, changelogKey: [UInt8])] {
+    ) throws(StoreFault) -> [Expired] {
         let partitions = state.partitions
         if let last, now >= last, now - last < Self.interval {
             return []
@@ -34,7 +46,7 @@ struct KeySweep {
         let partition = partitions[turn]
         var left = Self.entryCountMax
         var next: [UInt8]?
-        var found: [(partition: Int32, changelogKey: [UInt8])] = []
+        var found: [Expired] = []
         try state.scan(
             .state,
             partition: partition,
@@ -50,11 +62,13 @@ struct KeySweep {
             left -= 1
             let entry = DedupeEntry.identity(key: key, value: value)
             if entry.keysExpire <= now {
-                let changelogKey = DedupeRecord.changelogKey(
-                    identity: entry.identity,
-                    period: entry.period
+                found.append(
+                    Expired(
+                        partition: partition,
+                        identity: entry.identity,
+                        period: entry.period
+                    )
                 )
-                found.append((partition, changelogKey))
             }
             return true
         }

@@ -26,6 +26,22 @@ import Testing
         #expect(Hash.sha256(Array(message.utf8)) == bytes(digest))
     }
 
+    @Test(arguments: [[], [0], [5, 0, 64, 1, 200]])
+    func `SHA-256 of many texts is that of each`(counts: [Int]) {
+        var bytes: [UInt8] = []
+        var ends: [Int] = []
+        var expected: [UInt8] = []
+        for (index, count) in counts.enumerated() {
+            let text = [UInt8](repeating: UInt8(index), count: count)
+            bytes += text
+            ends.append(bytes.count)
+            expected += Hash.sha256(text)
+        }
+        var digests: [UInt8] = [1, 2, 3]
+        Hash.sha256(each: bytes, ends: ends, into: &digests)
+        #expect(digests == expected)
+    }
+
     /// RFC 4231, cases 1, 2, 3 and 6.
     static let codes: [(key: [UInt8], message: [UInt8], code: String)] = [
         (

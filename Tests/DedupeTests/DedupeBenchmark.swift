@@ -59,6 +59,7 @@ struct DedupeBenchmark {
             var committed = 0.0
             var offsets: [Int32: Int64] = [:]
             var outputByteCount = 0
+            var changelog = OutputBatch()
             let start = clock.now
             for first in stride(from: 0, to: keyCount, by: Self.batchSize) {
                 let batch = Self.batch(first..<min(first + Self.batchSize, keyCount))
@@ -71,9 +72,11 @@ struct DedupeBenchmark {
                 #expect(plan.storeFault == nil)
                 outputByteCount += plan.outputs.arena.count
                 committed += try cpu {
-                    for (partition, changes) in state.submit() {
-                        offsets[partition, default: 0] += Int64(changes.count)
+                    state.submit(to: &changelog, topic: 0)
+                    for output in changelog.outputs {
+                        offsets[output.partition, default: 0] += 1
                     }
+                    changelog.removeAll()
                     try state.commit(changelogOffsets: offsets, stage: stage)
                 }
                 if first % 1_000_000 == 0 {

@@ -81,7 +81,7 @@ final class StageDesk {
 
     /// The records put since the last commit, by partition.
     func submit() -> [(partition: Int32, changes: [(key: [UInt8], value: [UInt8]?)])] {
-        let submitted = state.submit()
+        let submitted = state.submittedRecords()
         for (partition, changes) in submitted {
             changelog[partition, default: []] += changes
         }
@@ -163,5 +163,23 @@ final class StageDesk {
                 return .deadLetter("forwarded " + fault.code)
             }
         }
+    }
+}
+
+extension StagedState {
+    /// Submits, and reads back what goes to the changelog: by partition, in order.
+    func submittedRecords() -> [(partition: Int32, changes: [(key: [UInt8], value: [UInt8]?)])] {
+        var outputs = OutputBatch()
+        submit(to: &outputs, topic: 0)
+        var changes: [Int32: [(key: [UInt8], value: [UInt8]?)]] = [:]
+        for output in outputs.outputs {
+            changes[output.partition, default: []].append(
+                (
+                    Array(outputs.arena[output.key.indices]),
+                    output.value.isAbsent ? nil : Array(outputs.arena[output.value.indices])
+                )
+            )
+        }
+        return changes.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 }

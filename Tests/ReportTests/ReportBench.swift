@@ -350,7 +350,7 @@ final class Tally: LoopTelemetry {
     func instant() -> UInt64 { 0 }
     func judged(recordCount: Int, since instant: UInt64) {}
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
-    func completed(_ outcome: String) {}
+    func completed(_ outcome: String, recordCount: Int) {}
     func buried(_ letter: BuriedLetter) { buriedCodes.append(letter.fault.code) }
     func committed(_ tally: TokenTally) { committed.merge(tally) }
     func aborted(code: String) {}

@@ -9,7 +9,7 @@ package final class SilentTelemetry: LoopTelemetry {
     package func instant() -> UInt64 { 0 }
     package func judged(recordCount: Int, since instant: UInt64) {}
     package func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
-    package func completed(_ outcome: String) {}
+    package func completed(_ outcome: String, recordCount: Int) {}
     package func buried(_ letter: BuriedLetter) {}
     package func committed(_ tally: TokenTally) {}
     package func aborted(code: String) {}

@@ -33,6 +33,37 @@ import Testing
         }
     }
 
+    /// Changes wait in memory until there are many: what is there and what was handed on before is
+    /// one to whoever asks.
+    @Test(arguments: Kind.allCases)
+    func `answers with the newest value wherever it lies`(kind: Kind) throws {
+        try with(kind) { store in
+            let keys = (0..<200).map { bytes("key \($0)") } + [bytes("none")]
+            var offset: Int64 = 0
+            for round in 0..<60 {
+                var changes = StoreChanges()
+                for (number, key) in keys.dropLast().enumerated() where (number + round) % 3 == 0 {
+                    if number % 7 == round % 7 {
+                        changes.remove(key: key, from: .state)
+                    } else {
+                        let value = [UInt8](repeating: UInt8(round), count: number)
+                        changes.put(value, forKey: key, in: .state)
+                    }
+                }
+                offset += 1
+                try store.apply(changes, changelogOffset: offset)
+            }
+            let expected = keys.dropLast().indices.map { number -> [UInt8]? in
+                let round = (0..<60).last { (number + $0) % 3 == 0 } ?? 0
+                return number % 7 == round % 7
+                    ? nil : [UInt8](repeating: UInt8(round), count: number)
+            }
+            #expect(try store.get(keys) == expected + [nil])
+            #expect(try store.keys(.state).count == expected.count { $0 != nil })
+            #expect(try store.get(keys) == expected + [nil])
+        }
+    }
+
     @Test(arguments: Kind.allCases)
     func `answers in the order of the keys asked, repeated and unknown ones too`(kind: Kind) throws
     {

@@ -103,7 +103,8 @@ struct StageReplay {
             }
             note(plan, on: slice, of: worker, in: &result)
             if let stateful = stage as? any StatefulStage {
-                _ = state.submit()
+                var changelog = OutputBatch()
+                state.submit(to: &changelog, topic: 0)
                 offset += 1
                 try state.commit(
                     changelogOffsets: Dictionary(

@@ -33,6 +33,8 @@ int ccrypto_random(uint8_t *bytes, size_t count);
 
 int ccrypto_sha1(const uint8_t *bytes, size_t count, uint8_t digest[CCRYPTO_SHA1_SIZE]);
 int ccrypto_sha256(const uint8_t *bytes, size_t count, uint8_t digest[CCRYPTO_SHA256_SIZE]);
+/** As many digests as there are texts; they lie side by side, each up to its end. */
+int ccrypto_sha256_each(const uint8_t *bytes, const size_t *ends, size_t count, uint8_t *digests);
 
 /* HMAC-SHA-256 under one key, for one thread at a time. */
 typedef struct ccrypto_hmac ccrypto_hmac;

@@ -29,8 +29,8 @@ typedef struct cstore_cursor cstore_cursor;
 /**
  * cstore_shared_create(cache_len, write_buffer_len):
  * What all stores of a process share: one block cache of ${cache_len} bytes, and the options.  Each
- * store collects up to ${write_buffer_len} bytes in memory, twice for a moment, before it writes a
- * file.  NULL where there is no memory.  It must outlive its stores.
+ * store collects up to ${write_buffer_len} bytes and a half of it in memory, twice for a moment,
+ * before it writes a file.  NULL where there is no memory.  It must outlive its stores.
  */
 cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len);
 void cstore_shared_destroy(cstore_shared *shared);
@@ -66,12 +66,15 @@ const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const u
                           size_t count, int64_t *value_lens, cstore_error *error);
 
 /**
- * cstore_apply(store, changes, len, error):
- * Make the changes, all or none.  Each: key length, value length (uint32, little-endian; UINT32_MAX
- * removes the key), table (uint8), key, value.  They reach the disk with a later flush, and then
- * too all or none: every table is flushed at one sequence number.  0, or -1.
+ * cstore_apply(store, changes, len, last, last_len, error):
+ * Make the changes, and after them those at ${last}, all or none.  Each: key length, value length
+ * (uint32, little-endian; UINT32_MAX removes the key), table (uint8), key, value.  They are seen at
+ * once.  They reach the disk with a later flush, and then too all or none: they are handed to
+ * RocksDB in one write, and every table is flushed at one sequence number.  0, or -1: the store has
+ * to be closed then.
  */
-int cstore_apply(cstore *store, const uint8_t *changes, size_t len, cstore_error *error);
+int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_t *last,
+                 size_t last_len, cstore_error *error);
 
 /* Write what is in memory to files.  0, or -1. */
 int cstore_flush(cstore *store, cstore_error *error);
@@ -100,10 +103,12 @@ typedef struct cstore_entries {
 } cstore_entries;
 
 /**
- * cstore_cursor_open(store, table, start, len):
- * A cursor before the first key not below ${start}, on the store as it is now.
+ * cstore_cursor_open(store, table, start, len, error):
+ * A cursor before the first key not below ${start}, on the store as it is now.  NULL with
+ * ${error} filled in.
  */
-cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len);
+cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len,
+                                  cstore_error *error);
 
 /**
  * cstore_cursor_read(cursor, count_max, entries, error):
