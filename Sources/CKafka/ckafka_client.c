@@ -217,9 +217,13 @@ int ckafka_client_topics(ckafka_client *c, const char *topic, int deadline_ms,
         rd_kafka_topic_destroy(handle);
     if (code)
         return fail_question(c, fault, code, NULL);
-    show_topics(c, metadata, topics);
+    /* One that may not be seen is told from one that is not there only where it is asked for. */
+    bool is_hidden = topic && metadata->topic_cnt == 1 &&
+                     metadata->topics[0].err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+    if (!is_hidden)
+        show_topics(c, metadata, topics);
     rd_kafka_metadata_destroy(metadata);
-    return 0;
+    return is_hidden ? fail_answer(fault, RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED, topic) : 0;
 }
 
 static int show_offsets(ckafka_client *c, rd_kafka_resp_err_t code, int64_t *found,

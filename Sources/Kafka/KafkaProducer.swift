@@ -42,7 +42,7 @@ internal import CKafka
         try self.init(
             configuration: settings.probe,
             targets: targets,
-            queueByteCountMax: 1 << 20
+            queueByteCountMax: 2 * KafkaRights.provableByteCountMax
         )
     }
 
@@ -97,6 +97,11 @@ internal import CKafka
                 )
             }
         }
+        hand(over: outputs, tags: tags)
+    }
+
+    /// Of any size.
+    func hand(over outputs: OutputBatch, tags: [UInt64]) {
         let flat = outputs.flat
         unsafe ckafka_producer_produce(handle, flat, flat.count, outputs.arena, tags)
     }

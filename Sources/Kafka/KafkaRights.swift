@@ -9,6 +9,8 @@ package struct KafkaRights {
     /// A number of replicas that no broker waits for.
     static let impossibleAcks = 2
     private static let refusalOfAcks = "INVALID_REQUIRED_ACKS"
+    /// Kafka takes no request beyond 100 MB; a few are enough for what nobody stores.
+    static let provableByteCountMax = 8 << 20
 
     let settings: KafkaSettings
     let deadlineMilliseconds: Int
@@ -18,45 +20,64 @@ package struct KafkaRights {
         self.deadlineMilliseconds = deadlineMilliseconds
     }
 
-    /// Whether records may be written, by topic.
+    /// Whether records may be written, by topic; `topics` are pairs of a name and its
+    /// `max.message.bytes`.
     ///
     /// A broker asks first whether the writer may, and then looks at the request. So each topic is sent
     /// one that must be refused: it wants two acknowledgements, and Kafka knows 0, 1 and all. To be
-    /// sure that this broker refuses it too, the first one goes to a compacted topic and has no key,
-    /// which is refused in any case.
+    /// sure that this broker refuses it too, the first record is larger than its topic takes, which is
+    /// refused in any case.
     ///
-    /// - Returns: nil where that broker refused it for another reason, so that nothing is proven.
+    /// - Returns: nil where that broker refused it for its size, so that nothing is proven, and where
+    ///   every topic takes more than ``provableByteCountMax``.
     package func write(
-        to topics: [String],
-        firstTo compacted: String
+        to topics: [(name: String, byteCountMax: Int)]
     ) throws(LogFault) -> [String: Answer]? {
-        let all = [compacted] + topics.filter { $0 != compacted }
-        let producer = try KafkaProducer(probing: settings, targets: all)
+        let producer = try KafkaProducer(probing: settings, targets: topics.map(\.name))
         defer { producer.close(deadlineMilliseconds: deadlineMilliseconds) }
         var answers: [String: Answer] = [:]
-        for indices in [0..<1, 1..<all.count] where !indices.isEmpty {
-            var batch = OutputBatch()
-            for index in indices {
-                let value = batch.place("{}".utf8)
-                batch.outputs.append(
-                    OutputBatch.Output(topic: index, partition: 0, key: .absent, value: value)
-                )
-            }
-            try producer.produce(batch, tags: indices.map(UInt64.init))
-            _ = producer.flush(deadlineMilliseconds: deadlineMilliseconds)
-            for receipt in try producer.takeReceipts() {
-                let code = receipt.failure ?? "stored"
-                answers[all[Int(receipt.tag)]] =
-                    code == Self.refusalOfAcks ? .yes : .no(code: code)
-            }
-            if case .no(let code)? = answers[compacted], !code.hasSuffix("AUTHORIZATION_FAILED") {
+        var isProven = false
+        let smallestFirst = topics.indices.sorted {
+            topics[$0].byteCountMax < topics[$1].byteCountMax
+        }
+        for index in smallestFirst {
+            let byteCountMax = topics[index].byteCountMax
+            guard isProven || byteCountMax <= Self.provableByteCountMax else {
                 return nil
             }
-        }
-        for topic in all where answers[topic] == nil {
-            throw .unavailable(code: "_TIMED_OUT", message: "\(topic) gave no answer")
+            let answer = try ask(index, byteCount: isProven ? 2 : byteCountMax + 1, producer)
+            switch answer {
+            case .yes: isProven = true
+            case .no(let code):
+                guard code.hasSuffix("AUTHORIZATION_FAILED") else {
+                    return nil
+                }
+            }
+            answers[topics[index].name] = answer
         }
         return answers
+    }
+
+    private func ask(
+        _ index: Int,
+        byteCount: Int,
+        _ producer: KafkaProducer
+    ) throws(LogFault) -> Answer {
+        var batch = OutputBatch()
+        let value = batch.place(repeatElement(UInt8(ascii: " "), count: byteCount))
+        batch.outputs.append(
+            OutputBatch.Output(topic: index, partition: 0, key: .absent, value: value)
+        )
+        producer.hand(over: batch, tags: [0])
+        _ = producer.flush(deadlineMilliseconds: deadlineMilliseconds)
+        guard let receipt = try producer.takeReceipts().first else {
+            throw .unavailable(
+                code: "_TIMED_OUT",
+                message: "\(producer.targets[index]) gave no answer"
+            )
+        }
+        let code = receipt.failure ?? "stored"
+        return code == Self.refusalOfAcks ? .yes : .no(code: code)
     }
 
     /// Whether transactions may be made under a name.

@@ -223,6 +223,7 @@ package struct KafkaSettings: Sendable, Equatable {
                 ("enable.idempotence", "false"),
                 ("message.send.max.retries", "0"),
                 ("message.timeout.ms", "10000"),
+                ("message.max.bytes", "\(2 * KafkaRights.provableByteCountMax)"),
             ]
         )
     }

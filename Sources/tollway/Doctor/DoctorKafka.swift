@@ -159,42 +159,43 @@ struct DoctorKafka {
                 )
             )
         }
-        do throws(LogFault) {
-            let seen = Topic.all.filter { there.contains($0.name(prefix: prefix)) }
-            let present = try admin.present(seen, prefix: prefix)
-            let reviews = TopicReview.all(
-                prefix: prefix,
-                wanted: TopicReview.Wanted(),
-                present: present
-            )
-            for review in reviews where review.present != nil {
-                findings += review.refusals.map {
-                    .failed(.topics, "\(review.name): \($0)", "see tollway topics plan")
-                }
-                findings += review.differences.map { difference in
-                    let sentence =
-                        "\(review.name) has \(difference.setting.name)"
-                        + " \(difference.present ?? "unknown") and needs"
-                        + " \(difference.setting.wish.text)"
-                    let repair = "tollway topics apply --yes"
-                    return difference.setting.isVital
-                        ? .failed(.topics, sentence, repair) : .warning(.topics, sentence, repair)
-                }
+        var present: [String: TopicReview.Present] = [:]
+        for topic in Topic.all where there.contains(topic.name(prefix: prefix)) {
+            do throws(LogFault) {
+                present.merge(try admin.present([topic], prefix: prefix)) { $1 }
+            } catch {
+                // Counted below among those that these credentials may not look at.
             }
-        } catch {
-            findings.append(
-                .skipped(.topics, "their settings may not be read: \(Self.sentence(error))")
-            )
         }
-        if findings.isEmpty {
+        let reviews = TopicReview.all(
+            prefix: prefix,
+            wanted: TopicReview.Wanted(),
+            present: present
+        )
+        for review in reviews where review.present != nil {
+            findings += review.refusals.map {
+                .failed(.topics, "\(review.name): \($0)", "see tollway topics plan")
+            }
+            findings += review.differences.map { difference in
+                let sentence =
+                    "\(review.name) has \(difference.setting.name)"
+                    + " \(difference.present ?? "unknown") and needs"
+                    + " \(difference.setting.wish.text)"
+                let repair = "tollway topics apply --yes"
+                return difference.setting.isVital
+                    ? .failed(.topics, sentence, repair) : .warning(.topics, sentence, repair)
+            }
+        }
+        let unseenCount = Topic.all.count - missing.count - present.count
+        if findings.isEmpty, unseenCount == 0 {
+            findings = [.ok(.topics, "all \(Topic.all.count) are there, as they must be")]
+        } else if findings.isEmpty {
             findings = [
-                hidden.isEmpty
-                    ? .ok(.topics, "all \(Topic.all.count) are there, as they must be")
-                    : .ok(
-                        .topics,
-                        "\(there.count) are as they must be, and \(hidden.count) are hidden from"
-                            + " these credentials"
-                    )
+                .ok(
+                    .topics,
+                    "\(present.count) are as they must be; at \(unseenCount) others these"
+                        + " credentials may not look"
+                )
             ]
         }
         return findings

@@ -123,32 +123,27 @@ struct DoctorRights {
         } catch {
             return [.skipped(.rights, "not looked at: \(DoctorKafka.sentence(error))")]
         }
-        return Self.findings(roles, refused)
-            + (writes == nil ? [Self.writesUnproven] : [])
+        return Self.findings(roles, refused, provesWrites: writes != nil)
     }
 
-    private static let writesUnproven = DoctorFinding.skipped(
-        .rights,
-        "whether these credentials may write cannot be asked here without writing: a worker's start"
-            + " tells"
-    )
-
     /// One role that they are enough for will do: it is said of the others what they lack.
-    static func findings(_ roles: [Role], _ refused: [Role: [String]]) -> [DoctorFinding] {
+    static func findings(
+        _ roles: [Role],
+        _ refused: [Role: [String]],
+        provesWrites: Bool = true
+    ) -> [DoctorFinding] {
         let whole = roles.filter { refused[$0]?.isEmpty == true }
         let lacking = roles.filter { refused[$0]?.isEmpty == false }
         guard let least = lacking.min(by: { refused[$0]?.count ?? 0 < refused[$1]?.count ?? 0 })
         else {
-            return [enough(whole)]
+            return [enough(whole, provesWrites)]
         }
         guard whole.isEmpty else {
-            return [enough(whole)]
-                + lacking.map { role in
-                    .skipped(
-                        .rights,
-                        "not for \(role.name), who must \(DoctorKafka.list(refused[role] ?? []))"
-                    )
-                }
+            let others = lacking.map(\.name).joined(separator: ", ")
+            return [
+                enough(whole, provesWrites),
+                .skipped(.rights, "they are not for \(others); --for says what one of them lacks"),
+            ]
         }
         return [
             .failed(
@@ -160,11 +155,19 @@ struct DoctorRights {
         ]
     }
 
-    private static func enough(_ roles: [Role]) -> DoctorFinding {
-        .ok(
-            .rights,
-            "these credentials may read, write and make transactions as \(DoctorKafka.list(roles.map(\.name))) must"
-        )
+    private static func enough(_ roles: [Role], _ provesWrites: Bool) -> DoctorFinding {
+        let names = DoctorKafka.list(roles.map(\.name))
+        return provesWrites
+            ? .ok(
+                .rights,
+                "these credentials may read, write and make transactions as \(names) must"
+            )
+            : .warning(
+                .rights,
+                "these credentials may read and make transactions as \(names) must; whether they"
+                    + " may write, this Kafka does not tell without a record being written",
+                "start the worker and see its log"
+            )
     }
 
     private func names(_ topics: [Topic]) -> [String] {
@@ -203,20 +206,25 @@ struct DoctorRights {
         return answers
     }
 
-    /// Nil where it cannot be asked: there is no compacted topic to ask first, or the broker is none
-    /// of Apache's.
+    /// Nil where it cannot be asked without writing.
     private func mayWrite(
         _ topics: [String],
         _ rights: KafkaRights,
         _ admin: KafkaAdmin
     ) throws(LogFault) -> [String: KafkaRights.Answer]? {
-        for topic in names([.dedupeState, .reportState]) {
-            let policy = try admin.configuration(ofTopic: topic)["cleanup.policy"]
-            if policy == "compact" {
-                return try rights.write(to: topics, firstTo: topic)
+        var limits: [(name: String, byteCountMax: Int)] = []
+        for topic in topics {
+            var limit: Int?
+            do throws(LogFault) {
+                limit = try admin.configuration(ofTopic: topic)["max.message.bytes"].flatMap {
+                    Int($0)
+                }
+            } catch {
+                // A role that may not ask this may write all the same: the others go first.
             }
+            limits.append((topic, limit ?? .max))
         }
-        return nil
+        return limits.isEmpty ? [:] : try rights.write(to: limits)
     }
 
     private func mayAsk(_ worker: Worker, _ admin: KafkaAdmin) -> Bool {
