@@ -131,6 +131,22 @@ import TokenDomain
         #expect(findings.dropFirst().allSatisfy { $0.verdict == .skipped })
     }
 
+    @Test(
+        arguments: [
+            (200, .ok), (400, .ok), (404, .ok), (401, .failed), (403, .failed), (429, .skipped),
+            (500, .skipped),
+        ] as [(Int, DoctorFinding.Verdict)]
+    )
+    func `learns from Apple's answer whether a key is good`(
+        status: Int,
+        verdict: DoctorFinding.Verdict
+    ) {
+        let answer = HTTPClientResponse.Answer(status: status, headers: [], body: [])
+        let finding = DoctorApple.key(of: 1, .answered(answer))
+        #expect(finding.verdict == verdict)
+        #expect((finding.repair != nil) == (verdict == .failed))
+    }
+
     @Test func `knows no other roles`() throws {
         let run = try TollwayProcess.run(["doctor", "--for", "nobody", "-o", "json"])
         #expect(run.exitCode == 2)

@@ -4,7 +4,7 @@ internal import HTTPClient
 internal import StageRuntime
 internal import TokenDomain
 
-/// Whether Apple can be reached, and what its clock says of ours.
+/// Whether Apple can be reached, what its clock says of ours, and what it says to our keys.
 struct DoctorApple {
     /// Apple takes a signature that is a few minutes off; this much leaves room.
     private static let skewSecondsMax: Int64 = 30
@@ -14,9 +14,14 @@ struct DoctorApple {
     /// No report has it.
     private static let nobodysReport = "00000000-0000-4000-8000-000000000000"
 
+    /// More apps than that are not asked for: one request each.
+    static let signerCountMax = 50
+
     let configuration: Configuration
     /// UNIX milliseconds.
     let now: () -> Int64
+    /// Of apps whose key can be read, by Apple's id.
+    var signers: [(appAppleID: Int64, signer: AppStoreClient.Signer)] = []
 
     /// What one host answered; nil headers where it did not.
     private struct Answer {
@@ -24,9 +29,12 @@ struct DoctorApple {
         var url: String
         var outcome: HTTPClientResponse.Outcome
         var answeredAt: Int64
+        /// Nil: it was asked without a signature, and says 401 to that.
+        var appAppleID: Int64?
     }
 
-    /// Without a signature, so that nothing is counted against an app's rate: Apple answers 401.
+    /// Asks both hosts without a signature, and the production one with each app's key for a report
+    /// that nobody has: that is one request of the app's rate.
     func findings() -> [DoctorFinding] {
         let answers: [Answer]
         do throws(HTTPClientFault) {
@@ -35,6 +43,9 @@ struct DoctorApple {
             return [.skipped(.apple, "not asked: no HTTP client (\(error))")]
         }
         var findings = answers.map { answer -> DoctorFinding in
+            if let app = answer.appAppleID {
+                return Self.key(of: app, answer.outcome)
+            }
             let name = "\(answer.environment.rawValue), \(answer.url)"
             switch answer.outcome {
             case .answered(let heard):
@@ -49,6 +60,39 @@ struct DoctorApple {
         }
         findings.append(clock(answers))
         return findings
+    }
+
+    /// What Apple's answer to a signed question for nobody's report says of the key.
+    static func key(
+        of app: Int64,
+        _ outcome: HTTPClientResponse.Outcome
+    ) -> DoctorFinding {
+        guard case .answered(let heard) = outcome else {
+            return .skipped(.keys, "Apple was not asked about the key of app \(app)")
+        }
+        switch heard.status {
+        case 200, 400, 404:
+            // That there is no such report, it says with 400: to whom it does not know, 401.
+            return .ok(.keys, "Apple accepts the key of app \(app)")
+        case 401:
+            return .failed(
+                .keys,
+                "Apple does not accept what is signed with the key of app \(app) (HTTP 401)",
+                "do issuerId, keyId, bundleId and the .p8 file belong together, was the key revoked"
+                    + " in App Store Connect, is the clock right?"
+            )
+        case 403:
+            return .failed(
+                .keys,
+                "Apple lets the key of app \(app) report nothing (HTTP 403)",
+                "it must be an In-App Purchase key, and the app must have the entitlement"
+            )
+        default:
+            return .skipped(
+                .keys,
+                "Apple's answer says nothing of the key of app \(app) (HTTP \(heard.status))"
+            )
+        }
     }
 
     private func ask() throws(HTTPClientFault) -> [Answer] {
@@ -69,17 +113,37 @@ struct DoctorApple {
             let url = "\(hosts[environment])/externalPurchase/v1/reports/\(Self.nobodysReport)"
             _ = http.submit(HTTPClientRequest(method: "GET", url: url, tag: UInt64(tag)))
         }
+        let hostCount = AppleEnvironment.allCases.count
+        let requests = AppStoreRequests(hosts: hosts)
+        for (index, (_, signer)) in signers.prefix(Self.signerCountMax).enumerated() {
+            let request = requests.retrieveReport(
+                requestIdentifier: Self.nobodysReport,
+                environment: .production,
+                webToken: JSONWebToken.make(
+                    key: signer.key,
+                    issuerID: signer.issuerID,
+                    keyID: signer.keyID,
+                    bundleID: signer.bundleID,
+                    now: Timestamp(milliseconds: now())
+                ),
+                tag: UInt64(hostCount + index)
+            )
+            _ = http.submit(request)
+        }
         var answers: [Answer] = []
-        while answers.count < AppleEnvironment.allCases.count {
+        while answers.count < hostCount + min(signers.count, Self.signerCountMax) {
             http.run()
             for response in http.takeResponses() {
-                let environment = AppleEnvironment.allCases[Int(response.tag)]
+                let tag = Int(response.tag)
+                let environment =
+                    tag < hostCount ? AppleEnvironment.allCases[tag] : .production
                 answers.append(
                     Answer(
                         environment: environment,
                         url: hosts[environment],
                         outcome: response.outcome,
-                        answeredAt: now()
+                        answeredAt: now(),
+                        appAppleID: tag < hostCount ? nil : signers[tag - hostCount].appAppleID
                     )
                 )
             }
@@ -87,7 +151,10 @@ struct DoctorApple {
             let wait = http.millisecondsUntilTimeout ?? Self.deadlineMilliseconds
             _ = unsafe poll(&entry, 1, Int32(clamping: wait))
         }
-        return answers.sorted { $0.environment.rawValue < $1.environment.rawValue }
+        return answers.sorted {
+            ($0.appAppleID ?? 0, $0.environment.rawValue)
+                < ($1.appAppleID ?? 0, $1.environment.rawValue)
+        }
     }
 
     private func clock(_ answers: [Answer]) -> DoctorFinding {

@@ -66,6 +66,38 @@ struct DoctorFiles {
         return findings
     }
 
+    /// Of the apps whose keys are as they must be; of the others ``keys()`` tells.
+    func signers() -> [(appAppleID: Int64, signer: AppStoreClient.Signer)] {
+        do {
+            let configuration = try Configuration(
+                environment: environment,
+                program: .worker(.report)
+            )
+            let path = try configuration.requiredFile(.appsFile)
+            return try AppsFile.load(path, needsKeys: true).apps.compactMap { app in
+                guard let named = app.key, key(of: app).verdict == .ok else {
+                    return nil
+                }
+                let pem = try SecretFile.read(
+                    path: named.privateKeyFile,
+                    setting: Setting.appsFile.fullName
+                )
+                return (
+                    app.appAppleID,
+                    AppStoreClient.Signer(
+                        bundleID: app.bundleID,
+                        issuerID: named.issuerID,
+                        keyID: named.keyID,
+                        key: try P256PrivateKey(pem: pem)
+                    )
+                )
+            }
+        } catch {
+            // Told where the files themselves are looked at.
+            return []
+        }
+    }
+
     private func key(of app: AppsFile.App) -> DoctorFinding {
         let name = "the key of app \(app.appAppleID)"
         guard let key = app.key else {
@@ -146,6 +178,8 @@ struct DoctorFiles {
     private static func repair(of fault: ConfigurationFault) -> String {
         switch fault.code {
         case "config.unreadable_file": "mend the file, or set \(fault.setting) to another"
+        case "config.refused", "config.unknown_name":
+            "take \(fault.setting) away, or do as the sentence says; see tollway config print"
         default: "set \(fault.setting); tollway config print shows what there is"
         }
     }

@@ -1,4 +1,3 @@
-internal import Glibc
 internal import Kafka
 internal import StageRuntime
 internal import Telemetry
@@ -8,9 +7,6 @@ internal import TokenDomain
 enum TopicsCommand {
     private static let partitionCountMax = 1_000
     private static let replicationFactorMax = 100
-    /// Ten seconds at most.
-    private static let visibleAttemptCountMax = 50
-    private static let visibleWaitMicroseconds: UInt32 = 200_000
 
     private static let shape: [Verb.Option] = [
         .value(
@@ -42,7 +38,7 @@ enum TopicsCommand {
             Never takes away partitions or replicas, and adds no partitions to a topic that is
             there, as keys would move away from their state: then nothing is changed at all,
             exit 5. Without --yes, where there is something to do: exit 5 too. May be run again
-            at any time; exit 4 if only a part could be done, 75 if it cannot be seen yet.
+            at any time; exit 4 if only a part could be done.
             """,
         run: runApply
     )
@@ -71,14 +67,9 @@ enum TopicsCommand {
             Console.say("nothing was changed; say --yes to do it")
             return .refusedBySafetyRule
         }
+        // Each is done when a broker shows it, so that a worker that is started next finds what it
+        // needs.
         try change(due, configuration)
-        guard try isRight(due, configuration) else {
-            throw CommandFailure(
-                .tryAgain,
-                code: "topics.not_yet_visible",
-                "all was ordered, and Kafka does not show all of it yet: see tollway topics plan"
-            )
-        }
         Console.say("done")
         return .ok
     }
@@ -124,34 +115,6 @@ enum TopicsCommand {
             ofTopic: review.name,
             Dictionary(uniqueKeysWithValues: changes)
         )
-    }
-
-    /// A controller's word reaches the brokers a moment later: asks until they show it, so that a
-    /// worker that is started next finds what it needs.
-    private static func isRight(
-        _ reviews: [TopicReview],
-        _ configuration: Configuration
-    ) throws(CommandFailure) -> Bool {
-        let topics = reviews.map(\.topic)
-        let prefix = configuration.topicPrefix
-        return try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool in
-            for attempt in 0..<visibleAttemptCountMax {
-                if attempt > 0 {
-                    usleep(visibleWaitMicroseconds)
-                }
-                let present = try admin.present(topics, prefix: prefix)
-                let now = TopicReview.all(
-                    prefix: prefix,
-                    wanted: TopicReview.Wanted(),
-                    present: present
-                )
-                let rest = now.filter { $0.present == nil || !$0.differences.isEmpty }
-                if rest.allSatisfy({ !topics.contains($0.topic) }) {
-                    return true
-                }
-            }
-            return false
-        }
     }
 
     private static func reviews(

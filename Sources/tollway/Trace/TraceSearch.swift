@@ -148,16 +148,32 @@ struct TraceSearch {
             return texts.contains(token.token) || Self.id(of: token.token) == id
         }
         // A token of which nothing else is known is looked for in all that could not be decoded.
-        readDeadLetters(
-            try searchAll(.deadLetters(.decode), from: from, until: nil, isWanted: isToken)
+        let letters = try searchAll(
+            .deadLetters(.decode),
+            from: from,
+            until: nil,
+            isWanted: isToken
         )
-        guard first != nil || !decoded.isEmpty else {
-            return
+        readDeadLetters(letters)
+        if let letter = letters.first, !letter.key.isEmpty {
+            // It came in before it failed, and a replay brought it again, whenever that was: under the
+            // letter's key, so in one partition.
+            let times = [first, letters.map(\.timestamp).min()].compactMap { $0 }
+            readReceived(
+                try search(
+                    .tokensReceived,
+                    key: letter.key,
+                    from: times.min().map { $0 - Self.dayMilliseconds },
+                    until: nil,
+                    isWanted: isToken
+                )
+            )
+        } else if first != nil || !decoded.isEmpty {
+            let last = decoded.map(\.timestamp).max().map { $0 + Self.slackMilliseconds } ?? until
+            readReceived(
+                try searchAll(.tokensReceived, from: from, until: last, isWanted: isToken)
+            )
         }
-        let last = decoded.map(\.timestamp).max().map { $0 + Self.slackMilliseconds } ?? until
-        readReceived(
-            try searchAll(.tokensReceived, from: from, until: last, isWanted: isToken)
-        )
     }
 
     private mutating func readReceived(_ found: [TopicReader.Found]) {

@@ -67,6 +67,25 @@ struct `Sending dead letters back` {
         try world.expectValid(world.records(of: .audit), schema: "audit.v1")
         try world.expectValid(world.records(of: .deadLetterReplays), schema: "dlq.replays.v1")
 
+        // One story, before and after: the trace of the request that brought it.
+        let one = try #require(letters.first { $0.headers["traceparent"] == maker.traceParent(7) })
+        let token = try decodeToken(Array((one.json()["token"] as? String ?? "").utf8).span)
+        let trace = try TollwayProcess.run(
+            ["token", "trace", token.externalPurchaseID.text, "-o", "json"],
+            environment: world.environment
+        )
+        let traceID = String(maker.traceParent(7).dropFirst(3).prefix(32))
+        #expect(try trace.object()["traceIds"] as? [String] == [traceID])
+        let events = try #require(try trace.object()["events"] as? [[String: Any]])
+        let topics = Set(events.compactMap { $0["topic"] as? String })
+        #expect(
+            topics.isSuperset(of: [
+                Topic.tokensReceived.name(prefix: world.prefix),
+                Topic.deadLetters(.decode).name(prefix: world.prefix),
+            ]),
+            "\(trace.output)"
+        )
+
         // Once is enough.
         #expect(try world.dlq("replay", "--yes").exitCode == 3)
         #expect(try world.dlq("groups").exitCode == 3)
