@@ -141,8 +141,7 @@ import TokenDomain
         status: Int,
         verdict: DoctorFinding.Verdict
     ) {
-        let answer = HTTPClientResponse.Answer(status: status, headers: [], body: [])
-        let finding = DoctorApple.key(of: 1, .answered(answer))
+        let finding = DoctorApple.key(of: 1, httpStatus: status)
         #expect(finding.verdict == verdict)
         #expect((finding.repair != nil) == (verdict == .failed))
     }

@@ -44,7 +44,10 @@ struct DoctorApple {
         }
         var findings = answers.map { answer -> DoctorFinding in
             if let app = answer.appAppleID {
-                return Self.key(of: app, answer.outcome)
+                guard case .answered(let heard) = answer.outcome else {
+                    return .skipped(.keys, "Apple was not asked about the key of app \(app)")
+                }
+                return Self.key(of: app, httpStatus: heard.status)
             }
             let name = "\(answer.environment.rawValue), \(answer.url)"
             switch answer.outcome {
@@ -63,14 +66,8 @@ struct DoctorApple {
     }
 
     /// What Apple's answer to a signed question for nobody's report says of the key.
-    static func key(
-        of app: Int64,
-        _ outcome: HTTPClientResponse.Outcome
-    ) -> DoctorFinding {
-        guard case .answered(let heard) = outcome else {
-            return .skipped(.keys, "Apple was not asked about the key of app \(app)")
-        }
-        switch heard.status {
+    static func key(of app: Int64, httpStatus: Int) -> DoctorFinding {
+        switch httpStatus {
         case 200, 400, 404:
             // That there is no such report, it says with 400: to whom it does not know, 401.
             return .ok(.keys, "Apple accepts the key of app \(app)")
@@ -90,7 +87,7 @@ struct DoctorApple {
         default:
             return .skipped(
                 .keys,
-                "Apple's answer says nothing of the key of app \(app) (HTTP \(heard.status))"
+                "Apple's answer says nothing of the key of app \(app) (HTTP \(httpStatus))"
             )
         }
     }
