@@ -85,6 +85,12 @@ void transfer_free(struct transfer *transfer)
 static int on_connected(void *closure, char *peer, char *local, int peer_port, int local_port)
 {
     struct transfer *transfer = closure;
+    /*
+     * Where a kept connection is reset, libcurl sends again by itself, up to five times.  What may
+     * have landed is not for it to repeat: the caller asks first.
+     */
+    if (transfer->is_sent)
+        return CURL_PREREQFUNC_ABORT;
     transfer->is_sent = 1;
     return CURL_PREREQFUNC_OK;
 }
@@ -184,6 +190,9 @@ CURLcode transfer_prepare(struct transfer *transfer, struct chttp_client *client
 
 void transfer_conclude(struct transfer *transfer, CURLcode error)
 {
+    /* Only on_connected aborts: the connection was reset. */
+    if (error == CURLE_ABORTED_BY_CALLBACK)
+        error = CURLE_GOT_NOTHING;
     transfer->error = transfer->is_cut && error == CURLE_WRITE_ERROR ? CURLE_OK : error;
     curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &transfer->status);
     curl_easy_getinfo(transfer->easy, CURLINFO_HTTP_VERSION, &transfer->http_version);

@@ -172,6 +172,21 @@ extension HTTPClientResponse {
         #expect(response.failure?.code == "http.reset")
     }
 
+    @Test(arguments: ["PUT", "GET"])
+    func `sends once, also where a kept connection is reset`(method: String) throws {
+        let pair = try Pair()
+        for _ in 0..<3 {
+            _ = try pair.send(HTTPClientRequest(method: "GET", url: pair.url))
+        }
+        #expect(pair.server.connectionCount == 1)
+        pair.answer = { $0.reset($1.id) }
+        let body: [UInt8] = method == "PUT" ? [1] : []
+        let response = try pair.send(HTTPClientRequest(method: method, url: pair.url, body: body))
+        #expect(response.failure?.kind == .doubtful)
+        #expect(response.failure?.code == "http.reset")
+        #expect(pair.requests.count == 4)
+    }
+
     @Test func `calls it doubtful when the answer breaks off`() throws {
         let pair = try Pair()
         pair.answer = { $0.respondTorn(to: $1.id, status: 200, body: Array("0123456789".utf8)) }
