@@ -135,13 +135,19 @@ package struct Pace: Equatable, Sendable {
         var slot = firstSlot(now: now)
         while start(of: slot) <= time {
             passed = start(of: slot)
-            if isOwn(period(at: passed)), isGranted(now: now) {
+            if isOwn(period(at: passed)), isInTime(passed, time), isGranted(now: now) {
                 second.started(now: now, isQuestion: false)
                 return true
             }
             slot += 1
         }
         return false
+    }
+
+    /// Where a second is known to hold no more than its slots, what is late is lost: in the next one
+    /// it would be refused, or another in its stead.
+    private func isInTime(_ start: Double, _ time: Double) -> Bool {
+        second.count == nil || period(at: start) == period(at: time)
     }
 
     /// Whether one request more than the slots may go now; none where the hour is kept as well.
@@ -248,13 +254,17 @@ package struct Pace: Equatable, Sendable {
     }
 
     /// In the middle of its time: a clock that is off by less than half a slot stays in the second.
+    ///
+    /// Earlier where the second is known to be full with its slots: a request takes its time.
+    private var slotOffset: Double { second.count == nil ? 0.5 : 0.25 }
+
     private func start(of slot: Int64) -> Double {
-        (Double(slot) + 0.5) * slotMilliseconds + Double(second.phase)
+        (Double(slot) + slotOffset) * slotMilliseconds + Double(second.phase)
     }
 
     /// The first slot that does not begin before a time.
     private func slot(from time: Double) -> Int64 {
-        Int64(((time - Double(second.phase)) / slotMilliseconds - 0.5).rounded(.up))
+        Int64(((time - Double(second.phase)) / slotMilliseconds - slotOffset).rounded(.up))
     }
 
     // MARK: Periods
