@@ -20,6 +20,7 @@ struct ckafka_producer {
     int wake_descriptor;
     rd_kafka_t *rk;
     rd_kafka_topic_t **topics;
+    bool is_named; /* the broker was told the targets */
     rd_kafka_queue_t *queue;
     inquiries *prober;
     size_t queue_byte_count_max;
@@ -51,6 +52,12 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void 
     add_receipt(p, (uint64_t)(uintptr_t)message->_private, message->err);
 }
 
+static void open_topics(ckafka_producer *p)
+{
+    for (size_t i = 0; i < p->targets.count; i++)
+        p->topics[i] = rd_kafka_topic_new(p->rk, p->targets.items[i], NULL);
+}
+
 static int open_client(ckafka_producer *p, ckafka_fault *fault)
 {
     static const uint64_t one = 1;
@@ -61,8 +68,8 @@ static int open_client(ckafka_producer *p, ckafka_fault *fault)
     p->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, fault);
     if (!p->rk)
         return -1;
-    for (size_t i = 0; i < p->targets.count; i++)
-        p->topics[i] = rd_kafka_topic_new(p->rk, p->targets.items[i], NULL);
+    if (p->is_named)
+        open_topics(p);
     p->queue = rd_kafka_queue_get_main(p->rk);
     rd_kafka_queue_io_event_enable(p->queue, p->wake_descriptor, &one, sizeof one);
     watch *watches[] = {&p->watch};
@@ -73,7 +80,7 @@ static int open_client(ckafka_producer *p, ckafka_fault *fault)
 static void close_client(ckafka_producer *p)
 {
     ck_inquiries_close(p->prober);
-    for (size_t i = 0; i < p->targets.count; i++)
+    for (size_t i = 0; p->is_named && i < p->targets.count; i++)
         rd_kafka_topic_destroy(p->topics[i]);
     rd_kafka_queue_destroy(p->queue);
     ck_retire(p->rk, &p->watch);
@@ -115,6 +122,13 @@ ckafka_producer *ckafka_producer_new(const char *settings, const char *targets,
     return NULL;
 }
 
+void ckafka_producer_name_targets(ckafka_producer *p)
+{
+    if (!p->is_named)
+        open_topics(p);
+    p->is_named = true;
+}
+
 int ckafka_producer_wake_descriptor(const ckafka_producer *p)
 {
     return p->wake_descriptor;
@@ -123,6 +137,7 @@ int ckafka_producer_wake_descriptor(const ckafka_producer *p)
 void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, size_t count,
                              const uint8_t *arena, const uint64_t *tags)
 {
+    ckafka_producer_name_targets(p);
     if (p->waiting_count == 0)
         p->stored_at = ck_now_ms();
     for (size_t i = 0; i < count; i++) {

@@ -22,7 +22,8 @@ internal import CKafka
 
     /// Makes the client.
     ///
-    /// Asks the broker nothing: it may be away. `queueByteCountMax` bounds what may wait for it.
+    /// Asks the broker nothing about the targets: it may be away, and one that makes topics by itself
+    /// would make them. `queueByteCountMax` bounds what may wait for it.
     package convenience init(
         settings: KafkaSettings,
         targets: [String],
@@ -76,6 +77,13 @@ internal import CKafka
             preconditionFailure("the producer was closed")
         }
         return unsafe handle
+    }
+
+    /// Asks the broker about the targets, so that the first records need not wait a second.
+    ///
+    /// Only once they are known to be there.
+    package func nameTargets() {
+        unsafe ckafka_producer_name_targets(handle)
     }
 
     /// Hands over outputs, each with a tag that its receipt brings back.

@@ -9,11 +9,15 @@ package import TokenDomain
 package final class TopicWatch: Sendable {
     private let verdict = Mutex<LogFault?>(nil)
     private let isStopped = Atomic(false)
+    private let isDone = Atomic(false)
 
     package init() {}
 
     /// What is wrong with the topics, or with the settings that lead to them; nil while nothing is.
     package var fault: LogFault? { verdict.withLock { $0 } }
+
+    /// Whether the topics were found in order.
+    package var isVerified: Bool { isDone.load(ordering: .acquiring) }
 
     /// Looks until the broker has answered; the thread ends by itself.
     package func start(_ worker: Worker, _ configuration: Configuration, _ log: Log) {
@@ -57,10 +61,11 @@ package final class TopicWatch: Sendable {
 
         func run() {
             do {
-                _ = try check.waitForTopics { [watch] milliseconds in
+                let cluster = try check.waitForTopics { [watch] milliseconds in
                     _ = poll(nil, 0, Int32(clamping: milliseconds))
                     return watch.isStopped.load(ordering: .relaxed)
                 }
+                watch.isDone.store(cluster != nil, ordering: .releasing)
             } catch let fault as LogFault {
                 watch.verdict.withLock { $0 = fault }
             } catch {

@@ -98,7 +98,7 @@ package final class WorkerRun {
         self.signals = signals
         self.makeStage = makeStage
         log = Log(worker: worker.rawValue)
-        ProcessMetrics.register(in: metrics, worker: worker.rawValue)
+        ProcessMetrics.register(in: metrics, worker: worker.rawValue, health: health)
     }
 
     private func run() -> WorkerEnd {
@@ -161,6 +161,7 @@ package final class WorkerRun {
     private func serve() throws -> WorkerEnd {
         let prefix = configuration.topicPrefix
         health.setNotReady(because: "waiting for Kafka")
+        health.setCondition("kafka", "waiting for Kafka")
         let topics = TopicCheck(worker: worker, configuration: configuration, log: log)
         let cluster = try topics.waitForTopics {
             wait(descriptors: [], milliseconds: $0)?.isStop == true
@@ -349,7 +350,12 @@ package final class WorkerRun {
         } else {
             health.setReady()
         }
-        health.setCondition("kafka", nil)
+        let isAway = recordLog.isBrokerAway
+        health.setCondition("kafka", isAway ? "no broker answers" : nil)
+        if isAway {
+            // The library says by what it was refused, once a minute too.
+            log.limited(.warning, "Kafka is away; waiting", ("code", "_ALL_BROKERS_DOWN"))
+        }
     }
 
     private func idleMilliseconds(_ loop: WorkerLoop, _ ticking: (any TickingStage)?) -> Int {

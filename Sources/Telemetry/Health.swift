@@ -57,6 +57,10 @@ package final class Health: Sendable {
         state.withLock { $0.conditions["\(name)"] = sentence }
     }
 
+    package func hasCondition(_ name: StaticString) -> Bool {
+        state.withLock { $0.conditions["\(name)"] != nil }
+    }
+
     package var live: Answer {
         let time = now()
         let beatAt = state.withLock { $0.beatAt }

@@ -2,8 +2,9 @@ internal import Glibc
 
 /// What every process of ours says about itself.
 package enum ProcessMetrics {
-    /// Registers the build, the memory and the processor time of this process.
-    package static func register(in metrics: Metrics, worker: String) {
+    /// Registers the build, the memory and the processor time of this process, and whether its Kafka
+    /// answers.
+    package static func register(in metrics: Metrics, worker: String, health: Health) {
         metrics.gauge(
             "build_info",
             help: "Always 1; the labels say what runs.",
@@ -21,7 +22,12 @@ package enum ProcessMetrics {
             "process_start_time_seconds",
             help: "When the process began, UNIX seconds."
         ).set(Double(WallClock.nowMilliseconds()) / 1_000)
+        let kafka = metrics.gauge(
+            "kafka_up",
+            help: "1 while Kafka answers this worker, 0 while it is away and the worker waits."
+        ).series()
         metrics.beforeRendering {
+            kafka.set(health.hasCondition("kafka") ? 0 : 1)
             resident.set(Double(residentByteCount()))
             processor.set(WallClock.processorSeconds())
         }

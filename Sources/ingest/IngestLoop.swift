@@ -18,6 +18,8 @@ final class IngestLoop {
 
     /// The longest time between two turns, so that the probes see the loop alive.
     private static let waitMillisecondsMax: Int64 = 1_000
+    /// Between two looks at topics that are not known yet.
+    private static let openWaitMilliseconds: Int64 = 20
 
     private let server: HTTPServer
     private let sink: any RecordSink
@@ -31,7 +33,9 @@ final class IngestLoop {
     private var outputs = OutputBatch()
     private var tags: [UInt64] = []
     private var stopsAt: Int64?
-    private var wasBrokerAway = false
+    /// Whether the topics are known to be there: until then nothing is let in.
+    private let isOpen: () -> Bool
+    private var wasBrokerAway: Bool
 
     init(
         server: HTTPServer,
@@ -41,7 +45,8 @@ final class IngestLoop {
         measures: IngestMeasures,
         log: Log,
         health: Health,
-        view: IngestView? = nil
+        view: IngestView? = nil,
+        isOpen: @escaping () -> Bool = { true }
     ) {
         self.server = server
         self.sink = sink
@@ -51,6 +56,8 @@ final class IngestLoop {
         self.log = log
         self.health = health
         self.view = view
+        self.isOpen = isOpen
+        wasBrokerAway = !isOpen()
     }
 
     /// What to wait for besides the signals.
@@ -58,7 +65,7 @@ final class IngestLoop {
 
     /// How long to wait at most.
     func waitMilliseconds() -> Int {
-        var wait = Self.waitMillisecondsMax
+        var wait = isOpen() ? Self.waitMillisecondsMax : Self.openWaitMilliseconds
         if let milliseconds = server.millisecondsUntilTimeout {
             wait = min(wait, Int64(milliseconds))
         }
@@ -179,7 +186,7 @@ final class IngestLoop {
     }
 
     private var busyProblem: Problem? {
-        if sink.isBrokerAway {
+        if sink.isBrokerAway || !isOpen() {
             return .brokerAway
         }
         return sink.fillLevel >= IngestLimits.fillLevelMax ? .queueFull : nil
@@ -220,7 +227,7 @@ final class IngestLoop {
     }
 
     private func tellBroker() {
-        let isAway = sink.isBrokerAway
+        let isAway = sink.isBrokerAway || !isOpen()
         guard isAway != wasBrokerAway else {
             return
         }
@@ -230,7 +237,7 @@ final class IngestLoop {
             health.setNotReady(because: "the broker does not answer")
             log.warning("the broker does not answer: requests get 503")
         } else {
-            log.info("the broker answers again")
+            log.info("the broker answers")
             if stopsAt == nil {
                 health.setReady()
             }

@@ -54,8 +54,8 @@ struct IngestRun {
     ) throws -> WorkerEnd {
         let log = Log(worker: Worker.ingest.rawValue)
         let metrics = Metrics()
-        ProcessMetrics.register(in: metrics, worker: Worker.ingest.rawValue)
         let health = Health()
+        ProcessMetrics.register(in: metrics, worker: Worker.ingest.rawValue, health: health)
         let board = StatusBoard()
         let door = try makeDoor(configuration)
         guard let address = ListenAddress(configuration.ingestListen) else {
@@ -82,6 +82,7 @@ struct IngestRun {
         )
         admin.start()
         defer { admin.stop() }
+        let watch = TopicWatch()
         let loop = IngestLoop(
             server: server,
             sink: producer,
@@ -99,7 +100,8 @@ struct IngestRun {
                 board: board,
                 health: health,
                 startedAt: Timestamp(milliseconds: WallClock.nowMilliseconds())
-            )
+            ),
+            isOpen: { watch.isVerified }
         )
         log.info(
             "the worker runs",
@@ -108,15 +110,15 @@ struct IngestRun {
             ("customers", .flag(configuration.ingestCustomerKeyFile != nil))
         )
         health.setStarted()
-        health.setReady()
-        let watch = TopicWatch()
+        health.setNotReady(because: "waiting for Kafka")
+        health.setCondition("kafka", "waiting for Kafka")
         watch.start(.ingest, configuration, log)
         defer {
             watch.stop()
             loop.end()
             producer.close(deadlineMilliseconds: producerCloseMilliseconds)
         }
-        try turn(loop, signals, log, watch)
+        try turn(loop, producer, signals, log, watch)
         return WorkerEnd(exitCode: 0, sentence: "told to stop")
     }
 
@@ -137,6 +139,7 @@ struct IngestRun {
 
     private static func turn(
         _ loop: IngestLoop,
+        _ producer: KafkaProducer,
         _ signals: ProcessSignals,
         _ log: Log,
         _ watch: TopicWatch
@@ -144,9 +147,14 @@ struct IngestRun {
         var entries = ([signals.descriptor] + loop.wakeDescriptors).map {
             pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
         }
+        var isNamed = false
         while !loop.hasStopped {
             if let fault = watch.fault {
                 throw fault
+            }
+            if watch.isVerified, !isNamed {
+                isNamed = true
+                producer.nameTargets()
             }
             _ = unsafe poll(&entries, nfds_t(entries.count), Int32(loop.waitMilliseconds()))
             if entries[0].revents != 0, signals.take()?.isStop == true {

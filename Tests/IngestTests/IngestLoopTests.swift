@@ -22,7 +22,8 @@ final class IngestBench {
         var milliseconds: Int64 = 1_000
     }
 
-    init() throws {
+    /// `isOpen`: whether the topics are known to be there.
+    init(isOpen: @escaping () -> Bool = { true }) throws {
         server = try HTTPServer(
             listen: ListenAddress(host: "127.0.0.1", port: 0),
             limits: IngestRun.serverLimits
@@ -42,7 +43,8 @@ final class IngestBench {
             ),
             measures: IngestMeasures(metrics, topics: ["t", "n", "a"]),
             log: Log(worker: "ingest", write: { _ in }),
-            health: health
+            health: health,
+            isOpen: isOpen
         )
     }
 
@@ -204,6 +206,16 @@ final class IngestBench {
         // What is wrong with a request is said all the same.
         #expect(try bench.answer("/v1/nothing", "").status == 404)
         bench.sink.isBrokerAway = false
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
+        #expect(bench.health.ready.isGood)
+    }
+
+    @Test func `hands nothing to a broker whose topics are not known, lest it make them`() throws {
+        var isOpen = false
+        let bench = try IngestBench(isOpen: { isOpen })
+        #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 503)
+        #expect(bench.sink.records.isEmpty)
+        isOpen = true
         #expect(try bench.answer("/v1/tokens", "{\"token\":\"a\"}").status == 202)
         #expect(bench.health.ready.isGood)
     }

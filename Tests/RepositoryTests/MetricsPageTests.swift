@@ -12,7 +12,7 @@ import TokenDomain
     /// Everything that some program of ours registers; a new set of metrics is added here.
     private var descriptions: [MetricDescription] {
         let metrics = Metrics()
-        ProcessMetrics.register(in: metrics, worker: "decode")
+        ProcessMetrics.register(in: metrics, worker: "decode", health: Health())
         _ = WorkerTelemetry(
             worker: .decode,
             log: Log(worker: "decode", format: .json, write: { _ in }),

@@ -187,6 +187,13 @@ typedef struct ckafka_receipt {
 
 ckafka_producer *ckafka_producer_new(const char *settings, const char *targets,
                                      size_t queue_byte_count_max, ckafka_fault *fault);
+/**
+ * ckafka_producer_name_targets(producer):
+ * Tell the broker of the targets, so that the first records need not wait for their leaders.  A
+ * broker that makes topics by itself makes those that are not there, with whatever settings it
+ * likes: what comes too early cannot be undone.  The first ckafka_producer_produce does it as well.
+ */
+void ckafka_producer_name_targets(ckafka_producer *producer);
 int ckafka_producer_wake_descriptor(const ckafka_producer *producer);
 /* ckafka_producer_produce: one tag an output; what finds no room gets its receipt at once. */
 void ckafka_producer_produce(ckafka_producer *producer, const ckafka_output *outputs, size_t count,
