@@ -24,7 +24,7 @@ import Testing
         var aborts = RepeatedAborts()
         var now = Timestamp(milliseconds: 1_000)
         var waits: [Int64] = []
-        while !aborts.isHopeless {
+        while !aborts.isHopeless, waits.count < 100 {
             aborts.aborted(code: "NOT_ENOUGH_REPLICAS", attempt(10), now: now)
             guard let next = aborts.nextAttempt(now: now) else {
                 Issue.record("no wait after \(waits)")

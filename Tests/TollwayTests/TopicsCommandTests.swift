@@ -114,6 +114,7 @@ struct `tollway topics on a real Kafka` {
     /// A group that claims to have read what is not there, as after a topic was made anew.
     private func resetOffsets(_ admin: KafkaAdmin, _ environment: [String: String]) throws {
         let (group, topic) = ("tollway.decode", "tollway.tokens.received.v1")
+        try writeThree(to: topic, partition: 2, environment)
         try admin.commit([1: 0, 2: 7], ofGroup: group, topic: topic)
         func reset(_ arguments: String...) throws -> TollwayProcess {
             try TollwayProcess.run(
@@ -127,11 +128,33 @@ struct `tollway topics on a real Kafka` {
         #expect(try plan.objects().count == 1, "a sound place is in the plan")
         #expect(row["worker"] as? String == "decode" && row["topic"] as? String == topic)
         #expect(row["partition"] as? Int == 2 && row["committed"] as? Int == 7)
-        #expect(row["first"] as? Int == 0 && row["end"] as? Int == 0)
+        #expect(row["first"] as? Int == 0 && row["end"] as? Int == 3)
         #expect(try admin.committedOffsets(ofGroup: group, topic: topic)[2] == 7)
         #expect(try reset("--worker", "dedupe", "--yes").exitCode == 3)
         #expect(try reset("--yes").exitCode == 0)
         #expect(try admin.committedOffsets(ofGroup: group, topic: topic) == [nil, 0, 0, nil])
         #expect(try reset("--yes").exitCode == 3)
+    }
+
+    private func writeThree(
+        to topic: String,
+        partition: Int32,
+        _ environment: [String: String]
+    ) throws {
+        let settings = KafkaSettings(
+            bootstrapServers: environment["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS"] ?? "",
+            clientID: "test"
+        )
+        let producer = try KafkaProducer(settings: settings, targets: [topic])
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        var outputs = OutputBatch()
+        for _ in 0..<3 {
+            let value = outputs.place([UInt8(ascii: "x")])
+            outputs.outputs.append(
+                OutputBatch.Output(topic: 0, partition: partition, key: .absent, value: value)
+            )
+        }
+        try producer.produce(outputs, tags: [0, 1, 2])
+        try #require(producer.flush(deadlineMilliseconds: 20_000))
     }
 }
