@@ -134,9 +134,9 @@ import TokenDomain
     }
 
     @Test(arguments: [
-        (#"{"worker":"report","group":"t.report","clusterId":"c"}"#, true),
-        (#"{"worker":"report","group":"other.report","clusterId":"c"}"#, false),
-        (#"{"worker":"report","group":"t.report","clusterId":"d"}"#, false),
+        (#"{"worker":"report","kafka":{"group":"t.report","clusterId":"c"}}"#, true),
+        (#"{"worker":"report","kafka":{"group":"other.report","clusterId":"c"}}"#, false),
+        (#"{"worker":"report","kafka":{"group":"t.report","clusterId":"d"}}"#, false),
         (#"{"worker":"ingest"}"#, true), (#"{"worker":"decode"}"#, false), ("{}", false),
     ])
     func `takes from ports that nobody named only what is of this pipeline`(

@@ -97,12 +97,13 @@ final class AdminPorts {
         guard let status, let worker = status["worker"] as? String else {
             return false
         }
-        guard let group = status["group"] as? String else {
+        let kafka = status["kafka"] as? [String: Any] ?? [:]
+        guard let group = kafka["group"] as? String else {
             // The door has no group, and says nothing of its Kafka.
             return worker == Worker.ingest.rawValue
         }
         return group == "\(snapshot.prefix)\(worker)"
-            && status["clusterId"] as? String == snapshot.clusterID
+            && kafka["clusterId"] as? String == snapshot.clusterID
     }
 
     private static func object(_ body: [UInt8]) -> [String: Any]? {

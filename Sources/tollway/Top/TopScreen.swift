@@ -3,8 +3,9 @@ internal import TokenDomain
 
 /// A snapshot as lines of a screen.
 struct TopScreen {
-    /// Rows of lanes and of dead letters that are shown at least, where there are as many.
-    private static let rowCountMin = 2
+    /// Lines of lanes and of dead letters below their title that are shown at least, where there are
+    /// as many: the names of the columns, a row, and how many more.
+    private static let rowCountMin = 3
 
     let snapshot: TopSnapshot
     /// Characters; nil for as many as it takes.
@@ -35,15 +36,15 @@ struct TopScreen {
     }
 
     /// Blocks cut to the lines there are, a blank line before each; each keeps its title and a few
-    /// rows, the last ones give way first.
+    /// rows, the last ones give way first, and for a third nothing is set aside.
     static func fit(_ blocks: [[String]], into room: Int?) -> [[String]] {
         guard var left = room else {
             return blocks
         }
         var fitted: [[String]] = []
         for (index, block) in blocks.enumerated() {
-            // What those behind it need at least: a blank, a title and two rows.
-            let behind = blocks[(index + 1)...].reduce(0) {
+            // What those behind it need at least: a blank, a title and what stands below it.
+            let behind = blocks[(index + 1)...].dropLast(blocks.count > 2 ? 1 : 0).reduce(0) {
                 $0 + 1 + min($1.count, 1 + rowCountMin)
             }
             let share = max(left - 1 - behind, 0)
