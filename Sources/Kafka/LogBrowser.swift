@@ -12,6 +12,10 @@ package final class LogBrowser {
         case timestamp(Int64)
     }
 
+    private static let batchRecordCountMax = 10_000
+    private static let waitMilliseconds = 200
+    private static let silentMillisecondsMax = 60_000
+
     /// Full names of the topics; `Record.topic` is an index into it.
     package let topics: [String]
     private let client: LogClient
@@ -94,6 +98,37 @@ package final class LogBrowser {
             advance(end.topic, end.partition, to: end.offset)
         }
         return open.isEmpty
+    }
+
+    /// Reads to the ends that every partition had at the start, and shows each batch.
+    ///
+    /// - Throws: what `body` throws; ``LogFault/unavailable(code:message:)`` where nothing more comes
+    ///   for a minute.
+    package func readToEnd(_ body: (RecordBatch) throws -> Void) throws {
+        let clock = ContinuousClock()
+        var batch = RecordBatch()
+        var lastAt = clock.now
+        while true {
+            batch.removeAll()
+            let isAtEnd = try read(
+                into: &batch,
+                recordCountMax: Self.batchRecordCountMax,
+                waitMilliseconds: Self.waitMilliseconds
+            )
+            try body(batch)
+            if isAtEnd {
+                return
+            }
+            if !batch.records.isEmpty || !batch.ends.isEmpty {
+                lastAt = clock.now
+            }
+            guard clock.now - lastAt < .milliseconds(Self.silentMillisecondsMax) else {
+                throw LogFault.unavailable(
+                    code: "_TIMED_OUT",
+                    message: "nothing more of \(topics.joined(separator: ", ")) came for a minute"
+                )
+            }
+        }
     }
 
     package func close() {

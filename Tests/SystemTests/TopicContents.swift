@@ -31,14 +31,7 @@ struct TopicContents {
         )
         defer { browser.close() }
         try browser.start()
-        var isAtEnd = false
-        while !isAtEnd {
-            var batch = RecordBatch()
-            isAtEnd = try browser.read(
-                into: &batch,
-                recordCountMax: 10_000,
-                waitMilliseconds: 1_000
-            )
+        try browser.readToEnd { batch in
             for record in batch.records {
                 records[topics[record.topic], default: []].append(Record(record, of: batch.arena))
             }

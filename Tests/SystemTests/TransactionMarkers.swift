@@ -149,12 +149,8 @@ enum CoordinatorVerdict {
         )
         defer { browser.close() }
         try browser.start()
-        var batch = RecordBatch()
         var last: (offset: Int64, isCommitted: Bool) = (-1, false)
-        var isAtEnd = false
-        while !isAtEnd {
-            batch.removeAll()
-            isAtEnd = try browser.read(into: &batch, recordCountMax: 1_000, waitMilliseconds: 100)
+        try browser.readToEnd { batch in
             for record in batch.records where !record.value.isAbsent && record.offset > last.offset
             {
                 let value = Array(batch.arena[record.value.indices])

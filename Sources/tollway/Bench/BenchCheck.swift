@@ -43,15 +43,7 @@ struct BenchCheck {
         let browser = try LogBrowser(settings: world.settings, topics: topics)
         defer { browser.close() }
         try browser.start()
-        var batch = RecordBatch()
-        var isAtEnd = false
-        while !isAtEnd {
-            batch.removeAll()
-            isAtEnd = try browser.read(
-                into: &batch,
-                recordCountMax: 10_000,
-                waitMilliseconds: 1_000
-            )
+        try browser.readToEnd { batch in
             for record in batch.records {
                 try visit(batch, record)
             }

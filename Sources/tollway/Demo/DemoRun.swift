@@ -310,14 +310,7 @@ final class DemoRun {
         defer { browser.close() }
         try browser.start()
         var values: [Value] = []
-        var isAtEnd = false
-        while !isAtEnd {
-            var batch = RecordBatch()
-            isAtEnd = try browser.read(
-                into: &batch,
-                recordCountMax: 10_000,
-                waitMilliseconds: 1_000
-            )
+        try browser.readToEnd { batch in
             values += try batch.records.map { try read(batch, $0) }
             try http.pause(milliseconds: 0)
         }
