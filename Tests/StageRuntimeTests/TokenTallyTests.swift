@@ -35,7 +35,7 @@ private final class Account: LoopTelemetry {
     func instant() -> UInt64 { 0 }
     func judged(recordCount: Int, since instant: UInt64) {}
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
-    func completed(_ outcome: String) {}
+    func completed(_ outcome: String, recordCount: Int) {}
     func buried(_ letter: BuriedLetter) {}
     func committed(_ tally: TokenTally) { self.tally.merge(tally) }
     func aborted(code: String) {}
