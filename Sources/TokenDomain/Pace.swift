@@ -124,7 +124,7 @@ package struct Pace: Equatable, Sendable {
         allow(now: now)
         let time = Double(now.milliseconds)
         passed = lastPassed(time)
-        if !(0...Double(Self.lateMax.count)).contains(time - askedAt) {
+        if isRested(time) {
             passed = max(passed, time - slotMilliseconds)
         }
         askedAt = time
@@ -142,6 +142,17 @@ package struct Pace: Equatable, Sendable {
             slot += 1
         }
         return false
+    }
+
+    /// Whether a turn could have been asked for long before.
+    private func isRested(_ time: Double) -> Bool {
+        let late = Double(Self.lateMax.count)
+        guard !(0...late).contains(time - askedAt) else {
+            return false
+        }
+        // Nobody asks in the seconds of others.
+        let dueAt = start(of: ownSlot(from: slot(from: askedAt)))
+        return time < askedAt || time - dueAt > late
     }
 
     /// Where a second is known to hold no more than its slots, what is late is lost: in the next one
@@ -163,12 +174,8 @@ package struct Pace: Equatable, Sendable {
         guard !asks(now: now) else {
             return now
         }
-        var slot = max(firstSlot(now: now), self.slot(from: nextAllowance(now: now)))
-        var period = period(at: start(of: slot))
-        while !isOwn(period) {
-            period += 1
-            slot = max(slot, self.slot(from: start(ofPeriod: period)))
-        }
+        let allowed = slot(from: nextAllowance(now: now))
+        let slot = ownSlot(from: max(firstSlot(now: now), allowed))
         return max(now, Timestamp(milliseconds: Int64(start(of: slot).rounded(.up))))
     }
 
@@ -280,6 +287,17 @@ package struct Pace: Equatable, Sendable {
 
     private func start(ofPeriod period: Int64) -> Double {
         Double(period) * periodMilliseconds + Double(second.phase)
+    }
+
+    /// The first slot of this replica that is not before another; it has a partition.
+    private func ownSlot(from first: Int64) -> Int64 {
+        var slot = first
+        var period = period(at: start(of: slot))
+        while !isOwn(period) {
+            period += 1
+            slot = max(slot, self.slot(from: start(ofPeriod: period)))
+        }
+        return slot
     }
 
     /// Each round of all partitions begins one further on: whatever repeats with it meets all.

@@ -79,6 +79,19 @@ import TokenDomain
         #expect(Self.sent(&pace, milliseconds: 1, from: held) == 0)
     }
 
+    @Test func `catches up at the start of a second too, whoever had the one before`() {
+        var pace = Self.pace(rate: 20, partitions: 4)
+        var count = 0
+        // Two rounds of twelve, and the loop is always late by 120 ms.
+        for millisecond: Int64 in 0..<24_000 where millisecond % 1_000 >= 120 {
+            while pace.take(now: Self.start + Milliseconds(millisecond)) {
+                count += 1
+            }
+        }
+        // A loop that just began has a burst of one.
+        #expect((159...160).contains(count), "\(count)")
+    }
+
     @Test func `is nothing without a share`() {
         var pace = Pace(rate: 5)
         #expect(Self.sent(&pace, milliseconds: 5_000, from: Self.start) == 0)
