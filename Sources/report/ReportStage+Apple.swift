@@ -15,7 +15,7 @@ extension ReportStage {
             guard let flight = flights.removeValue(forKey: tag) else {
                 continue
             }
-            lanes[flight.queue]?.flightCount -= 1
+            countFlight(flight.queue, -1)
             count(reply, flight.queue.lane)
             tellHealth(reply, flight, now: now)
             let budget = lanes[flight.queue]?.retryBudget ?? RetryBudget()

@@ -89,7 +89,7 @@ extension ReportStage {
         }
         keyGates[queue.lane, default: LaneGate()].started(now: now)
         lanes[queue]?.gate.started(now: now)
-        lanes[queue]?.flightCount += 1
+        countFlight(queue, 1)
         lanes[queue]?.startedCount += 1
         busy.insert(debt.place)
         let tag = nextTag

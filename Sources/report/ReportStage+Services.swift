@@ -17,7 +17,12 @@ extension ReportStage {
         )
         let http: HTTPClient
         do throws(HTTPClientFault) {
-            http = try HTTPClient(userAgent: "tollway/1.0")
+            // Room for all that the stage ever has under way: nothing waits behind another lane.
+            let room = AppleEnvironment.allCases.count * Limits().hostFlightCountMax
+            http = try HTTPClient(
+                limits: HTTPClient.Limits(concurrency: room),
+                userAgent: "tollway/1.0"
+            )
         } catch {
             throw WorkerEnd(exitCode: 70, sentence: "the HTTP client cannot be made: \(error)")
         }

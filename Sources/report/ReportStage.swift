@@ -23,8 +23,11 @@ final class ReportStage: TickingStage {
         var guardedCountMax = 1_000
         /// Accounts of one partition forgotten in one tick.
         var forgottenCountMax = 256
-        /// Requests of one queue under way.
-        var flightCountMax = 256
+        /// Requests of one queue under way: one that Apple leaves without answers must not take the
+        /// room of the others.
+        var flightCountMax = 32
+        /// Requests to one of Apple's two hosts under way, likewise.
+        var hostFlightCountMax = 256
         /// Answers settled in one tick.
         var answerCountMax = 2_000
         var inquiryInterval = Milliseconds(100)
@@ -130,6 +133,7 @@ final class ReportStage: TickingStage {
 
     var flights: [UInt64: Flight] = [:]
     var nextTag: UInt64 = 1
+    private var hostFlightCounts: [AppleEnvironment: Int] = [:]
     /// Under way, or answered and not yet committed: one report in flight for a token.
     var busy: Set<AccountPlace> = []
     /// Answers not yet taken in.
@@ -241,7 +245,7 @@ final class ReportStage: TickingStage {
         for (tag, flight) in flights where gone.contains(flight.place.partition) {
             apple.abandon(tag: tag)
             flights[tag] = nil
-            lanes[flight.queue]?.flightCount -= 1
+            countFlight(flight.queue, -1)
             if flight.isKeyProbe {
                 keyGates[flight.queue.lane]?.forgotProbe(now: flight.sentAt)
             }
@@ -364,11 +368,20 @@ final class ReportStage: TickingStage {
 
     /// When a queue may send next; nil where nothing but an answer lets it go on.
     func nextTurn(of lane: SendLane, _ queue: SendQueue, now: Timestamp) -> Timestamp? {
-        lane.nextTurn(
+        guard hostFlightCounts[queue.lane.environment, default: 0] < limits.hostFlightCountMax else {
+            return nil
+        }
+        return lane.nextTurn(
             now: now,
             flightCountMax: limits.flightCountMax,
             keyGate: keyGates[queue.lane] ?? LaneGate()
         )
+    }
+
+    /// A request of a queue started (1) or ended (-1).
+    func countFlight(_ queue: SendQueue, _ change: Int) {
+        lanes[queue]?.flightCount += change
+        hostFlightCounts[queue.lane.environment, default: 0] += change
     }
 
     /// Something outside the log changed: the next tick is now.

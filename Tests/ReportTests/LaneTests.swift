@@ -127,6 +127,39 @@ import TokenDomain
         #expect(bench.deadLetters().isEmpty)
     }
 
+    @Test func `keep their room where others are left without answers`() throws {
+        let bench = ReportBench()
+        bench.rate = 50
+        bench.script = { $0.lane.environment == .sandbox ? .silence : .answered }
+        bench.launch()
+        for number in 0..<600 {
+            bench.distinct(
+                bench.id(number, sandbox: true),
+                .duplicate(of: bench.id(9_999)),
+                app: Int64(1 + number % 20)
+            )
+        }
+        try bench.pass(.seconds(30))
+        let stage = try #require(bench.instances[0]?.stage)
+        // Less than all, so that the other host has room; more than one queue's.
+        #expect(stage.flights.count == stage.limits.hostFlightCountMax)
+        due(100, on: bench)
+        try bench.pass(.seconds(4))
+        #expect(bench.appleStore.accepted.count == 100)
+    }
+
+    @Test func `have a limit each, whatever they have to send`() throws {
+        let bench = ReportBench()
+        bench.rate = 50
+        bench.script = { $0.lane.appAppleID == 1 ? .silence : .answered }
+        bench.launch()
+        due(100, apps: [1, 2], on: bench)
+        try bench.pass(.seconds(5))
+        let stage = try #require(bench.instances[0]?.stage)
+        #expect(stage.flights.count == stage.limits.flightCountMax)
+        #expect(bench.appleStore.accepted.count == 100)
+    }
+
     @Test func `send what Apple waits for before what has time`() throws {
         let bench = ReportBench(partitionCount: 1)
         bench.rate = 1
