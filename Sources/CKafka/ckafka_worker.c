@@ -13,6 +13,8 @@ enum {
     LOOK_EVERY_MS = 100,      /* a lost wake costs no more than this */
     MAIN_QUEUE_TURN_MAX = 10000,
     MALLOC_ARENA_MAX = 2,
+    MALLOC_LARGE = 1 << 20,
+    MALLOC_SPARE = 2 << 20,
     RETIRE_MS = 60000,
 };
 
@@ -548,6 +550,10 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
     /* Records are allocated by one thread and freed by another: with an arena a thread the process
      * grows to several times of what it holds. */
     mallopt(M_ARENA_MAX, MALLOC_ARENA_MAX);
+    /* What a whole batch lies in grows by doubling: among small pieces it would leave holes of its
+     * size.  Set by hand these do not move, as they else do with the first large piece freed. */
+    mallopt(M_MMAP_THRESHOLD, MALLOC_LARGE);
+    mallopt(M_TRIM_THRESHOLD, MALLOC_SPARE);
     ckafka_worker *w = ck_take_memory(sizeof *w);
     ck_names_read(&w->sources, sources);
     ck_names_read(&w->targets, targets);

@@ -4,15 +4,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define BLOOM_BITS_PER_KEY 10
-#define MEMTABLE_BLOOM_RATIO 0.03
+#define MEMTABLE_BLOOM_RATIO 0.12
 #define BLOCK_LEN (8 * 1024)
 #define ARENA_BLOCK_LEN (64 * 1024)
 #define FILE_LEN (16 * 1024 * 1024)
 #define LEVEL_BASE_LEN (32 * 1024 * 1024)
-#define FRONTS_PER_WRITE_BUFFER 2
+/* A front is handed over at once, to an empty buffer, and is more than it holds: so every put goes
+ * to the end of RocksDB's list, and the buffer to a file. */
+#define WRITE_BUFFERS_PER_FRONT 4
+#define WRITE_BUFFER_COUNT_MAX 3
+/* Files of the lowest level are small, and merging eight costs little more than merging four. */
+#define LEVEL0_COUNT 8
+#define LEVEL0_COUNT_SLOWER 40
+#define LEVEL0_COUNT_MAX 60
+#define FLUSH_WAIT_TURNS 10000 /* of a millisecond */
 #define MANIFEST_LEN (1024 * 1024)
 
 bool buffer_reserve(struct buffer *buffer, size_t len)
@@ -56,7 +65,7 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     if (shared == NULL)
         return NULL;
     shared->cache = rocksdb_cache_create_lru(cache_len);
-    shared->front_len_max = write_buffer_len / FRONTS_PER_WRITE_BUFFER;
+    shared->front_len_max = write_buffer_len;
 
     rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
     rocksdb_block_based_options_set_block_cache(table, shared->cache);
@@ -76,8 +85,11 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     /* Without a log of its own the store keeps its promise by this: all tables reach the disk at
      * one sequence number, so that the offset never runs ahead of the state beside it. */
     rocksdb_options_set_atomic_flush(options, 1);
-    rocksdb_options_set_write_buffer_size(options, write_buffer_len);
-    rocksdb_options_set_max_write_buffer_number(options, 2);
+    rocksdb_options_set_write_buffer_size(options, write_buffer_len / WRITE_BUFFERS_PER_FRONT);
+    rocksdb_options_set_max_write_buffer_number(options, WRITE_BUFFER_COUNT_MAX);
+    rocksdb_options_set_level0_file_num_compaction_trigger(options, LEVEL0_COUNT);
+    rocksdb_options_set_level0_slowdown_writes_trigger(options, LEVEL0_COUNT_SLOWER);
+    rocksdb_options_set_level0_stop_writes_trigger(options, LEVEL0_COUNT_MAX);
     /* What was written last is asked for first, and most of what is asked for is not there. */
     rocksdb_options_set_memtable_prefix_bloom_size_ratio(options, MEMTABLE_BLOOM_RATIO);
     rocksdb_options_set_memtable_whole_key_filtering(options, 1);
@@ -187,11 +199,36 @@ int cstore_close(cstore *store, cstore_error *error)
     return result;
 }
 
+static uint64_t property(cstore *store, int table, const char *name)
+{
+    uint64_t value = 0;
+    rocksdb_property_int_cf(store->db, store->families[table], name, &value);
+    return value;
+}
+
+/* RocksDB 7.8 keeps one reason for the flush of a table, asserts that it is the one that the flush
+ * was ordered for, and a distribution's build has its assertions: no flush by hand may be ordered
+ * while one of its own is under way.  One that failed is not waited for. */
+static void await_flush(cstore *store)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int turn = 0; turn < FLUSH_WAIT_TURNS; turn++) {
+        bool is_under_way = property(store, CSTORE_STATE, "rocksdb.num-running-flushes") > 0;
+        for (int table = 0; table < CSTORE_TABLE_COUNT; table++)
+            if (property(store, table, "rocksdb.mem-table-flush-pending") > 0)
+                is_under_way = true;
+        if (!is_under_way || property(store, CSTORE_STATE, "rocksdb.background-errors") > 0)
+            return;
+        nanosleep(&pause, NULL);
+    }
+}
+
 int cstore_flush(cstore *store, cstore_error *error)
 {
     char *message = NULL;
     if (front_spill(store, error) != 0)
         return -1;
+    await_flush(store);
     rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
     rocksdb_flushoptions_set_wait(options, 1);
     /* With atomic_flush, one table's flush is every table's. */
@@ -317,7 +354,15 @@ int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_
     /* Only between two calls: RocksDB gets all of one, in one write. */
     if (store->front.changes.len < store->shared->front_len_max)
         return 0;
-    return front_spill(store, error);
+    if (front_spill(store, error) != 0)
+        return -1;
+    /* RocksDB's buffer is full now, and the next write begins the flush, of every table at one
+     * sequence number (which no flush by hand does).  That next write may well be seconds away. */
+    char *message = NULL;
+    rocksdb_writebatch_t *nothing = rocksdb_writebatch_create();
+    rocksdb_write(store->db, store->shared->write_options, nothing, &message);
+    rocksdb_writebatch_destroy(nothing);
+    return message == NULL ? 0 : fail(error, message, false);
 }
 
 void cstore_measure(cstore *store, cstore_usage *usage)

@@ -1,8 +1,9 @@
 internal import CKafka
 
 extension RecordBatch {
-    /// Largest share of a batch that one call brings: bounds memory, not records.
-    static let byteCountMax = 8 << 20
+    /// Largest share of a batch that one call brings: bounds memory, not the records of a
+    /// transaction.
+    static let byteCountMax = 1 << 20
 
     /// Appends what the C side shows; its memory is read here and never kept.
     mutating func append(_ shown: ckafka_batch) {

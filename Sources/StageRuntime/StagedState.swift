@@ -16,6 +16,8 @@ package final class StagedState {
         var records = OutputBatch()
         /// Under way with a transaction: the store does not have it yet, a look-up must find it.
         var submitted = Changes()
+        /// Of a transaction that is durable: the store learns of it before anybody looks again.
+        var settled = Changes()
 
         init(store: any PartitionStore) {
             self.store = store
@@ -248,34 +250,43 @@ package final class StagedState {
         }
     }
 
-    /// The transaction is durable: writes what was under way to the stores, with the changelog's
-    /// offsets, one atomic write a partition.
-    func commit(
+    /// The transaction is durable: what was under way is for the stores to learn, and the next
+    /// transaction may be submitted.
+    func settle() {
+        for case let held? in held {
+            precondition(held.settled.isEmpty, "a store learns of every transaction")
+            swap(&held.submitted, &held.settled)
+        }
+    }
+
+    /// Writes what is settled to the stores, with the changelog's offsets, one atomic write a
+    /// partition.
+    func learn(
         changelogOffsets: [Int32: Int64],
         stage: any StatefulStage
     ) throws(StoreFault) {
         for (partition, held) in held.enumerated() {
-            guard let held, !held.submitted.isEmpty else {
+            guard let held, !held.settled.isEmpty else {
                 continue
             }
             guard let offset = changelogOffsets[Int32(partition)] else {
                 preconditionFailure("a committed changelog record has no offset")
             }
-            if held.submitted.values.isEmpty {
-                try held.store.apply(held.submitted.entries.changes, changelogOffset: offset)
+            if held.settled.values.isEmpty {
+                try held.store.apply(held.settled.entries.changes, changelogOffset: offset)
             } else {
                 precondition(
-                    held.submitted.recordCount == 0,
+                    held.settled.recordCount == 0,
                     "a stage puts its records with their entries, or none of them"
                 )
                 try Self.apply(
-                    held.submitted.values.map { ($0.key, $0.value) },
+                    held.settled.values.map { ($0.key, $0.value) },
                     changelogOffset: offset,
                     to: held.store,
                     stage: stage
                 )
             }
-            held.submitted.removeAll()
+            held.settled.removeAll()
         }
     }
 

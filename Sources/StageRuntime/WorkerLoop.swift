@@ -99,7 +99,7 @@ package final class WorkerLoop {
     ///
     /// - Returns: whether anything was done.
     package func step(waitMilliseconds: Int) throws -> Bool {
-        var isBusy = try hearOutcome(waitMilliseconds: 0)
+        var isBusy = try hearOutcome(waitMilliseconds: 0, startingNext: true)
         isBusy = try restoreSlice() || isBusy
         isBusy = try tick() || isBusy
         let isWaiting = !isBusy && !isRestoring && !hasWork
@@ -280,7 +280,7 @@ package final class WorkerLoop {
     }
 
     /// - Returns: whether an outcome was heard.
-    private func hearOutcome(waitMilliseconds: Int) throws -> Bool {
+    private func hearOutcome(waitMilliseconds: Int, startingNext: Bool = false) throws -> Bool {
         guard let sent = underWay,
             let outcome = try log.takeOutcome(waitMilliseconds: waitMilliseconds)
         else {
@@ -292,7 +292,14 @@ package final class WorkerLoop {
             committed = sent.positions
             done = sent.positions
             aborts.committed(sent)
+            state.settle()
+            // What was judged meanwhile goes out before the stores are written, so that the commit
+            // thread does not wait for the disk. A stage that acts after a commit acts first.
+            let next = Result {
+                startingNext && !(stage is any TickingStage) ? try startTransaction() : false
+            }
             try learn(nextOffsets)
+            _ = try next.get()
             telemetry.committed(sent.tally)
             (stage as? any TickingStage)?.committed(now: clock())
         case .aborted(let code, let resumedAt):
@@ -323,7 +330,7 @@ package final class WorkerLoop {
         for (partition, offset) in nextOffsets where partition.topic == changelog {
             offsets[partition.partition] = offset
         }
-        try state.commit(changelogOffsets: offsets, stage: stateful)
+        try state.learn(changelogOffsets: offsets, stage: stateful)
     }
 
     private func drop() {

@@ -77,7 +77,8 @@ struct DedupeBenchmark {
                         offsets[output.partition, default: 0] += 1
                     }
                     changelog.removeAll()
-                    try state.commit(changelogOffsets: offsets, stage: stage)
+                    state.settle()
+                    try state.learn(changelogOffsets: offsets, stage: stage)
                 }
                 if first % 1_000_000 == 0 {
                     print("  at \(first): \(Self.memory())")

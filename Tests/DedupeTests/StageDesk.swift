@@ -95,7 +95,8 @@ final class StageDesk {
                 ($0, Int64(changelog[$0]?.count ?? 0))
             }
         )
-        try state.commit(changelogOffsets: offsets, stage: stage)
+        state.settle()
+        try state.learn(changelogOffsets: offsets, stage: stage)
     }
 
     func submitAndCommit() throws {

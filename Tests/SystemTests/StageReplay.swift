@@ -106,7 +106,8 @@ struct StageReplay {
                 var changelog = OutputBatch()
                 state.submit(to: &changelog, topic: 0)
                 offset += 1
-                try state.commit(
+                state.settle()
+                try state.learn(
                     changelogOffsets: Dictionary(
                         uniqueKeysWithValues: state.partitions.map { ($0, offset) }
                     ),

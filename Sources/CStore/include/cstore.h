@@ -29,8 +29,8 @@ typedef struct cstore_cursor cstore_cursor;
 /**
  * cstore_shared_create(cache_len, write_buffer_len):
  * What all stores of a process share: one block cache of ${cache_len} bytes, and the options.  Each
- * store collects up to ${write_buffer_len} bytes and a half of it in memory, twice for a moment,
- * before it writes a file.  NULL where there is no memory.  It must outlive its stores.
+ * store collects up to ${write_buffer_len} bytes of changes in memory, twice for a moment, before it
+ * writes a file.  NULL where there is no memory.  It must outlive its stores.
  */
 cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len);
 void cstore_shared_destroy(cstore_shared *shared);
