@@ -202,7 +202,6 @@ package struct Pace: Equatable, Sendable {
             sentAt: sentAt,
             until: until,
             isOwn: isOwn,
-            slotCount: Int(slotsPerSecond),
             now: now
         )
         if isExplained {

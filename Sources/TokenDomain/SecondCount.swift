@@ -15,9 +15,9 @@ package struct SecondCount: Equatable, Sendable {
     package static let questionSoon = 15
     /// Refused in so many seconds in a row at a place that was granted before: the limit has fallen.
     package static let refusedMax = 3
-    /// The same at the last place of a second, where the chance of a request that a neighbour sent
-    /// late strikes.
-    package static let refusedLastMax = 2
+    /// The same at a place that never was: once may be the chance of a request that a neighbour sent
+    /// late.
+    package static let refusedNewMax = 2
     /// Refusals above one in fifty, beyond so many, are no chance: somebody else sends too, or the
     /// clocks differ.
     package static let strayMax = 4.0
@@ -38,9 +38,9 @@ package struct SecondCount: Equatable, Sendable {
     private var sent: [Timestamp] = []
     /// So many of one second were granted since the count is what it is.
     private var granted = 0
-    /// At which place at least requests were refused in how many seconds, none of them granted
-    /// since; and until when the last time.
-    private var refusedPlace = Int.max
+    /// At which place at most requests were refused in how many seconds, none there granted since;
+    /// and until when the last time.
+    private var refusedPlace: Int?
     private var refusedCount = 0
     private var refusedUntil: Timestamp?
     private var strayCount = 0.0
@@ -84,7 +84,7 @@ package struct SecondCount: Equatable, Sendable {
         let start = Timestamp(milliseconds: sentAt.milliseconds - offset(of: sentAt))
         let place = sent.count { $0 >= start && $0 < sentAt }
         granted = max(granted, place + 1)
-        if place >= refusedPlace {
+        if let refusedPlace, place >= refusedPlace {
             forgetRefusals()
         }
         if let count, granted > count {
@@ -94,13 +94,12 @@ package struct SecondCount: Equatable, Sendable {
 
     /// Apple said 429.
     ///
-    /// `isOwn` tells whether the request was sent in a second of ours, which has `slotCount` slots.
+    /// `isOwn` tells whether the request was sent in a second of ours.
     /// - Returns: whether there is nothing more to it: the count explains it, or chance.
     package mutating func refused(
         sentAt: Timestamp,
         until: Timestamp?,
         isOwn: Bool,
-        slotCount: Int,
         now: Timestamp
     ) -> Bool {
         guard let until, until > now, until - now <= Self.second else {
@@ -117,7 +116,7 @@ package struct SecondCount: Equatable, Sendable {
         let start = until + -Self.second
         if isOwn, sentAt >= start {
             let place = sent.count { $0 >= start && $0 <= sentAt } - 1
-            learn(place: place, isLast: place == slotCount - 1, now: now)
+            learn(place: place, now: now)
         }
         return strayCount <= Self.strayMax
     }
@@ -127,7 +126,7 @@ package struct SecondCount: Equatable, Sendable {
         sentAt <= changedAt && changedAt <= now
     }
 
-    private mutating func learn(place: Int, isLast: Bool, now: Timestamp) {
+    private mutating func learn(place: Int, now: Timestamp) {
         guard place >= 1 else {
             return
         }
@@ -138,10 +137,10 @@ package struct SecondCount: Equatable, Sendable {
             return
         }
         refusedCount += 1
-        refusedPlace = min(refusedPlace, place)
-        let enough = place < granted ? Self.refusedMax : isLast ? Self.refusedLastMax : 1
-        if refusedCount >= enough {
-            lower(to: refusedPlace, now: now)
+        // Chance strikes too early, never too late.
+        refusedPlace = max(refusedPlace ?? place, place)
+        if refusedCount >= (place < granted ? Self.refusedMax : Self.refusedNewMax) {
+            lower(to: refusedPlace ?? place, now: now)
         }
     }
 
@@ -169,7 +168,7 @@ package struct SecondCount: Equatable, Sendable {
         changedAt = now
         granted = min(granted, place)
         acceptedSinceQuestion = 0
-        strayCount = 0
+        strayCount = max(strayCount - Double(refusedCount), 0)
         forgetRefusals()
     }
 
@@ -187,7 +186,7 @@ package struct SecondCount: Equatable, Sendable {
     }
 
     private mutating func forgetRefusals() {
-        refusedPlace = .max
+        refusedPlace = nil
         refusedCount = 0
     }
 

@@ -368,7 +368,8 @@ final class ReportStage: TickingStage {
 
     /// When a queue may send next; nil where nothing but an answer lets it go on.
     func nextTurn(of lane: SendLane, _ queue: SendQueue, now: Timestamp) -> Timestamp? {
-        guard hostFlightCounts[queue.lane.environment, default: 0] < limits.hostFlightCountMax else {
+        let flightCount = hostFlightCounts[queue.lane.environment] ?? 0
+        guard flightCount < limits.hostFlightCountMax else {
             return nil
         }
         return lane.nextTurn(

@@ -21,7 +21,6 @@ import TokenDomain
                     sentAt: sentAt,
                     until: begin + .seconds(1),
                     isOwn: true,
-                    slotCount: 5,
                     now: sentAt + Milliseconds(10)
                 )
             }
@@ -30,18 +29,20 @@ import TokenDomain
         return true
     }
 
-    @Test func `is the place of the first request that was refused`() {
+    @Test func `is the place of the first request that was refused, twice`() {
         var counter = SecondCount()
         expect(Self.send(5, limit: 3, second: 0, &counter), true)
+        #expect(counter.count == nil)
+        expect(Self.send(5, limit: 3, second: 1, &counter), true)
         #expect(counter.count == 3)
     }
 
-    @Test func `wants to hear twice of the last place, which chance strikes`() {
+    @Test func `is not what a neighbour's late request makes of it`() {
         var counter = SecondCount()
-        expect(Self.send(5, limit: 4, second: 0, &counter), true)
-        #expect(counter.count == nil)
-        expect(Self.send(5, limit: 4, second: 1, &counter), true)
-        #expect(counter.count == 4)
+        for (second, limit) in [(0, 2), (1, 3), (2, 3)] {
+            _ = Self.send(5, limit: limit, second: Int64(second), &counter)
+        }
+        #expect(counter.count == 3)
     }
 
     @Test func `forgives what was granted before, until it is refused three times in a row`() {
@@ -60,6 +61,7 @@ import TokenDomain
 
     @Test func `asks for one more, ever more seldom, and takes it where it is granted`() {
         var counter = SecondCount()
+        _ = Self.send(5, limit: 3, second: -1, &counter)
         _ = Self.send(5, limit: 3, second: 0, &counter)
         var asked: [Int64] = []
         for second: Int64 in 1...900 {
@@ -89,7 +91,6 @@ import TokenDomain
             sentAt: Self.start,
             until: end.map { Self.start + Milliseconds($0) },
             isOwn: true,
-            slotCount: 5,
             now: Self.start
         )
         #expect(!isExplained && counter.count == nil)
@@ -97,7 +98,10 @@ import TokenDomain
 
     @Test func `begins Apple's seconds where two refusals say so`() {
         var counter = SecondCount()
-        for (second, isExplained) in [(0, false), (1, false), (2, true)] as [(Int64, Bool)] {
+        let told: [(second: Int64, isExplained: Bool)] = [
+            (0, false), (1, false), (2, true), (3, true),
+        ]
+        for (second, isExplained) in told {
             let begin = Self.start + .seconds(second) + Milliseconds(300)
             for place: Int64 in 0..<4 {
                 let sentAt = begin + Milliseconds(place * 200)
@@ -110,7 +114,6 @@ import TokenDomain
                     sentAt: sentAt,
                     until: begin + .seconds(1),
                     isOwn: true,
-                    slotCount: 5,
                     now: sentAt
                 )
                 #expect(said == isExplained, "second \(second)")
@@ -136,6 +139,7 @@ import TokenDomain
             counter.started(now: Self.start + Milliseconds(millisecond), isQuestion: false)
         }
         _ = Self.send(5, limit: 3, second: -86_400, &counter)
+        _ = Self.send(5, limit: 3, second: -86_399, &counter)
         #expect(counter.count == 3)
     }
 }
