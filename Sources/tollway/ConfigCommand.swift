@@ -35,7 +35,10 @@ enum ConfigCommand {
             Setting.allCases.map { ($0.fullName, $0.summary) }
             + [
                 (Setting.kafkaBootstrapServers, "where Kafka is"),
-                ("TOLLWAY_KAFKA_<UPPER_SNAKE>", "any setting of librdkafka, such as SASL_USERNAME"),
+                (
+                    "TOLLWAY_KAFKA_<UPPER_SNAKE>",
+                    "a setting of librdkafka; refused where a promise rests on it"
+                ),
                 ("TOLLWAY_KAFKA_<SECRET>_FILE", "the file of one that is a secret"),
             ]
         return HelpText.table(rows)

@@ -52,7 +52,7 @@ struct LetterList {
     }
 
     private mutating func prune() {
-        rows.sort { ($1.failedAt, $0.position) < ($0.failedAt, $1.position) }
+        rows.sort { ($1.failedAt, $1.position) < ($0.failedAt, $0.position) }
         if rows.count > countMax {
             rows.removeLast(rows.count - countMax)
             cutoff = rows.last?.failedAt ?? .min
