@@ -81,6 +81,16 @@ int ck_fail(ckafka_fault *fault, int kind, int code, const char *message)
     return -1;
 }
 
+int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code)
+{
+    char text[200];
+    snprintf(text, sizeof text,
+             "what the group has committed cannot be told for %d s (%s): a transaction that nobody"
+             " ends holds its offsets, or its coordinator hangs",
+             UNTOLD_PATIENCE_MS / 1000, rd_kafka_err2name(code));
+    return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, text);
+}
+
 int ck_fail_error(ckafka_fault *fault, int kind, rd_kafka_error_t *error)
 {
     ck_fail(fault, kind, rd_kafka_error_code(error), rd_kafka_error_string(error));

@@ -12,7 +12,6 @@ enum {
     ASK_DEADLINE_MS = 5000,
     PROBE_EVERY_MS = 500,
     QUESTION_MAX = 64,
-    STARTS_PATIENCE_MS = 90000, /* twice the transaction timeout and some: nobody ends it any more */
     BEYOND_MAX = 10,            /* a leader that was just elected may know less for a moment */
     LOST_DEADLINE_MS = 2000,
     /* Longer than the asking handle remembers a coordinator that it does not use: its setting
@@ -262,17 +261,12 @@ static bool is_any_away(const inquiries *q)
 /* Asked in vain: whether that has become a fault. */
 static void judge_patience(inquiries *q, rd_kafka_resp_err_t code)
 {
-    char text[300];
     int64_t now = ck_now_ms();
     if (is_any_away(q))
         q->starts_since = now;
-    if (now - q->starts_since <= STARTS_PATIENCE_MS)
+    if (now - q->starts_since <= UNTOLD_PATIENCE_MS)
         return;
-    snprintf(text, sizeof text,
-             "what the group has committed cannot be told for 90 s (%s): a transaction that nobody"
-             " ends holds its offsets, or its coordinator hangs",
-             rd_kafka_err2name(code));
-    ck_fail(&q->starts_fault, CKAFKA_FAULT_UNUSABLE, code, text);
+    ck_fail_untold(&q->starts_fault, code);
 }
 
 static void answer_starts(inquiries *q)

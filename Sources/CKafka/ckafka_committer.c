@@ -12,17 +12,11 @@
 
 enum {
     IDLE_LOOK_MS = 100,
-    INIT_TURN_MS = 5000,
-    WARM_UP_MS = 2000,
     STORE_MS = 30000,          /* for all outputs to be stored; below the transaction's 40 s */
     FIRST_REPORT_MS = 2000,
     DOUBTFUL_MS = 5000,        /* a commit that took longer may have been sent twice */
-    FENCE_VERDICT_MS = 4000,   /* a heartbeat interval and some: see await_fence_verdict */
     RETRY_MS = 50,
     RETRY_MAX = 200,
-    REBUILD_WINDOW_MS = 300000,
-    RETIRING_MAX = 8,          /* producers that may hang in their end at one time */
-    RETIRING_WAIT_MS = 20000,
     CALM_MS = 1000,            /* between two rebuilds that a lost connection asks for */
     COMMITTED_TURN_MS = 5000,
 };
@@ -31,241 +25,6 @@ static void enter(committer *c, enum phase phase)
 {
     atomic_store(&c->phase_since, ck_now_ms());
     atomic_store(&c->phase, phase);
-}
-
-static bool is_closing(committer *c)
-{
-    pthread_mutex_lock(&c->lock);
-    bool closing = c->is_closing;
-    pthread_mutex_unlock(&c->lock);
-    return closing;
-}
-
-static void give_up(committer *c, int kind, int code, const char *message)
-{
-    pthread_mutex_lock(&c->lock);
-    ck_fail(&c->fault, kind, code, message);
-    pthread_cond_broadcast(&c->changed);
-    pthread_mutex_unlock(&c->lock);
-    ck_wake(c->wake_descriptor);
-}
-
-static bool has_given_up(committer *c)
-{
-    pthread_mutex_lock(&c->lock);
-    bool given_up = c->fault.kind != CKAFKA_FAULT_NONE;
-    pthread_mutex_unlock(&c->lock);
-    return given_up;
-}
-
-/* -- delivery reports ------------------------------------------------------------------------- */
-
-static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque)
-{
-    committer *c = ((watch *)opaque)->owner;
-    /* A retired producer reports its remains on another thread. */
-    if (rk != c->producer)
-        return;
-    c->waiting_count--;
-    if (message->err) {
-        c->failed_count++;
-        c->failed_code = message->err;
-        return;
-    }
-    c->stored_count++;
-    size_t target = (size_t)(uintptr_t)message->_private;
-    next_offsets *next = &c->next[target];
-    for (size_t i = 0; i < next->count; i++) {
-        if (next->items[i].partition != message->partition)
-            continue;
-        if (next->items[i].offset <= message->offset)
-            next->items[i].offset = message->offset + 1;
-        return;
-    }
-    if (next->count == next->capacity) {
-        next->capacity = next->capacity ? next->capacity * 2 : 16;
-        next->items = ck_grow(next->items, sizeof *next->items * next->capacity);
-    }
-    next->items[next->count++] = (next_offset){message->offset + 1, message->partition};
-}
-
-/* -- the producer ----------------------------------------------------------------------------- */
-
-void ck_committer_drop_producer(committer *c)
-{
-    rd_kafka_t *old = c->producer;
-    atomic_store(&c->is_ready, 0);
-    if (!old)
-        return;
-    for (size_t i = 0; i < c->targets.count; i++)
-        if (c->topics[i])
-            rd_kafka_topic_destroy(c->topics[i]);
-    memset(c->topics, 0, sizeof *c->topics * c->targets.count);
-    c->producer = NULL;
-    ck_retire(old, c->watch);
-}
-
-static bool open_producer(committer *c)
-{
-    ckafka_fault fault;
-    rd_kafka_conf_t *conf = ck_configure(c->settings, c->watch, &fault);
-    if (conf) {
-        rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
-        c->producer = ck_open_handle(RD_KAFKA_PRODUCER, conf, &fault);
-    }
-    if (!c->producer) {
-        give_up(c, fault.kind, fault.code, fault.message);
-        return false;
-    }
-    for (size_t i = 0; i < c->targets.count; i++)
-        c->topics[i] = rd_kafka_topic_new(c->producer, c->targets.items[i], NULL);
-    atomic_fetch_add(&c->producer_count, 1);
-    return true;
-}
-
-static bool is_fence(rd_kafka_resp_err_t code)
-{
-    return code == RD_KAFKA_RESP_ERR__FENCED || code == RD_KAFKA_RESP_ERR_PRODUCER_FENCED ||
-           code == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
-}
-
-/* A producer is told "fenced" by a newer instance with its name, but also after its transaction
- * timed out. The group knows: the older of two static members learns it with its next heartbeat.
- * Waiting for that keeps two instances from fencing each other in turn. */
-static bool await_fence_verdict(committer *c)
-{
-    int64_t until = ck_now_ms() + FENCE_VERDICT_MS;
-    char text[300];
-    while (ck_now_ms() < until && !is_closing(c)) {
-        if (rd_kafka_fatal_error(c->consumer, text, sizeof text)) {
-            give_up(c, CKAFKA_FAULT_FENCED, RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID, text);
-            return true;
-        }
-        ck_pause_ms(RETRY_MS);
-    }
-    return false;
-}
-
-/* Whether one more rebuild is within reason. */
-static bool count_rebuild(committer *c)
-{
-    int64_t oldest = c->rebuilds[c->rebuild_count % REBUILD_MAX];
-    int64_t now = ck_now_ms();
-    c->rebuilds[c->rebuild_count++ % REBUILD_MAX] = now;
-    if (c->rebuild_count <= REBUILD_MAX || now - oldest > REBUILD_WINDOW_MS)
-        return true;
-    give_up(c, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__FAIL,
-            "more than 10 producers failed within 5 minutes");
-    return false;
-}
-
-/* Ends what a predecessor left open, and takes over its name. 1: done, 0: a new producer is
- * needed, -1: given up or closing. */
-static int init_transactions(committer *c)
-{
-    for (;;) {
-        if (is_closing(c))
-            return -1;
-        rd_kafka_error_t *error = rd_kafka_init_transactions(c->producer, INIT_TURN_MS);
-        if (!error)
-            return 1;
-        rd_kafka_resp_err_t code = rd_kafka_error_code(error);
-        bool is_retriable = rd_kafka_error_is_retriable(error);
-        char text[300];
-        snprintf(text, sizeof text, "%s", rd_kafka_error_string(error));
-        rd_kafka_error_destroy(error);
-        rd_kafka_poll(c->producer, 0);
-        if (is_retriable) {
-            ck_pause_ms(RETRY_MS);
-            continue;
-        }
-        ck_watch_note(c->watch, 3, "INIT", text);
-        switch (code) {
-        case RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT:
-        case RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-        case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
-        case RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE:
-            give_up(c, CKAFKA_FAULT_MISCONFIGURED, code, text);
-            return -1;
-        default:
-            if (is_fence(code) && await_fence_verdict(c))
-                return -1;
-            return 0;
-        }
-    }
-}
-
-/* The first record for a topic waits up to a second for its leader (#5032): ask beforehand. */
-static bool warm_up(committer *c)
-{
-    for (size_t i = 0; i < c->targets.count; i++) {
-        for (int turn = 0;; turn++) {
-            const struct rd_kafka_metadata *metadata = NULL;
-            if (is_closing(c))
-                return false;
-            rd_kafka_resp_err_t code =
-                rd_kafka_metadata(c->producer, 0, c->topics[i], &metadata, WARM_UP_MS);
-            bool is_there = !code && metadata->topic_cnt == 1 && !metadata->topics[0].err &&
-                            metadata->topics[0].partition_cnt > 0;
-            if (!code)
-                rd_kafka_metadata_destroy(metadata);
-            rd_kafka_poll(c->producer, 0);
-            /* A topic that is not there is told by the first transaction that needs it. */
-            if (is_there || (!code && turn == 20))
-                break;
-            ck_pause_ms(RETRY_MS);
-        }
-    }
-    return true;
-}
-
-/* Every rebuild leaves a producer and a thread behind that end in their own time, and in 2.0.2
- * perhaps never. */
-static bool has_room_to_retire(committer *c)
-{
-    int64_t until = ck_now_ms() + RETIRING_WAIT_MS;
-    while (atomic_load(&c->watch->retiring_count) >= RETIRING_MAX) {
-        if (is_closing(c))
-            return false;
-        if (ck_now_ms() > until) {
-            give_up(c, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__FAIL,
-                    "8 producers hang in their end");
-            return false;
-        }
-        ck_pause_ms(RETRY_MS);
-    }
-    return true;
-}
-
-/* Makes a producer that can take a transaction; false when closing or given up. */
-static bool make_ready(committer *c)
-{
-    while (!is_closing(c) && !has_given_up(c)) {
-        if (!has_room_to_retire(c))
-            return false;
-        ck_committer_drop_producer(c);
-        c->made_at = ck_now_ms();
-        c->must_rebuild = false;
-        if (!open_producer(c))
-            return false;
-        if (c->is_transactional) {
-            int done = init_transactions(c);
-            if (done < 0 || (done == 0 && !count_rebuild(c)))
-                return false;
-            if (done == 0) {
-                ck_pause_ms(1000);
-                continue;
-            }
-        }
-        if (!warm_up(c))
-            return false;
-        c->disconnects_known = atomic_load(&c->watch->disconnect_count);
-        atomic_store(&c->watch->is_away, 0);
-        atomic_store(&c->is_ready, 1);
-        ck_wake(c->wake_descriptor);
-        return true;
-    }
-    return false;
 }
 
 /* -- the steps of a transaction --------------------------------------------------------------- */
@@ -411,7 +170,7 @@ static enum verdict send_offsets(committer *c)
             rd_kafka_send_offsets_to_transaction(c->producer, list, metadata, -1);
         if (!error)
             break;
-        if (ck_may_repeat(error) && turn < RETRY_MAX && !is_closing(c)) {
+        if (ck_may_repeat(error) && turn < RETRY_MAX && !ck_committer_is_closing(c)) {
             rd_kafka_error_destroy(error);
             ck_pause_ms(RETRY_MS);
             continue;
@@ -490,7 +249,7 @@ static void show_committed(committer *c)
 static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
 {
     enter(c, ASKING);
-    while (!is_closing(c) && !is_assignment_moved(c) && !has_given_up(c)) {
+    while (!ck_committer_is_closing(c) && !is_assignment_moved(c) && !ck_committer_has_given_up(c)) {
         rd_kafka_topic_partition_list_t *list = NULL;
         rd_kafka_resp_err_t code = rd_kafka_assignment(c->consumer, &list);
         /* read_committed: waits until no transactional offset is pending. */
@@ -612,7 +371,7 @@ static enum verdict run_at_least_once(committer *c)
                           code == RD_KAFKA_RESP_ERR__WAIT_COORD ||
                           code == RD_KAFKA_RESP_ERR__TRANSPORT ||
                           code == RD_KAFKA_RESP_ERR__TIMED_OUT;
-        if (is_passing && ck_now_ms() < until && !is_closing(c)) {
+        if (is_passing && ck_now_ms() < until && !ck_committer_is_closing(c)) {
             ck_pause_ms(RETRY_MS);
             continue;
         }
@@ -630,11 +389,11 @@ static enum verdict run_at_least_once(committer *c)
  * our mark, or it never was. */
 static void settle(committer *c, enum verdict verdict)
 {
-    bool was_fenced = is_fence(rd_kafka_fatal_error(c->producer, NULL, 0));
+    bool was_fenced = ck_is_fence(rd_kafka_fatal_error(c->producer, NULL, 0));
     if (verdict == REBUILD) {
-        if (was_fenced && await_fence_verdict(c))
+        if (was_fenced && ck_committer_await_fence_verdict(c))
             return;
-        if (!count_rebuild(c) || !make_ready(c))
+        if (!ck_committer_count_rebuild(c) || !ck_committer_make_ready(c))
             return;
     }
     rd_kafka_topic_partition_list_t *list = ask_committed(c);
@@ -689,7 +448,7 @@ void *ck_committer_run(void *argument)
 {
     committer *c = argument;
     for (;;) {
-        if (wants_rebuild(c) && !make_ready(c))
+        if (wants_rebuild(c) && !ck_committer_make_ready(c))
             break;
         pthread_mutex_lock(&c->lock);
         if (c->state != SUBMITTED && !c->is_closing)
@@ -705,7 +464,7 @@ void *ck_committer_run(void *argument)
         if (!has_work)
             continue;
         /* Found out only now that the connection was lost: the transaction waits for it. */
-        if (wants_rebuild(c) && !make_ready(c))
+        if (wants_rebuild(c) && !ck_committer_make_ready(c))
             break;
         run(c);
         pthread_mutex_lock(&c->lock);

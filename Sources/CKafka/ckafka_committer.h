@@ -1,4 +1,4 @@
-/* The committer's inside, for the two files it is written in: what its thread does, and what the
+/* The committer's inside, for the files it is written in: what its thread does, and what the
  * loop asks of it. */
 #pragma once
 
@@ -78,4 +78,17 @@ struct committer {
 void ck_committer_wait(committer *c);
 /* What the thread does until it is closed. */
 void *ck_committer_run(void *argument);
+
+/* The producer; see ckafka_committer_producer.c. */
 void ck_committer_drop_producer(committer *c);
+/* Makes one that can take a transaction; false when closing or given up. */
+bool ck_committer_make_ready(committer *c);
+/* Whether one more rebuild is within reason. */
+bool ck_committer_count_rebuild(committer *c);
+/* Whether the group says that a newer instance has our name. */
+bool ck_committer_await_fence_verdict(committer *c);
+
+bool ck_committer_is_closing(committer *c);
+/* The loop hears of it with its next call. */
+void ck_committer_give_up(committer *c, int kind, int code, const char *message);
+bool ck_committer_has_given_up(committer *c);

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 enum {
-    COMMITTED_PATIENCE_MS = 90000, /* a transaction still open by then is ended by nobody */
     BUFFER_KEPT = 8 << 20,
 };
 
@@ -174,10 +173,8 @@ bool ck_committer_is_discarding(committer *c)
 int ck_committer_check(committer *c, ckafka_fault *fault)
 {
     int phase = atomic_load(&c->phase);
-    if (phase == ASKING && ck_now_ms() - atomic_load(&c->phase_since) > COMMITTED_PATIENCE_MS)
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT,
-                    "what the group has committed cannot be told for 90 s: a transaction that nobody"
-                    " ends holds its offsets, or its coordinator hangs");
+    if (phase == ASKING && ck_now_ms() - atomic_load(&c->phase_since) > UNTOLD_PATIENCE_MS)
+        return ck_fail_untold(fault, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT);
     if ((phase == SENDING_OFFSETS || phase == ENDING) &&
         ck_now_ms() - atomic_load(&c->phase_since) > c->watchdog_ms) {
         char text[120];

@@ -13,7 +13,11 @@
 _Static_assert(RD_KAFKA_VERSION >= 0x020000ff, "librdkafka 2.0 or newer");
 _Static_assert(sizeof(void *) == 8, "tags travel as pointers");
 
-enum { NOTES_KEPT = 64 };
+enum {
+    NOTES_KEPT = 64,
+    /* Twice the transaction timeout and some: what holds offsets back by then is ended by nobody. */
+    UNTOLD_PATIENCE_MS = 90000,
+};
 
 /* What the library's own threads tell about one handle; its opaque. */
 typedef struct watch {
@@ -54,6 +58,8 @@ int ck_fail(ckafka_fault *fault, int kind, int code, const char *message);
 /* Whether an error says that records arrived and cannot be read.  librdkafka drops them and reads
    on: going on would step over them, so it is never taken for a broker that is away. */
 int ck_is_damage(rd_kafka_resp_err_t code);
+/* What the group has committed was asked for longer than UNTOLD_PATIENCE_MS, Kafka being there. */
+int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code);
 int ck_fail_error(ckafka_fault *fault, int kind, rd_kafka_error_t *error); /* takes the error */
 
 /* A configuration from a list, callbacks of ${w} set; null with a fault. */
@@ -92,6 +98,12 @@ int ck_check_outputs(const names *targets, const int64_t *byte_count_max,
                      const ckafka_output *outputs, size_t count, ckafka_fault *fault);
 /* Whether a call of a transaction failed for the moment only, and is made again as it was. */
 bool ck_may_repeat(const rd_kafka_error_t *error);
+/* Whether an error says that somebody else has our transactional id. */
+bool ck_is_fence(rd_kafka_resp_err_t code);
+/* Asks for the leaders of topics: the first record for one would wait up to a second (#5032).  False
+ * where ${is_stopped} said so first. */
+bool ck_warm_up(rd_kafka_t *rk, rd_kafka_topic_t **topics, size_t count,
+                bool (*is_stopped)(void *), void *argument);
 void ck_pause_ms(int milliseconds);
 
 int64_t ck_now_ms(void); /* monotonic */

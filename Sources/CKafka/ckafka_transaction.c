@@ -3,7 +3,12 @@
 
 #include <time.h>
 
-enum { RECORD_OVERHEAD = 128 }; /* batch and record heads, at the most */
+enum {
+    RECORD_OVERHEAD = 128, /* batch and record heads, at the most */
+    WARM_UP_MS = 2000,
+    WARM_UP_TURN_MAX = 20,
+    RETRY_MS = 50,
+};
 
 void ck_pause_ms(int milliseconds)
 {
@@ -38,4 +43,33 @@ int ck_check_outputs(const names *targets, const int64_t *byte_count_max,
         return -1;
     }
     return 0;
+}
+
+bool ck_is_fence(rd_kafka_resp_err_t code)
+{
+    return code == RD_KAFKA_RESP_ERR__FENCED || code == RD_KAFKA_RESP_ERR_PRODUCER_FENCED ||
+           code == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
+}
+
+bool ck_warm_up(rd_kafka_t *rk, rd_kafka_topic_t **topics, size_t count,
+                bool (*is_stopped)(void *), void *argument)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (int turn = 0;; turn++) {
+            const struct rd_kafka_metadata *metadata = NULL;
+            if (is_stopped(argument))
+                return false;
+            rd_kafka_resp_err_t code = rd_kafka_metadata(rk, 0, topics[i], &metadata, WARM_UP_MS);
+            bool is_there = !code && metadata->topic_cnt == 1 && !metadata->topics[0].err &&
+                            metadata->topics[0].partition_cnt > 0;
+            if (!code)
+                rd_kafka_metadata_destroy(metadata);
+            rd_kafka_poll(rk, 0);
+            /* A topic that is not there is told by the first transaction that needs it. */
+            if (is_there || (!code && turn == WARM_UP_TURN_MAX))
+                break;
+            ck_pause_ms(RETRY_MS);
+        }
+    }
+    return true;
 }

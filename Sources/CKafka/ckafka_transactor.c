@@ -11,8 +11,6 @@
 
 enum {
     INIT_TURN_MS = 2000,
-    WARM_UP_MS = 2000,
-    WARM_UP_MAX = 20,
     STORE_MS = 10000,    /* for all outputs to be stored; below the transaction's 15 s */
     COMMIT_MS = 30000,
     ABORT_MS = 5000,
@@ -125,12 +123,9 @@ void ckafka_transactor_close(ckafka_transactor *t)
 static int fail_transaction(ckafka_fault *fault, rd_kafka_error_t *error)
 {
     int kind = CKAFKA_FAULT_UNAVAILABLE;
+    if (ck_is_fence(rd_kafka_error_code(error)))
+        return ck_fail_error(fault, CKAFKA_FAULT_FENCED, error);
     switch (rd_kafka_error_code(error)) {
-    case RD_KAFKA_RESP_ERR__FENCED:
-    case RD_KAFKA_RESP_ERR_PRODUCER_FENCED:
-    case RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH:
-        kind = CKAFKA_FAULT_FENCED;
-        break;
     case RD_KAFKA_RESP_ERR_INVALID_TRANSACTION_TIMEOUT:
     case RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
     case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
@@ -150,13 +145,8 @@ static int fail_code(ckafka_transactor *t, ckafka_fault *fault, rd_kafka_resp_er
     rd_kafka_resp_err_t fatal = rd_kafka_fatal_error(t->rk, text, sizeof text);
     if (fatal)
         code = fatal;
-    int kind = CKAFKA_FAULT_UNAVAILABLE;
+    int kind = ck_is_fence(code) ? CKAFKA_FAULT_FENCED : CKAFKA_FAULT_UNAVAILABLE;
     switch (code) {
-    case RD_KAFKA_RESP_ERR__FENCED:
-    case RD_KAFKA_RESP_ERR_PRODUCER_FENCED:
-    case RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH:
-        kind = CKAFKA_FAULT_FENCED;
-        break;
     case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
     case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
     case RD_KAFKA_RESP_ERR_INVALID_RECORD:
@@ -172,23 +162,9 @@ static int fail_code(ckafka_transactor *t, ckafka_fault *fault, rd_kafka_resp_er
 
 /* -- the name --------------------------------------------------------------------------------- */
 
-/* The first record for a topic waits up to a second for its leader (#5032): ask beforehand. */
-static void warm_up(ckafka_transactor *t)
+static bool is_past(void *argument)
 {
-    for (size_t i = 0; i < t->targets.count; i++) {
-        for (int turn = 0; turn < WARM_UP_MAX; turn++) {
-            const struct rd_kafka_metadata *metadata = NULL;
-            rd_kafka_resp_err_t code =
-                rd_kafka_metadata(t->rk, 0, t->topics[i], &metadata, WARM_UP_MS);
-            bool is_there = !code && metadata->topic_cnt == 1 && !metadata->topics[0].err &&
-                            metadata->topics[0].partition_cnt > 0;
-            if (!code)
-                rd_kafka_metadata_destroy(metadata);
-            if (is_there)
-                break; /* one that is not there is told by the transaction that needs it */
-            ck_pause_ms(RETRY_MS);
-        }
-    }
+    return ck_now_ms() > *(int64_t *)argument;
 }
 
 int ckafka_transactor_take_over(ckafka_transactor *t, int deadline_ms, ckafka_fault *fault)
@@ -206,7 +182,8 @@ int ckafka_transactor_take_over(ckafka_transactor *t, int deadline_ms, ckafka_fa
         }
         return fail_transaction(fault, error);
     }
-    warm_up(t);
+    /* Also where time ran out: a leader that is not known is only waited for later. */
+    ck_warm_up(t->rk, t->topics, t->targets.count, is_past, &until);
     t->disconnects_known = atomic_load(&t->watch.disconnect_count);
     return 0;
 }
