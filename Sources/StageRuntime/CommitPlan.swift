@@ -72,7 +72,7 @@ enum CommitPlan {
                     completed(deadLetter)
                 } else {
                     carryTrace(from: record, to: next..<next + count)
-                    completed("forwarded")
+                    completed(forwarded)
                 }
                 next += count
             case .settled(let reason):
@@ -108,6 +108,7 @@ enum CommitPlan {
         telemetry.received(batch, sources: context.sources, now: context.now)
     }
 
+    private static let forwarded: StaticReason = "forwarded"
     private static let deadLetter: StaticReason = "dead_letter"
 
     /// Marks an output that is taken back.

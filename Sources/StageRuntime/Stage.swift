@@ -21,7 +21,8 @@ package struct StaticReason: Equatable, Sendable, ExpressibleByStringLiteral {
     package let text: String
 
     package init(stringLiteral text: StaticString) {
-        self.text = "\(text)"
+        // An interpolation would cost more than the verdict that it is for.
+        self.text = text.withUTF8Buffer { unsafe String(decoding: $0, as: UTF8.self) }
     }
 }
 

@@ -89,11 +89,11 @@ final class WorkerTelemetry: LoopTelemetry {
     }
 
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {
-        var counts: [Int: Int64] = [:]
+        var counts = [Int64](repeating: 0, count: sources.count)
         for record in batch.records {
-            counts[record.topic, default: 0] += 1
+            counts[record.topic] += 1
         }
-        for (topic, count) in counts {
+        for (topic, count) in counts.enumerated() where count > 0 {
             let series =
                 receivedSeries[topic] ?? receivedRecords.series(worker.rawValue, sources[topic])
             receivedSeries[topic] = series

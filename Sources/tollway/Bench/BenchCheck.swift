@@ -7,7 +7,7 @@ internal import TokenWire
 struct BenchCheck {
     let world: BenchWorld
 
-    /// Records and bytes of topics, key and value, read committed.
+    /// Records and bytes of topics, key, value and headers, read committed.
     struct Sum: Equatable {
         var recordCount = 0
         var byteCount = 0
@@ -17,9 +17,12 @@ struct BenchCheck {
 
     func sum(_ topics: [String]) throws -> Sum {
         var sum = Sum()
-        try read(topics) { _, record in
+        try read(topics) { batch, record in
             sum.recordCount += 1
             sum.byteCount += max(record.key.count, 0) + max(record.value.count, 0)
+            for header in HeaderList.entries(in: record.headers, of: batch.arena) {
+                sum.byteCount += header.name.utf8.count + max(header.value.count, 0)
+            }
         }
         return sum
     }
