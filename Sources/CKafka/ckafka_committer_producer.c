@@ -112,10 +112,10 @@ static bool open_producer(committer *c)
 bool ck_committer_await_fence_verdict(committer *c)
 {
     int64_t until = ck_now_ms() + FENCE_VERDICT_MS;
-    char text[300];
+    ckafka_fault fault;
     while (ck_now_ms() < until && !ck_committer_is_closing(c)) {
-        if (rd_kafka_fatal_error(c->consumer, text, sizeof text)) {
-            ck_committer_give_up(c, CKAFKA_FAULT_FENCED, RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID, text);
+        if (ck_fail_fatal(c->consumer, &fault)) {
+            ck_committer_give_up(c, fault.kind, fault.code, fault.message);
             return true;
         }
         ck_pause_ms(RETRY_MS);

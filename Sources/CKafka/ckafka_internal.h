@@ -100,6 +100,8 @@ int ck_check_outputs(const names *targets, const int64_t *byte_count_max,
 bool ck_may_repeat(const rd_kafka_error_t *error);
 /* Whether an error says that somebody else has our transactional id. */
 bool ck_is_fence(rd_kafka_resp_err_t code);
+/* The fatal error of a consumer as a fault; 0 where it has none. */
+int ck_fail_fatal(rd_kafka_t *consumer, ckafka_fault *fault);
 /* Asks for the leaders of topics: the first record for one would wait up to a second (#5032).  False
  * where ${is_stopped} said so first. */
 bool ck_warm_up(rd_kafka_t *rk, rd_kafka_topic_t **topics, size_t count,

@@ -247,15 +247,9 @@ static holding *find_holding(ckafka_worker *w, int topic, int32_t partition)
 /* An error that the library delivers in the place of a message. */
 static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, ckafka_fault *fault)
 {
-    char text[360];
     switch (message->err) {
-    case RD_KAFKA_RESP_ERR__FATAL: {
-        rd_kafka_resp_err_t code = rd_kafka_fatal_error(w->consumer, text, sizeof text);
-        return ck_fail(fault,
-                    code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID ? CKAFKA_FAULT_FENCED
-                                                                 : CKAFKA_FAULT_UNUSABLE,
-                    code, text);
-    }
+    case RD_KAFKA_RESP_ERR__FATAL:
+        return ck_fail_fatal(w->consumer, fault);
     case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
         return ck_fail(fault, CKAFKA_FAULT_FENCED, message->err, rd_kafka_message_errstr(message));
     case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET: {

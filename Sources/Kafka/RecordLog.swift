@@ -26,7 +26,12 @@ package protocol RecordLog: AnyObject {
     /// - Returns: where each partition will be read from.
     func completeAssignment() throws(LogFault) -> [TopicPartition: Int64]
 
-    /// Lets go of the partitions of the last `.revoking` or `.lost` event.
+    /// Lets go of the partitions of the last `.revoking` or `.lost` event, and of the transaction
+    /// under way: nobody hears of it, and nothing is assigned before it ended.
+    ///
+    /// What was lost must be let go at once. Until then the client library's heartbeats name no
+    /// member, and a coordinator that is back from an outage answers that with a fence, as if a twin
+    /// had the worker's name.
     func completeRevocation() throws(LogFault)
 
     /// Starts one transaction: writes `outputs`, sends `positions`, commits. At most one is under way.

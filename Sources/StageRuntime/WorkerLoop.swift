@@ -351,10 +351,8 @@ package final class WorkerLoop {
             try commitWhatIsJudged(waiting: limits.outcomeWaitMilliseconds)
             try letGo()
         case .lost(let partitions):
-            // Somebody else may already work on them: nothing of it may be committed.
-            if underWay != nil {
-                _ = try hearOutcome(waitMilliseconds: limits.outcomeWaitMilliseconds)
-            }
+            // Somebody else may already work on them: nothing of it may be committed, and what is
+            // under way is not waited for (see `RecordLog.completeRevocation`).
             drop()
             telemetry.lost(partitionCount: partitions.count)
             try letGo()

@@ -36,10 +36,16 @@ final class KafkaWorld: RecordLogWorld {
     }
 
     /// On a real Kafka.
-    init(bootstrapServers: String, delivery: KafkaDelivery) {
+    init(
+        bootstrapServers: String,
+        delivery: KafkaDelivery,
+        sessionMilliseconds: Int = 15_000
+    ) {
         mock = nil
         self.delivery = delivery
-        settings = KafkaSettings(bootstrapServers: bootstrapServers, clientID: "test")
+        var settings = KafkaSettings(bootstrapServers: bootstrapServers, clientID: "test")
+        settings.sessionMilliseconds = sessionMilliseconds
+        self.settings = settings
     }
 
     /// Orders and questions that are given as long as the world has patience.

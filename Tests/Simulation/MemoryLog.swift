@@ -16,6 +16,8 @@ package final class MemoryLog: RecordLog {
     private var announcedEnds: [TopicPartition: Int] = [:]
     private var pendingEvent: GroupEvent?
     private var underWay: (transaction: Int, delay: Int)?
+    /// Let go with its partitions: it ends in its own time, and before the next assignment.
+    private var discarded: Int?
     private var nextPartition = 0
 
     package var wakeDescriptor: Int32 { -1 }
@@ -47,6 +49,7 @@ package final class MemoryLog: RecordLog {
     /// The group hears of it when its session ends.
     package func crash() {
         underWay = nil
+        discarded = nil
     }
 
     /// The group gives up on it: it is dead, or has not polled for too long.
@@ -95,6 +98,10 @@ package final class MemoryLog: RecordLog {
         }
         let topics = sources.map { ($0, cluster.partitionCount(of: $0)) }
         let partitions = current.partitions(of: member, topics: topics)
+        if let discarded {
+            _ = cluster.end(discarded)
+        }
+        discarded = nil
         generation = current.generation
         return partitions.isEmpty ? nil : .assigning(partitions)
     }
@@ -147,6 +154,8 @@ package final class MemoryLog: RecordLog {
 
     package func completeRevocation() throws(LogFault) {
         pendingEvent = nil
+        discarded = underWay?.transaction
+        underWay = nil
         assigned = []
         fetched = [:]
         announcedEnds = [:]
@@ -186,6 +195,9 @@ package final class MemoryLog: RecordLog {
     package func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome? {
         guard let (transaction, delay) = underWay else {
             return nil
+        }
+        if waitMilliseconds > 0, case .lost = pendingEvent {
+            throw .unusable(message: "lost partitions are held back: the group takes it for a twin")
         }
         if delay > 0, waitMilliseconds == 0 {
             underWay = (transaction, delay - 1)

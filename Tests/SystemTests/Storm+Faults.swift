@@ -150,7 +150,7 @@ extension Storm {
         }
         let sharesState = Bool.random(using: &generator)
         let elder = try fleet.startTwin(of: member, sharesState: sharesState)
-        elders.append(Elder(processName: elder, since: Date()))
+        elders.append(Elder(member: member, processName: elder, since: Date()))
         note("\(member.name): a twin starts" + (sharesState ? ", with the same state" : ""))
         return true
     }

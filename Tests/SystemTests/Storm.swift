@@ -25,6 +25,7 @@ final class Storm {
 
     /// The older of two with one name: it must find out by itself, wait a minute, and end with 75.
     struct Elder {
+        var member: Member
         var processName: String
         var since: Date
     }
@@ -197,6 +198,10 @@ final class Storm {
         restartCount += 1
         if process.terminationReason != .exit || code != 75 {
             find("\(member.name) ended by itself with \(code): \(fleet.tail(member))")
+        } else if fleet.lastWords(member).contains("fenced"),
+            !elders.contains(where: { $0.member == member })
+        {
+            find("\(member.name) was fenced and has no twin: \(fleet.tail(member))")
         } else if restartCount > Self.restartCountMax {
             find("\(member.name) ends again and again: \(fleet.tail(member))")
             throw StormFault(sentence: "\(member.name) cannot be kept running")

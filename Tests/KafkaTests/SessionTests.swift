@@ -1,0 +1,80 @@
+import Kafka
+import RecordLogContract
+import Testing
+
+/// Kafka away for longer than a session: the client library ends it by itself, and Kafka, back, still
+/// has the member.
+@Suite(.enabled(if: RealKafka.isThere, RealKafka.skipped), .serialized)
+struct `A session that ends while Kafka is away` {
+    /// The shortest that Kafka grants.
+    private static let sessionMilliseconds = 6_000
+
+    private func withWorld(
+        _ work: @escaping @Sendable (LocalCluster, KafkaWorld) throws -> Void
+    ) async throws {
+        try await onThread {
+            let cluster = try RealKafka.cluster(
+                nodeCount: 1,
+                properties: [
+                    // It is back before it gives the member up, too.
+                    "broker.session.timeout.ms": "2000",
+                    "broker.heartbeat.interval.ms": "300",
+                ]
+            )
+            defer { cluster.wipe() }
+            try cluster.start()
+            try work(
+                cluster,
+                KafkaWorld(
+                    bootstrapServers: cluster.bootstrapServers,
+                    delivery: .exactlyOnce,
+                    sessionMilliseconds: Self.sessionMilliseconds
+                )
+            )
+        }
+    }
+
+    @Test func `is gone on from by a worker that lets go at once`() async throws {
+        try await withWorld { cluster, world in
+            let copy = try CopyLoop(world, recordCount: 20_000)
+            defer { copy.member.close() }
+            try copy.run(untilCopied: 4_000)
+            try cluster.kill(node: 0)
+            try copy.run(forMilliseconds: Self.sessionMilliseconds + 1_000)
+            try cluster.restart(node: 0)
+            try copy.run(untilCopied: 20_000)
+            try copy.expectEachOnce()
+            #expect(copy.restartCount == 0)
+        }
+    }
+
+    /// What Kafka calls a fence has no twin behind it: nobody is to be waited for.
+    @Test func `asks for a restart of a worker that is slow to let go, and blames no twin`()
+        async throws
+    {
+        try await withWorld { cluster, world in
+            let source = try world.makeTopic(partitionCount: 1)
+            let member = try Member(world, group: "slow", sources: [source])
+            defer { member.close() }
+            try cluster.kill(node: 0)
+            var batch = RecordBatch()
+            let place = TopicPartition(topic: source, partition: 0)
+            try until(world, "the session does not end") {
+                try member.log.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 50)
+                    == .lost([place]) ? true : nil
+            }
+            try cluster.restart(node: 0)
+            let fault = #expect(throws: LogFault.self) {
+                try until(world, "Kafka calls it nothing") { () throws -> Bool? in
+                    _ = try member.log.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 50)
+                    return nil
+                }
+            }
+            guard case .unusable(let message) = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
+            }
+            #expect(message.contains("the session ended while Kafka was away"), "\(message)")
+        }
+    }
+}
