@@ -13,6 +13,8 @@ enum StormFaultKind: String, CaseIterable {
     case killTwo
     /// SIGTERM: gone within 10 s with 0, and started again.
     case stop
+    /// SIGTERM to each of the five workers in turn.
+    case roll
     /// SIGSTOP past the group's session: a zombie wakes up.
     case pause
     /// Killed, and its state gone or spoilt when it comes back.
@@ -35,8 +37,8 @@ enum StormFaultKind: String, CaseIterable {
     /// What a storm is made of: workers die more often than machines.
     static let usual: [StormFaultKind] =
         Array(repeating: .kill, count: 7) + Array(repeating: .killTwo, count: 4)
-        + [.stop, .stop, .pause, .loseState, .damageState, .damageState, .twin, .scale, .scale]
-        + [.scale, .killReporter, .killReporter, .killBroker]
+        + [.stop, .stop, .roll, .pause, .loseState, .damageState, .damageState, .twin]
+        + [.scale, .scale, .scale, .killReporter, .killReporter, .killBroker]
         + [.killInTransaction, .killInTransaction, .killInTransaction, .fence, .fence]
 }
 
@@ -58,6 +60,9 @@ extension Storm {
             killAndRestart(other)
         case .stop:
             terminate(member, isLast: false)
+        case .roll:
+            rollingRestart.begin()
+            return false
         case .pause:
             note("\(member.name): SIGSTOP")
             fleet.signal(member, SIGSTOP)

@@ -49,6 +49,7 @@ final class Storm {
     let fleet: Fleet
     let killer: ReporterKiller
     let transactionKiller: TransactionKiller
+    let rollingRestart = RollingRestart()
     let faultCountMax: Int
     let killCountMin: Int
     private let faults: [StormFaultKind]
@@ -101,7 +102,7 @@ final class Storm {
     /// Whether every fault has struck, every worker runs again, alone, and Kafka is whole.
     var isOver: Bool {
         isSatisfied && due.isEmpty && elders.isEmpty && !isKafkaDisturbed
-            && fleet.members.allSatisfy { $0.number == 0 }
+            && !rollingRestart.isUnderWay && fleet.members.allSatisfy { $0.number == 0 }
     }
 
     /// Whether every worker has gone after `stopAll`.
@@ -135,11 +136,13 @@ final class Storm {
         }
         superviseElders()
         try superviseNode()
-        for sentence in [try killer.turn(self), try transactionKiller.turn(self)] {
+        for sentence in [
+            try killer.turn(self), try transactionKiller.turn(self), try rollingRestart.turn(self),
+        ] {
             sentence.map(note)
         }
         let now = Date()
-        guard now >= nextFaultAt, !isStopping else {
+        guard now >= nextFaultAt, !isStopping, !rollingRestart.isUnderWay else {
             return
         }
         if !isSatisfied {
@@ -154,6 +157,11 @@ final class Storm {
     }
 
     private func strike() throws {
+        // Chance may leave it out; in the middle of a storm there is work.
+        guard !faults.contains(.roll) || struck[.roll] != nil || faultCount < faultCountMax / 2
+        else {
+            return rollingRestart.begin()
+        }
         guard let kind = faults.randomElement(using: &generator) else {
             return
         }
