@@ -1,4 +1,11 @@
+package import TokenDomain
+
 extension WorkerLoop {
+    /// The topics that a worker's log must have as targets, in the order this loop counts them.
+    package static func targets(of worker: Worker) -> [Topic] {
+        worker.targets + [worker.deadLetters, worker.changelog].compactMap { $0 }
+    }
+
     /// What the loop holds at most, and how long it waits.
     package struct Limits: Sendable {
         /// Records judged beyond the transaction under way; also the most one transaction takes in.

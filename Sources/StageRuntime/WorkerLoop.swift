@@ -74,11 +74,6 @@ package final class WorkerLoop {
         )
     }
 
-    /// The topics that a worker's log must have as targets, in the order this loop counts them.
-    package static func targets(of worker: Worker) -> [Topic] {
-        worker.targets + [worker.deadLetters, worker.changelog].compactMap { $0 }
-    }
-
     /// Whether it holds partitions whose state is still being read.
     package var isRestoring: Bool { !restores.isEmpty }
     package var assignedPartitionCount: Int { assigned.count }
@@ -99,9 +94,16 @@ package final class WorkerLoop {
     ///
     /// - Returns: whether anything was done.
     package func step(waitMilliseconds: Int) throws -> Bool {
-        var isBusy = try hearOutcome(waitMilliseconds: 0, startingNext: true)
-        isBusy = try restoreSlice() || isBusy
-        isBusy = try tick() || isBusy
+        var isBusy = false
+        do {
+            isBusy = try hearOutcome(waitMilliseconds: 0, startingNext: true)
+            isBusy = try restoreSlice() || isBusy
+            isBusy = try tick() || isBusy
+        } catch LogFault.unavailable(let code, let message) {
+            // Kafka is away, perhaps for longer than a session: what is lost is let go at once.
+            _ = try take(waitMilliseconds: 0)
+            throw LogFault.unavailable(code: code, message: message)
+        }
         let isWaiting = !isBusy && !isRestoring && !hasWork
         isBusy = try take(waitMilliseconds: isWaiting ? waitMilliseconds : 0) || isBusy
         isBusy = try startTransaction() || isBusy
@@ -351,8 +353,7 @@ package final class WorkerLoop {
             try commitWhatIsJudged(waiting: limits.outcomeWaitMilliseconds)
             try letGo()
         case .lost(let partitions):
-            // Somebody else may already work on them: nothing of it may be committed, and what is
-            // under way is not waited for (see `RecordLog.completeRevocation`).
+            // Nothing of it may be committed, or waited for: see `RecordLog.completeRevocation`.
             drop()
             telemetry.lost(partitionCount: partitions.count)
             try letGo()

@@ -62,25 +62,30 @@ package final class MemoryLog: RecordLog {
         recordCountMax: Int,
         waitMilliseconds: Int
     ) throws(LogFault) -> GroupEvent? {
-        try checkUp()
-        if let event = nextEvent() {
-            pendingEvent = event
-            return event
+        // Told also with nobody there: the client library ends a session by itself.
+        if pendingEvent == nil, !isMember, !assigned.isEmpty {
+            pendingEvent = .lost(assigned)
         }
-        guard recordCountMax > 0 else {
-            return nil
+        guard case .lost = pendingEvent else {
+            try checkUp()
+            pendingEvent = nextEvent()
+            if pendingEvent == nil, recordCountMax > 0 {
+                read(into: &batch, recordCountMax: recordCountMax)
+            }
+            return pendingEvent
         }
-        read(into: &batch, recordCountMax: recordCountMax)
-        return nil
+        return pendingEvent
     }
+
+    private var isMember: Bool { cluster.groups[group]?.members[member] != nil }
 
     private func nextEvent() -> GroupEvent? {
         if let pendingEvent {
             return pendingEvent
         }
-        guard cluster.groups[group]?.members[member] != nil else {
+        guard isMember else {
             cluster.groups[group]?.join(member)
-            return assigned.isEmpty ? nil : .lost(assigned)
+            return nil
         }
         cluster.groups[group]?.settle()
         guard let current = cluster.groups[group],

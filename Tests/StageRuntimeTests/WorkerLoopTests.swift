@@ -78,6 +78,19 @@ private final class FirstOfKeyStage: StatefulStage {
         let ends = try reader.endOffsets(ofTopic: "in")
         #expect(committed == ends)
     }
+
+    /// While Kafka is away its state cannot be read, and its session ends.
+    @Test func `lets go of lost partitions at once, also while it cannot read their state`() throws
+    {
+        var run = LoopRun(seed: 1)
+        let loop = try run.startRestoring()
+        #expect(loop.assignedPartitionCount == 3)
+        run.loseKafkaAndSession()
+        #expect(throws: LogFault.self) { _ = try loop.step(waitMilliseconds: 0) }
+        #expect(loop.assignedPartitionCount == 0)
+        try run.calm()
+        #expect(loop.assignedPartitionCount == 3)
+    }
 }
 
 private final class ManualClock {
@@ -147,6 +160,22 @@ private struct LoopRun {
                 clock: { [clock] in clock.now }
             )
         )
+    }
+
+    /// An instance that has its partitions and reads their state.
+    mutating func startRestoring() throws -> WorkerLoop {
+        start(0)
+        let loop = try #require(instances[0]?.loop)
+        for _ in 0..<10 where !loop.isRestoring {
+            _ = try loop.step(waitMilliseconds: 0)
+        }
+        #expect(loop.isRestoring)
+        return loop
+    }
+
+    func loseKafkaAndSession() {
+        cluster.isDown = true
+        instances[0]?.log.expireSession()
     }
 
     mutating func storm(stepCount: Int) throws {
