@@ -29,6 +29,7 @@ typedef struct watch {
     atomic_int retiring_count;    /* handles that may still write notes */
     char refusal[300];           /* why a broker that is there does not let us in */
     int64_t refused_at;
+    char member_id[320];         /* of a consumer: by which its group knew it last */
     void *owner;                 /* for rebalance and delivery callbacks */
 } watch;
 
@@ -61,6 +62,12 @@ int ck_is_damage(rd_kafka_resp_err_t code);
 /* What the group has committed was asked for longer than UNTOLD_PATIENCE_MS, Kafka being there. */
 int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code);
 int ck_fail_error(ckafka_fault *fault, int kind, rd_kafka_error_t *error); /* takes the error */
+
+/* Keeps the id that the group has given to a consumer, for ck_fail_fatal. */
+void ck_remember_member(rd_kafka_t *consumer);
+/* The fatal error of a consumer as a fault; 0 where it has none.  Asks the group, for up to 4 s, whether
+   a fence has a twin behind it. */
+int ck_fail_fatal(rd_kafka_t *consumer, ckafka_fault *fault);
 
 /* A configuration from a list, callbacks of ${w} set; null with a fault. */
 rd_kafka_conf_t *ck_configure(const char *settings, watch *w, ckafka_fault *fault);
@@ -100,8 +107,6 @@ int ck_check_outputs(const names *targets, const int64_t *byte_count_max,
 bool ck_may_repeat(const rd_kafka_error_t *error);
 /* Whether an error says that somebody else has our transactional id. */
 bool ck_is_fence(rd_kafka_resp_err_t code);
-/* The fatal error of a consumer as a fault; 0 where it has none. */
-int ck_fail_fatal(rd_kafka_t *consumer, ckafka_fault *fault);
 /* Asks for the leaders of topics: the first record for one would wait up to a second (#5032).  False
  * where ${is_stopped} said so first. */
 bool ck_warm_up(rd_kafka_t *rk, rd_kafka_topic_t **topics, size_t count,

@@ -51,34 +51,6 @@ bool ck_is_fence(rd_kafka_resp_err_t code)
            code == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
 }
 
-/* Where no heartbeat was answered for a whole session, librdkafka ends the session by itself and
- * forgets its member id.  Until the lost partitions are given back it goes on with heartbeats, which
- * name nobody then; a coordinator that is back from an outage, and still knows the member, calls
- * that fenced, and for the library it is fatal (#3437).  Who was fenced by somebody else still knows
- * its id. */
-static bool has_member_id(rd_kafka_t *consumer)
-{
-    char *member = rd_kafka_memberid(consumer);
-    bool is_there = member && *member;
-    rd_kafka_mem_free(consumer, member);
-    return is_there;
-}
-
-int ck_fail_fatal(rd_kafka_t *consumer, ckafka_fault *fault)
-{
-    char text[360];
-    rd_kafka_resp_err_t code = rd_kafka_fatal_error(consumer, text, sizeof text);
-    if (!code)
-        return 0;
-    if (code != RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID)
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, text);
-    if (has_member_id(consumer))
-        return ck_fail(fault, CKAFKA_FAULT_FENCED, code, text);
-    return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code,
-                   "the session ended while Kafka was away, and the client library cannot begin "
-                   "another: a restart does");
-}
-
 bool ck_warm_up(rd_kafka_t *rk, rd_kafka_topic_t **topics, size_t count,
                 bool (*is_stopped)(void *), void *argument)
 {

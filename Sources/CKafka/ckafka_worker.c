@@ -79,6 +79,7 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
     w->is_event_shown = false;
     if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
         w->event = CKAFKA_EVENT_ASSIGN;
+        ck_remember_member(rk);
         ck_inquiries_ask_starts(w->inquiries, rk, partitions);
     } else if (code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !rd_kafka_assignment_lost(rk)) {
         w->event = CKAFKA_EVENT_REVOKE;

@@ -53,28 +53,56 @@ struct `A session that ends while Kafka is away` {
         async throws
     {
         try await withWorld { cluster, world in
-            let source = try world.makeTopic(partitionCount: 1)
-            let member = try Member(world, group: "slow", sources: [source])
+            let member = try Self.memberThatHoldsOn(cluster, world)
             defer { member.close() }
-            try cluster.kill(node: 0)
-            var batch = RecordBatch()
-            let place = TopicPartition(topic: source, partition: 0)
-            try until(world, "the session does not end") {
-                try member.log.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 50)
-                    == .lost([place]) ? true : nil
-            }
-            try cluster.restart(node: 0)
-            let fault = #expect(throws: LogFault.self) {
-                try until(world, "Kafka calls it nothing") { () throws -> Bool? in
-                    _ = try member.log.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 50)
-                    return nil
-                }
-            }
+            let fault = try Self.fault(of: member, world)
             guard case .unusable(let message) = fault else {
                 Issue.record("\(String(describing: fault))")
                 return
             }
             #expect(message.contains("the session ended while Kafka was away"), "\(message)")
+        }
+    }
+
+    @Test func `is a fence where a twin came meanwhile`() async throws {
+        try await withWorld { cluster, world in
+            let member = try Self.memberThatHoldsOn(cluster, world)
+            defer { member.close() }
+            let twin = try Member(world, group: "slow", sources: member.log.sources)
+            defer { twin.close() }
+            let fault = try Self.fault(of: member, world)
+            guard case .fenced = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
+            }
+        }
+    }
+
+    /// Its session has ended, Kafka is back, and it still has not let go.
+    private static func memberThatHoldsOn(
+        _ cluster: LocalCluster,
+        _ world: KafkaWorld
+    ) throws -> Member {
+        let source = try world.makeTopic(partitionCount: 1)
+        let member = try Member(world, group: "slow", sources: [source])
+        try cluster.kill(node: 0)
+        var batch = RecordBatch()
+        let place = TopicPartition(topic: source, partition: 0)
+        try until(world, "the session does not end") {
+            try member.log.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 50)
+                == .lost([place]) ? true : nil
+        }
+        try cluster.restart(node: 0)
+        return member
+    }
+
+    private static func fault(of member: Member, _ world: KafkaWorld) throws -> LogFault? {
+        #expect(throws: LogFault.self) {
+            var batch = RecordBatch()
+            try until(world, "Kafka calls it nothing") { () throws -> Bool? in
+                _ = try member.log.poll(into: &batch, recordCountMax: 1, waitMilliseconds: 50)
+                return nil
+            }
         }
     }
 }
