@@ -185,25 +185,17 @@ static void set_lost(ckafka_fault *fault, const char *topic, int32_t partition, 
     fault->end = end;
 }
 
-void ck_fail_lost(ckafka_fault *fault, rd_kafka_t *asker, const char *topic, int32_t partition,
-                  int64_t position)
-{
-    int64_t start = -1, end = -1;
-    if (rd_kafka_query_watermark_offsets(asker, topic, partition, &start, &end, LOST_DEADLINE_MS))
-        start = end = -1;
-    set_lost(fault, topic, partition, position, start, end);
-}
-
 /* Where each partition of ${list} begins or ends: at ${time}, Kafka's -2 or -1. */
 static rd_kafka_resp_err_t ask_edges(rd_kafka_t *asker, const rd_kafka_topic_partition_list_t *list,
-                                     int64_t time, rd_kafka_topic_partition_list_t **edges)
+                                     int64_t time, int deadline_ms,
+                                     rd_kafka_topic_partition_list_t **edges)
 {
     rd_kafka_topic_partition_list_t *asked = rd_kafka_topic_partition_list_new(list->cnt + 1);
     for (int i = 0; i < list->cnt; i++)
         rd_kafka_topic_partition_list_add(asked, list->elems[i].topic, list->elems[i].partition)
             ->offset = time;
     rd_kafka_resp_err_t code =
-        list->cnt ? rd_kafka_offsets_for_times(asker, asked, ASK_DEADLINE_MS) : 0;
+        list->cnt ? rd_kafka_offsets_for_times(asker, asked, deadline_ms) : 0;
     for (int i = 0; i < asked->cnt && !code; i++)
         code = asked->elems[i].err;
     if (code) {
@@ -212,6 +204,35 @@ static rd_kafka_resp_err_t ask_edges(rd_kafka_t *asker, const rd_kafka_topic_par
     }
     *edges = asked;
     return code;
+}
+
+rd_kafka_resp_err_t ck_ask_marks(rd_kafka_t *asker, const char *topic, int32_t partition,
+                                 int deadline_ms, int64_t *start, int64_t *end)
+{
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1), *told = NULL;
+    rd_kafka_topic_partition_list_add(list, topic, partition);
+    rd_kafka_resp_err_t code =
+        ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, deadline_ms, &told);
+    if (!code) {
+        *start = told->elems[0].offset;
+        rd_kafka_topic_partition_list_destroy(told);
+        code = ask_edges(asker, list, RD_KAFKA_OFFSET_END, deadline_ms, &told);
+    }
+    if (!code) {
+        *end = told->elems[0].offset;
+        rd_kafka_topic_partition_list_destroy(told);
+    }
+    rd_kafka_topic_partition_list_destroy(list);
+    return code;
+}
+
+void ck_fail_lost(ckafka_fault *fault, rd_kafka_t *asker, const char *topic, int32_t partition,
+                  int64_t position)
+{
+    int64_t start = -1, end = -1;
+    if (ck_ask_marks(asker, topic, partition, LOST_DEADLINE_MS, &start, &end))
+        start = end = -1;
+    set_lost(fault, topic, partition, position, start, end);
 }
 
 static int64_t offset_in(rd_kafka_topic_partition_list_t *list,
@@ -231,10 +252,10 @@ static rd_kafka_resp_err_t ask_starts(rd_kafka_t *consumer, rd_kafka_t *asker,
         code = list->elems[i].err;
     rd_kafka_topic_partition_list_t *starts = NULL, *ends = NULL;
     if (!code)
-        code = ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, &starts);
+        code = ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, ASK_DEADLINE_MS, &starts);
     /* The ends after what is committed: that never passes an end of an earlier time. */
     if (!code)
-        code = ask_edges(asker, list, RD_KAFKA_OFFSET_END, &ends);
+        code = ask_edges(asker, list, RD_KAFKA_OFFSET_END, ASK_DEADLINE_MS, &ends);
     for (int i = 0; i < list->cnt && !code; i++) {
         rd_kafka_topic_partition_t *at = &list->elems[i];
         int64_t start = offset_in(starts, at), end = offset_in(ends, at);

@@ -258,7 +258,7 @@ int ckafka_client_watermarks(ckafka_client *c, const char *topic, int32_t partit
                              int deadline_ms, int64_t *start, int64_t *end, ckafka_fault *fault)
 {
     rd_kafka_resp_err_t code =
-        rd_kafka_query_watermark_offsets(c->rk, topic, partition, start, end, deadline_ms);
+        ck_ask_marks(c->rk, topic, partition, deadline_ms, start, end);
     return code ? fail_question(c, fault, code, NULL) : 0;
 }
 

@@ -78,6 +78,32 @@ struct `A session that ends while Kafka is away` {
         }
     }
 
+    /// Who waits for longer does not hear meanwhile that its session ended.
+    @Test func `is not slept through by a question about a changelog`() async throws {
+        try await withWorld { cluster, world in
+            let source = try world.makeTopic(partitionCount: 1)
+            let member = try Member(world, group: "asks", sources: [source])
+            defer { member.close() }
+            let place = TopicPartition(topic: source, partition: 0)
+            try until(world, "no marks") {
+                try member.log.changelogReader(place, from: 0).endOffset == 0 ? true : nil
+            }
+            try cluster.pause(node: 0)
+            let start = ContinuousClock.now
+            let fault = #expect(throws: LogFault.self) {
+                _ = try member.log.changelogReader(place, from: 0)
+            }
+            let time = ContinuousClock.now - start
+            try cluster.resume(node: 0)
+            // One second is given; a request that hangs takes 20.
+            #expect(time < .milliseconds(Self.sessionMilliseconds), "\(time)")
+            guard case .unavailable = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
+            }
+        }
+    }
+
     /// Its session has ended, Kafka is back, and it still has not let go.
     private static func memberThatHoldsOn(
         _ cluster: LocalCluster,
