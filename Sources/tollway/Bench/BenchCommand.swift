@@ -70,18 +70,7 @@ enum BenchCommand {
             connectionCount: try invocation.integer("--connections", default: 64, in: 1...1_000),
             keepsFolder: invocation.has("--keep")
         )
-        do {
-            return try run(plan, format: invocation.output)
-        } catch let failure as CommandFailure {
-            throw failure
-        } catch is DemoInterrupted {
-            Console.say("interrupted; everything is cleaned up")
-            return .interrupted
-        } catch let fault as LogFault {
-            throw CommandFailure(.noKafka, code: "bench.kafka", "\(fault)")
-        } catch {
-            throw CommandFailure(.failed, code: "bench.failed", "\(error)")
-        }
+        return try DemoInterrupted.ending("bench") { try run(plan, format: invocation.output) }
     }
 
     private static func measures(_ list: String?) throws(CommandFailure) -> [Measure] {

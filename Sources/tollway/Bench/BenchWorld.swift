@@ -198,19 +198,14 @@ final class BenchWorld {
     }
 
     func awaitReady(_ worker: Worker) throws {
-        let deadline = Date().addingTimeInterval(Self.readySeconds)
-        let url = "http://127.0.0.1:\(ports[worker]?.admin ?? 0)/readyz"
-        while try http.call("GET", url)?.status != 200 {
-            try refuseEnded()
-            guard Date() < deadline else {
-                throw CommandFailure(
-                    .failed,
-                    code: "bench.start",
-                    "\(worker.rawValue) is not ready after \(Int(Self.readySeconds)) s"
-                )
-            }
-            try http.pause(milliseconds: 50)
-        }
+        try processes.awaitReady(
+            worker.rawValue,
+            probe: "http://127.0.0.1:\(ports[worker]?.admin ?? 0)/readyz",
+            http: http,
+            since: Date(),
+            secondsMax: Self.readySeconds,
+            command: "bench"
+        )
     }
 
     /// Starts one of the bench's own programs.

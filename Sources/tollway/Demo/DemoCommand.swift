@@ -32,17 +32,8 @@ enum DemoCommand {
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let tokenCount = try invocation.integer("--tokens", default: 5_000, in: 10...tokenCountMax)
         let seed = UInt64(try invocation.integer("--seed", default: 1, in: 0...Int.max))
-        do {
-            return try run(invocation, tokenCount: tokenCount, seed: seed)
-        } catch let failure as CommandFailure {
-            throw failure
-        } catch is DemoInterrupted {
-            Console.say("interrupted; everything is cleaned up")
-            return .interrupted
-        } catch let fault as LogFault {
-            throw CommandFailure(.noKafka, code: "demo.kafka", "\(fault)")
-        } catch {
-            throw CommandFailure(.failed, code: "demo.failed", "\(error)")
+        return try DemoInterrupted.ending("demo") {
+            try run(invocation, tokenCount: tokenCount, seed: seed)
         }
     }
 

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Glibc
 internal import HTTPClient
+internal import Kafka
 
 /// One request after the other, for a command that has nothing else to do meanwhile.
 final class DemoHTTP {
@@ -79,4 +80,23 @@ final class DemoHTTP {
 }
 
 /// Ctrl-C, or SIGTERM: clean up and go.
-struct DemoInterrupted: Error {}
+struct DemoInterrupted: Error {
+    /// What a run of `demo` or `bench` ends with, whatever it throws.
+    static func ending(
+        _ command: String,
+        _ run: () throws -> ExitCode
+    ) throws(CommandFailure) -> ExitCode {
+        do {
+            return try run()
+        } catch let failure as CommandFailure {
+            throw failure
+        } catch is DemoInterrupted {
+            Console.say("interrupted; everything is cleaned up")
+            return .interrupted
+        } catch let fault as LogFault {
+            throw CommandFailure(.noKafka, code: "\(command).kafka", "\(fault)")
+        } catch {
+            throw CommandFailure(.failed, code: "\(command).failed", "\(error)")
+        }
+    }
+}

@@ -106,6 +106,31 @@ final class DemoProcesses {
         )
     }
 
+    /// Waits until a program's probe says that it is ready.
+    ///
+    /// - Throws: `command.start` where it is not so many seconds after `start`, `command.ended`
+    ///   where one of the programs ended meanwhile.
+    func awaitReady(
+        _ name: String,
+        probe url: String,
+        http: DemoHTTP,
+        since start: Date,
+        secondsMax: Double,
+        command: String
+    ) throws {
+        while try http.call("GET", url)?.status != 200 {
+            try refuseEnded(code: "\(command).ended")
+            guard Date() < start.addingTimeInterval(secondsMax) else {
+                throw CommandFailure(
+                    .failed,
+                    code: "\(command).start",
+                    "\(name) is not ready after \(Int(secondsMax)) s"
+                )
+            }
+            try http.pause(milliseconds: 50)
+        }
+    }
+
     /// A process that runs or ended by itself; nil where it was let go.
     func process(_ name: String) -> Process? {
         running.first { $0.name == name }?.process

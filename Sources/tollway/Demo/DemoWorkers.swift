@@ -160,19 +160,16 @@ struct DemoWorkers {
     }
 
     func awaitReady(http: DemoHTTP) throws {
-        let deadline = Date().addingTimeInterval(Self.startSeconds)
+        let start = Date()
         for worker in Worker.allCases {
-            while try http.call("GET", adminURL(worker, "/readyz"))?.status != 200 {
-                try refuseEnded()
-                guard Date() < deadline else {
-                    throw CommandFailure(
-                        .failed,
-                        code: "demo.start",
-                        "\(worker.rawValue) is not ready after \(Int(Self.startSeconds)) s"
-                    )
-                }
-                try http.pause(milliseconds: 50)
-            }
+            try processes.awaitReady(
+                worker.rawValue,
+                probe: adminURL(worker, "/readyz"),
+                http: http,
+                since: start,
+                secondsMax: Self.startSeconds,
+                command: "demo"
+            )
         }
     }
 
