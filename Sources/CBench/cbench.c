@@ -17,7 +17,7 @@ const char *const bench_reading[][2] = {
     {"check.crcs", "true"},
     {"fetch.wait.max.ms", "50"},
     {"fetch.error.backoff.ms", "100"},
-    {"fetch.message.max.bytes", "262144"},
+    {"fetch.message.max.bytes", "196608"},
     {"fetch.max.bytes", "8388608"},
     {"queued.min.messages", "5000"},
     {"queued.max.messages.kbytes", "2048"},

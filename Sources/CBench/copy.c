@@ -1,8 +1,13 @@
 /* The copy loop: the least that consume, produce and commit cost in transactions. */
 #include "internal.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     CALL_MS = 30000,
@@ -20,8 +25,8 @@ struct copier {
     int64_t next[PARTITION_MAX]; /* to be committed; -1: nothing read of it */
     int64_t record_count;        /* of all batches, for the shares */
     size_t failed_count;
-    uint8_t *scratch;
-    size_t scratch_capacity;
+    const uint8_t *material;
+    size_t material_count, material_position;
     char *message;
     size_t message_size;
 };
@@ -75,38 +80,56 @@ static int open_clients(struct copier *c)
     return code ? bench_fail(c->message, c->message_size, "subscribe", rd_kafka_err2str(code)) : 0;
 }
 
-/* The value of an output: as it came, or cut or filled up with itself to its share of the bytes. */
-static const void *value_of(struct copier *c, const rd_kafka_message_t *m, size_t *count)
+static int open_material(struct copier *c)
 {
-    int64_t bytes = c->copy->share_byte_count, records = c->copy->share_record_count;
-    *count = m->len;
-    if (bytes == 0 || records == 0)
-        return m->payload;
-    int64_t turn = c->record_count % records;
-    int64_t share = (turn + 1) * bytes / records - turn * bytes / records;
-    size_t wanted = share > (int64_t)m->key_len ? (size_t)share - m->key_len : 0;
-    *count = wanted;
-    if (wanted <= m->len || m->len == 0)
-        return m->payload;
-    if (wanted > c->scratch_capacity) {
-        free(c->scratch);
-        c->scratch = bench_take_memory(wanted);
-        c->scratch_capacity = wanted;
-    }
-    for (size_t at = 0; at < wanted; at += m->len)
-        memcpy(c->scratch + at, m->payload, wanted - at < m->len ? wanted - at : m->len);
-    return c->scratch;
+    struct stat state;
+    if (c->copy->is_skipping)
+        return 0;
+    int fd = open(c->copy->material, O_RDONLY | O_CLOEXEC);
+    void *bytes = MAP_FAILED;
+    if (fd >= 0 && fstat(fd, &state) == 0 && state.st_size > 0)
+        bytes = mmap(NULL, (size_t)state.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        return bench_fail(c->message, c->message_size, c->copy->material, strerror(errno));
+    close(fd);
+    c->material = bytes;
+    c->material_count = (size_t)state.st_size;
+    return 0;
 }
 
-static int copy_record(struct copier *c, const rd_kafka_message_t *m)
+/* Key and value of an output: the next of the worker's own bytes, so many that all outputs together
+ * have their share of them. */
+static const uint8_t *bytes_of(struct copier *c, size_t *count)
+{
+    int64_t bytes = c->copy->share_byte_count, records = c->copy->share_record_count;
+    int64_t turn = c->record_count % records;
+    size_t share = (size_t)((turn + 1) * bytes / records - turn * bytes / records);
+    *count = share < c->material_count ? share : c->material_count;
+    if (turn == 0 || *count > c->material_count - c->material_position)
+        c->material_position = 0;
+    const uint8_t *start = c->material + c->material_position;
+    c->material_position += *count;
+    return start;
+}
+
+static int copy_record(struct copier *c, rd_kafka_message_t *m)
 {
     size_t count;
-    const void *value = value_of(c, m, &count);
+    const uint8_t *bytes = bytes_of(c, &count);
+    size_t key_count = c->copy->key_byte_count < count ? c->copy->key_byte_count : count;
+    rd_kafka_headers_t *headers = NULL;
+    /* Handed on as they are, the cheapest that the library knows. */
+    rd_kafka_resp_err_t code = rd_kafka_message_detach_headers(m, &headers);
+    if (code && code != RD_KAFKA_RESP_ERR__NOENT)
+        return bench_fail(c->message, c->message_size, "headers", rd_kafka_err2str(code));
+    if (!headers)
+        headers = rd_kafka_headers_new(0);
     for (;;) {
-        rd_kafka_resp_err_t code = rd_kafka_producev(
+        code = rd_kafka_producev(
             c->producer, RD_KAFKA_V_RKT(c->target), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-            RD_KAFKA_V_KEY(m->key, m->key_len), RD_KAFKA_V_VALUE((void *)value, count),
-            RD_KAFKA_V_END);
+            RD_KAFKA_V_KEY(bytes, key_count),
+            RD_KAFKA_V_VALUE((void *)(bytes + key_count), count - key_count),
+            RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
         if (!code)
             break;
         if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL)
@@ -212,7 +235,7 @@ int cbench_copy_run(const cbench_copy *copy, char *message, size_t message_size)
     c->message_size = message_size;
     for (size_t i = 0; i < PARTITION_MAX; i++)
         c->next[i] = -1;
-    if (open_clients(c))
+    if (open_clients(c) || open_material(c))
         return -1;
     for (;;) {
         int result = copy->is_skipping ? skip(c) : copy_batch(c);

@@ -14,7 +14,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* -- The copy loop: poll, produce, commit the transaction, wait for it, again ------------------ */
+/*
+ * -- The copy loop: poll, produce, commit the transaction, wait for it, again ------------------
+ *
+ * Each record goes on with its headers as they came.  Key and value are what the worker itself wrote,
+ * in turn: as many bytes as the worker's outputs, and as hard to compress.
+ */
 
 typedef struct cbench_copy {
     const char *settings;
@@ -23,8 +28,10 @@ typedef struct cbench_copy {
     const char *source, *target;
     size_t batch_record_max;
     int batch_wait_ms;         /* a batch that does not fill up is committed after this */
-    int64_t share_byte_count;  /* bytes of key and value that ... */
-    int64_t share_record_count; /* ... so many outputs have together; 0: as they came */
+    const char *material;      /* a file: what the worker wrote, keys and values, input by input */
+    size_t key_byte_count;     /* so many of a share are the key */
+    int64_t share_byte_count;  /* bytes of keys and values that ... */
+    int64_t share_record_count; /* ... so many inputs became, at least 1 */
     int is_skipping;           /* copies nothing: commits the end of each partition and returns */
 } cbench_copy;
 

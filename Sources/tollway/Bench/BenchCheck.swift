@@ -7,24 +7,54 @@ internal import TokenWire
 struct BenchCheck {
     let world: BenchWorld
 
-    /// Records and bytes of topics, key, value and headers, read committed.
+    /// Records and bytes of topics, read committed.
     struct Sum: Equatable {
         var recordCount = 0
-        var byteCount = 0
+        var keyByteCount = 0
+        var valueByteCount = 0
+        /// Names and values.
+        var headerByteCount = 0
 
+        var byteCount: Int { keyByteCount + valueByteCount + headerByteCount }
         var bytesPerRecord: Double { Double(byteCount) / Double(max(recordCount, 1)) }
     }
 
     func sum(_ topics: [String]) throws -> Sum {
         var sum = Sum()
+        try read(topics) { sum.add($1, of: $0) }
+        return sum
+    }
+
+    /// What a worker wrote of some inputs: all outputs of one length a topic, as many an input.
+    struct Material {
+        var sum = Sum()
+        /// Key and value of every output, the outputs of an input behind one another.
+        var bytes: [UInt8] = []
+        /// The length of a key in the first topic.
+        var keyByteCount = 0
+    }
+
+    /// Reads what became of so many inputs.
+    func material(_ topics: [String], inputCount: Int) throws -> Material {
+        var material = Material()
+        var outputs = [[UInt8]](repeating: [], count: topics.count)
         try read(topics) { batch, record in
-            sum.recordCount += 1
-            sum.byteCount += max(record.key.count, 0) + max(record.value.count, 0)
-            for header in HeaderList.entries(in: record.headers, of: batch.arena) {
-                sum.byteCount += header.name.utf8.count + max(header.value.count, 0)
+            material.sum.add(record, of: batch)
+            if record.topic == 0 {
+                material.keyByteCount = max(record.key.count, 0)
+            }
+            for part in [record.key, record.value] where !part.isAbsent {
+                outputs[record.topic] += batch.arena[part.indices]
             }
         }
-        return sum
+        for input in 0..<inputCount {
+            for bytes in outputs {
+                let start = bytes.count * input / inputCount
+                let end = bytes.count * (input + 1) / inputCount
+                material.bytes += bytes[start..<end]
+            }
+        }
+        return material
     }
 
     /// That the numbers are there, each once, and no others.
@@ -51,6 +81,17 @@ struct BenchCheck {
                 try visit(batch, record)
             }
             try world.http.pause(milliseconds: 0)
+        }
+    }
+}
+
+extension BenchCheck.Sum {
+    fileprivate mutating func add(_ record: RecordBatch.Record, of batch: RecordBatch) {
+        recordCount += 1
+        keyByteCount += max(record.key.count, 0)
+        valueByteCount += max(record.value.count, 0)
+        for header in HeaderList.entries(in: record.headers, of: batch.arena) {
+            headerByteCount += header.name.utf8.count + max(header.value.count, 0)
         }
     }
 }

@@ -10,8 +10,8 @@ enum BenchPart: String, CaseIterable {
     private static let messageByteCount = 512
     /// What any of them may be told; what begins with `kafka.` goes to librdkafka.
     private static let names: Set<String> = [
-        "group", "from", "to", "batch", "bytes", "records", "skip", "file", "port", "connections",
-        "seconds",
+        "group", "from", "to", "batch", "material", "key", "bytes", "records", "skip", "file",
+        "port", "connections", "seconds",
     ]
 
     /// Runs until the process is ended; `load` until all requests are accepted.
@@ -74,23 +74,26 @@ enum BenchPart: String, CaseIterable {
     }
 
     private func copy(_ settings: Settings, _ message: inout [CChar]) -> Int32 {
-        let count = message.count
+        var options = unsafe cbench_copy()
+        unsafe options.batch_record_max = max(settings.number("batch"), 1)
+        unsafe options.batch_wait_ms = 100
+        unsafe options.key_byte_count = settings.number("key")
+        unsafe options.share_byte_count = Int64(settings.number("bytes"))
+        unsafe options.share_record_count = Int64(max(settings.number("records"), 1))
+        unsafe options.is_skipping = Int32(clamping: settings.number("skip"))
         return unsafe settings.text("group").withCString { group in
             unsafe settings.text("from").withCString { source in
                 unsafe settings.text("to").withCString { target in
-                    unsafe settings.kafka.withUnsafeBufferPointer { kafka in
-                        var options = unsafe cbench_copy()
-                        unsafe options.settings = kafka.baseAddress
-                        unsafe options.group = group
-                        unsafe options.instance = group
-                        unsafe options.source = source
-                        unsafe options.target = target
-                        unsafe options.batch_record_max = max(settings.number("batch"), 1)
-                        unsafe options.batch_wait_ms = 100
-                        unsafe options.share_byte_count = Int64(settings.number("bytes"))
-                        unsafe options.share_record_count = Int64(settings.number("records"))
-                        unsafe options.is_skipping = Int32(clamping: settings.number("skip"))
-                        return unsafe cbench_copy_run(&options, &message, count)
+                    unsafe settings.text("material").withCString { material in
+                        unsafe settings.kafka.withUnsafeBufferPointer { kafka in
+                            unsafe options.settings = kafka.baseAddress
+                            unsafe options.group = group
+                            unsafe options.instance = group
+                            unsafe options.source = source
+                            unsafe options.target = target
+                            unsafe options.material = material
+                            return unsafe cbench_copy_run(&options, &message, message.count)
+                        }
                     }
                 }
             }

@@ -54,12 +54,22 @@ final class BenchTokens {
         outputs.arena.append(contentsOf: ",\"requestId\":\"".utf8)
         appendID(number, salt: 1, to: &outputs.arena)
         outputs.arena.append(contentsOf: "\"}".utf8)
+        let value = ByteRange(start: start, count: outputs.arena.count - start)
         outputs.outputs.append(
             OutputBatch.Output(
                 topic: 0,
                 key: keyRange,
-                value: ByteRange(start: start, count: outputs.arena.count - start)
+                value: value,
+                headers: appendTrace(number, to: &outputs.arena)
             )
+        )
+    }
+
+    /// As the door writes it.
+    private func appendTrace(_ number: Int, to arena: inout [UInt8]) -> ByteRange {
+        TraceHeader.append(
+            TraceParent(ofTopic: "bench", partition: 0, offset: Int64(number)),
+            to: &arena
         )
     }
 
@@ -80,7 +90,8 @@ final class BenchTokens {
                 OutputBatch.Output(
                     topic: 0,
                     key: ByteRange(start: written.key.lowerBound, count: written.key.count),
-                    value: ByteRange(start: written.value.lowerBound, count: written.value.count)
+                    value: ByteRange(start: written.value.lowerBound, count: written.value.count),
+                    headers: appendTrace(number, to: &outputs.arena)
                 )
             )
         } catch {

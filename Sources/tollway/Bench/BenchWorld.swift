@@ -63,14 +63,27 @@ final class BenchWorld {
             (appsFile, Array(try JSONSerialization.data(withJSONObject: apps))),
             (keysFile, Array(ingestKey.utf8)), (keyFile, try P256PrivateKey.generate().pem),
         ] {
-            let isMade = FileManager.default.createFile(
-                atPath: path,
-                contents: Data(bytes),
-                attributes: [.posixPermissions: 0o600]
-            )
-            guard isMade else {
-                throw CommandFailure(.failed, code: "bench.file", "\(path) cannot be written")
-            }
+            try Self.write(bytes, to: path)
+        }
+    }
+
+    /// Writes a file into the bench's folder.
+    ///
+    /// - Returns: its path.
+    func write(_ bytes: [UInt8], as name: String) throws -> String {
+        let path = folder.appendingPathComponent(name).path
+        try Self.write(bytes, to: path)
+        return path
+    }
+
+    private static func write(_ bytes: [UInt8], to path: String) throws {
+        let isMade = FileManager.default.createFile(
+            atPath: path,
+            contents: Data(bytes),
+            attributes: [.posixPermissions: 0o600]
+        )
+        guard isMade else {
+            throw CommandFailure(.failed, code: "bench.file", "\(path) cannot be written")
         }
     }
 
