@@ -12,6 +12,9 @@
 enum {
     ARENA_KEPT = 8 << 20, /* an arena that one batch made larger is given back */
     HEADER_NULL = -1,
+    /* Up to `message.copy.max.bytes`, by default 65,535, the library copies a value into its request
+     * and needs the lender's memory no longer than to the delivery report. */
+    LENT_MAX = 60000,
     REFUSAL_FRESH_MS = 5000, /* a broker that refuses is knocked at every second */
 };
 
@@ -292,24 +295,27 @@ rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, ckafka_f
 typedef struct retirement {
     rd_kafka_t *rk;
     watch *watch;
+    void *lent;
 } retirement;
 
 static void *destroy_handle(void *argument)
 {
     retirement *r = argument;
     rd_kafka_destroy_flags(r->rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    free(r->lent);
     atomic_fetch_sub(&r->watch->retiring_count, 1);
     free(r);
     return NULL;
 }
 
-void ck_retire(rd_kafka_t *rk, watch *w)
+void ck_retire(rd_kafka_t *rk, watch *w, void *lent)
 {
     if (!rk)
         return;
     retirement *r = ck_take_memory(sizeof *r);
     r->rk = rk;
     r->watch = w;
+    r->lent = lent;
     pthread_t thread;
     atomic_fetch_add(&w->retiring_count, 1);
     if (pthread_create(&thread, NULL, destroy_handle, r) == 0)
@@ -471,7 +477,7 @@ static rd_kafka_headers_t *read_headers(const uint8_t *at, size_t count)
 
 rd_kafka_resp_err_t ck_produce_output(rd_kafka_t *rk, rd_kafka_topic_t *topic,
                                    const ckafka_output *output, const uint8_t *arena,
-                                   void *opaque)
+                                   bool is_lent, void *opaque)
 {
     static const uint8_t nothing[1];
     const void *key = output->key_count < 0 ? NULL
@@ -482,18 +488,19 @@ rd_kafka_resp_err_t ck_produce_output(rd_kafka_t *rk, rd_kafka_topic_t *topic,
                                               : nothing;
     size_t key_count = output->key_count > 0 ? (size_t)output->key_count : 0;
     size_t value_count = output->value_count > 0 ? (size_t)output->value_count : 0;
+    int flags = is_lent && value_count <= LENT_MAX ? 0 : RD_KAFKA_MSG_F_COPY;
     /* producev and not produceva: the latter frees headers twice on some errors (#4628). */
     if (output->headers_count <= 0)
         return rd_kafka_producev(
             rk, RD_KAFKA_V_RKT(topic), RD_KAFKA_V_PARTITION(output->partition),
-            RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_KEY(key, key_count),
+            RD_KAFKA_V_MSGFLAGS(flags), RD_KAFKA_V_KEY(key, key_count),
             RD_KAFKA_V_VALUE((void *)value, value_count),
             RD_KAFKA_V_TIMESTAMP(output->timestamp_ms), RD_KAFKA_V_OPAQUE(opaque), RD_KAFKA_V_END);
     rd_kafka_headers_t *headers =
         read_headers(arena + output->headers_start, (size_t)output->headers_count);
     rd_kafka_resp_err_t code = rd_kafka_producev(
         rk, RD_KAFKA_V_RKT(topic), RD_KAFKA_V_PARTITION(output->partition),
-        RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_KEY(key, key_count),
+        RD_KAFKA_V_MSGFLAGS(flags), RD_KAFKA_V_KEY(key, key_count),
         RD_KAFKA_V_VALUE((void *)value, value_count), RD_KAFKA_V_TIMESTAMP(output->timestamp_ms),
         RD_KAFKA_V_OPAQUE(opaque), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
     if (code)

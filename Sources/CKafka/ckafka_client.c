@@ -123,7 +123,7 @@ ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault)
 
 void ckafka_client_close(ckafka_client *c)
 {
-    ck_retire(c->rk, &c->watch);
+    ck_retire(c->rk, &c->watch, NULL);
     if (!ck_retired_all(&c->watch, 2000))
         return; /* it hangs; the process's end takes it */
     ck_watch_close(&c->watch);

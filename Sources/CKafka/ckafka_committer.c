@@ -67,8 +67,8 @@ static enum verdict produce(committer *c, bool only_changelog, bool only_others,
             continue;
         for (;;) {
             rd_kafka_resp_err_t code =
-                ck_produce_output(c->producer, c->topics[output->topic], output, c->arena,
-                               (void *)(uintptr_t)output->topic);
+                ck_produce_output(c->producer, c->topics[output->topic], output, c->arena, true,
+                                  (void *)(uintptr_t)output->topic);
             if (!code) {
                 c->waiting_count++;
                 break;
@@ -221,7 +221,8 @@ static enum verdict abort_transaction(committer *c)
     memcpy(code, c->outcome.code, sizeof code);
     enum verdict verdict = end_transaction(c, false);
     memcpy(c->outcome.code, code, sizeof code); /* why it was aborted, not how */
-    return verdict == FINE ? FINE : REBUILD;
+    /* A message without its report may still point into the arena. */
+    return verdict == FINE && c->waiting_count == 0 ? FINE : REBUILD;
 }
 
 /* -- outcomes --------------------------------------------------------------------------------- */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 enum {
-    BUFFER_KEPT = 8 << 20,
+    BUFFER_KEPT = 16 << 20,
 };
 
 static void make_life(committer *c)

@@ -85,7 +85,14 @@ void ck_committer_drop_producer(committer *c)
             rd_kafka_topic_destroy(c->topics[i]);
     memset(c->topics, 0, sizeof *c->topics * c->targets.count);
     c->producer = NULL;
-    ck_retire(old, c->watch);
+    /* Without the reports that are missing nobody knows when its messages are gone. */
+    uint8_t *lent = c->waiting_count > 0 ? c->arena : NULL;
+    if (lent) {
+        c->arena = NULL;
+        c->arena_capacity = 0;
+        c->waiting_count = 0;
+    }
+    ck_retire(old, c->watch, lent);
 }
 
 static bool open_producer(committer *c)

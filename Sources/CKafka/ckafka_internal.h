@@ -79,8 +79,9 @@ char *ck_setting_of(const char *settings, const char *name);
 rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, ckafka_fault *fault);
 
 /* Destroys a handle on a thread of its own: rd_kafka_destroy of 2.0.2 may hang after a broker
- * outage (#4519, #4674), and nobody waits for it. */
-void ck_retire(rd_kafka_t *rk, watch *w);
+ * outage (#4519, #4674), and nobody waits for it.  ${lent} is memory that its messages may still point
+ * into: freed after it. */
+void ck_retire(rd_kafka_t *rk, watch *w, void *lent);
 /* Waits for the retired handles of a watch; false if some still hang. */
 bool ck_retired_all(watch *w, int wait_ms);
 
@@ -95,10 +96,11 @@ int ck_intake_add(intake *in, const rd_kafka_message_t *message, int topic);
 int ck_intake_end(intake *in, int topic, int32_t partition, int64_t offset);
 void ck_intake_show(const intake *in, ckafka_batch *batch);
 
-/* One output to the library, its bytes copied. */
+/* One output to the library, its bytes copied; where the arena is lent, it must stay as it is until
+ * every output of it had its delivery report. */
 rd_kafka_resp_err_t ck_produce_output(rd_kafka_t *rk, rd_kafka_topic_t *topic,
                                    const ckafka_output *output, const uint8_t *arena,
-                                   void *opaque);
+                                   bool is_lent, void *opaque);
 
 /* Whether outputs go to targets and are within their sizes; -1 with the first that is not. */
 int ck_check_outputs(const names *targets, const int64_t *byte_count_max,

@@ -83,7 +83,7 @@ static void close_client(ckafka_producer *p)
     for (size_t i = 0; p->is_named && i < p->targets.count; i++)
         rd_kafka_topic_destroy(p->topics[i]);
     rd_kafka_queue_destroy(p->queue);
-    ck_retire(p->rk, &p->watch);
+    ck_retire(p->rk, &p->watch, NULL);
     p->rk = NULL;
 }
 
@@ -149,7 +149,7 @@ void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, s
             code = RD_KAFKA_RESP_ERR__INVALID_ARG;
         else if (p->waiting_byte_count + size <= p->queue_byte_count_max)
             code = ck_produce_output(p->rk, p->topics[o->topic], o, arena,
-                                  (void *)(uintptr_t)tags[i]);
+                                  false, (void *)(uintptr_t)tags[i]);
         if (code) {
             add_receipt(p, tags[i], code);
             ck_wake(p->wake_descriptor);

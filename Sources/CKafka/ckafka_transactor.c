@@ -111,7 +111,7 @@ void ckafka_transactor_close(ckafka_transactor *t)
         if (t->topics[i])
             rd_kafka_topic_destroy(t->topics[i]);
     t->rk = NULL;
-    ck_retire(rk, &t->watch);
+    ck_retire(rk, &t->watch, NULL);
     /* One that hangs may still write notes: then the memory is left to the process's end. */
     if (ck_retired_all(&t->watch, 2000))
         free_transactor(t);
@@ -198,7 +198,7 @@ static int store(ckafka_transactor *t, const ckafka_output *outputs, size_t coun
         for (;;) {
             rd_kafka_resp_err_t code =
                 ck_produce_output(t->rk, t->topics[outputs[i].topic], &outputs[i], arena,
-                                  (void *)(intptr_t)outputs[i].topic);
+                                  false, (void *)(intptr_t)outputs[i].topic);
             if (!code)
                 break;
             if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL || ck_now_ms() > until)

@@ -52,24 +52,26 @@ package struct HeaderList {
         in range: ByteRange,
         of arena: [UInt8]
     ) -> ByteRange? {
-        var position = range.start
-        let end = range.indices.upperBound
-        while position < end {
-            let nameLength = Int(length(at: position, of: arena))
-            let nameStart = position + 4
-            let valueLength = length(at: nameStart + nameLength, of: arena)
-            let valueStart = nameStart + nameLength + 4
-            let isNull = valueLength == nullValue
-            if nameLength == name.utf8CodeUnitCount, !isNull,
-                (0..<nameLength).allSatisfy({
-                    unsafe name.utf8Start[$0] == arena[nameStart + $0]
-                })
-            {
-                return ByteRange(start: valueStart, count: Int(valueLength))
+        let bytes = arena.span
+        var cursor = HeaderCursor(range)
+        while let (found, value) = cursor.next(in: bytes) {
+            if !value.isAbsent, equals(bytes.extracting(found.indices), name) {
+                return value
             }
-            position = isNull ? valueStart : valueStart + Int(valueLength)
         }
         return nil
+    }
+
+    private static func equals(_ bytes: Span<UInt8>, _ name: StaticString) -> Bool {
+        guard bytes.count == name.utf8CodeUnitCount else {
+            return false
+        }
+        for index in bytes.indices {
+            guard unsafe bytes[index] == name.utf8Start[index] else {
+                return false
+            }
+        }
+        return true
     }
 
     private static func appendLength(_ length: UInt32, to arena: inout [UInt8]) {

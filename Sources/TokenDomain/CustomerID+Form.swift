@@ -11,10 +11,19 @@ extension CustomerID {
         else {
             return false
         }
-        for index in 3..<byteCount where value(of: text[index]) == nil {
-            return false
+        // To the end in any case: without a branch it takes many bytes at once.
+        var strangeCount: UInt8 = 0
+        unsafe text.extracting(3..<byteCount).withUnsafeBufferPointer { characters in
+            for index in characters.indices {
+                let byte = unsafe characters[index]
+                let isLetter = (byte | 0x20) &- UInt8(ascii: "a") < 26
+                let isDigit = byte &- UInt8(ascii: "0") < 10
+                let isMark = byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
+                strangeCount &+= isLetter || isDigit || isMark ? 0 : 1
+            }
         }
-        return value(of: text[byteCount - 1]).map { $0 & 3 == 0 } ?? false
+        return strangeCount == 0
+            && value(of: text[byteCount - 1]).map { $0 & 3 == 0 } ?? false
     }
 
     /// The six bits of a character of base64url.

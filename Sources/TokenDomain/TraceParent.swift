@@ -75,11 +75,10 @@ package struct TraceParent: Hashable, Sendable {
 
     /// Appends a valid header as version 00 has it: ``byteCount`` bytes.
     package static func append(_ valid: Span<UInt8>, to arena: inout [UInt8]) {
+        let known = valid.extracting(2..<byteCount)
         arena.append(UInt8(ascii: "0"))
         arena.append(UInt8(ascii: "0"))
-        for index in 2..<byteCount {
-            arena.append(valid[index])
-        }
+        unsafe known.withUnsafeBufferPointer { unsafe arena.append(contentsOf: $0) }
     }
 
     /// Appends a new one for a record that has none: always the same for the same record, so that a
@@ -113,37 +112,43 @@ package struct TraceParent: Hashable, Sendable {
         _ parent: UInt64,
         to arena: inout [UInt8]
     ) {
-        appendHex(0, digitCount: 2, to: &arena)
-        arena.append(dash)
-        appendHex(high, digitCount: 16, to: &arena)
         // Zero is no id.
-        appendHex(low | 1, digitCount: 16, to: &arena)
-        arena.append(dash)
-        appendHex(parent | 1, digitCount: 16, to: &arena)
-        arena.append(dash)
-        appendHex(0, digitCount: 2, to: &arena)
+        let ids = (digits(of: high), digits(of: low | 1), digits(of: parent | 1))
+        unsafe withUnsafeBytes(of: ids) { ids in
+            arena.append(contentsOf: "00-".utf8)
+            unsafe arena.append(contentsOf: ids[..<32])
+            arena.append(dash)
+            unsafe arena.append(contentsOf: ids[32...])
+        }
+        arena.append(contentsOf: "-00".utf8)
     }
 
-    private static func appendHex(_ word: UInt64, digitCount: Int, to arena: inout [UInt8]) {
-        for index in (0..<digitCount).reversed() {
-            let digit = UInt8(truncatingIfNeeded: word >> (4 * index)) & 0x0f
-            arena.append(
-                digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10
-            )
+    /// Sixteen hexadecimal digits in the order of the text, made eight at once.
+    private static func digits(of word: UInt64) -> (UInt64, UInt64) {
+        func eight(_ half: UInt64) -> UInt64 {
+            // A digit a byte, the first on top.
+            var digits = (half << 16 | half) & 0x0000_ffff_0000_ffff
+            digits = (digits << 8 | digits) & 0x00ff_00ff_00ff_00ff
+            digits = (digits << 4 | digits) & 0x0f0f_0f0f_0f0f_0f0f
+            let letters = ((digits &+ 0x0606_0606_0606_0606) >> 4) & 0x0101_0101_0101_0101
+            return (digits &+ 0x3030_3030_3030_3030 &+ letters &* 0x27).bigEndian
         }
+        return (eight(word >> 32), eight(word & 0xffff_ffff))
     }
 
     /// Lower case only: the recommendation knows no other.
     private static func isHex(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
-        for index in range {
-            switch bytes[index] {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"):
-                break
-            default:
-                return false
+        // To the end in any case: without a branch it takes many bytes at once.
+        unsafe bytes.extracting(range).withUnsafeBufferPointer { bytes in
+            var strangeCount: UInt8 = 0
+            for index in bytes.indices {
+                let byte = unsafe bytes[index]
+                let isDigit = byte &- UInt8(ascii: "0") < 10
+                let isLetter = byte &- UInt8(ascii: "a") < 6
+                strangeCount &+= isDigit || isLetter ? 0 : 1
             }
+            return strangeCount == 0
         }
-        return true
     }
 
     private static func isZero(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {

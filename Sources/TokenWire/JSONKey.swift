@@ -11,6 +11,7 @@ package struct JSONKey: Equatable, Sendable, ExpressibleByStringLiteral {
     private var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
     private var byteCount: Int
 
+    @inline(__always)
     init(_ bytes: UnsafeBufferPointer<UInt8>) {
         byteCount = bytes.count
         let kept = min(bytes.count, Self.byteCountMax)
@@ -21,6 +22,8 @@ package struct JSONKey: Equatable, Sendable, ExpressibleByStringLiteral {
         }
     }
 
+    /// Inlined, so that a name to compare with is a constant and not made for every comparison.
+    @inline(__always)
     package init(stringLiteral text: StaticString) {
         precondition(
             text.utf8CodeUnitCount <= Self.byteCountMax,

@@ -25,24 +25,28 @@ package struct JSONWriter {
     // MARK: Structure
 
     package mutating func beginObject() {
-        separate()
-        bytes.append(UInt8(ascii: "{"))
-        needsComma = false
+        begin(UInt8(ascii: "{"))
     }
 
     package mutating func endObject() {
-        bytes.append(UInt8(ascii: "}"))
-        needsComma = true
+        end(UInt8(ascii: "}"))
     }
 
     package mutating func beginArray() {
-        separate()
-        bytes.append(UInt8(ascii: "["))
-        needsComma = false
+        begin(UInt8(ascii: "["))
     }
 
     package mutating func endArray() {
-        bytes.append(UInt8(ascii: "]"))
+        end(UInt8(ascii: "]"))
+    }
+
+    private mutating func begin(_ bracket: UInt8) {
+        unsafe put(atMost: 1) { unsafe $0.append(bracket) }
+        needsComma = false
+    }
+
+    private mutating func end(_ bracket: UInt8) {
+        bytes.append(bracket)
         needsComma = true
     }
 
@@ -50,13 +54,14 @@ package struct JSONWriter {
     ///
     /// - Parameter name: a name of ours, without anything to escape.
     package mutating func name(_ name: StaticString) {
-        separate()
-        bytes.append(UInt8(ascii: "\""))
-        unsafe bytes.append(
-            contentsOf: UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
-        )
-        bytes.append(UInt8(ascii: "\""))
-        bytes.append(UInt8(ascii: ":"))
+        unsafe put(atMost: name.utf8CodeUnitCount + 3) { tail in
+            unsafe tail.append(UInt8(ascii: "\""))
+            unsafe tail.append(
+                UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+            )
+            unsafe tail.append(UInt8(ascii: "\""))
+            unsafe tail.append(UInt8(ascii: ":"))
+        }
         needsComma = false
     }
 
@@ -67,9 +72,42 @@ package struct JSONWriter {
         needsComma = false
     }
 
-    private mutating func separate() {
-        if needsComma {
-            bytes.append(UInt8(ascii: ","))
+    /// Room behind the bytes, where nothing is checked.
+    @unsafe private struct Tail {
+        var next: UnsafeMutablePointer<UInt8>
+
+        @inline(__always)
+        mutating func append(_ byte: UInt8) {
+            unsafe next.pointee = byte
+            unsafe next += 1
+        }
+
+        @inline(__always)
+        mutating func append(_ text: UnsafeBufferPointer<UInt8>) {
+            if let start = text.baseAddress {
+                unsafe next.update(from: start, count: text.count)
+                unsafe next += text.count
+            }
+        }
+    }
+
+    /// Appends a comma where one is due and then at most so many bytes: whether there is room is
+    /// looked at once and not for every byte.
+    @inline(__always)
+    private mutating func put(atMost countMax: Int, _ write: (inout Tail) -> Void) {
+        let needsComma = needsComma
+        bytes.append(addingCapacity: countMax + 1) { room in
+            unsafe room.withUnsafeMutableBufferPointer { buffer, count in
+                guard let start = buffer.baseAddress else {
+                    preconditionFailure("room that was asked for is there")
+                }
+                var tail = unsafe Tail(next: start + count)
+                if needsComma {
+                    unsafe tail.append(UInt8(ascii: ","))
+                }
+                unsafe write(&tail)
+                count = unsafe tail.next - start
+            }
         }
     }
 
@@ -84,12 +122,21 @@ package struct JSONWriter {
     /// - Returns: where its content lies among ``bytes``, escapes included.
     @discardableResult
     package mutating func string(utf8 text: Span<UInt8>) -> Range<Int> {
-        separate()
-        bytes.append(UInt8(ascii: "\""))
-        let contentStart = bytes.count
         unsafe text.withUnsafeBufferPointer { text in
-            var start = 0
-            var index = unsafe Self.cleanEnd(text, from: 0)
+            let end = unsafe Self.cleanEnd(text, from: 0)
+            let quote = UInt8(ascii: "\"")
+            if end == text.count {
+                unsafe put(atMost: end + 2) { tail in
+                    unsafe tail.append(quote)
+                    unsafe tail.append(text)
+                    unsafe tail.append(quote)
+                }
+                needsComma = true
+                return bytes.count - 1 - end..<bytes.count - 1
+            }
+            unsafe put(atMost: 1) { unsafe $0.append(quote) }
+            let contentStart = bytes.count
+            var (start, index) = (0, end)
             while index < text.count {
                 unsafe bytes.append(contentsOf: text[start..<index])
                 unsafe escape(text[index])
@@ -97,31 +144,34 @@ package struct JSONWriter {
                 index = unsafe Self.cleanEnd(text, from: start)
             }
             unsafe bytes.append(contentsOf: text[start..<index])
+            let contentEnd = bytes.count
+            bytes.append(quote)
+            needsComma = true
+            return contentStart..<contentEnd
         }
-        let contentEnd = bytes.count
-        bytes.append(UInt8(ascii: "\""))
-        needsComma = true
-        return contentStart..<contentEnd
     }
 
     package mutating func integer(_ value: Int64) {
-        separate()
-        if value < 0 {
-            bytes.append(UInt8(ascii: "-"))
-        }
-        // At most 19 digits, the last one first. Not in place: a slice of the array is a copy.
-        var digits = InlineArray<19, UInt8>(repeating: 0)
-        var count = 0
-        var magnitude = value.magnitude
-        repeat {
-            let (quotient, digit) = magnitude.quotientAndRemainder(dividingBy: 10)
-            digits[count] = UInt8(ascii: "0") + UInt8(digit)
-            count += 1
-            magnitude = quotient
-        } while magnitude > 0
-        while count > 0 {
-            count -= 1
-            bytes.append(digits[count])
+        // At most 19 digits and a sign.
+        unsafe put(atMost: 20) { tail in
+            if value < 0 {
+                unsafe tail.append(UInt8(ascii: "-"))
+            }
+            var magnitude = value.magnitude
+            var count = 1
+            var limit: UInt64 = 10
+            while magnitude >= limit, count < 19 {
+                count += 1
+                limit &*= 10
+            }
+            unsafe tail.next += count
+            var digit = unsafe tail.next
+            repeat {
+                let (quotient, last) = magnitude.quotientAndRemainder(dividingBy: 10)
+                unsafe digit -= 1
+                unsafe digit.pointee = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: last)
+                magnitude = quotient
+            } while magnitude > 0
         }
         needsComma = true
     }
@@ -136,16 +186,19 @@ package struct JSONWriter {
 
     /// A value that is JSON already.
     package mutating func raw(_ json: some Collection<UInt8>) {
-        separate()
+        if needsComma {
+            bytes.append(UInt8(ascii: ","))
+        }
         bytes.append(contentsOf: json)
         needsComma = true
     }
 
     private mutating func literal(_ text: StaticString) {
-        separate()
-        unsafe bytes.append(
-            contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
-        )
+        unsafe put(atMost: text.utf8CodeUnitCount) { tail in
+            unsafe tail.append(
+                UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+            )
+        }
         needsComma = true
     }
 
