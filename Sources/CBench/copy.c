@@ -23,10 +23,10 @@ struct copier {
     rd_kafka_t *consumer, *producer;
     rd_kafka_topic_t *target;
     int64_t next[PARTITION_MAX]; /* to be committed; -1: nothing read of it */
-    int64_t record_count;        /* of all batches, for the shares */
+    int64_t record_count;        /* of all batches: whose turn it is */
     size_t failed_count;
     const uint8_t *material;
-    size_t material_count, material_position;
+    size_t material_count;
     char *message;
     size_t message_size;
 };
@@ -97,19 +97,14 @@ static int open_material(struct copier *c)
     return 0;
 }
 
-/* Key and value of an output: the next of the worker's own bytes, so many that all outputs together
- * have their share of them. */
+/* Key and value of an output: what the worker wrote for the input of the same turn. */
 static const uint8_t *bytes_of(struct copier *c, size_t *count)
 {
-    int64_t bytes = c->copy->share_byte_count, records = c->copy->share_record_count;
+    int64_t bytes = (int64_t)c->material_count, records = c->copy->material_record_count;
     int64_t turn = c->record_count % records;
-    size_t share = (size_t)((turn + 1) * bytes / records - turn * bytes / records);
-    *count = share < c->material_count ? share : c->material_count;
-    if (turn == 0 || *count > c->material_count - c->material_position)
-        c->material_position = 0;
-    const uint8_t *start = c->material + c->material_position;
-    c->material_position += *count;
-    return start;
+    int64_t start = turn * bytes / records;
+    *count = (size_t)((turn + 1) * bytes / records - start);
+    return c->material + start;
 }
 
 static int copy_record(struct copier *c, rd_kafka_message_t *m)

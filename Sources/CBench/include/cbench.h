@@ -29,9 +29,8 @@ typedef struct cbench_copy {
     size_t batch_record_max;
     int batch_wait_ms;         /* a batch that does not fill up is committed after this */
     const char *material;      /* a file: what the worker wrote, keys and values, input by input */
-    size_t key_byte_count;     /* so many of a share are the key */
-    int64_t share_byte_count;  /* bytes of keys and values that ... */
-    int64_t share_record_count; /* ... so many inputs became, at least 1 */
+    int64_t material_record_count; /* so many inputs became that, at least 1 */
+    size_t key_byte_count;     /* so many bytes of each one's share are the key */
     int is_skipping;           /* copies nothing: commits the end of each partition and returns */
 } cbench_copy;
 

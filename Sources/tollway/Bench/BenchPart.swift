@@ -78,8 +78,7 @@ enum BenchPart: String, CaseIterable {
         unsafe options.batch_record_max = max(settings.number("batch"), 1)
         unsafe options.batch_wait_ms = 100
         unsafe options.key_byte_count = settings.number("key")
-        unsafe options.share_byte_count = Int64(settings.number("bytes"))
-        unsafe options.share_record_count = Int64(max(settings.number("records"), 1))
+        unsafe options.material_record_count = Int64(max(settings.number("records"), 1))
         unsafe options.is_skipping = Int32(clamping: settings.number("skip"))
         return unsafe settings.text("group").withCString { group in
             unsafe settings.text("from").withCString { source in

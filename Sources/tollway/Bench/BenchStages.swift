@@ -60,8 +60,7 @@ struct BenchStages {
         var row = BenchRow(measure: worker.rawValue, samples: [], yardstick: "copy loop")
         row.outputByteCount = Double(made.sum.byteCount) / Double(filled)
         let share = [
-            "material=\(material)", "bytes=\(made.bytes.count)", "records=\(filled)",
-            "key=\(made.keyByteCount)",
+            "material=\(material)", "records=\(filled)", "key=\(made.keyByteCount)",
         ]
         let copy = [
             "group=\(world.prefix)bench.copy.\(worker.rawValue)", "from=\(source)", "to=\(copies)",

@@ -47,9 +47,16 @@ final class BenchWorld {
             .filter { $0.key.hasPrefix("TOLLWAY_KAFKA_") || $0.key == "PATH" }
             .merging([Setting.kafkaBootstrapServers: cluster.bootstrapServers]) { $1 }
         ingestKey = RandomBytes.next(count: 24).map { String($0, radix: 16) }.joined()
-        appsFile = folder.appendingPathComponent("apps.json").path
-        keysFile = folder.appendingPathComponent("ingest-keys").path
-        let keyFile = folder.appendingPathComponent("key.p8").path
+        keysFile = try processes.write(
+            Array(ingestKey.utf8),
+            as: "ingest-keys",
+            command: "bench"
+        )
+        let keyFile = try processes.write(
+            try P256PrivateKey.generate().pem,
+            as: "key.p8",
+            command: "bench"
+        )
         let apps: [String: Any] = [
             "apps": [
                 [
@@ -59,32 +66,18 @@ final class BenchWorld {
                 ] as [String: Any]
             ]
         ]
-        for (path, bytes) in [
-            (appsFile, Array(try JSONSerialization.data(withJSONObject: apps))),
-            (keysFile, Array(ingestKey.utf8)), (keyFile, try P256PrivateKey.generate().pem),
-        ] {
-            try Self.write(bytes, to: path)
-        }
+        appsFile = try processes.write(
+            Array(try JSONSerialization.data(withJSONObject: apps)),
+            as: "apps.json",
+            command: "bench"
+        )
     }
 
     /// Writes a file into the bench's folder.
     ///
     /// - Returns: its path.
     func write(_ bytes: [UInt8], as name: String) throws -> String {
-        let path = folder.appendingPathComponent(name).path
-        try Self.write(bytes, to: path)
-        return path
-    }
-
-    private static func write(_ bytes: [UInt8], to path: String) throws {
-        let isMade = FileManager.default.createFile(
-            atPath: path,
-            contents: Data(bytes),
-            attributes: [.posixPermissions: 0o600]
-        )
-        guard isMade else {
-            throw CommandFailure(.failed, code: "bench.file", "\(path) cannot be written")
-        }
+        try processes.write(bytes, as: name, command: "bench")
     }
 
     func close() {

@@ -106,6 +106,27 @@ final class DemoProcesses {
         )
     }
 
+    /// Writes a file into the folder, for the eyes of this user only.
+    ///
+    /// - Returns: its path.
+    /// - Throws: `command.file` where that is not possible.
+    func write(_ bytes: [UInt8], as name: String, command: String) throws -> String {
+        let path = folder.appendingPathComponent(name).path
+        let isMade = FileManager.default.createFile(
+            atPath: path,
+            contents: Data(bytes),
+            attributes: [.posixPermissions: 0o600]
+        )
+        guard isMade else {
+            throw CommandFailure(
+                .failed,
+                code: "\(command).file",
+                "\(path) cannot be written"
+            )
+        }
+        return path
+    }
+
     /// Waits until a program's probe says that it is ready.
     ///
     /// - Throws: `command.start` where it is not so many seconds after `start`, `command.ended`

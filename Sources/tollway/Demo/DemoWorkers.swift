@@ -21,13 +21,11 @@ struct DemoWorkers {
     let ingestKey: String
     private(set) var simulator: (production: Int, sandbox: Int, admin: Int) = (0, 0, 0)
     private(set) var adminPorts: [Worker: Int] = [:]
-    private let folder: URL
     private let processes: DemoProcesses
     private var environment: [String: String]
     private let ingestPort: Int
 
     init(folder: URL, processes: DemoProcesses, topicPrefix: String) throws {
-        self.folder = folder
         self.processes = processes
         var ports = try FreePorts.take(count: Worker.allCases.count + 1)
         ingestPort = ports.removeLast()
@@ -73,16 +71,7 @@ struct DemoWorkers {
     }
 
     private func write(_ name: String, _ bytes: [UInt8]) throws -> String {
-        let path = folder.appendingPathComponent(name).path
-        let isMade = FileManager.default.createFile(
-            atPath: path,
-            contents: Data(bytes),
-            attributes: [.posixPermissions: 0o600]
-        )
-        guard isMade else {
-            throw CommandFailure(.failed, code: "demo.file", "\(path) cannot be written")
-        }
-        return path
+        try processes.write(bytes, as: name, command: "demo")
     }
 
     /// The simulator's first line, `{"production":9500,…}`; nil where it is none.
