@@ -16,6 +16,7 @@ c_suites='CText|TokenWire|Kafka|HTTPServer|HTTPClient|Crypto|StateStore|AppStore
 
 skipped=()
 failed=()
+issues=()
 began=$SECONDS
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
@@ -61,7 +62,8 @@ add_validators() {
     export PATH
 }
 
-# test_run NAME ARGUMENT...: swift test without its line for every test; lines of skipped ones are kept.
+# test_run NAME ARGUMENT...: swift test without its line for every test; what failed is kept for the
+# end, where it is seen first.
 test_run() {
     local name=$1 line
     shift
@@ -69,11 +71,19 @@ test_run() {
     if ! swift test "$@" >"$log" 2>&1; then
         failed+=("$name")
         grep -vE '^[^ ]+ +(Test|Suite|Test case) .*(started|passed)' "$log" | tail -n 200 || true
+        while read -r line; do
+            issues+=("$line")
+        done < <(grep -E '^[^ ]+ +Test .* recorded an issue|error: ' "$log" | cut -c 1-400 | head -n 10)
     fi
+    grep -E '^[^ ]+ +Test run with ' "$log" || true
+}
+
+# keep_skipped: the tests that the last test_run left out, and why, for the end.
+keep_skipped() {
+    local line
     while read -r line; do
         skipped+=("$line")
     done < <(sed -nE 's/^[^ ]+ +(Test|Suite) (.*) skipped: (.*)$/\2: \3/p; s/^[^ ]+ +(Test|Suite) (.*) skipped\.?$/\2/p' "$log")
-    grep -E '^[^ ]+ +Test run with ' "$log" || true
 }
 
 step 'what the build needs'
@@ -98,7 +108,13 @@ run shellcheck shellcheck Deploy/*.sh .ci/run || true
 run 'what is deployed' Deploy/check.sh || true
 
 step 'tests'
-test_run tests --skip-build
+test_run tests --skip-build --skip '^SystemTests\.'
+keep_skipped
+
+# Apart from the others: a storm starves whoever shares two cores with it.
+step 'system tests'
+test_run 'system tests' --skip-build --filter '^SystemTests\.'
+keep_skipped
 
 step 'our C under Address and UB sanitizers'
 # swift knows no UB sanitizer, so only clang is told; its run-time part is inside Address's.
@@ -108,7 +124,7 @@ sanitized=(
 )
 if run 'sanitizer build' swift build --build-tests "${sanitized[@]}" >/dev/null; then
     # Leaks at exit are those of libraries that keep their tables for the life of the process.
-    # A real Kafka is slow and no business of theirs.
+    # A real Kafka is slow and no business of theirs; what is skipped for that was run above.
     unset KAFKA_HOME
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
         test_run sanitizers --skip-build "${sanitized[@]}" --filter "($c_suites)Tests"
@@ -120,6 +136,7 @@ if [ ${#skipped[@]} -gt 0 ]; then
     printf '  %s\n' "${skipped[@]}" | sort -u
 fi
 if [ ${#failed[@]} -gt 0 ]; then
+    [ ${#issues[@]} -eq 0 ] || printf '%s\n' "${issues[@]}"
     printf 'FAILED after %d s: %s\n' $((SECONDS - began)) "$(IFS=,; echo "${failed[*]}")"
     exit 1
 fi

@@ -11,7 +11,7 @@ struct `Records lost before they were read` {
     /// A topic that keeps what is old until `age`: Kafka looks for it every few seconds.
     private func makeKeepingTopic(_ world: KafkaWorld) throws -> String {
         let topic = try world.makeTopic(partitionCount: 1)
-        let admin = try KafkaAdmin(settings: world.settings)
+        let admin = try world.openAdmin()
         defer { admin.close() }
         try admin.alterConfiguration(ofTopic: topic, ["retention.ms": "-1"])
         return topic
@@ -50,14 +50,14 @@ struct `Records lost before they were read` {
             )
         }
         try producer.produce(outputs, tags: (0..<count).map(UInt64.init))
-        _ = producer.flush(deadlineMilliseconds: 20_000)
+        _ = producer.flush(deadlineMilliseconds: world.patienceMilliseconds)
         let receipts = try producer.takeReceipts()
         #expect(receipts.count == count && receipts.allSatisfy(\.isStored))
     }
 
     /// Lets retention take all that is there.
     private func age(_ topic: String, to start: Int64, _ world: KafkaWorld) throws {
-        let admin = try KafkaAdmin(settings: world.settings)
+        let admin = try world.openAdmin()
         defer { admin.close() }
         try admin.alterConfiguration(ofTopic: topic, ["retention.ms": "1000"])
         try until(world, "retention takes nothing") {
@@ -128,7 +128,7 @@ struct `Records lost before they were read` {
             let target = try world.makeTopic(partitionCount: 1)
             let place = TopicPartition(topic: source, partition: 0)
             try write(10, byteCount: 10, at: 0, to: source, world)
-            let admin = try KafkaAdmin(settings: world.settings)
+            let admin = try world.openAdmin()
             defer { admin.close() }
             let first = try Member(world, group: "cut", sources: [source], targets: [target])
             let early = fault { try admin.commit([0: 3], ofGroup: first.group, topic: source) }

@@ -199,7 +199,7 @@ final class Fleet {
         return "http://127.0.0.1:\(port)"
     }
 
-    /// Regular files of a member's state.
+    /// Regular files of a member's state; it does not run, or they come and go.
     func stateFiles(of member: Member) throws -> [URL] {
         guard let seat = seats[member] else {
             return []
@@ -209,9 +209,12 @@ final class Fleet {
             includingPropertiesForKeys: [.isRegularFileKey]
         )
         var files: [URL] = []
+        // Workers with the same number share the folder, and the others of them run.
         while let file = all?.nextObject() as? URL {
-            let isFile = try file.resourceValues(forKeys: [.isRegularFileKey]).isRegularFile
-            if isFile == true, file.pathComponents.contains(member.worker.rawValue) {
+            guard file.pathComponents.contains(member.worker.rawValue) else {
+                continue
+            }
+            if try file.resourceValues(forKeys: [.isRegularFileKey]).isRegularFile == true {
                 files.append(file)
             }
         }

@@ -42,7 +42,7 @@ import Testing
         defer { kafka.wipe() }
         try kafka.start()
         let settings = KafkaSettings(bootstrapServers: kafka.bootstrapServers, clientID: "test")
-        let admin = try KafkaAdmin(settings: settings)
+        let admin = try KafkaAdmin(settings: settings, deadlineMilliseconds: 120_000)
         defer { admin.close() }
         try admin.create([
             TopicPlan(name: "held", partitionCount: 1),

@@ -88,7 +88,7 @@ struct `tollway topics on a real Kafka` {
         #expect(try topics("plan", "--replication", "2", exit: 5) == ["refuse": all])
 
         let settings = KafkaSettings(bootstrapServers: cluster.bootstrapServers, clientID: "test")
-        let admin = try KafkaAdmin(settings: settings)
+        let admin = try KafkaAdmin(settings: settings, deadlineMilliseconds: 120_000)
         defer { admin.close() }
         let changelog = "tollway.dedupe.state.v1"
         try admin.alterConfiguration(

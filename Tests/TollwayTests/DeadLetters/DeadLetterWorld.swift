@@ -34,6 +34,11 @@ struct DeadLetterWorld {
         try TollwayProcess.run(["dlq"] + arguments, environment: environment)
     }
 
+    /// Asks and orders longer than a machine was seen to take that runs several Kafkas at once.
+    func openAdmin() throws -> KafkaAdmin {
+        try KafkaAdmin(settings: settings, deadlineMilliseconds: 120_000)
+    }
+
     /// One record, its bytes as texts.
     struct Record {
         var topic: String
@@ -54,7 +59,7 @@ struct DeadLetterWorld {
     func records(of topics: Topic...) throws -> [Record] {
         let names = topics.map { $0.name(prefix: prefix) }
         var marks: [TopicPartition: Int64] = [:]
-        let admin = try KafkaAdmin(settings: settings)
+        let admin = try openAdmin()
         defer { admin.close() }
         for name in names {
             for (number, end) in try admin.endOffsets(ofTopic: name).enumerated() where end > 0 {
@@ -124,7 +129,7 @@ struct DeadLetterWorld {
 
     /// Records and markers in a topic so far, open transactions included.
     func recordCount(of topic: Topic) throws -> Int64 {
-        let admin = try KafkaAdmin(settings: settings)
+        let admin = try openAdmin()
         defer { admin.close() }
         return try admin.endOffsets(ofTopic: topic.name(prefix: prefix)).reduce(0, +)
     }

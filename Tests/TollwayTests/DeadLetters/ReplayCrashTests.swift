@@ -70,7 +70,7 @@ struct `A replay that is killed` {
         let world = try DeadLetterWorld()
         var maker = LetterMaker(prefix: world.prefix, seed: Self.seed)
         try maker.write([.unknownApp], each: Self.letterCount, to: world.settings)
-        let admin = try KafkaAdmin(settings: world.settings)
+        let admin = try world.openAdmin()
         defer { admin.close() }
         let target = Topic.tokensReceived.name(prefix: world.prefix)
         func seenCount() throws -> Int64 {

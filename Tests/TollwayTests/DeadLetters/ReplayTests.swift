@@ -160,7 +160,7 @@ struct `Sending dead letters back` {
         let world = try DeadLetterWorld()
         var maker = LetterMaker(prefix: world.prefix, seed: 11)
         try maker.write([.unknownApp], each: 3, to: world.settings)
-        let admin = try KafkaAdmin(settings: world.settings)
+        let admin = try world.openAdmin()
         defer { admin.close() }
         let name = Topic.deadLetterReplays.name(prefix: world.prefix)
         // Less than the day that clocks may differ by: everything may be forgotten.
