@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #define BLOOM_BITS_PER_KEY 10
-#define MEMTABLE_BLOOM_RATIO 0.12
 #define BLOCK_LEN (8 * 1024)
 #define ARENA_BLOCK_LEN (64 * 1024)
 #define FILE_LEN (16 * 1024 * 1024)
@@ -18,8 +17,9 @@
  * to the end of RocksDB's list, and the buffer to a file. */
 #define WRITE_BUFFERS_PER_FRONT 4
 #define WRITE_BUFFER_COUNT_MAX 3
-/* Files of the lowest level are small, and merging eight costs little more than merging four. */
-#define LEVEL0_COUNT 8
+/* Each merge writes its files anew, and how many there are matters only to look-ups of what is
+ * there. */
+#define LEVEL0_COUNT 16
 #define LEVEL0_COUNT_SLOWER 40
 #define LEVEL0_COUNT_MAX 60
 #define FLUSH_WAIT_TURNS 10000 /* of a millisecond */
@@ -27,9 +27,14 @@
 
 bool buffer_reserve(struct buffer *buffer, size_t len)
 {
+    return buffer_grow(buffer, len, buffer->capacity);
+}
+
+bool buffer_grow(struct buffer *buffer, size_t len, size_t spare)
+{
     if (buffer->capacity - buffer->len >= len)
         return true;
-    size_t capacity = buffer->capacity * 2;
+    size_t capacity = buffer->capacity + spare;
     if (capacity < buffer->len + len)
         capacity = buffer->len + len;
     uint8_t *bytes = realloc(buffer->bytes, capacity);
@@ -71,7 +76,8 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
     rocksdb_block_based_options_set_block_cache(table, shared->cache);
     rocksdb_block_based_options_set_block_size(table, BLOCK_LEN);
-    /* Takes over the policy.  Most look-ups miss, and a filter answers them without a read. */
+    /* Takes over the policy.  Of what the filter in memory lets through, most is there: these say in
+     * which file, and the last file that can have a key needs none. */
     rocksdb_block_based_options_set_filter_policy(
         table, rocksdb_filterpolicy_create_bloom_full(BLOOM_BITS_PER_KEY));
     /* Indexes and filters are wanted at each look-up: in the cache they would push out each other. */
@@ -91,9 +97,7 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     rocksdb_options_set_level0_file_num_compaction_trigger(options, LEVEL0_COUNT);
     rocksdb_options_set_level0_slowdown_writes_trigger(options, LEVEL0_COUNT_SLOWER);
     rocksdb_options_set_level0_stop_writes_trigger(options, LEVEL0_COUNT_MAX);
-    /* What was written last is asked for first, and most of what is asked for is not there. */
-    rocksdb_options_set_memtable_prefix_bloom_size_ratio(options, MEMTABLE_BLOOM_RATIO);
-    rocksdb_options_set_memtable_whole_key_filtering(options, 1);
+    rocksdb_options_set_optimize_filters_for_hits(options, 1);
     rocksdb_options_set_arena_block_size(options, ARENA_BLOCK_LEN);
     rocksdb_options_set_compression(options, rocksdb_no_compression);
     rocksdb_options_set_target_file_size_base(options, FILE_LEN);
@@ -114,7 +118,6 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     rocksdb_options_set_info_log_level(options, 3); /* errors */
     rocksdb_options_set_stats_dump_period_sec(options, 0);
     rocksdb_options_set_stats_persist_period_sec(options, 0);
-    rocksdb_options_set_skip_stats_update_on_db_open(options, 1);
     shared->options = options;
 
     shared->write_options = rocksdb_writeoptions_create();
@@ -163,6 +166,14 @@ static bool is_marked_damaged(const char *path)
     return is_marked;
 }
 
+static void close_files(cstore *store)
+{
+    for (int table = 0; table < CSTORE_TABLE_COUNT; table++)
+        rocksdb_column_family_handle_destroy(store->families[table]);
+    rocksdb_close(store->db);
+    filter_free(&store->filter);
+}
+
 cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error)
 {
     static const char *const names[CSTORE_TABLE_COUNT] = {"state", "due", "default"};
@@ -185,6 +196,10 @@ cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error
         fail(error, message, true);
         goto fail;
     }
+    if (filter_open(store, error) != 0) {
+        close_files(store);
+        goto fail;
+    }
     return store;
 fail:
     if (store != NULL)
@@ -196,9 +211,9 @@ fail:
 int cstore_close(cstore *store, cstore_error *error)
 {
     int result = cstore_flush(store, error);
-    for (int table = 0; table < CSTORE_TABLE_COUNT; table++)
-        rocksdb_column_family_handle_destroy(store->families[table]);
-    rocksdb_close(store->db);
+    if (result == 0)
+        filter_keep(store);
+    close_files(store);
     bulk_free(&store->bulk);
     front_free(&store->front);
     buffer_free(&store->values);
@@ -277,6 +292,7 @@ static bool take_slice(cstore *store, rocksdb_pinnableslice_t *slice, int64_t *v
 /* What there is of one look-up in the scratch memory; `list` and what follows are of the keys that
  * RocksDB is asked for. */
 struct lookup {
+    uint64_t *hashes;
     const char **list;
     char **messages;
     rocksdb_pinnableslice_t **slices;
@@ -284,31 +300,55 @@ struct lookup {
     size_t count;
 };
 
-/* Ask the front; what it does not know goes on the list for RocksDB. */
-static bool ask_front(cstore *store, int table, const uint8_t *keys, const uint32_t *key_lens,
-                      size_t count, struct lookup *lookup)
+/* What is known of a value before its length is. */
+#define UNKNOWN_KEY (-1)
+#define IN_FRONT (-2)
+#define ON_LIST (-3)
+
+static bool lookup_begin(cstore *store, size_t count, struct lookup *lookup)
 {
     store->scratch.len = 0;
-    if (!buffer_reserve(&store->scratch, count * (2 * sizeof(char *) + sizeof(size_t)
-                                                  + sizeof(rocksdb_pinnableslice_t *))))
+    if (!buffer_reserve(&store->scratch,
+                        count * (sizeof(uint64_t) + 2 * sizeof(char *) + sizeof(size_t)
+                                 + sizeof(rocksdb_pinnableslice_t *))))
         return false;
-    lookup->list = (const char **)store->scratch.bytes;
+    lookup->hashes = (uint64_t *)store->scratch.bytes;
+    lookup->list = (const char **)(lookup->hashes + count);
     lookup->messages = (char **)(lookup->list + count);
     lookup->slices = (rocksdb_pinnableslice_t **)(lookup->messages + count);
     lookup->lens = (size_t *)(lookup->slices + count);
     lookup->count = 0;
+    return true;
+}
+
+/* Ask the filter and the front; what they do not know goes on the list for RocksDB. */
+static void ask_memory(cstore *store, int table, const uint8_t *keys, const uint32_t *key_lens,
+                       size_t count, int64_t *value_lens, struct lookup *lookup)
+{
     const uint8_t *key = keys;
     for (size_t i = 0; i < count; key += key_lens[i++]) {
+        lookup->hashes[i] = key_hash(table, key, key_lens[i]);
+        if (table == CSTORE_STATE)
+            filter_prefetch(&store->filter, lookup->hashes[i]);
+    }
+    key = keys;
+    for (size_t i = 0; i < count; key += key_lens[i++]) {
         struct change change;
-        if (front_find(&store->front, table, key, key_lens[i], &change))
+        uint64_t hash = lookup->hashes[i];
+        value_lens[i] = UNKNOWN_KEY;
+        if (table == CSTORE_STATE && !filter_may_have(&store->filter, hash))
             continue;
+        if (front_find(&store->front, table, key, key_lens[i], hash, &change)) {
+            value_lens[i] = IN_FRONT;
+            continue;
+        }
+        value_lens[i] = ON_LIST;
         lookup->list[lookup->count] = (const char *)key;
         lookup->lens[lookup->count] = key_lens[i];
         lookup->messages[lookup->count] = NULL;
         lookup->slices[lookup->count] = NULL;
         lookup->count++;
     }
-    return true;
 }
 
 const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const uint32_t *key_lens,
@@ -317,11 +357,11 @@ const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const u
     struct lookup lookup;
     store->values.len = 0;
     /* One byte more than nothing, so that the result of an empty look-up is no NULL. */
-    if (!buffer_reserve(&store->values, 1)
-        || !ask_front(store, table, keys, key_lens, count, &lookup)) {
+    if (!buffer_reserve(&store->values, 1) || !lookup_begin(store, count, &lookup)) {
         fail_with(error, CSTORE_FAILED, "no memory");
         return NULL;
     }
+    ask_memory(store, table, keys, key_lens, count, value_lens, &lookup);
     if (lookup.count > 0)
         rocksdb_batched_multi_get_cf(store->db, store->shared->read_options,
                                      store->families[table], lookup.count, lookup.list, lookup.lens,
@@ -332,14 +372,15 @@ const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const u
     size_t asked = 0;
     for (size_t i = 0; i < count; key += key_lens[i++]) {
         struct change change;
-        if (asked < lookup.count && lookup.list[asked] == (const char *)key) {
+        if (value_lens[i] == ON_LIST) {
             has_room = take_slice(store, lookup.slices[asked], &value_lens[i]) && has_room;
             if (first == NULL)
                 first = lookup.messages[asked];
             else
                 rocksdb_free(lookup.messages[asked]);
             asked++;
-        } else if (front_find(&store->front, table, key, key_lens[i], &change)) {
+        } else if (value_lens[i] == IN_FRONT) {
+            front_find(&store->front, table, key, key_lens[i], lookup.hashes[i], &change);
             value_lens[i] = change.is_removal ? -1 : (int64_t)change.value_len;
             has_room = take_value(store, change.value, change.value_len) && has_room;
         }
@@ -355,14 +396,9 @@ const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const u
     return store->values.bytes;
 }
 
-int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_t *last,
-                 size_t last_len, cstore_error *error)
+/* Hand the front over, and have it written to a file. */
+static int write_file(cstore *store, cstore_error *error)
 {
-    if (!front_add(&store->front, changes, len) || !front_add(&store->front, last, last_len))
-        return fail_with(error, CSTORE_FAILED, "no memory");
-    /* Only between two calls: RocksDB gets all of one, in one write. */
-    if (store->front.changes.len < store->shared->front_len_max)
-        return 0;
     if (front_spill(store, error) != 0)
         return -1;
     /* RocksDB's buffer is full now, and the next write begins the flush, of every table at one
@@ -374,10 +410,27 @@ int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_
     return message == NULL ? 0 : fail(error, message, false);
 }
 
+int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_t *last,
+                 size_t last_len, cstore_error *error)
+{
+    size_t len_max = store->shared->front_len_max;
+    size_t front_len = store->front.changes.len;
+    /* A front that is nearly full and a large batch are written one after the other, or the store would
+     * keep the memory of both together. */
+    if (front_len > len_max / 2 && front_len + len + last_len > len_max
+        && write_file(store, error) != 0)
+        return -1;
+    if (!front_add(store, changes, len) || !front_add(store, last, last_len))
+        return fail_with(error, CSTORE_FAILED, "no memory");
+    /* Only between two calls: RocksDB gets all of one, in one write. */
+    return store->front.changes.len < len_max ? 0 : write_file(store, error);
+}
+
 void cstore_measure(cstore *store, cstore_usage *usage)
 {
     *usage = (cstore_usage){.write_buffer_len = store->front.changes.capacity
-                                + store->front.slot_count * sizeof *store->front.slots};
+                                + store->front.slot_count * sizeof *store->front.slots,
+                            .index_and_filter_len = filter_len(&store->filter)};
     rocksdb_property_int_cf(store->db, store->families[CSTORE_STATE],
                             "rocksdb.estimate-num-keys", &usage->state_key_count);
     for (int table = 0; table < CSTORE_TABLE_COUNT; table++) {

@@ -143,6 +143,8 @@ int cstore_bulk_end(cstore *store, const uint8_t *final, size_t len, cstore_erro
         if (result == 0)
             result = cstore_flush(store, error);
     }
+    bool has_files = bulk->file_count > 0;
     bulk_free(bulk);
-    return result;
+    /* What went in by files went past the filter. */
+    return result == 0 && has_files ? filter_make(store, error) : result;
 }

@@ -9,6 +9,8 @@
  */
 
 #define SLOT_COUNT_MIN 256
+/* A front grows by this much more than it must, not by doubling: every partition has one. */
+#define FRONT_SPARE (128 * 1024)
 
 static uint64_t load(const uint8_t *bytes, size_t len)
 {
@@ -17,19 +19,23 @@ static uint64_t load(const uint8_t *bytes, size_t len)
     return word;
 }
 
-static uint64_t mix(uint64_t left, uint64_t right)
+uint64_t mix(uint64_t left, uint64_t right)
 {
     unsigned __int128 product = (unsigned __int128)left * right;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint32_t hash_of(int table, const uint8_t *key, size_t len)
+uint64_t key_hash(int table, const uint8_t *key, size_t len)
 {
     const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
     uint64_t hash = len * 4 + (uint64_t)table;
     for (; len > 8; key += 8, len -= 8)
         hash = mix(hash ^ load(key, 8), odd);
-    hash = mix(hash ^ load(key, len), odd);
+    return mix(hash ^ load(key, len), odd);
+}
+
+static uint32_t slot_hash(uint64_t hash)
+{
     return (uint32_t)(hash ^ hash >> 32);
 }
 
@@ -51,11 +57,11 @@ static struct front_slot *slot_of(const struct front *front, int table, const ui
 }
 
 bool front_find(const struct front *front, int table, const uint8_t *key, size_t len,
-                struct change *change)
+                uint64_t hash, struct change *change)
 {
     if (front->key_count == 0)
         return false;
-    const struct front_slot *slot = slot_of(front, table, key, len, hash_of(table, key, len));
+    const struct front_slot *slot = slot_of(front, table, key, len, slot_hash(hash));
     if (slot->end == 0)
         return false;
     change_read(front->changes.bytes, slot->end - 1, change);
@@ -86,11 +92,12 @@ static bool reserve_slot(struct front *front)
     return true;
 }
 
-bool front_add(struct front *front, const uint8_t *changes, size_t len)
+bool front_add(cstore *store, const uint8_t *changes, size_t len)
 {
+    struct front *front = &store->front;
     size_t base = front->changes.len;
     /* Positions are kept in 32 bits, and a change begins below its end. */
-    if (base + len >= UINT32_MAX || !buffer_reserve(&front->changes, len))
+    if (base + len >= UINT32_MAX || !buffer_grow(&front->changes, len, FRONT_SPARE))
         return false;
     if (len > 0)
         memcpy(front->changes.bytes + base, changes, len);
@@ -98,12 +105,15 @@ bool front_add(struct front *front, const uint8_t *changes, size_t len)
     for (size_t position = base; position < front->changes.len;) {
         struct change change;
         size_t next = change_read(front->changes.bytes, position, &change);
-        uint32_t hash = hash_of(change.table, change.key, change.key_len);
-        if (!reserve_slot(front))
+        uint64_t hash = key_hash(change.table, change.key, change.key_len);
+        if (!reserve_slot(front)
+            || (change.table == CSTORE_STATE && !change.is_removal
+                && !filter_add(&store->filter, hash)))
             return false;
-        struct front_slot *slot = slot_of(front, change.table, change.key, change.key_len, hash);
+        struct front_slot *slot =
+            slot_of(front, change.table, change.key, change.key_len, slot_hash(hash));
         front->key_count += slot->end == 0;
-        *slot = (struct front_slot){.hash = hash, .end = (uint32_t)position + 1};
+        *slot = (struct front_slot){.hash = slot_hash(hash), .end = (uint32_t)position + 1};
         position = next;
     }
     return true;

@@ -11,6 +11,8 @@ struct buffer {
 };
 /* Make room for ${len} more bytes.  false: no memory. */
 bool buffer_reserve(struct buffer *buffer, size_t len);
+/* The same, but where it has to grow, by ${spare} at least and not to twice what it was. */
+bool buffer_grow(struct buffer *buffer, size_t len, size_t spare);
 void buffer_free(struct buffer *buffer);
 
 /* One change or entry in its flat form. */
@@ -38,6 +40,36 @@ void sort_changes(struct sorted_change *sorted, size_t count, uint8_t *changes);
 /* Like memcmp, of the keys. */
 int compare_keys(const struct change *left, const struct change *right);
 
+uint64_t mix(uint64_t left, uint64_t right);
+/* Of a key in a table; every bit of it may be used. */
+uint64_t key_hash(int table, const uint8_t *key, size_t len);
+
+#define FILTER_LAYER_COUNT_MAX 16 /* each doubles what there is room for */
+struct filter_layer {
+    uint8_t *lines;
+    uint64_t line_count;
+    uint64_t room; /* keys that may still be added */
+};
+/* Which keys of the state table there may be. */
+struct filter {
+    struct filter_layer layers[FILTER_LAYER_COUNT_MAX];
+    int layer_count;
+    uint64_t key_count;
+};
+/* Make the filter from the keys that there are.  0, or -1. */
+int filter_make(cstore *store, cstore_error *error);
+/* Take the filter that filter_keep has left in a file, or make it.  0, or -1. */
+int filter_open(cstore *store, cstore_error *error);
+/* Leave the filter in a file for the next filter_open, if that can be; nothing is in memory only. */
+void filter_keep(cstore *store);
+/* false: no memory. */
+bool filter_add(struct filter *filter, uint64_t hash);
+bool filter_may_have(const struct filter *filter, uint64_t hash);
+/* Have the memory at hand that filter_may_have is about to read. */
+void filter_prefetch(const struct filter *filter, uint64_t hash);
+size_t filter_len(const struct filter *filter);
+void filter_free(struct filter *filter);
+
 struct front_slot {
     uint32_t hash;
     uint32_t end; /* the position of the change and 1; 0: empty */
@@ -49,11 +81,11 @@ struct front {
     size_t slot_count; /* a power of two, or 0 */
     size_t key_count;
 };
-/* Take in changes.  false: no memory; what was taken in is then of no use. */
-bool front_add(struct front *front, const uint8_t *changes, size_t len);
-/* Whether there is a change to a key. */
+/* Take in changes, also in the filter.  false: no memory; what was taken in is then of no use. */
+bool front_add(cstore *store, const uint8_t *changes, size_t len);
+/* Whether there is a change to a key of the hash ${hash}. */
 bool front_find(const struct front *front, int table, const uint8_t *key, size_t len,
-                struct change *change);
+                uint64_t hash, struct change *change);
 /* Hand all to RocksDB in one write.  0, or -1. */
 int front_spill(cstore *store, cstore_error *error);
 void front_free(struct front *front);
@@ -86,6 +118,7 @@ struct cstore {
     struct buffer values;
     struct buffer scratch;
     struct front front;
+    struct filter filter;
     struct bulk bulk;
 };
 

@@ -1,0 +1,130 @@
+import Foundation
+import Testing
+
+@testable import StateStore
+
+/// The filter in front of RocksDB may say "perhaps" too often, and "no" never wrongly: a key that it
+/// denied would be a token told twice.
+@Suite struct `What a store may have` {
+    /// More than the first layer of a filter has room for, and than the second.
+    private static let keyCount = 150_000
+
+    private func expectAll(_ range: Range<Int>, in store: RocksStore) throws {
+        let values = try store.get(range.map(StoreChanges.spreadKey))
+        let wrong = zip(range, values).filter { number, value in
+            value != Array("value \(number)".utf8)
+        }
+        #expect(wrong.isEmpty, "\(wrong.count) are denied, the first \(wrong[0].0)")
+    }
+
+    private func expectNone(_ range: Range<Int>, in store: RocksStore) throws {
+        let values = try store.get(range.map(StoreChanges.spreadKey))
+        #expect(values.allSatisfy { $0 == nil })
+    }
+
+    private func fill(_ store: RocksStore, _ range: Range<Int>) throws {
+        for start in stride(from: range.lowerBound, to: range.upperBound, by: 10_000) {
+            let end = min(start + 10_000, range.upperBound)
+            try store.apply(.spread(start..<end), changelogOffset: Int64(end))
+        }
+    }
+
+    private func keptPath(_ folder: StoreFolder) -> String { folder.storePath + "/FILTER" }
+
+    private func isKept(_ folder: StoreFolder) -> Bool {
+        FileManager.default.fileExists(atPath: keptPath(folder))
+    }
+
+    @Test func `is everything that was put, while it grows`() throws {
+        let folder = try StoreFolder()
+        let store = try folder.open()
+        for start in stride(from: 0, to: Self.keyCount, by: 50_000) {
+            try fill(store, start..<start + 50_000)
+            try expectAll(0..<start + 50_000, in: store)
+        }
+        try expectNone(Self.keyCount..<Self.keyCount + 50_000, in: store)
+    }
+
+    @Test func `is known again after it was closed, and after that`() throws {
+        let folder = try StoreFolder()
+        var store = try folder.open()
+        var end = 0
+        for _ in 0..<3 {
+            try fill(store, end..<end + 30_000)
+            end += 30_000
+            store.close()
+            #expect(isKept(folder))
+            store = try folder.open()
+            #expect(!isKept(folder), "it is of the store as it was")
+            try expectAll(0..<end, in: store)
+        }
+    }
+
+    @Test func `is what a restore by files brought, and what came after it`() throws {
+        let folder = try StoreFolder()
+        let store = try folder.open()
+        try store.beginRestore()
+        try fill(store, 0..<Self.keyCount)
+        try store.endRestore()
+        try fill(store, Self.keyCount..<Self.keyCount + 1000)
+        try expectAll(0..<Self.keyCount + 1000, in: store)
+    }
+
+    @Test func `is less once enough of it was removed`() throws {
+        let folder = try StoreFolder()
+        var store = try folder.open()
+        try fill(store, 0..<Self.keyCount)
+        var removals = StoreChanges()
+        for number in 1000..<Self.keyCount {
+            removals.remove(key: StoreChanges.spreadKey(number), from: .state)
+        }
+        try store.apply(removals, changelogOffset: Int64(Self.keyCount) + 1)
+        for _ in 0..<2 {
+            try expectAll(0..<1000, in: store)
+            try expectNone(1000..<Self.keyCount, in: store)
+            store.close()
+            store = try folder.open()
+        }
+    }
+
+    enum Damage: CaseIterable {
+        case missing, empty, cut, flipped, ofYesterday, ofAnotherStore
+    }
+
+    @Test(arguments: Damage.allCases)
+    func `does not depend on the file that keeps it`(damage: Damage) throws {
+        let folder = try StoreFolder()
+        var store = try folder.open()
+        try fill(store, 0..<20_000)
+        store.close()
+        let kept = URL(fileURLWithPath: keptPath(folder))
+        let yesterday = try Data(contentsOf: kept)
+        store = try folder.open()
+        try fill(store, 20_000..<40_000)
+        store.close()
+        var file = try Data(contentsOf: kept)
+        switch damage {
+        case .missing: try FileManager.default.removeItem(at: kept)
+        case .empty: file = Data()
+        case .cut: file = file.prefix(file.count / 2)
+        case .flipped:
+            // In the first half of the lines, where bits are set: a key of it would be denied.
+            for index in stride(from: file.count / 4, to: file.count / 2, by: 8) {
+                file[index] = 0
+            }
+        case .ofYesterday: file = yesterday
+        case .ofAnotherStore:
+            let other = try StoreFolder()
+            let empty = try other.open()
+            try fill(empty, 50_000..<60_000)
+            empty.close()
+            file = try Data(contentsOf: URL(fileURLWithPath: keptPath(other)))
+        }
+        if damage != .missing {
+            try file.write(to: kept)
+        }
+        store = try folder.open()
+        try expectAll(0..<40_000, in: store)
+        try expectNone(40_000..<60_000, in: store)
+    }
+}
