@@ -161,8 +161,9 @@ package final class StagedState {
         }
     }
 
-    /// Stages a changelog record, a removal where the value is nil, together with every entry of the
-    /// state table that the stage derives from it.
+    /// Stages a changelog record, a removal where the value is nil.
+    ///
+    /// - Returns: where the caller puts every entry of the state table that the stage derives from it.
     ///
     /// The store is given these entries once the record is durable: reading them out of the record
     /// again costs as much as judging does. ``deriveChanges(key:value:previous:into:)`` of the stage
@@ -170,9 +171,8 @@ package final class StagedState {
     package func put(
         _ value: Span<UInt8>?,
         forKey key: Span<UInt8>,
-        partition: Int32,
-        entries: (ChangeTable) -> Void
-    ) {
+        partition: Int32
+    ) -> ChangeTable {
         let held = held(partition)
         var record = OutputBatch.Output(
             topic: 0,
@@ -185,7 +185,7 @@ package final class StagedState {
         }
         held.records.outputs.append(record)
         held.open.recordCount += 1
-        entries(held.open.entries)
+        return held.open.entries
     }
 
     /// Visits the stored keys of a table in byte order.

@@ -10,50 +10,15 @@ internal import TokenWire
 /// A batch is read as a whole, looked up with one question a partition, and then answered record by
 /// record, each seeing what those before it took: the lowest offset is the first.
 final class DedupeStage: StatefulStage {
-    /// Index of `tokens.distinct` among the worker's targets.
-    private static let distinct = 0
-
-    /// One record of the batch, read.
-    private struct Candidate {
-        var record: DecodedRecord
-        /// Where its partition's questions are, and which of them is about its identity; the next
-        /// one is about its period, where it has one.
-        var questions: Int
-        var identity: Int
-        var hasPeriod: Bool
-    }
-
-    /// What is asked of one partition: no other partition's state is.
-    private struct Questions {
-        var partition: Int32
-        var lookup: StoreLookup
-    }
-
     private var sweep = KeySweep()
-    /// Nil where the record could not be read; the fault lies at the same index in `faults`.
-    private var candidates: [Candidate?] = []
-    private var faults: [Int: Fault] = [:]
-    private var questions: [Questions] = []
-    /// Of earlier batches, empty: their memory is used again.
-    private var sparedLookups: [StoreLookup] = []
-    private var texts: [UInt8] = []
-    /// What is hashed into the keys of the batch, side by side, and the digests.
-    private var material: [UInt8] = []
-    private var materialEnds: [Int] = []
-    private var digests: [UInt8] = []
-    /// Of the record that is put.
-    private var changelogKey: [UInt8] = []
-    private var changelogValue: [UInt8] = []
-    private var entryValue: [UInt8] = []
+    private var work = DedupeBatch()
 
     let derivesFromPrevious = false
 
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
-        read(batch)
+        work.read(batch)
         do throws(StoreFault) {
-            for asked in questions {
-                try plan.state.look(up: asked.lookup, partition: asked.partition)
-            }
+            try work.look(in: plan.state)
             for removal in try sweep.expired(in: plan.state, now: plan.now) {
                 remove(removal, from: plan.state)
             }
@@ -64,229 +29,15 @@ final class DedupeStage: StatefulStage {
             }
             return
         }
-        for (index, record) in batch.records.enumerated() {
-            if let candidate = candidates[index] {
-                conclude(
-                    candidate,
-                    value: batch.arena.span.extracting(record.value.indices),
-                    into: &plan
-                )
-            } else if let fault = faults[index] {
-                plan.conclude(.deadLetter(fault), app: TokenTally.unknownApp)
-            } else {
-                preconditionFailure("a record was read or refused")
-            }
-        }
-    }
-
-    // MARK: Reading
-
-    private func read(_ batch: RecordBatch) {
-        candidates.removeAll(keepingCapacity: true)
-        faults.removeAll(keepingCapacity: true)
-        texts.removeAll(keepingCapacity: true)
-        material.removeAll(keepingCapacity: true)
-        materialEnds.removeAll(keepingCapacity: true)
-        for asked in questions {
-            asked.lookup.removeAll()
-            sparedLookups.append(asked.lookup)
-        }
-        questions.removeAll(keepingCapacity: true)
-        for (index, record) in batch.records.enumerated() {
-            do throws(WireFault) {
-                let value = batch.arena.span.extracting(record.value.indices)
-                let read = try DecodedRecord(reading: value, texts: &texts)
-                candidates.append(
-                    Candidate(
-                        record: read,
-                        questions: questionsIndex(of: record.partition),
-                        identity: 0,
-                        hasPeriod: appendMaterial(of: read)
-                    )
-                )
-            } catch {
-                candidates.append(nil)
-                faults[index] = Fault(code: "dedupe.bad_record", message: error.message)
-            }
-        }
-        Hash.sha256(each: material, ends: materialEnds, into: &digests)
-        ask()
-    }
-
-    /// - Returns: whether the record has a period.
-    private func appendMaterial(of record: DecodedRecord) -> Bool {
-        let customer = record.customer ?? 0..<0
-        DedupeMaterial.appendIdentity(
-            externalPurchaseID: texts.span.extracting(record.externalPurchaseID),
-            customer: texts.span.extracting(customer),
-            to: &material
-        )
-        materialEnds.append(material.count)
-        guard let period = record.period(texts: texts.span) else {
-            return false
-        }
-        DedupeMaterial.appendPeriod(
-            period,
-            customer: texts.span.extracting(customer),
-            to: &material
-        )
-        materialEnds.append(material.count)
-        return true
-    }
-
-    /// Puts the questions of each record with those of its partition.
-    private func ask() {
-        var start = 0
-        for index in candidates.indices {
-            guard var candidate = candidates[index] else {
-                continue
-            }
-            let lookup = questions[candidate.questions].lookup
-            candidate.identity = ask(lookup, DedupeEntry.identityPrefix, digestAt: start)
-            start += Hash.sha256ByteCount
-            if candidate.hasPeriod {
-                ask(lookup, DedupeEntry.periodPrefix, digestAt: start)
-                start += Hash.sha256ByteCount
-            }
-            candidates[index] = candidate
-        }
-    }
-
-    @discardableResult
-    private func ask(_ lookup: StoreLookup, _ prefix: UInt8, digestAt start: Int) -> Int {
-        lookup.ask { keys in
-            keys.append(prefix)
-            keys.append(contentsOf: digests[start..<start + DedupeKey.byteCount])
-        }
-    }
-
-    /// Records of one partition mostly come one after the other.
-    private func questionsIndex(of partition: Int32) -> Int {
-        if let last = questions.last, last.partition == partition {
-            return questions.count - 1
-        }
-        if let index = questions.firstIndex(where: { $0.partition == partition }) {
-            return index
-        }
-        questions.append(
-            Questions(partition: partition, lookup: sparedLookups.popLast() ?? StoreLookup())
-        )
-        return questions.count - 1
-    }
-
-    // MARK: Answering
-
-    private func conclude(
-        _ candidate: Candidate,
-        value: Span<UInt8>,
-        into plan: inout BatchPlan
-    ) {
-        let asked = questions[candidate.questions]
-        let isKnown = plan.state.entry(
-            candidate.identity,
-            of: asked.lookup,
-            partition: asked.partition
-        ) { $0 != nil }
-        // A repeat is one whatever its period says.
-        let first: TokenID? =
-            isKnown || !candidate.hasPeriod
-            ? nil
-            : plan.state.entry(
-                candidate.identity + 1,
-                of: asked.lookup,
-                partition: asked.partition
-            ) { Self.id($0) }
-        switch SeenBefore(isKnown: isKnown, firstOfPeriod: first) {
-        case .again:
-            plan.conclude(.settled("repeat"), app: candidate.record.appAppleID)
-        case .duplicate(let first):
-            forward(candidate, duplicateOf: first, value: value, into: &plan)
-            take(candidate, isFirstOfPeriod: false, state: plan.state)
-        case .primary:
-            forward(candidate, duplicateOf: nil, value: value, into: &plan)
-            take(candidate, isFirstOfPeriod: candidate.hasPeriod, state: plan.state)
-        }
-    }
-
-    private static func id(_ value: Span<UInt8>?) -> TokenID? {
-        guard let value else {
-            return nil
-        }
-        return unsafe value.withUnsafeBufferPointer { bytes in
-            unsafe TokenID(String(decoding: bytes, as: UTF8.self))
-        }
-    }
-
-    private func forward(
-        _ candidate: Candidate,
-        duplicateOf first: TokenID?,
-        value: Span<UInt8>,
-        into plan: inout BatchPlan
-    ) {
-        let record = candidate.record
-        let texts = texts
-        let key = plan.outputs.place(texts.span.extracting(record.externalPurchaseID))
-        let start = plan.outputs.arena.count
-        record.write(
-            duplicateOf: first,
-            value: value,
-            texts: texts.span,
-            to: &plan.outputs.arena
-        )
-        plan.outputs.outputs.append(
-            OutputBatch.Output(
-                topic: Self.distinct,
-                key: key,
-                value: ByteRange(start: start, count: plan.outputs.arena.count - start)
-            )
-        )
-        plan.conclude(.forward(outputCount: 1), app: candidate.record.appAppleID)
-    }
-
-    /// Puts a token into the state.
-    private func take(_ candidate: Candidate, isFirstOfPeriod: Bool, state: StagedState) {
-        let asked = questions[candidate.questions]
-        let keys = asked.lookup.keys
-        let identity = asked.lookup.key(candidate.identity)
-        let period = isFirstOfPeriod ? asked.lookup.key(candidate.identity + 1) : nil
-        let record = candidate.record
-        let id = record.externalPurchaseID
-        // Behind the prefix of the table's keys.
-        let periodKey = period.map { keys[$0.dropFirst()] }
-        changelogKey.removeAll(keepingCapacity: true)
-        DedupeRecord.appendChangelogKey(
-            identity: keys[identity.dropFirst()],
-            period: periodKey,
-            to: &changelogKey
-        )
-        changelogValue.removeAll(keepingCapacity: true)
-        DedupeRecord.appendChangelogValue(
-            externalPurchaseID: texts.span.extracting(id),
-            keysExpire: record.keysExpire,
-            to: &changelogValue
-        )
-        entryValue.removeAll(keepingCapacity: true)
-        DedupeEntry.appendIdentityValue(
-            keysExpire: record.keysExpire,
-            period: periodKey,
-            to: &entryValue
-        )
-        let (key, value, entryValue, texts) = (changelogKey, changelogValue, entryValue, texts)
-        state.put(value.span, forKey: key.span, partition: asked.partition) { entries in
-            entries.put(entryValue.span, forKey: keys.span.extracting(identity))
-            if let period {
-                entries.put(texts.span.extracting(id), forKey: keys.span.extracting(period))
-            }
-        }
+        work.conclude(batch, into: &plan)
     }
 
     private func remove(_ removal: KeySweep.Expired, from state: StagedState) {
         let key = removal.changelogKey
-        state.put(nil, forKey: key.span, partition: removal.partition) { entries in
-            entries.remove(key: DedupeEntry.key(ofIdentity: removal.identity).span)
-            if let period = removal.period {
-                entries.remove(key: DedupeEntry.key(ofPeriod: period).span)
-            }
+        let entries = state.put(nil, forKey: key.span, partition: removal.partition)
+        entries.remove(key: DedupeEntry.key(ofIdentity: removal.identity).span)
+        if let period = removal.period {
+            entries.remove(key: DedupeEntry.key(ofPeriod: period).span)
         }
     }
 
