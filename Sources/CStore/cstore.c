@@ -171,7 +171,6 @@ static void close_files(cstore *store)
     for (int table = 0; table < CSTORE_TABLE_COUNT; table++)
         rocksdb_column_family_handle_destroy(store->families[table]);
     rocksdb_close(store->db);
-    filter_free(&store->filter);
 }
 
 cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error)
@@ -190,6 +189,7 @@ cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error
         fail_with(error, CSTORE_DAMAGED, "it was found damaged before");
         goto fail;
     }
+    store->opened_at = store_state_of(store, 0);
     store->db = rocksdb_open_column_families(shared->options, path, CSTORE_TABLE_COUNT, names,
                                              options, store->families, &message);
     if (message != NULL) {
@@ -198,6 +198,8 @@ cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error
     }
     if (filter_open(store, error) != 0) {
         close_files(store);
+        filter_free(&store->filter);
+        front_free(&store->front);
         goto fail;
     }
     return store;
@@ -206,21 +208,6 @@ fail:
         free(store->path);
     free(store);
     return NULL;
-}
-
-int cstore_close(cstore *store, cstore_error *error)
-{
-    int result = cstore_flush(store, error);
-    if (result == 0)
-        filter_keep(store);
-    close_files(store);
-    bulk_free(&store->bulk);
-    front_free(&store->front);
-    buffer_free(&store->values);
-    buffer_free(&store->scratch);
-    free(store->path);
-    free(store);
-    return result;
 }
 
 static uint64_t property(cstore *store, int table, const char *name)
@@ -247,7 +234,9 @@ static void await_flush(cstore *store)
     }
 }
 
-int cstore_flush(cstore *store, cstore_error *error)
+/* RocksDB 7.8 brings only the table that it is given to the disk, also with atomic_flush: by hand, this
+ * is for what is right by itself. */
+int flush_meta(cstore *store, cstore_error *error)
 {
     char *message = NULL;
     if (front_spill(store, error) != 0)
@@ -255,12 +244,29 @@ int cstore_flush(cstore *store, cstore_error *error)
     await_flush(store);
     rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
     rocksdb_flushoptions_set_wait(options, 1);
-    /* With atomic_flush, one table's flush is every table's. */
-    rocksdb_flush_cf(store->db, options, store->families[CSTORE_STATE], &message);
-    if (message == NULL)
-        rocksdb_flush_cf(store->db, options, store->families[CSTORE_META], &message);
+    rocksdb_flush_cf(store->db, options, store->families[CSTORE_META], &message);
     rocksdb_flushoptions_destroy(options);
     return message == NULL ? 0 : fail(error, message, false);
+}
+
+int cstore_close(cstore *store, cstore_error *error)
+{
+    int result = front_spill(store, error);
+    uint64_t sequence = rocksdb_get_latest_sequence_number(store->db);
+    await_flush(store);
+    /* RocksDB brings every table to the disk, at one sequence number, before it lets go.  Where it
+     * could not, the store is at an earlier one, and the filter is not its. */
+    close_files(store);
+    if (result == 0)
+        filter_keep(store, sequence);
+    filter_free(&store->filter);
+    bulk_free(&store->bulk);
+    front_free(&store->front);
+    buffer_free(&store->values);
+    buffer_free(&store->scratch);
+    free(store->path);
+    free(store);
+    return result;
 }
 
 /* Copy a value behind the others. */
@@ -420,10 +426,15 @@ int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_
     if (front_len > len_max / 2 && front_len + len + last_len > len_max
         && write_file(store, error) != 0)
         return -1;
-    if (!front_add(store, changes, len) || !front_add(store, last, last_len))
+    if (!front_add(store, changes, len) || !front_add(store, last, last_len)) {
+        /* Half a batch must not reach a file: the store is behind then, as after a crash. */
+        front_free(&store->front);
         return fail_with(error, CSTORE_FAILED, "no memory");
+    }
     /* Only between two calls: RocksDB gets all of one, in one write. */
-    return store->front.changes.len < len_max ? 0 : write_file(store, error);
+    if (store->front.changes.len >= len_max && write_file(store, error) != 0)
+        return -1;
+    return filter_renew(store, error);
 }
 
 void cstore_measure(cstore *store, cstore_usage *usage)

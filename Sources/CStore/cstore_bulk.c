@@ -80,7 +80,7 @@ static int spill(cstore *store, cstore_error *error)
         return 0;
     if (bulk->file_count == 0
         && (cstore_apply(store, NULL, 0, bulk->marker.bytes, bulk->marker.len, error) != 0
-            || cstore_flush(store, error) != 0))
+            || flush_meta(store, error) != 0))
         return -1;
     sort_changes(bulk->entries, bulk->entry_count, bulk->changes.bytes);
     rocksdb_ingestexternalfileoptions_t *options = rocksdb_ingestexternalfileoptions_create();
@@ -95,6 +95,8 @@ static int spill(cstore *store, cstore_error *error)
         const char *const paths[1] = {path};
         int table = bulk->entries[first].table;
         first = write_file(store, path, first, &message);
+        /* What goes in by files goes past the filter: it denies nothing until it is made anew. */
+        filter_free(&store->filter);
         if (message == NULL)
             rocksdb_ingest_external_file_cf(store->db, store->families[table], paths, 1, options,
                                             &message);
@@ -141,10 +143,9 @@ int cstore_bulk_end(cstore *store, const uint8_t *final, size_t len, cstore_erro
         if (result == 0)
             result = cstore_apply(store, NULL, 0, final, len, error);
         if (result == 0)
-            result = cstore_flush(store, error);
+            result = flush_meta(store, error);
     }
     bool has_files = bulk->file_count > 0;
     bulk_free(bulk);
-    /* What went in by files went past the filter. */
     return result == 0 && has_files ? filter_make(store, error) : result;
 }

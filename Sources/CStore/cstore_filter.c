@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /*
@@ -22,6 +23,7 @@
 #define PROBE_COUNT 6
 /* 64 GiB of filter. */
 #define LINE_COUNT_MAX (UINT64_C(1) << 30)
+#define PATH_LEN 4096
 #define PROBE_BITS 9 /* of the hash, for one of the 512 bits of a line */
 #define KEY_COUNT_MIN (64 * 1024)
 /* Of what a store has when it is opened: room until the next layer. */
@@ -60,12 +62,17 @@ static bool has_all(const uint8_t *line, uint64_t hash)
     return true;
 }
 
-bool filter_may_have(const struct filter *filter, uint64_t hash)
+static bool has(const struct filter *filter, uint64_t hash)
 {
     for (int i = 0; i < filter->layer_count; i++)
         if (has_all(line_of(&filter->layers[i], hash), hash))
             return true;
     return false;
+}
+
+bool filter_may_have(const struct filter *filter, uint64_t hash)
+{
+    return !filter->is_whole || has(filter, hash);
 }
 
 void filter_prefetch(const struct filter *filter, uint64_t hash)
@@ -89,13 +96,19 @@ static bool add_layer(struct filter *filter, uint64_t key_count)
     return true;
 }
 
-bool filter_add(struct filter *filter, uint64_t hash)
+void filter_add(struct filter *filter, uint64_t hash)
 {
-    if (filter_may_have(filter, hash))
-        return true;
-    if ((filter->layer_count == 0 || filter->layers[filter->layer_count - 1].room == 0)
-        && !add_layer(filter, filter->key_count))
-        return false;
+    if (!filter->is_whole || has(filter, hash))
+        return;
+    bool is_full = filter->layer_count > 0 && filter->layers[filter->layer_count - 1].room == 0;
+    if (filter->layer_count == 0 || is_full) {
+        filter->has_grown = is_full;
+        if (!add_layer(filter, filter->key_count)) {
+            /* Every look-up goes to RocksDB from now on: slower, and as right as before. */
+            filter_free(filter);
+            return;
+        }
+    }
     struct filter_layer *layer = &filter->layers[filter->layer_count - 1];
     layer->room--;
     filter->key_count++;
@@ -105,7 +118,6 @@ bool filter_add(struct filter *filter, uint64_t hash)
         uint32_t bit = next_bit(&bits);
         line[bit / 8] |= (uint8_t)(1u << bit % 8);
     }
-    return true;
 }
 
 /* Whether so many keys were removed that it is better made anew. */
@@ -124,25 +136,39 @@ static uint64_t state_key_count(cstore *store)
 
 int filter_make(cstore *store, cstore_error *error)
 {
+    struct filter *filter = &store->filter;
     uint64_t count = state_key_count(store);
     char *message = NULL;
-    filter_free(&store->filter);
+    filter_free(filter);
     if (front_spill(store, error) != 0)
         return -1;
-    bool has_room = add_layer(&store->filter, count + count * SPARE_PERCENT / 100);
+    struct filter made = {0};
+    made.is_whole = add_layer(&made, count + count * SPARE_PERCENT / 100);
     rocksdb_iterator_t *iterator = rocksdb_create_iterator_cf(
         store->db, store->shared->scan_options, store->families[CSTORE_STATE]);
-    for (rocksdb_iter_seek_to_first(iterator); has_room && rocksdb_iter_valid(iterator);
+    for (rocksdb_iter_seek_to_first(iterator); made.is_whole && rocksdb_iter_valid(iterator);
          rocksdb_iter_next(iterator)) {
         size_t len;
         const uint8_t *key = (const uint8_t *)rocksdb_iter_key(iterator, &len);
-        has_room = filter_add(&store->filter, key_hash(CSTORE_STATE, key, len));
+        filter_add(&made, key_hash(CSTORE_STATE, key, len));
     }
     rocksdb_iter_get_error(iterator, &message);
     rocksdb_iter_destroy(iterator);
-    if (message != NULL)
+    if (message != NULL) {
+        filter_free(&made);
         return fail(error, message, false);
-    return has_room ? 0 : fail_with(error, CSTORE_FAILED, "no memory");
+    }
+    *filter = made;
+    filter->has_grown = false;
+    return 0;
+}
+
+int filter_renew(cstore *store, cstore_error *error)
+{
+    if (!store->filter.has_grown)
+        return 0;
+    store->filter.has_grown = false;
+    return is_worn(&store->filter, state_key_count(store)) ? filter_make(store, error) : 0;
 }
 
 /* -- the file --------------------------------------------------------------------------------- */
@@ -150,11 +176,15 @@ int filter_make(cstore *store, cstore_error *error)
 /* The file is of this machine and this version: it is read where it was written, or not at all. */
 struct kept_filter {
     char magic[8];
-    uint64_t sequence; /* RocksDB's, when it was closed: the filter is of these very files */
+    struct store_state state;
     uint64_t checksum; /* of all that follows */
-    struct filter filter;
+    uint64_t key_count;
+    uint64_t layer_count;
+    struct {
+        uint64_t line_count, room;
+    } layers[KEPT_LAYER_COUNT_MAX];
 };
-static const char magic[8] = "TWFILT1";
+static const char magic[8] = "TWFILT2";
 
 static uint64_t checksum_of(const struct filter *filter)
 {
@@ -171,24 +201,42 @@ static uint64_t checksum_of(const struct filter *filter)
     return sum;
 }
 
-static bool filter_path(const cstore *store, char *path, size_t len)
+static bool path_in(const cstore *store, const char *name, char *path, size_t len)
 {
-    int used = snprintf(path, len, "%s/FILTER", store->path);
+    int used = snprintf(path, len, "%s/%s", store->path, name);
     return used > 0 && (size_t)used < len;
 }
 
-void filter_keep(cstore *store)
+struct store_state store_state_of(const cstore *store, uint64_t sequence)
+{
+    struct store_state state = {.sequence = sequence};
+    struct stat current;
+    char path[PATH_LEN];
+    if (path_in(store, "CURRENT", path, sizeof path) && stat(path, &current) == 0) {
+        state.current_inode = current.st_ino;
+        state.current_seconds = (uint64_t)current.st_ctim.tv_sec;
+        state.current_nanoseconds = (uint64_t)current.st_ctim.tv_nsec;
+    }
+    return state;
+}
+
+void filter_keep(const cstore *store, uint64_t sequence)
 {
     const struct filter *filter = &store->filter;
-    char path[4096];
-    if (filter->layer_count == 0 || filter->layer_count > KEPT_LAYER_COUNT_MAX
-        || !filter_path(store, path, sizeof path))
+    struct kept_filter kept = {.state = store_state_of(store, sequence),
+                               .key_count = filter->key_count,
+                               .layer_count = (uint64_t)filter->layer_count};
+    char path[PATH_LEN];
+    if (!filter->is_whole || filter->layer_count < 1 || filter->layer_count > KEPT_LAYER_COUNT_MAX
+        || kept.state.current_inode == 0 || !path_in(store, "FILTER", path, sizeof path))
         return;
-    struct kept_filter kept = {.sequence = rocksdb_get_latest_sequence_number(store->db),
-                               .checksum = checksum_of(filter),
-                               .filter = *filter};
     memcpy(kept.magic, magic, sizeof magic);
-    FILE *file = fopen(path, "wb");
+    kept.checksum = checksum_of(filter);
+    for (int i = 0; i < filter->layer_count; i++) {
+        kept.layers[i].line_count = filter->layers[i].line_count;
+        kept.layers[i].room = filter->layers[i].room;
+    }
+    FILE *file = fopen(path, "wbe");
     if (file == NULL)
         return;
     bool is_whole = fwrite(&kept, sizeof kept, 1, file) == 1;
@@ -196,42 +244,63 @@ void filter_keep(cstore *store)
         is_whole = fwrite(filter->layers[i].lines, LINE_LEN, filter->layers[i].line_count, file)
             == filter->layers[i].line_count;
     is_whole = fclose(file) == 0 && is_whole;
-    /* One that a full disk or a crash has cut is known by its checksum; it only takes room. */
+    /* One that a full disk or a crash has cut is known by its length or checksum; it only takes room. */
     if (!is_whole)
         unlink(path);
 }
 
-/* Take a filter from its file; false where it is not whole, or of other files. */
+/* Whether the head of a file says that it is of the store as it is, and as long as it should be. */
+static bool is_ours(cstore *store, const struct kept_filter *kept, uint64_t file_len)
+{
+    struct store_state now = store->opened_at;
+    now.sequence = rocksdb_get_latest_sequence_number(store->db);
+    uint64_t len = sizeof *kept;
+    if (memcmp(kept->magic, magic, sizeof magic) != 0 || now.current_inode == 0
+        || memcmp(&kept->state, &now, sizeof now) != 0 || kept->layer_count < 1
+        || kept->layer_count > KEPT_LAYER_COUNT_MAX)
+        return false;
+    for (uint64_t i = 0; i < kept->layer_count; i++) {
+        if (kept->layers[i].line_count < 1 || kept->layers[i].line_count > LINE_COUNT_MAX)
+            return false;
+        len += kept->layers[i].line_count * LINE_LEN;
+    }
+    return len == file_len;
+}
+
+/* Take a filter from its file; false where it is not whole, or not of this store. */
 static bool read_filter(cstore *store, FILE *file)
 {
     struct kept_filter kept;
-    struct filter *filter = &store->filter;
-    if (fread(&kept, sizeof kept, 1, file) != 1 || memcmp(kept.magic, magic, sizeof magic) != 0
-        || kept.sequence != rocksdb_get_latest_sequence_number(store->db)
-        || kept.filter.layer_count < 1 || kept.filter.layer_count > KEPT_LAYER_COUNT_MAX
-        || is_worn(&kept.filter, state_key_count(store)))
+    struct stat status;
+    struct filter read = {0};
+    if (fstat(fileno(file), &status) != 0 || fread(&kept, sizeof kept, 1, file) != 1
+        || !is_ours(store, &kept, (uint64_t)status.st_size))
         return false;
-    for (int i = 0; i < kept.filter.layer_count; i++) {
-        const struct filter_layer *layer = &kept.filter.layers[i];
-        if (layer->line_count == 0 || layer->line_count > LINE_COUNT_MAX
-            || layer->room > layer->line_count * LINE_LEN * 8)
-            return false;
-        uint8_t *lines = aligned_alloc(LINE_LEN, layer->line_count * LINE_LEN);
+    bool is_read = true;
+    for (uint64_t i = 0; is_read && i < kept.layer_count; i++) {
+        uint64_t line_count = kept.layers[i].line_count;
+        uint8_t *lines = aligned_alloc(LINE_LEN, line_count * LINE_LEN);
         if (lines == NULL)
-            return false;
-        filter->layers[filter->layer_count++] =
-            (struct filter_layer){lines, layer->line_count, layer->room};
-        if (fread(lines, LINE_LEN, layer->line_count, file) != layer->line_count)
-            return false;
+            break;
+        read.layers[read.layer_count++] =
+            (struct filter_layer){lines, line_count, kept.layers[i].room};
+        is_read = fread(lines, LINE_LEN, line_count, file) == line_count;
     }
-    filter->key_count = kept.filter.key_count;
-    return checksum_of(filter) == kept.checksum;
+    read.key_count = kept.key_count;
+    read.is_whole = is_read && (uint64_t)read.layer_count == kept.layer_count
+        && checksum_of(&read) == kept.checksum && !is_worn(&read, state_key_count(store));
+    if (!read.is_whole) {
+        filter_free(&read);
+        return false;
+    }
+    store->filter = read;
+    return true;
 }
 
 int filter_open(cstore *store, cstore_error *error)
 {
-    char path[4096];
-    FILE *file = filter_path(store, path, sizeof path) ? fopen(path, "rb") : NULL;
+    char path[PATH_LEN];
+    FILE *file = path_in(store, "FILTER", path, sizeof path) ? fopen(path, "rbe") : NULL;
     if (file != NULL) {
         bool is_read = read_filter(store, file);
         fclose(file);

@@ -106,10 +106,10 @@ bool front_add(cstore *store, const uint8_t *changes, size_t len)
         struct change change;
         size_t next = change_read(front->changes.bytes, position, &change);
         uint64_t hash = key_hash(change.table, change.key, change.key_len);
-        if (!reserve_slot(front)
-            || (change.table == CSTORE_STATE && !change.is_removal
-                && !filter_add(&store->filter, hash)))
+        if (!reserve_slot(front))
             return false;
+        if (change.table == CSTORE_STATE && !change.is_removal)
+            filter_add(&store->filter, hash);
         struct front_slot *slot =
             slot_of(front, change.table, change.key, change.key_len, slot_hash(hash));
         front->key_count += slot->end == 0;

@@ -55,15 +55,28 @@ struct filter {
     struct filter_layer layers[FILTER_LAYER_COUNT_MAX];
     int layer_count;
     uint64_t key_count;
+    bool is_whole;  /* has every key that there is: else nothing is denied, and nothing kept */
+    bool has_grown; /* got a layer since filter_renew */
 };
+/* By what a file is known to be of a store as it is: a copy, another store, one that was written to
+ * differs. */
+struct store_state {
+    uint64_t sequence; /* RocksDB's; files that are brought in use up none */
+    /* Of the file CURRENT, which RocksDB makes anew each time it opens. */
+    uint64_t current_inode, current_seconds, current_nanoseconds;
+};
+struct store_state store_state_of(const cstore *store, uint64_t sequence);
 /* Make the filter from the keys that there are.  0, or -1. */
 int filter_make(cstore *store, cstore_error *error);
+/* Make it anew where it has grown and most of it is of keys that were removed.  0, or -1. */
+int filter_renew(cstore *store, cstore_error *error);
 /* Take the filter that filter_keep has left in a file, or make it.  0, or -1. */
 int filter_open(cstore *store, cstore_error *error);
-/* Leave the filter in a file for the next filter_open, if that can be; nothing is in memory only. */
-void filter_keep(cstore *store);
-/* false: no memory. */
-bool filter_add(struct filter *filter, uint64_t hash);
+/* Leave the filter of a store that is closed, RocksDB being at ${sequence}, in a file for the next
+ * filter_open, if that can be. */
+void filter_keep(const cstore *store, uint64_t sequence);
+/* Where there is no memory for one more key, nothing is denied any more. */
+void filter_add(struct filter *filter, uint64_t hash);
 bool filter_may_have(const struct filter *filter, uint64_t hash);
 /* Have the memory at hand that filter_may_have is about to read. */
 void filter_prefetch(const struct filter *filter, uint64_t hash);
@@ -119,8 +132,11 @@ struct cstore {
     struct buffer scratch;
     struct front front;
     struct filter filter;
+    struct store_state opened_at; /* before RocksDB opened it; without a sequence */
     struct bulk bulk;
 };
+/* Bring the store's own table alone to the disk.  0, or -1. */
+int flush_meta(cstore *store, cstore_error *error);
 
 /* Fill in ${error} from the library's ${message}, which is freed.  Returns -1. */
 int fail(cstore_error *error, char *message, bool is_opening);

@@ -154,15 +154,6 @@ package final class RocksStore: PartitionStore {
         return sum
     }
 
-    /// Writes what is in memory to files: what was applied so far survives a crash.
-    package func flush() throws(StoreFault) {
-        try endBulk()
-        var error = cstore_error()
-        guard unsafe cstore_flush(handle.store, &error) == 0 else {
-            throw fault(error)
-        }
-    }
-
     /// Lets go of the folder.
     ///
     /// A disk that takes no more leaves the store behind its changelog, as a

@@ -22,6 +22,19 @@ import Testing
         #expect(try store.checksum() == fold.checksum())
     }
 
+    @Test func `holds all tables as they were when it was closed`() throws {
+        let folder = try StoreFolder()
+        var store = try folder.open()
+        for table in StoreTable.allCases {
+            try store.apply(.spread(0..<100, table: table), changelogOffset: 100)
+        }
+        store.close()
+        store = try folder.open()
+        for table in StoreTable.allCases {
+            #expect(try store.keys(table).count == 100)
+        }
+    }
+
     @Test func `holds what a restore by files brought`() throws {
         let folder = try StoreFolder()
         var store = try folder.open()

@@ -44,8 +44,8 @@ cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error
 
 /**
  * cstore_close(store, error):
- * Write what is in memory to files and let go.  The store is gone also where that failed (-1): it
- * is behind then, not wrong.
+ * Write what is in memory to files, all tables or none, and let go.  The store is gone also where that
+ * failed, which is not always told (-1): it is behind then, not wrong.
  */
 int cstore_close(cstore *store, cstore_error *error);
 
@@ -75,9 +75,6 @@ const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const u
  */
 int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_t *last,
                  size_t last_len, cstore_error *error);
-
-/* Write what is in memory to files.  0, or -1. */
-int cstore_flush(cstore *store, cstore_error *error);
 
 /**
  * cstore_bulk_begin(store, marker, len):
