@@ -79,7 +79,8 @@ private let stride = 50
         }
         if closesAfter > 0 {
             // Anywhere between two writes, most of which is closing and opening.
-            usleep(.random(in: 0...20_000))
+            let instant = ContinuousClock.now + .microseconds(.random(in: 0...20_000))
+            while ContinuousClock.now < instant {}
         }
         kill(child.processIdentifier, SIGKILL)
         child.waitUntilExit()
