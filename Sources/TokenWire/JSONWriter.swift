@@ -193,6 +193,17 @@ package struct JSONWriter {
         needsComma = true
     }
 
+    /// A value that is JSON already.
+    package mutating func raw(_ json: Span<UInt8>) {
+        if needsComma {
+            bytes.append(UInt8(ascii: ","))
+        }
+        unsafe json.withUnsafeBufferPointer { json in
+            unsafe bytes.append(contentsOf: json)
+        }
+        needsComma = true
+    }
+
     private mutating func literal(_ text: StaticString) {
         unsafe put(atMost: text.utf8CodeUnitCount) { tail in
             unsafe tail.append(
@@ -237,6 +248,11 @@ package struct JSONWriter {
     }
 
     package mutating func field(_ name: StaticString, raw json: some Collection<UInt8>) {
+        self.name(name)
+        raw(json)
+    }
+
+    package mutating func field(_ name: StaticString, raw json: Span<UInt8>) {
         self.name(name)
         raw(json)
     }

@@ -103,17 +103,7 @@ final class IngestLoop {
         let now = clocks.monotonic()
         tellBroker()
         try admit(server.takeRequests(), now: now)
-        for receipt in try sink.takeRecordReceipts() {
-            if let topic = waiting.topic(of: receipt.tag) {
-                measures.received(topic, isStored: receipt.failure == nil)
-            }
-            if let failure = receipt.failure {
-                log.limited(.warning, "the broker did not store a record", ("code", .text(failure)))
-            }
-            if let entry = waiting.note(receipt) {
-                answer(entry, entry.failure, now: now)
-            }
-        }
+        try hear(sink.takeRecordReceipts(), now: now)
         for entry in waiting.takeExpired(now: now) {
             answer(entry, .brokerAway, now: now)
         }
@@ -182,6 +172,27 @@ final class IngestLoop {
             try sink.produce(outputs, tags: tags)
             outputs.removeAll()
             tags.removeAll(keepingCapacity: true)
+        }
+    }
+
+    /// The records of a request are mostly stored one after the other: they are looked up once.
+    private func hear(_ receipts: [RecordReceipt], now: Int64) {
+        var start = 0
+        while start < receipts.count {
+            let receipt = receipts[start]
+            let end =
+                receipts[start...].firstIndex { $0 != receipt } ?? receipts.count
+            let count = end - start
+            start = end
+            if let topic = waiting.topic(of: receipt.tag) {
+                measures.received(topic, isStored: receipt.failure == nil, recordCount: count)
+            }
+            if let failure = receipt.failure {
+                log.limited(.warning, "the broker did not store a record", ("code", .text(failure)))
+            }
+            if let entry = waiting.note(receipt, recordCount: count) {
+                answer(entry, entry.failure, now: now)
+            }
         }
     }
 

@@ -85,8 +85,8 @@ final class IngestMeasures {
         durations[route]?.observe(Double(max(milliseconds, 0)) / 1_000)
     }
 
-    func received(_ topic: Int, isStored: Bool) {
-        (isStored ? stored : failed)[topic].add()
+    func received(_ topic: Int, isStored: Bool, recordCount: Int) {
+        (isStored ? stored : failed)[topic].add(Int64(recordCount))
     }
 
     func set(inFlight count: Int, fillLevel level: Double, connections connectionCount: Int) {

@@ -1,3 +1,4 @@
+internal import Glibc
 internal import Kafka
 internal import TokenDomain
 internal import TokenWire
@@ -28,10 +29,10 @@ struct TokensBody {
         var number = 0
         var start = 0
         while start < body.count {
-            let end = body[start...].firstIndex(of: UInt8(ascii: "\n")) ?? body.count
+            let end = lineEnd(in: body.span, from: start)
             number += 1
             defer { start = end + 1 }
-            guard !isBlank(body[start..<end]) else {
+            guard !isBlank(body.span.extracting(start..<end)) else {
                 continue
             }
             recordCount += 1
@@ -67,8 +68,24 @@ struct TokensBody {
         return recordCount
     }
 
-    private func isBlank(_ line: ArraySlice<UInt8>) -> Bool {
-        line.allSatisfy { $0 == 0x20 || $0 == 0x09 || $0 == 0x0d }
+    /// Where the next newline stands, or the end.
+    private func lineEnd(in body: Span<UInt8>, from start: Int) -> Int {
+        unsafe body.withUnsafeBytes { bytes in
+            guard let base = bytes.baseAddress,
+                let found = unsafe memchr(base + start, 0x0a, bytes.count - start)
+            else {
+                return bytes.count
+            }
+            return unsafe UnsafeRawPointer(found) - base
+        }
+    }
+
+    private func isBlank(_ line: Span<UInt8>) -> Bool {
+        for index in line.indices
+        where line[index] != 0x20 && line[index] != 0x09 && line[index] != 0x0d {
+            return false
+        }
+        return true
     }
 
     /// The members of one object, where they lie.
@@ -98,7 +115,7 @@ struct TokensBody {
             guard lexeme.count - 2 <= IngestLimits.tokenByteCountMax else {
                 throw tooLarge("token", IngestLimits.tokenByteCountMax)
             }
-            write(body[lexeme], customer: key, to: &outputs.arena)
+            write(body.span.extracting(lexeme), customer: key, to: &outputs.arena)
         case (nil, let url?):
             try writeLink(url, customer: key, to: &outputs)
         case (nil, nil):
@@ -186,7 +203,7 @@ struct TokensBody {
     }
 
     /// As ``TokenReceived`` writes it, from a JSON string that is one already.
-    private func write(_ token: ArraySlice<UInt8>, customer: ByteRange, to arena: inout [UInt8]) {
+    private func write(_ token: Span<UInt8>, customer: ByteRange, to arena: inout [UInt8]) {
         // The key lies in the same arena, which the writer holds while it writes.
         let sealed = customer.isAbsent ? nil : Array(arena[customer.indices])
         JSONWriter.append(to: &arena) { writer in

@@ -44,14 +44,14 @@ struct Waiting {
         return tag
     }
 
-    /// Notes one receipt.
+    /// Notes that so many records of a request had this receipt.
     ///
     /// - Returns: the entry, once it is to be answered.
-    mutating func note(_ receipt: RecordReceipt) -> Entry? {
+    mutating func note(_ receipt: RecordReceipt, recordCount: Int) -> Entry? {
         guard var entry = entries[receipt.tag] else {
             return nil
         }
-        entry.missingCount -= 1
+        entry.missingCount -= recordCount
         if let failure = receipt.failure {
             entry.failure = Self.problem(for: failure)
         }
