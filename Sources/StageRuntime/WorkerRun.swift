@@ -73,7 +73,13 @@ package final class WorkerRun {
             exit(2)
         }
         let run = WorkerRun(worker, configuration, signals, makeStage)
-        let end = run.run()
+        var end = run.run()
+        if end.exitCode == 75, signals.take()?.isStop == true {
+            // Letting go takes seconds where Kafka is away: whoever gave the signal meanwhile wants it
+            // gone, and not tried again.
+            run.log.warning("told to stop while it ended", ("because", .text(end.sentence)))
+            end = WorkerEnd(exitCode: 0, sentence: "told to stop")
+        }
         if end.exitCode == 2 {
             complain(worker, end.sentence)
         } else if end.exitCode != 0 {

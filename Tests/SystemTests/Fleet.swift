@@ -97,6 +97,22 @@ final class Fleet {
         tail(member).split(separator: "\n").last.map { String($0) } ?? ""
     }
 
+    /// Whether the last line of its log says that it ends, and was written before `date`.
+    func wasEnding(_ member: Member, at date: Date) -> Bool {
+        let line = lastWords(member)
+        guard line.contains("\"message\":\"the worker ends\""),
+            let time = line.split(separator: "\"").drop(while: { $0 != "time" }).dropFirst(2).first
+        else {
+            return false
+        }
+        do {
+            let style = Date.ISO8601FormatStyle(includingFractionalSeconds: true)
+            return try style.parse(String(time)) < date
+        } catch {
+            return false
+        }
+    }
+
     /// Starts a member in its seat.
     func start(_ member: Member) throws {
         guard let seat = seats[member] else {

@@ -231,6 +231,12 @@ final class Storm {
             fleet.end(member)
         } else if fleet.wasYoung(member, at: since), process.terminationStatus == SIGTERM {
             note("\(member.name) was told to go before it had begun")
+        } else if process.terminationReason == .exit, process.terminationStatus == 75,
+            fleet.wasEnding(member, at: since)
+        {
+            // The signal met it on its way out: it ended by itself.
+            restartCount += 1
+            note("\(member.name) was ending with 75 when it was told to go")
         } else if process.terminationReason != .exit || process.terminationStatus != 0 {
             find(
                 "\(member.name) answers SIGTERM with \(process.terminationStatus) after"
