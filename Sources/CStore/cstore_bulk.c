@@ -6,8 +6,8 @@
 
 /* A restore in sorted files.  Changes are collected, sorted and written as one file a table. */
 
-#define BULK_ENTRY_COUNT_MAX (1024 * 1024)
-#define BULK_CHANGES_LEN_MAX (64 * 1024 * 1024)
+#define BULK_ENTRY_COUNT_MAX (704 * 1024)
+#define BULK_CHANGES_LEN_MAX (40 * 1024 * 1024)
 /* Fewer changes than this cost less in one write than in files. */
 #define BULK_ENTRY_COUNT_MIN (32 * 1024)
 
