@@ -1,5 +1,5 @@
-#define _GNU_SOURCE
 #include "cstore_internal.h"
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -140,30 +140,32 @@ void cstore_shared_destroy(cstore_shared *shared)
     free(shared);
 }
 
-/* The path of the marker of damage, in a buffer to be freed; NULL: no memory. */
-static char *marker_path(const char *path)
+bool path_in(const char *folder, const char *name, char path[STORE_PATH_LEN])
 {
-    char *marker = NULL;
-    return asprintf(&marker, "%s/DAMAGED", path) < 0 ? NULL : marker;
+    int used = snprintf(path, STORE_PATH_LEN, "%s/%s", folder, name);
+    bool has_room = used > 0 && used < STORE_PATH_LEN;
+    if (!has_room)
+        errno = ENAMETOOLONG;
+    return has_room;
 }
+
+static const char damage_marker[] = "DAMAGED";
 
 int cstore_mark_damaged(cstore *store, cstore_error *error)
 {
-    char *marker = marker_path(store->path);
-    int file = marker == NULL ? -1 : open(marker, O_CREAT | O_WRONLY | O_CLOEXEC, 0640);
+    char marker[STORE_PATH_LEN];
+    int file = path_in(store->path, damage_marker, marker)
+        ? open(marker, O_CREAT | O_WRONLY | O_CLOEXEC, 0640) : -1;
     int result = file < 0 ? fail_errno(error, "marking a damaged store") : 0;
     if (file >= 0)
         close(file);
-    free(marker);
     return result;
 }
 
 static bool is_marked_damaged(const char *path)
 {
-    char *marker = marker_path(path);
-    bool is_marked = marker != NULL && access(marker, F_OK) == 0;
-    free(marker);
-    return is_marked;
+    char marker[STORE_PATH_LEN];
+    return path_in(path, damage_marker, marker) && access(marker, F_OK) == 0;
 }
 
 static void close_files(cstore *store)
@@ -210,11 +212,16 @@ fail:
     return NULL;
 }
 
-static uint64_t property(cstore *store, int table, const char *name)
+uint64_t table_property(cstore *store, int table, const char *name)
 {
     uint64_t value = 0;
     rocksdb_property_int_cf(store->db, store->families[table], name, &value);
     return value;
+}
+
+uint64_t state_key_count(cstore *store)
+{
+    return table_property(store, CSTORE_STATE, "rocksdb.estimate-num-keys");
 }
 
 /* RocksDB 7.8 keeps one reason for the flush of a table, asserts that it is the one that the flush
@@ -224,11 +231,11 @@ static void await_flush(cstore *store)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     for (int turn = 0; turn < FLUSH_WAIT_TURNS; turn++) {
-        bool is_under_way = property(store, CSTORE_STATE, "rocksdb.num-running-flushes") > 0;
+        bool is_under_way = table_property(store, CSTORE_STATE, "rocksdb.num-running-flushes") > 0;
         for (int table = 0; table < CSTORE_TABLE_COUNT; table++)
-            if (property(store, table, "rocksdb.mem-table-flush-pending") > 0)
+            if (table_property(store, table, "rocksdb.mem-table-flush-pending") > 0)
                 is_under_way = true;
-        if (!is_under_way || property(store, CSTORE_STATE, "rocksdb.background-errors") > 0)
+        if (!is_under_way || table_property(store, CSTORE_STATE, "rocksdb.background-errors") > 0)
             return;
         nanosleep(&pause, NULL);
     }
@@ -267,139 +274,6 @@ int cstore_close(cstore *store, cstore_error *error)
     free(store->path);
     free(store);
     return result;
-}
-
-/* Copy a value behind the others. */
-static bool take_value(cstore *store, const void *value, size_t len)
-{
-    if (!buffer_reserve(&store->values, len))
-        return false;
-    if (len > 0)
-        memcpy(store->values.bytes + store->values.len, value, len);
-    store->values.len += len;
-    return true;
-}
-
-/* Copy a result behind the others and let go of it. */
-static bool take_slice(cstore *store, rocksdb_pinnableslice_t *slice, int64_t *value_len)
-{
-    if (slice == NULL) {
-        *value_len = -1;
-        return true;
-    }
-    size_t len;
-    const char *value = rocksdb_pinnableslice_value(slice, &len);
-    *value_len = (int64_t)len;
-    bool has_room = take_value(store, value, len);
-    rocksdb_pinnableslice_destroy(slice);
-    return has_room;
-}
-
-/* What there is of one look-up in the scratch memory; `list` and what follows are of the keys that
- * RocksDB is asked for. */
-struct lookup {
-    uint64_t *hashes;
-    const char **list;
-    char **messages;
-    rocksdb_pinnableslice_t **slices;
-    size_t *lens;
-    size_t count;
-};
-
-/* What is known of a value before its length is. */
-#define UNKNOWN_KEY (-1)
-#define IN_FRONT (-2)
-#define ON_LIST (-3)
-
-static bool lookup_begin(cstore *store, size_t count, struct lookup *lookup)
-{
-    store->scratch.len = 0;
-    if (!buffer_reserve(&store->scratch,
-                        count * (sizeof(uint64_t) + 2 * sizeof(char *) + sizeof(size_t)
-                                 + sizeof(rocksdb_pinnableslice_t *))))
-        return false;
-    lookup->hashes = (uint64_t *)store->scratch.bytes;
-    lookup->list = (const char **)(lookup->hashes + count);
-    lookup->messages = (char **)(lookup->list + count);
-    lookup->slices = (rocksdb_pinnableslice_t **)(lookup->messages + count);
-    lookup->lens = (size_t *)(lookup->slices + count);
-    lookup->count = 0;
-    return true;
-}
-
-/* Ask the filter and the front; what they do not know goes on the list for RocksDB. */
-static void ask_memory(cstore *store, int table, const uint8_t *keys, const uint32_t *key_lens,
-                       size_t count, int64_t *value_lens, struct lookup *lookup)
-{
-    const uint8_t *key = keys;
-    for (size_t i = 0; i < count; key += key_lens[i++]) {
-        lookup->hashes[i] = key_hash(table, key, key_lens[i]);
-        if (table == CSTORE_STATE)
-            filter_prefetch(&store->filter, lookup->hashes[i]);
-    }
-    key = keys;
-    for (size_t i = 0; i < count; key += key_lens[i++]) {
-        struct change change;
-        uint64_t hash = lookup->hashes[i];
-        value_lens[i] = UNKNOWN_KEY;
-        if (table == CSTORE_STATE && !filter_may_have(&store->filter, hash))
-            continue;
-        if (front_find(&store->front, table, key, key_lens[i], hash, &change)) {
-            value_lens[i] = IN_FRONT;
-            continue;
-        }
-        value_lens[i] = ON_LIST;
-        lookup->list[lookup->count] = (const char *)key;
-        lookup->lens[lookup->count] = key_lens[i];
-        lookup->messages[lookup->count] = NULL;
-        lookup->slices[lookup->count] = NULL;
-        lookup->count++;
-    }
-}
-
-const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const uint32_t *key_lens,
-                          size_t count, int64_t *value_lens, cstore_error *error)
-{
-    struct lookup lookup;
-    store->values.len = 0;
-    /* One byte more than nothing, so that the result of an empty look-up is no NULL. */
-    if (!buffer_reserve(&store->values, 1) || !lookup_begin(store, count, &lookup)) {
-        fail_with(error, CSTORE_FAILED, "no memory");
-        return NULL;
-    }
-    ask_memory(store, table, keys, key_lens, count, value_lens, &lookup);
-    if (lookup.count > 0)
-        rocksdb_batched_multi_get_cf(store->db, store->shared->read_options,
-                                     store->families[table], lookup.count, lookup.list, lookup.lens,
-                                     lookup.slices, lookup.messages, false);
-    char *first = NULL;
-    bool has_room = true;
-    const uint8_t *key = keys;
-    size_t asked = 0;
-    for (size_t i = 0; i < count; key += key_lens[i++]) {
-        struct change change;
-        if (value_lens[i] == ON_LIST) {
-            has_room = take_slice(store, lookup.slices[asked], &value_lens[i]) && has_room;
-            if (first == NULL)
-                first = lookup.messages[asked];
-            else
-                rocksdb_free(lookup.messages[asked]);
-            asked++;
-        } else if (value_lens[i] == IN_FRONT) {
-            front_find(&store->front, table, key, key_lens[i], lookup.hashes[i], &change);
-            value_lens[i] = change.is_removal ? -1 : (int64_t)change.value_len;
-            has_room = take_value(store, change.value, change.value_len) && has_room;
-        }
-    }
-    if (first != NULL) {
-        fail(error, first, false);
-        return NULL;
-    }
-    if (!has_room) {
-        fail_with(error, CSTORE_FAILED, "no memory");
-        return NULL;
-    }
-    return store->values.bytes;
 }
 
 /* Hand the front over, and have it written to a file. */
@@ -441,17 +315,11 @@ void cstore_measure(cstore *store, cstore_usage *usage)
 {
     *usage = (cstore_usage){.write_buffer_len = store->front.changes.capacity
                                 + store->front.slot_count * sizeof *store->front.slots,
-                            .index_and_filter_len = filter_len(&store->filter)};
-    rocksdb_property_int_cf(store->db, store->families[CSTORE_STATE],
-                            "rocksdb.estimate-num-keys", &usage->state_key_count);
+                            .index_and_filter_len = filter_len(&store->filter),
+                            .state_key_count = state_key_count(store)};
     for (int table = 0; table < CSTORE_TABLE_COUNT; table++) {
-        uint64_t len = 0;
-        if (rocksdb_property_int_cf(store->db, store->families[table],
-                                    "rocksdb.cur-size-all-mem-tables", &len) == 0)
-            usage->write_buffer_len += len;
-        len = 0;
-        if (rocksdb_property_int_cf(store->db, store->families[table],
-                                    "rocksdb.estimate-table-readers-mem", &len) == 0)
-            usage->index_and_filter_len += len;
+        usage->write_buffer_len += table_property(store, table, "rocksdb.cur-size-all-mem-tables");
+        usage->index_and_filter_len +=
+            table_property(store, table, "rocksdb.estimate-table-readers-mem");
     }
 }

@@ -86,9 +86,9 @@ static int spill(cstore *store, cstore_error *error)
     rocksdb_ingestexternalfileoptions_t *options = rocksdb_ingestexternalfileoptions_create();
     rocksdb_ingestexternalfileoptions_set_move_files(options, 1);
     for (size_t first = 0; first < bulk->entry_count && message == NULL;) {
-        char path[4096];
-        int len = snprintf(path, sizeof path, "%s/bulk-%u.sst", store->path, bulk->file_count++);
-        if (len < 0 || (size_t)len >= sizeof path) {
+        char name[32], path[STORE_PATH_LEN];
+        snprintf(name, sizeof name, "bulk-%u.sst", bulk->file_count++);
+        if (!path_in(store->path, name, path)) {
             rocksdb_ingestexternalfileoptions_destroy(options);
             return fail_with(error, CSTORE_FAILED, "the path of the store is too long");
         }

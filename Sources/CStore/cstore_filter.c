@@ -21,10 +21,8 @@
 #define LINE_LEN 64
 #define BITS_PER_KEY 10
 #define PROBE_COUNT 6
-/* 64 GiB of filter. */
-#define LINE_COUNT_MAX (UINT64_C(1) << 30)
-#define PATH_LEN 4096
 #define PROBE_BITS 9 /* of the hash, for one of the 512 bits of a line */
+#define LINE_COUNT_MAX (UINT64_C(1) << 30) /* 64 GiB */
 #define KEY_COUNT_MIN (64 * 1024)
 /* Of what a store has when it is opened: room until the next layer. */
 #define SPARE_PERCENT 25
@@ -126,14 +124,6 @@ static bool is_worn(const struct filter *filter, uint64_t key_count)
     return filter->key_count / 2 > key_count + KEY_COUNT_MIN;
 }
 
-static uint64_t state_key_count(cstore *store)
-{
-    uint64_t count = 0;
-    rocksdb_property_int_cf(store->db, store->families[CSTORE_STATE], "rocksdb.estimate-num-keys",
-                            &count);
-    return count;
-}
-
 int filter_make(cstore *store, cstore_error *error)
 {
     struct filter *filter = &store->filter;
@@ -185,6 +175,7 @@ struct kept_filter {
     } layers[KEPT_LAYER_COUNT_MAX];
 };
 static const char magic[8] = "TWFILT2";
+static const char file_name[] = "FILTER";
 
 static uint64_t checksum_of(const struct filter *filter)
 {
@@ -201,18 +192,12 @@ static uint64_t checksum_of(const struct filter *filter)
     return sum;
 }
 
-static bool path_in(const cstore *store, const char *name, char *path, size_t len)
-{
-    int used = snprintf(path, len, "%s/%s", store->path, name);
-    return used > 0 && (size_t)used < len;
-}
-
 struct store_state store_state_of(const cstore *store, uint64_t sequence)
 {
     struct store_state state = {.sequence = sequence};
     struct stat current;
-    char path[PATH_LEN];
-    if (path_in(store, "CURRENT", path, sizeof path) && stat(path, &current) == 0) {
+    char path[STORE_PATH_LEN];
+    if (path_in(store->path, "CURRENT", path) && stat(path, &current) == 0) {
         state.current_inode = current.st_ino;
         state.current_seconds = (uint64_t)current.st_ctim.tv_sec;
         state.current_nanoseconds = (uint64_t)current.st_ctim.tv_nsec;
@@ -226,9 +211,9 @@ void filter_keep(const cstore *store, uint64_t sequence)
     struct kept_filter kept = {.state = store_state_of(store, sequence),
                                .key_count = filter->key_count,
                                .layer_count = (uint64_t)filter->layer_count};
-    char path[PATH_LEN];
+    char path[STORE_PATH_LEN];
     if (!filter->is_whole || filter->layer_count < 1 || filter->layer_count > KEPT_LAYER_COUNT_MAX
-        || kept.state.current_inode == 0 || !path_in(store, "FILTER", path, sizeof path))
+        || kept.state.current_inode == 0 || !path_in(store->path, file_name, path))
         return;
     memcpy(kept.magic, magic, sizeof magic);
     kept.checksum = checksum_of(filter);
@@ -299,8 +284,8 @@ static bool read_filter(cstore *store, FILE *file)
 
 int filter_open(cstore *store, cstore_error *error)
 {
-    char path[PATH_LEN];
-    FILE *file = path_in(store, "FILTER", path, sizeof path) ? fopen(path, "rbe") : NULL;
+    char path[STORE_PATH_LEN];
+    FILE *file = path_in(store->path, file_name, path) ? fopen(path, "rbe") : NULL;
     if (file != NULL) {
         bool is_read = read_filter(store, file);
         fclose(file);

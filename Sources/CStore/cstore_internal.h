@@ -135,6 +135,13 @@ struct cstore {
     struct store_state opened_at; /* before RocksDB opened it; without a sequence */
     struct bulk bulk;
 };
+/* A number that RocksDB tells of a table; 0 where it does not. */
+uint64_t table_property(cstore *store, int table, const char *name);
+/* An estimate. */
+uint64_t state_key_count(cstore *store);
+#define STORE_PATH_LEN 4096
+/* The path of ${name} in ${folder}; false, and errno, where it is too long. */
+bool path_in(const char *folder, const char *name, char path[STORE_PATH_LEN]);
 /* Bring the store's own table alone to the disk.  0, or -1. */
 int flush_meta(cstore *store, cstore_error *error);
 

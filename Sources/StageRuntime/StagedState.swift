@@ -163,11 +163,11 @@ package final class StagedState {
 
     /// Stages a changelog record, a removal where the value is nil.
     ///
-    /// - Returns: where the caller puts every entry of the state table that the stage derives from it.
-    ///
     /// The store is given these entries once the record is durable: reading them out of the record
     /// again costs as much as judging does. ``deriveChanges(key:value:previous:into:)`` of the stage
     /// makes the same of it on restore.
+    ///
+    /// - Returns: where the caller puts every entry of the state table that the stage derives from it.
     package func put(
         _ value: Span<UInt8>?,
         forKey key: Span<UInt8>,

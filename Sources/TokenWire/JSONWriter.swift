@@ -185,13 +185,7 @@ package struct JSONWriter {
     }
 
     /// A value that is JSON already.
-    package mutating func raw(_ json: some Collection<UInt8>) {
-        if needsComma {
-            bytes.append(UInt8(ascii: ","))
-        }
-        bytes.append(contentsOf: json)
-        needsComma = true
-    }
+    package mutating func raw(_ json: [UInt8]) { raw(json.span) }
 
     /// A value that is JSON already.
     package mutating func raw(_ json: Span<UInt8>) {
@@ -247,9 +241,8 @@ package struct JSONWriter {
         bool(value)
     }
 
-    package mutating func field(_ name: StaticString, raw json: some Collection<UInt8>) {
-        self.name(name)
-        raw(json)
+    package mutating func field(_ name: StaticString, raw json: [UInt8]) {
+        field(name, raw: json.span)
     }
 
     package mutating func field(_ name: StaticString, raw json: Span<UInt8>) {

@@ -1,4 +1,3 @@
-internal import Crypto
 internal import Kafka
 internal import StageRuntime
 internal import StateStore

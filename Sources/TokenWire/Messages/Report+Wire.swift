@@ -49,7 +49,7 @@ extension ReportRequested {
             writer.field("status", status.rawValue)
             writer.field("requestIdentifier", requestIdentifier)
             if let lineItems {
-                writer.field("lineItems", raw: lineItems.utf8)
+                writer.field("lineItems", raw: lineItems.utf8.span)
             }
             writer.endObject()
         }
