@@ -26,17 +26,26 @@ struct ckafka_producer {
     size_t queue_byte_count_max;
     size_t waiting_count, waiting_byte_count;
     int64_t stored_at; /* the last receipt, or the first hand-over after none waited */
+    bool has_stored;   /* since the clock was last read */
     ckafka_receipt *receipts;
     size_t receipt_count, receipt_capacity, shown_count;
 };
 
 static void add_receipt(ckafka_producer *p, uint64_t tag, rd_kafka_resp_err_t code)
 {
+    if (p->receipt_count > p->shown_count) {
+        ckafka_receipt *last = &p->receipts[p->receipt_count - 1];
+        if (last->tag == tag && last->code == code && last->output_count < UINT32_MAX) {
+            last->output_count++;
+            return;
+        }
+    }
     if (p->receipt_count == p->receipt_capacity) {
         p->receipt_capacity = p->receipt_capacity ? p->receipt_capacity * 2 : 1024;
         p->receipts = ck_grow(p->receipts, sizeof *p->receipts * p->receipt_capacity);
     }
-    p->receipts[p->receipt_count++] = (ckafka_receipt){.tag = tag, .code = code};
+    p->receipts[p->receipt_count++] =
+        (ckafka_receipt){.tag = tag, .output_count = 1, .code = code};
 }
 
 static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque)
@@ -45,11 +54,18 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void 
     (void)rk;
     p->waiting_count--;
     p->waiting_byte_count -= message->len + message->key_len;
-    if (!message->err) {
-        p->stored_at = ck_now_ms();
-        atomic_store(&p->watch.is_away, 0);
-    }
+    p->has_stored |= !message->err;
     add_receipt(p, (uint64_t)(uintptr_t)message->_private, message->err);
+}
+
+/* What on_delivery saw in one call of the library's, with one look at the clock for all. */
+static void note_stored(ckafka_producer *p)
+{
+    if (!p->has_stored)
+        return;
+    p->has_stored = false;
+    p->stored_at = ck_now_ms();
+    atomic_store(&p->watch.is_away, 0);
 }
 
 static void open_topics(ckafka_producer *p)
@@ -182,6 +198,7 @@ int ckafka_producer_take_receipts(ckafka_producer *p, const ckafka_receipt **rec
     }
     ck_calm(p->wake_descriptor);
     rd_kafka_poll(p->rk, 0);
+    note_stored(p);
     int result = 0;
     if (rd_kafka_fatal_error(p->rk, text, sizeof text)) {
         ck_watch_note(&p->watch, 3, "FATAL", text);
@@ -217,6 +234,7 @@ size_t ckafka_producer_take_notes(ckafka_producer *p, ckafka_note *notes, size_t
 int ckafka_producer_flush(ckafka_producer *p, int deadline_ms)
 {
     rd_kafka_flush(p->rk, deadline_ms);
+    note_stored(p);
     return p->waiting_count == 0;
 }
 

@@ -5,12 +5,21 @@ internal import CKafka
 /// Safe because the handle lives as long as this object, or until ``close(deadlineMilliseconds:)``,
 /// and what a call shows is copied before the next one. One thread calls it.
 @safe package final class KafkaProducer {
-    /// What became of one output.
+    /// What became of outputs handed over one after the other with one tag.
     package struct Receipt: Equatable, Sendable {
+        /// Comes back as it was handed over.
         package var tag: UInt64
-        /// Kafka's error name, such as `_MSG_TIMED_OUT`; nil when it is stored on `acks=all`.
+        /// At least 1; a tag's outputs may come back in several receipts.
+        package var outputCount: Int
+        /// Kafka's error name, such as `_MSG_TIMED_OUT`; nil when they are stored on `acks=all`.
         package var failure: String?
         package var isStored: Bool { failure == nil }
+
+        package init(tag: UInt64, outputCount: Int, failure: String?) {
+            self.tag = tag
+            self.outputCount = outputCount
+            self.failure = failure
+        }
     }
 
     /// Key, value and headers; the client library refuses a megabyte with what it puts around them.
@@ -116,7 +125,7 @@ internal import CKafka
 
     /// The receipts since the last call.
     ///
-    /// Every output gets exactly one.
+    /// Every output is in exactly one of them.
     ///
     /// After an error that ends an idempotent producer a new one takes its place, and what was
     /// waiting is reported as failed; some of it may have been stored.
@@ -130,6 +139,7 @@ internal import CKafka
         return unsafe UnsafeBufferPointer(start: shown, count: count).map { receipt in
             Receipt(
                 tag: receipt.tag,
+                outputCount: Int(receipt.output_count),
                 failure: receipt.code == 0
                     ? nil : unsafe String(cString: ckafka_code_name(receipt.code))
             )

@@ -184,16 +184,13 @@ package struct JSONWriter {
         literal("null")
     }
 
-    /// A value that is JSON already.
+    /// A value that is JSON already, or members with their names.
     package mutating func raw(_ json: [UInt8]) { raw(json.span) }
 
-    /// A value that is JSON already.
+    /// A value that is JSON already, or members with their names.
     package mutating func raw(_ json: Span<UInt8>) {
-        if needsComma {
-            bytes.append(UInt8(ascii: ","))
-        }
         unsafe json.withUnsafeBufferPointer { json in
-            unsafe bytes.append(contentsOf: json)
+            unsafe put(atMost: json.count) { unsafe $0.append(json) }
         }
         needsComma = true
     }

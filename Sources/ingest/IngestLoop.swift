@@ -103,7 +103,7 @@ final class IngestLoop {
         let now = clocks.monotonic()
         tellBroker()
         try admit(server.takeRequests(), now: now)
-        try hear(sink.takeRecordReceipts(), now: now)
+        try hear(sink.takeReceipts(), now: now)
         for entry in waiting.takeExpired(now: now) {
             answer(entry, .brokerAway, now: now)
         }
@@ -175,22 +175,19 @@ final class IngestLoop {
         }
     }
 
-    /// The records of a request are mostly stored one after the other: they are looked up once.
-    private func hear(_ receipts: [RecordReceipt], now: Int64) {
-        var start = 0
-        while start < receipts.count {
-            let receipt = receipts[start]
-            let end =
-                receipts[start...].firstIndex { $0 != receipt } ?? receipts.count
-            let count = end - start
-            start = end
+    private func hear(_ receipts: [KafkaProducer.Receipt], now: Int64) {
+        for receipt in receipts {
             if let topic = waiting.topic(of: receipt.tag) {
-                measures.received(topic, isStored: receipt.failure == nil, recordCount: count)
+                measures.received(
+                    topic,
+                    isStored: receipt.isStored,
+                    recordCount: receipt.outputCount
+                )
             }
             if let failure = receipt.failure {
                 log.limited(.warning, "the broker did not store a record", ("code", .text(failure)))
             }
-            if let entry = waiting.note(receipt, recordCount: count) {
+            if let entry = waiting.note(receipt) {
                 answer(entry, entry.failure, now: now)
             }
         }

@@ -8,11 +8,25 @@ internal import TokenWire
 /// Only size and shape are looked at: what a token says is decode's business. The token's JSON
 /// string goes from the body into the record as it stands, without a copy in between.
 struct TokensBody {
-    /// What every record of the request carries.
-    let receivedAt: Timestamp
-    let requestID: String
-    /// Nil: a customer is refused.
-    let seal: CustomerSeal?
+    private let receivedAt: Timestamp
+    private let requestID: String
+    private let seal: CustomerSeal?
+    /// The members that are the same in every record of the request, as ``TokenReceived`` writes
+    /// them: put into bytes once and not for every line.
+    private let commonMembers: [UInt8]
+
+    /// `receivedAt` and `requestID` are carried by every record of the request; without `seal` a
+    /// customer is refused.
+    init(receivedAt: Timestamp, requestID: String, seal: CustomerSeal?) {
+        self.receivedAt = receivedAt
+        self.requestID = requestID
+        self.seal = seal
+        var writer = JSONWriter()
+        writer.field("receivedAt", receivedAt.milliseconds)
+        writer.field("source", TokenReceived.Source.app.rawValue)
+        writer.field("requestId", requestID)
+        commonMembers = writer.bytes
+    }
 
     /// One token as an object of its own.
     func appendOne(_ body: [UInt8], to outputs: inout OutputBatch) throws(Problem) {
@@ -212,9 +226,7 @@ struct TokensBody {
             if let sealed {
                 writer.field("customer", utf8: sealed.span)
             }
-            writer.field("receivedAt", receivedAt.milliseconds)
-            writer.field("source", TokenReceived.Source.app.rawValue)
-            writer.field("requestId", requestID)
+            writer.raw(commonMembers)
             writer.endObject()
         }
     }

@@ -1,4 +1,5 @@
 internal import HTTPServer
+internal import Kafka
 
 /// Requests whose records are on their way to the broker.
 ///
@@ -44,14 +45,14 @@ struct Waiting {
         return tag
     }
 
-    /// Notes that so many records of a request had this receipt.
+    /// Notes what became of records of a request.
     ///
     /// - Returns: the entry, once it is to be answered.
-    mutating func note(_ receipt: RecordReceipt, recordCount: Int) -> Entry? {
+    mutating func note(_ receipt: KafkaProducer.Receipt) -> Entry? {
         guard var entry = entries[receipt.tag] else {
             return nil
         }
-        entry.missingCount -= recordCount
+        entry.missingCount -= receipt.outputCount
         if let failure = receipt.failure {
             entry.failure = Self.problem(for: failure)
         }

@@ -13,7 +13,7 @@ final class MemorySink: RecordSink {
     }
 
     private(set) var records: [Record] = []
-    private var receipts: [RecordReceipt] = []
+    private var receipts: [KafkaProducer.Receipt] = []
     /// Whether records are stored at once.
     var storesAtOnce = true
     var fillLevel = 0.0
@@ -32,7 +32,7 @@ final class MemorySink: RecordSink {
                 )
             )
             if storesAtOnce {
-                receipts.append(RecordReceipt(tag: tag, failure: nil))
+                receipts.append(KafkaProducer.Receipt(tag: tag, outputCount: 1, failure: nil))
             }
         }
     }
@@ -40,11 +40,13 @@ final class MemorySink: RecordSink {
     /// Gives receipts for records, by their index.
     func settle(_ indices: Range<Int>, failure: String? = nil) {
         for index in indices {
-            receipts.append(RecordReceipt(tag: records[index].tag, failure: failure))
+            receipts.append(
+                KafkaProducer.Receipt(tag: records[index].tag, outputCount: 1, failure: failure)
+            )
         }
     }
 
-    func takeRecordReceipts() throws(LogFault) -> [RecordReceipt] {
+    func takeReceipts() throws(LogFault) -> [KafkaProducer.Receipt] {
         defer { receipts = [] }
         return receipts
     }

@@ -44,6 +44,31 @@ import Testing
         }
     }
 
+    @Test func `puts what became of neighbours with one tag into one receipt`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["t": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            let producer = try KafkaProducer(
+                settings: world.settings,
+                targets: ["t"],
+                queueByteCountMax: 4
+            )
+            defer { producer.close(deadlineMilliseconds: 1000) }
+            // The last two find no room: known at once, before what is stored.
+            try producer.produce(Self.outputs([1, 2, 3, 4, 5, 6]), tags: [7, 7, 8, 7, 7, 7])
+            #expect(producer.flush(deadlineMilliseconds: world.patienceMilliseconds))
+            let receipts = try producer.takeReceipts()
+            #expect(receipts.map(\.tag) == [7, 7, 8, 7])
+            #expect(receipts.map(\.outputCount) == [2, 2, 1, 1])
+            #expect(receipts.map(\.failure) == ["_QUEUE_FULL", nil, nil, nil])
+            // What was shown is told no more, and not added to.
+            try producer.produce(Self.outputs([7]), tags: [7])
+            #expect(producer.flush(deadlineMilliseconds: world.patienceMilliseconds))
+            #expect(try producer.takeReceipts().map(\.outputCount) == [1])
+        }
+    }
+
     @Test func `says that the broker is away, refuses what has no room, and stores it later`()
         async throws
     {

@@ -180,8 +180,11 @@ void ckafka_worker_close(ckafka_worker *worker, int deadline_ms);
 
 typedef struct ckafka_producer ckafka_producer;
 
+/* What became of outputs handed over one after the other with one tag: those of a request mostly
+ * come back together. */
 typedef struct ckafka_receipt {
     uint64_t tag;
+    uint32_t output_count;
     int32_t code; /* 0: stored */
 } ckafka_receipt;
 

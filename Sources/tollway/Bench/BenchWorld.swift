@@ -148,7 +148,7 @@ final class BenchWorld {
                 "a record is not stored: \(failure)"
             )
         }
-        return receipts.count
+        return receipts.reduce(0) { $0 + $1.outputCount }
     }
 
     /// Writes requests for the door into a file, each with so many tokens.
