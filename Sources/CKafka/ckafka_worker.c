@@ -13,7 +13,7 @@ enum {
     LOOK_EVERY_MS = 100,      /* a lost wake costs no more than this */
     MAIN_QUEUE_TURN_MAX = 10000,
     MALLOC_ARENA_MAX = 2,
-    MALLOC_LARGE = 1 << 20,
+    MALLOC_LARGE = 1 << 18,
     MALLOC_SPARE = 2 << 20,
     RETIRE_MS = 60000,
 };

@@ -276,13 +276,11 @@ int cstore_close(cstore *store, cstore_error *error)
     return result;
 }
 
-/* Hand the front over, and have it written to a file. */
-static int write_file(cstore *store, cstore_error *error)
+/* Have what RocksDB was just handed written to a file: its buffer is full now, and the next write
+ * begins the flush, of every table at one sequence number (which no flush by hand does).  That next
+ * write may well be seconds away. */
+static int begin_flush(cstore *store, cstore_error *error)
 {
-    if (front_spill(store, error) != 0)
-        return -1;
-    /* RocksDB's buffer is full now, and the next write begins the flush, of every table at one
-     * sequence number (which no flush by hand does).  That next write may well be seconds away. */
     char *message = NULL;
     rocksdb_writebatch_t *nothing = rocksdb_writebatch_create();
     rocksdb_write(store->db, store->shared->write_options, nothing, &message);
@@ -294,20 +292,21 @@ int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_
                  size_t last_len, cstore_error *error)
 {
     size_t len_max = store->shared->front_len_max;
-    size_t front_len = store->front.changes.len;
-    /* A front that is nearly full and a large batch are written one after the other, or the store would
-     * keep the memory of both together. */
-    if (front_len > len_max / 2 && front_len + len + last_len > len_max
-        && write_file(store, error) != 0)
+    /* RocksDB gets all of one call in one write. */
+    if (len + last_len > len_max / 2) {
+        if (front_pass(store, changes, len, last, last_len, error) != 0
+            || begin_flush(store, error) != 0)
+            return -1;
+        return filter_renew(store, error);
+    }
+    if (store->front.changes.len + len + last_len > len_max
+        && (front_spill(store, error) != 0 || begin_flush(store, error) != 0))
         return -1;
     if (!front_add(store, changes, len) || !front_add(store, last, last_len)) {
         /* Half a batch must not reach a file: the store is behind then, as after a crash. */
         front_free(&store->front);
         return fail_with(error, CSTORE_FAILED, "no memory");
     }
-    /* Only between two calls: RocksDB gets all of one, in one write. */
-    if (store->front.changes.len >= len_max && write_file(store, error) != 0)
-        return -1;
     return filter_renew(store, error);
 }
 

@@ -5,7 +5,8 @@
 /*
  * What was applied and is not in RocksDB yet.  A put of its own into RocksDB's list in memory
  * searches the list: 1.7 us with keys in no order.  Changes are collected here, by a hash of their
- * keys, and go in sorted by thousands, each next to the one before it: 0.5 us.
+ * keys, and go in sorted by thousands, each next to the one before it: 0.5 us.  A large batch is thousands by itself and goes
+ * past the front, which would only take the memory of a copy.
  */
 
 #define SLOT_COUNT_MIN 256
@@ -92,6 +93,17 @@ static bool reserve_slot(struct front *front)
     return true;
 }
 
+static uint64_t hash_of(const struct change *change)
+{
+    return key_hash(change->table, change->key, change->key_len);
+}
+
+static void add_to_filter(cstore *store, const struct change *change, uint64_t hash)
+{
+    if (change->table == CSTORE_STATE && !change->is_removal)
+        filter_add(&store->filter, hash);
+}
+
 bool front_add(cstore *store, const uint8_t *changes, size_t len)
 {
     struct front *front = &store->front;
@@ -105,11 +117,10 @@ bool front_add(cstore *store, const uint8_t *changes, size_t len)
     for (size_t position = base; position < front->changes.len;) {
         struct change change;
         size_t next = change_read(front->changes.bytes, position, &change);
-        uint64_t hash = key_hash(change.table, change.key, change.key_len);
+        uint64_t hash = hash_of(&change);
         if (!reserve_slot(front))
             return false;
-        if (change.table == CSTORE_STATE && !change.is_removal)
-            filter_add(&store->filter, hash);
+        add_to_filter(store, &change, hash);
         struct front_slot *slot =
             slot_of(front, change.table, change.key, change.key_len, slot_hash(hash));
         front->key_count += slot->end == 0;
@@ -117,6 +128,39 @@ bool front_add(cstore *store, const uint8_t *changes, size_t len)
         position = next;
     }
     return true;
+}
+
+static void put(rocksdb_writebatch_t *batch, const cstore *store, const struct change *change)
+{
+    rocksdb_column_family_handle_t *family = store->families[change->table];
+    const char *key = (const char *)change->key;
+    if (change->is_removal)
+        rocksdb_writebatch_delete_cf(batch, family, key, change->key_len);
+    else
+        rocksdb_writebatch_put_cf(batch, family, key, change->key_len,
+                                  (const char *)change->value, change->value_len);
+}
+
+/* Sort changes, and hand them over in one write, those at ${last} behind them. */
+static int write_sorted(cstore *store, struct sorted_change *sorted, size_t count,
+                        const uint8_t *changes, const uint8_t *last, size_t last_len,
+                        cstore_error *error)
+{
+    struct change change;
+    char *message = NULL;
+    sort_changes(sorted, count, changes);
+    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    for (size_t i = 0; i < count; i++) {
+        change_read(changes, sorted[i].position, &change);
+        put(batch, store, &change);
+    }
+    for (size_t position = 0; position < last_len;) {
+        position = change_read(last, position, &change);
+        put(batch, store, &change);
+    }
+    rocksdb_write(store->db, store->shared->write_options, batch, &message);
+    rocksdb_writebatch_destroy(batch);
+    return message == NULL ? 0 : fail(error, message, false);
 }
 
 int front_spill(cstore *store, cstore_error *error)
@@ -131,29 +175,44 @@ int front_spill(cstore *store, cstore_error *error)
     for (size_t i = 0; i < front->slot_count; i++)
         if (front->slots[i].end != 0)
             sorted[count++] = sorted_change_at(front->changes.bytes, front->slots[i].end - 1);
-    sort_changes(sorted, count, front->changes.bytes);
-    char *message = NULL;
-    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
-    for (size_t i = 0; i < count; i++) {
-        struct change change;
-        change_read(front->changes.bytes, sorted[i].position, &change);
-        rocksdb_column_family_handle_t *family = store->families[change.table];
-        const char *key = (const char *)change.key;
-        if (change.is_removal)
-            rocksdb_writebatch_delete_cf(batch, family, key, change.key_len);
-        else
-            rocksdb_writebatch_put_cf(batch, family, key, change.key_len,
-                                      (const char *)change.value, change.value_len);
-    }
+    int result = write_sorted(store, sorted, count, front->changes.bytes, NULL, 0, error);
     free(sorted);
-    rocksdb_write(store->db, store->shared->write_options, batch, &message);
-    rocksdb_writebatch_destroy(batch);
-    if (message != NULL)
-        return fail(error, message, false);
-    front->changes.len = 0;
+    if (result != 0)
+        return -1;
+    /* The fronts of other partitions have the use of the memory while this one is small. */
+    buffer_free(&front->changes);
     front->key_count = 0;
     memset(front->slots, 0, front->slot_count * sizeof *front->slots);
     return 0;
+}
+
+int front_pass(cstore *store, const uint8_t *changes, size_t len, const uint8_t *last,
+               size_t last_len, cstore_error *error)
+{
+    struct change change;
+    size_t count = 0, index = 0;
+    /* What lies in front is older. */
+    if (front_spill(store, error) != 0)
+        return -1;
+    for (size_t position = 0; position < len;) {
+        position = change_read(changes, position, &change);
+        count++;
+    }
+    struct sorted_change *sorted = malloc(count * sizeof *sorted + 1);
+    if (sorted == NULL)
+        return fail_with(error, CSTORE_FAILED, "no memory");
+    for (size_t position = 0; position < len; index++) {
+        sorted[index] = sorted_change_at(changes, position);
+        position = change_read(changes, position, &change);
+        add_to_filter(store, &change, hash_of(&change));
+    }
+    for (size_t position = 0; position < last_len;) {
+        position = change_read(last, position, &change);
+        add_to_filter(store, &change, hash_of(&change));
+    }
+    int result = write_sorted(store, sorted, count, changes, last, last_len, error);
+    free(sorted);
+    return result;
 }
 
 void front_free(struct front *front)

@@ -36,7 +36,7 @@ struct sorted_change {
 };
 struct sorted_change sorted_change_at(const uint8_t *changes, size_t position);
 /* By table and key; of two changes to one key the later one comes last. */
-void sort_changes(struct sorted_change *sorted, size_t count, uint8_t *changes);
+void sort_changes(struct sorted_change *sorted, size_t count, const uint8_t *changes);
 /* Like memcmp, of the keys. */
 int compare_keys(const struct change *left, const struct change *right);
 
@@ -44,7 +44,7 @@ uint64_t mix(uint64_t left, uint64_t right);
 /* Of a key in a table; every bit of it may be used. */
 uint64_t key_hash(int table, const uint8_t *key, size_t len);
 
-#define FILTER_LAYER_COUNT_MAX 16 /* each doubles what there is room for */
+#define FILTER_LAYER_COUNT_MAX 16
 struct filter_layer {
     uint8_t *lines;
     uint64_t line_count;
@@ -68,7 +68,8 @@ struct store_state {
 struct store_state store_state_of(const cstore *store, uint64_t sequence);
 /* Make the filter from the keys that there are.  0, or -1. */
 int filter_make(cstore *store, cstore_error *error);
-/* Make it anew where it has grown and most of it is of keys that were removed.  0, or -1. */
+/* Make it anew where it has grown in many steps, or most of it is of keys that were removed.
+ * 0, or -1. */
 int filter_renew(cstore *store, cstore_error *error);
 /* Take the filter that filter_keep has left in a file, or make it.  0, or -1. */
 int filter_open(cstore *store, cstore_error *error);
@@ -101,6 +102,10 @@ bool front_find(const struct front *front, int table, const uint8_t *key, size_t
                 uint64_t hash, struct change *change);
 /* Hand all to RocksDB in one write.  0, or -1. */
 int front_spill(cstore *store, cstore_error *error);
+/* Hand changes to RocksDB in one write, as cstore_apply has them, after all that lies in front.
+ * 0, or -1. */
+int front_pass(cstore *store, const uint8_t *changes, size_t len, const uint8_t *last,
+               size_t last_len, cstore_error *error);
 void front_free(struct front *front);
 
 struct bulk {

@@ -44,16 +44,16 @@ static int compare(const void *left_change, const void *right_change, void *chan
 }
 
 /* Sort entries that lie close to their places: behind each other in buckets of a few. */
-static void sort_bucket(struct sorted_change *sorted, size_t count, uint8_t *changes)
+static void sort_bucket(struct sorted_change *sorted, size_t count, const uint8_t *changes)
 {
     if (count > INSERTION_COUNT_MAX) {
-        qsort_r(sorted, count, sizeof *sorted, compare, changes);
+        qsort_r(sorted, count, sizeof *sorted, compare, (void *)changes);
         return;
     }
     for (size_t i = 1; i < count; i++) {
         struct sorted_change moved = sorted[i];
         size_t at = i;
-        for (; at > 0 && compare(&sorted[at - 1], &moved, changes) > 0; at--)
+        for (; at > 0 && compare(&sorted[at - 1], &moved, (void *)changes) > 0; at--)
             sorted[at] = sorted[at - 1];
         sorted[at] = moved;
     }
@@ -62,7 +62,7 @@ static void sort_bucket(struct sorted_change *sorted, size_t count, uint8_t *cha
 /* Sort entries of one table by the first bits in which their keys differ, from ${from} to ${sorted},
  * and then each bucket. */
 static void sort_table(const struct sorted_change *from, struct sorted_change *sorted, size_t count,
-                       uint32_t *ends, int bucket_bits, uint8_t *changes)
+                       uint32_t *ends, int bucket_bits, const uint8_t *changes)
 {
     uint64_t low = UINT64_MAX, high = 0;
     for (size_t i = 0; i < count; i++) {
@@ -91,7 +91,7 @@ static void sort_table(const struct sorted_change *from, struct sorted_change *s
 }
 
 /* Keys are mostly hashes, which fall into buckets evenly: a third of what comparing them all costs. */
-void sort_changes(struct sorted_change *sorted, size_t count, uint8_t *changes)
+void sort_changes(struct sorted_change *sorted, size_t count, const uint8_t *changes)
 {
     int bucket_bits = 0;
     while (bucket_bits < BUCKET_BITS_MAX && (size_t)1 << bucket_bits < count)
@@ -99,7 +99,7 @@ void sort_changes(struct sorted_change *sorted, size_t count, uint8_t *changes)
     struct sorted_change *by_table = malloc(count * sizeof *sorted);
     uint32_t *ends = malloc(sizeof *ends << bucket_bits);
     if (by_table == NULL || ends == NULL || count < BUCKETS_FROM) {
-        qsort_r(sorted, count, sizeof *sorted, compare, changes);
+        qsort_r(sorted, count, sizeof *sorted, compare, (void *)changes);
     } else {
         size_t end = 0;
         for (int table = 0; table < CSTORE_TABLE_COUNT; table++) {

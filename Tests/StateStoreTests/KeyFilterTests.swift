@@ -45,6 +45,19 @@ import Testing
         try expectNone(Self.keyCount..<Self.keyCount + 50_000, in: store)
     }
 
+    /// One with many layers would not be kept.
+    @Test func `is made anew where it has grown in many steps`() throws {
+        let folder = try StoreFolder()
+        var store = try folder.open()
+        let count = 400_000
+        try fill(store, 0..<count)
+        try expectAll(0..<count, in: store)
+        store.close()
+        #expect(isKept(folder))
+        store = try folder.open()
+        try expectAll(0..<count, in: store)
+    }
+
     @Test func `is known again after it was closed, and after that`() throws {
         let folder = try StoreFolder()
         var store = try folder.open()
