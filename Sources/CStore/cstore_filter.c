@@ -10,9 +10,9 @@
  * RocksDB asks a filter in each of its sorted runs: 1.5 us for the two keys of a token.  Here it is one
  * line of memory a layer, and RocksDB is asked for what is probably there.
  *
- * A Bloom filter in blocks of a cache line.  A full one gets another of half its size beside it, a
- * layer, for the keys that it was made from are not at hand; with too many it is made anew.  A key that
- * is removed stays in it, and costs a look-up in vain, as does one key in eighty that nobody has seen.
+ * A Bloom filter in blocks of a cache line.  A full one gets another beside it, a layer, for the keys
+ * that it was made from are not at hand; with too many it is made anew.  A key that is removed stays in
+ * it, and costs a look-up in vain.
  *
  * It is made from all keys when a store is opened, 0.5 us each; a store that was closed in order left
  * it in a file.
@@ -24,11 +24,13 @@
 #define PROBE_BITS 9 /* of the hash, for one of the 512 bits of a line */
 #define LINE_COUNT_MAX (UINT64_C(1) << 30) /* 64 GiB */
 #define KEY_COUNT_MIN (64 * 1024)
+/* Up to so many a layer doubles it, which makes few of them; from there on it adds a half. */
+#define KEY_COUNT_DOUBLING (512 * 1024)
 /* Of what a store has when it is opened: room until the next layer. */
 #define SPARE_PERCENT 10
 /* One with more layers, each of which errs, is not kept. */
 #define KEPT_LAYER_COUNT_MAX 3
-/* One with more is made anew, by the time that there are three times as many keys. */
+/* One with more is made anew, by the time that there are three times as many keys or more. */
 #define GOOD_LAYER_COUNT_MAX 4
 
 static uint8_t *line_of(const struct filter_layer *layer, uint64_t hash)
@@ -103,7 +105,8 @@ void filter_add(struct filter *filter, uint64_t hash)
     bool is_full = filter->layer_count > 0 && filter->layers[filter->layer_count - 1].room == 0;
     if (filter->layer_count == 0 || is_full) {
         filter->has_grown = is_full;
-        if (!add_layer(filter, filter->key_count / 2)) {
+        uint64_t count = filter->key_count;
+        if (!add_layer(filter, count < KEY_COUNT_DOUBLING ? count : count / 2)) {
             /* Every look-up goes to RocksDB from now on: slower, and as right as before. */
             filter_free(filter);
             return;

@@ -49,7 +49,7 @@ import Testing
     @Test func `is made anew where it has grown in many steps`() throws {
         let folder = try StoreFolder()
         var store = try folder.open()
-        let count = 400_000
+        let count = 600_000
         try fill(store, 0..<count)
         try expectAll(0..<count, in: store)
         store.close()
