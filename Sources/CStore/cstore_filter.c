@@ -24,13 +24,13 @@
 #define PROBE_BITS 9 /* of the hash, for one of the 512 bits of a line */
 #define LINE_COUNT_MAX (UINT64_C(1) << 30) /* 64 GiB */
 #define KEY_COUNT_MIN (64 * 1024)
-/* Up to so many a layer doubles it, which makes few of them; from there on it adds a half. */
+/* Up to so many a layer doubles it, which makes few of them; from there on it adds a quarter. */
 #define KEY_COUNT_DOUBLING (512 * 1024)
 /* Of what a store has when it is opened: room until the next layer. */
 #define SPARE_PERCENT 10
 /* One with more layers, each of which errs, is not kept. */
 #define KEPT_LAYER_COUNT_MAX 3
-/* One with more is made anew, by the time that there are three times as many keys or more. */
+/* One with more is made anew, by the time that there are twice as many keys or more. */
 #define GOOD_LAYER_COUNT_MAX 4
 
 static uint8_t *line_of(const struct filter_layer *layer, uint64_t hash)
@@ -106,7 +106,7 @@ void filter_add(struct filter *filter, uint64_t hash)
     if (filter->layer_count == 0 || is_full) {
         filter->has_grown = is_full;
         uint64_t count = filter->key_count;
-        if (!add_layer(filter, count < KEY_COUNT_DOUBLING ? count : count / 2)) {
+        if (!add_layer(filter, count < KEY_COUNT_DOUBLING ? count : count / 4)) {
             /* Every look-up goes to RocksDB from now on: slower, and as right as before. */
             filter_free(filter);
             return;
