@@ -5,8 +5,8 @@
 /*
  * What was applied and is not in RocksDB yet.  A put of its own into RocksDB's list in memory
  * searches the list: 1.7 us with keys in no order.  Changes are collected here, by a hash of their
- * keys, and go in sorted by thousands, each next to the one before it: 0.5 us.  A large batch is thousands by itself and goes
- * past the front, which would only take the memory of a copy.
+ * keys, and go in sorted by thousands, each next to the one before it: 0.5 us.  A large batch is
+ * thousands by itself and goes past the front, which would only take the memory of a copy.
  */
 
 #define SLOT_COUNT_MIN 256
@@ -191,6 +191,9 @@ int front_pass(cstore *store, const uint8_t *changes, size_t len, const uint8_t 
 {
     struct change change;
     size_t count = 0, index = 0;
+    /* Positions are kept in 32 bits. */
+    if (len > UINT32_MAX)
+        return fail_with(error, CSTORE_FAILED, "more than 4 GiB of changes at once");
     /* What lies in front is older. */
     if (front_spill(store, error) != 0)
         return -1;
