@@ -97,6 +97,16 @@ final class ChildProcess {
         }
     }
 
+    /// SIGSTOP, and waits until all threads have stopped: a program of a hundred goes on answering for
+    /// milliseconds.
+    func pause() throws(LocalCluster.Fault) {
+        try send(SIGSTOP)
+        var state = unsafe siginfo_t()
+        // An end is news as well, and stays for who asks for it.
+        let news = WSTOPPED | WEXITED | WNOWAIT
+        while unsafe waitid(P_PID, id_t(identifier), &state, news) < 0, errno == EINTR {}
+    }
+
     func end(signal: Int32, secondsMax: Int) throws(LocalCluster.Fault) {
         try send(signal)
         awaitEnd(secondsMax: secondsMax)

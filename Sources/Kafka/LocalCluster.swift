@@ -126,9 +126,9 @@ package final class LocalCluster {
         isRunning(node: node) && ChildProcess.isListening(port: ports[node].client)
     }
 
-    /// SIGSTOP.
+    /// SIGSTOP; nothing of the node runs any more when this returns.
     package func pause(node: Int) throws(Fault) {
-        try process(of: node).send(SIGSTOP)
+        try process(of: node).pause()
     }
 
     /// SIGCONT.
