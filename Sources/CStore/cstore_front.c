@@ -186,32 +186,37 @@ int front_spill(cstore *store, cstore_error *error)
     return 0;
 }
 
+/* Add the keys of changes to the filter; returns how many changes there are. */
+static size_t tell_filter(cstore *store, const uint8_t *changes, size_t len)
+{
+    struct change change;
+    size_t count = 0;
+    for (size_t position = 0; position < len; count++) {
+        position = change_read(changes, position, &change);
+        add_to_filter(store, &change, hash_of(&change));
+    }
+    return count;
+}
+
 int front_pass(cstore *store, const uint8_t *changes, size_t len, const uint8_t *last,
                size_t last_len, cstore_error *error)
 {
-    struct change change;
-    size_t count = 0, index = 0;
     /* Positions are kept in 32 bits. */
     if (len > UINT32_MAX)
         return fail_with(error, CSTORE_FAILED, "more than 4 GiB of changes at once");
     /* What lies in front is older. */
     if (front_spill(store, error) != 0)
         return -1;
-    for (size_t position = 0; position < len;) {
-        position = change_read(changes, position, &change);
-        count++;
-    }
+    size_t count = tell_filter(store, changes, len);
+    tell_filter(store, last, last_len);
     struct sorted_change *sorted = malloc(count * sizeof *sorted + 1);
     if (sorted == NULL)
         return fail_with(error, CSTORE_FAILED, "no memory");
-    for (size_t position = 0; position < len; index++) {
-        sorted[index] = sorted_change_at(changes, position);
+    size_t position = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct change change;
+        sorted[i] = sorted_change_at(changes, position);
         position = change_read(changes, position, &change);
-        add_to_filter(store, &change, hash_of(&change));
-    }
-    for (size_t position = 0; position < last_len;) {
-        position = change_read(last, position, &change);
-        add_to_filter(store, &change, hash_of(&change));
     }
     int result = write_sorted(store, sorted, count, changes, last, last_len, error);
     free(sorted);

@@ -105,6 +105,9 @@ final class ChildProcess {
         // An end is news as well, and stays for who asks for it.
         let news = WSTOPPED | WEXITED | WNOWAIT
         while unsafe waitid(P_PID, id_t(identifier), &state, news) < 0, errno == EINTR {}
+        guard isRunning else {
+            throw LocalCluster.Fault.failed(message: "process \(identifier) is gone")
+        }
     }
 
     func end(signal: Int32, secondsMax: Int) throws(LocalCluster.Fault) {

@@ -12,6 +12,25 @@ import Testing
         return outputs
     }
 
+    /// Of a broker in memory with the topic `t`.
+    private static func withProducer(
+        queueByteCountMax: Int = 32 << 20,
+        _ work: @escaping @Sendable (MockBroker, KafkaWorld, KafkaProducer) throws -> Void
+    ) async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["t": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            let producer = try KafkaProducer(
+                settings: world.settings,
+                targets: ["t"],
+                queueByteCountMax: queueByteCountMax
+            )
+            defer { producer.close(deadlineMilliseconds: 1000) }
+            try work(mock, world, producer)
+        }
+    }
+
     /// Takes receipts until there are so many.
     private static func receipts(
         of producer: KafkaProducer,
@@ -29,12 +48,7 @@ import Testing
     }
 
     @Test func `gives each output one receipt with its tag`() async throws {
-        try await onThread {
-            let mock = try MockBroker(topics: ["t": 1])
-            defer { mock.close() }
-            let world = KafkaWorld(mock: mock)
-            let producer = try KafkaProducer(settings: world.settings, targets: ["t"])
-            defer { producer.close(deadlineMilliseconds: 1000) }
+        try await Self.withProducer { _, world, producer in
             try producer.produce(Self.outputs([1, 2, 3]), tags: [7, UInt64.max, 9])
             #expect(producer.waitingCount == 3)
             let receipts = try Self.receipts(of: producer, count: 3, world: world)
@@ -45,16 +59,7 @@ import Testing
     }
 
     @Test func `puts what became of neighbours with one tag into one receipt`() async throws {
-        try await onThread {
-            let mock = try MockBroker(topics: ["t": 1])
-            defer { mock.close() }
-            let world = KafkaWorld(mock: mock)
-            let producer = try KafkaProducer(
-                settings: world.settings,
-                targets: ["t"],
-                queueByteCountMax: 4
-            )
-            defer { producer.close(deadlineMilliseconds: 1000) }
+        try await Self.withProducer(queueByteCountMax: 4) { _, world, producer in
             // The last two find no room: known at once, before what is stored.
             try producer.produce(Self.outputs([1, 2, 3, 4, 5, 6]), tags: [7, 7, 8, 7, 7, 7])
             #expect(producer.flush(deadlineMilliseconds: world.patienceMilliseconds))
@@ -72,16 +77,7 @@ import Testing
     @Test func `says that the broker is away, refuses what has no room, and stores it later`()
         async throws
     {
-        try await onThread {
-            let mock = try MockBroker(topics: ["t": 1])
-            defer { mock.close() }
-            let world = KafkaWorld(mock: mock)
-            let producer = try KafkaProducer(
-                settings: world.settings,
-                targets: ["t"],
-                queueByteCountMax: 10
-            )
-            defer { producer.close(deadlineMilliseconds: 1000) }
+        try await Self.withProducer(queueByteCountMax: 10) { mock, world, producer in
             try producer.produce(Self.outputs([1]), tags: [1])
             _ = try Self.receipts(of: producer, count: 1, world: world)
             mock.setAway(true)
@@ -104,12 +100,7 @@ import Testing
     }
 
     @Test func `takes a new client after an error that ends the first`() async throws {
-        try await onThread {
-            let mock = try MockBroker(topics: ["t": 1])
-            defer { mock.close() }
-            let world = KafkaWorld(mock: mock)
-            let producer = try KafkaProducer(settings: world.settings, targets: ["t"])
-            defer { producer.close(deadlineMilliseconds: 1000) }
+        try await Self.withProducer { mock, world, producer in
             mock.pushErrors([45], for: .produce)  // OUT_OF_ORDER_SEQUENCE_NUMBER
             try producer.produce(Self.outputs([1]), tags: [1])
             let failed = try Self.receipts(of: producer, count: 1, world: world)
