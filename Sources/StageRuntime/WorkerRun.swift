@@ -58,14 +58,13 @@ package final class WorkerRun {
     /// `makeStage` throws ``ConfigurationFault`` or ``WorkerEnd``.
     package static func main(
         _ worker: Worker,
-        environment: [String: String] = ProcessEnvironment.read(),
         makeStage: @escaping (WorkerServices) throws -> any Stage
     ) -> Never {
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let configuration: Configuration
         do throws(ConfigurationFault) {
             configuration = try Configuration(
-                environment: environment,
+                environment: ProcessEnvironment.read(),
                 program: .worker(worker)
             )
         } catch {

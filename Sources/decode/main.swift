@@ -1,9 +1,8 @@
-internal import FoundationEssentials
 internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 
-WorkerRun.main(.decode, environment: ProcessInfo.processInfo.environment) { services in
+WorkerRun.main(.decode) { services in
     let file = try services.configuration.requiredFile(.appsFile)
     return DecodeStage(apps: try AppsFile.load(file)) {
         do throws(ConfigurationFault) {

@@ -1,7 +1,6 @@
-internal import FoundationEssentials
 internal import StageRuntime
 internal import TokenDomain
 
-WorkerRun.main(.dedupe, environment: ProcessInfo.processInfo.environment) { _ in
+WorkerRun.main(.dedupe) { _ in
     DedupeStage()
 }

@@ -21,12 +21,12 @@ struct IngestRun {
     )
 
     /// Runs until it is told to stop, and exits.
-    static func main(environment: [String: String]) -> Never {
+    static func main() -> Never {
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let end: WorkerEnd
         do {
             let configuration = try Configuration(
-                environment: environment,
+                environment: ProcessEnvironment.read(),
                 program: .worker(.ingest)
             )
             end = try run(configuration, signals)

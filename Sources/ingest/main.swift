@@ -1,3 +1,1 @@
-internal import FoundationEssentials
-
-IngestRun.main(environment: ProcessInfo.processInfo.environment)
+IngestRun.main()

@@ -1,7 +1,7 @@
 internal import StageRuntime
 internal import TokenDomain
 
-WorkerRun.main(.notifications, environment: ProcessEnvironment.read()) { services in
+WorkerRun.main(.notifications) { services in
     try NotificationsStage(log: services.log) { () throws(ConfigurationFault) in
         try TrustFiles(services.configuration)
     }

@@ -1,6 +1,6 @@
 internal import StageRuntime
 internal import TokenDomain
 
-WorkerRun.main(.report, environment: ProcessEnvironment.read()) { services in
+WorkerRun.main(.report) { services in
     try ReportStage(services)
 }
