@@ -12,6 +12,9 @@
 #define SLOT_COUNT_MIN 256
 /* A front grows by this much more than it must, not by doubling: every partition has one. */
 #define FRONT_SPARE (128 * 1024)
+/* So many changes ahead their memory is asked for where they are read in another order than they lie:
+ * a front is larger than the nearer caches. */
+#define SORTED_AHEAD 8
 
 static uint64_t load(const uint8_t *bytes, size_t len)
 {
@@ -93,9 +96,32 @@ static bool reserve_slot(struct front *front)
     return true;
 }
 
-static uint64_t hash_of(const struct change *change)
+/* Some changes that follow each other, so that the memory that each needs is on its way while those
+ * before it are dealt with. */
+#define GROUP_COUNT 16
+struct group {
+    size_t count;
+    struct {
+        struct change change;
+        uint64_t hash;
+        size_t position;
+    } members[GROUP_COUNT];
+};
+
+/* Read the changes at ${position}, and have the lines of the filter fetched that they are added to;
+ * returns the position after them. */
+static size_t read_group(const cstore *store, const uint8_t *changes, size_t position, size_t end,
+                         struct group *group)
 {
-    return key_hash(change->table, change->key, change->key_len);
+    for (group->count = 0; group->count < GROUP_COUNT && position < end; group->count++) {
+        struct change *change = &group->members[group->count].change;
+        group->members[group->count].position = position;
+        position = change_read(changes, position, change);
+        uint64_t hash = key_hash(change->table, change->key, change->key_len);
+        group->members[group->count].hash = hash;
+        filter_prefetch(&store->filter, hash);
+    }
+    return position;
 }
 
 static void add_to_filter(cstore *store, const struct change *change, uint64_t hash)
@@ -114,18 +140,21 @@ bool front_add(cstore *store, const uint8_t *changes, size_t len)
     if (len > 0)
         memcpy(front->changes.bytes + base, changes, len);
     front->changes.len += len;
+    struct group group;
     for (size_t position = base; position < front->changes.len;) {
-        struct change change;
-        size_t next = change_read(front->changes.bytes, position, &change);
-        uint64_t hash = hash_of(&change);
-        if (!reserve_slot(front))
-            return false;
-        add_to_filter(store, &change, hash);
-        struct front_slot *slot =
-            slot_of(front, change.table, change.key, change.key_len, slot_hash(hash));
-        front->key_count += slot->end == 0;
-        *slot = (struct front_slot){.hash = slot_hash(hash), .end = (uint32_t)position + 1};
-        position = next;
+        position = read_group(store, front->changes.bytes, position, front->changes.len, &group);
+        for (size_t i = 0; i < group.count; i++) {
+            const struct change *change = &group.members[i].change;
+            uint64_t hash = group.members[i].hash;
+            if (!reserve_slot(front))
+                return false;
+            add_to_filter(store, change, hash);
+            struct front_slot *slot =
+                slot_of(front, change->table, change->key, change->key_len, slot_hash(hash));
+            front->key_count += slot->end == 0;
+            *slot = (struct front_slot){.hash = slot_hash(hash),
+                                        .end = (uint32_t)group.members[i].position + 1};
+        }
     }
     return true;
 }
@@ -151,6 +180,8 @@ static int write_sorted(cstore *store, struct sorted_change *sorted, size_t coun
     sort_changes(sorted, count, changes);
     rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
     for (size_t i = 0; i < count; i++) {
+        if (i + SORTED_AHEAD < count)
+            __builtin_prefetch(changes + sorted[i + SORTED_AHEAD].position);
         change_read(changes, sorted[i].position, &change);
         put(batch, store, &change);
     }
@@ -172,9 +203,13 @@ int front_spill(cstore *store, cstore_error *error)
     if (sorted == NULL)
         return fail_with(error, CSTORE_FAILED, "no memory");
     size_t count = 0;
-    for (size_t i = 0; i < front->slot_count; i++)
+    for (size_t i = 0; i < front->slot_count; i++) {
+        /* The slots are in no order of the changes. */
+        if (i + SORTED_AHEAD < front->slot_count && front->slots[i + SORTED_AHEAD].end != 0)
+            __builtin_prefetch(front->changes.bytes + front->slots[i + SORTED_AHEAD].end - 1);
         if (front->slots[i].end != 0)
             sorted[count++] = sorted_change_at(front->changes.bytes, front->slots[i].end - 1);
+    }
     int result = write_sorted(store, sorted, count, front->changes.bytes, NULL, 0, error);
     free(sorted);
     if (result != 0)
@@ -189,11 +224,12 @@ int front_spill(cstore *store, cstore_error *error)
 /* Add the keys of changes to the filter; returns how many changes there are. */
 static size_t tell_filter(cstore *store, const uint8_t *changes, size_t len)
 {
-    struct change change;
+    struct group group;
     size_t count = 0;
-    for (size_t position = 0; position < len; count++) {
-        position = change_read(changes, position, &change);
-        add_to_filter(store, &change, hash_of(&change));
+    for (size_t position = 0; position < len; count += group.count) {
+        position = read_group(store, changes, position, len, &group);
+        for (size_t i = 0; i < group.count; i++)
+            add_to_filter(store, &group.members[i].change, group.members[i].hash);
     }
     return count;
 }
