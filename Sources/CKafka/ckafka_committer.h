@@ -46,7 +46,7 @@ struct committer {
     bool is_discarded; /* nobody waits for what is SUBMITTED or RUNNING */
     ckafka_fault fault; /* for the next call of the loop; under the lock */
 
-    /* The transaction, copied: while RUNNING it belongs to the thread. */
+    /* The transaction: while SUBMITTED or RUNNING it belongs to the thread. */
     ckafka_output *outputs;
     size_t output_count, output_capacity;
     uint8_t *arena;

@@ -105,48 +105,52 @@ unsigned ck_committer_producer_count(committer *c)
     return atomic_load(&c->producer_count);
 }
 
-static void copy_transaction(committer *c, const ckafka_output *outputs, size_t output_count,
-                             const uint8_t *arena, size_t arena_count,
-                             const ckafka_position *positions, size_t position_count)
+/* Until it is submitted, what the thread writes belongs to the loop. */
+static int check_free(committer *c, ckafka_fault *fault)
 {
+    pthread_mutex_lock(&c->lock);
+    bool is_free = c->state == NOTHING;
+    pthread_mutex_unlock(&c->lock);
+    return is_free ? 0 : ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
+                                 "a transaction is under way already");
+}
+
+int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
+                         ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault)
+{
+    if (ck_committer_check(c, fault) || check_free(c, fault))
+        return -1;
     if (c->arena_capacity > BUFFER_KEPT || arena_count > c->arena_capacity) {
         free(c->arena);
         c->arena = ck_take_memory(arena_count);
         c->arena_capacity = arena_count;
     }
-    if (arena_count > 0)
-        memcpy(c->arena, arena, arena_count);
-    c->arena_count = arena_count;
     if (output_count > c->output_capacity) {
-        c->outputs = ck_grow(c->outputs, sizeof *outputs * output_count);
+        free(c->outputs);
+        c->outputs = ck_take_memory(sizeof *c->outputs * output_count);
         c->output_capacity = output_count;
     }
-    if (output_count > 0)
-        memcpy(c->outputs, outputs, sizeof *outputs * output_count);
+    c->arena_count = arena_count;
     c->output_count = output_count;
-    c->positions = ck_grow(c->positions, sizeof *positions * position_count);
-    memcpy(c->positions, positions, sizeof *positions * position_count);
-    c->position_count = position_count;
+    *outputs = c->outputs;
+    *arena = c->arena;
+    return 0;
 }
 
-int ck_committer_submit(committer *c, const ckafka_output *outputs, size_t output_count,
-                     const uint8_t *arena, size_t arena_count, const ckafka_position *positions,
-                     size_t position_count, ckafka_fault *fault)
+int ck_committer_submit(committer *c, const ckafka_position *positions, size_t position_count,
+                        ckafka_fault *fault)
 {
     if (position_count == 0)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
                     "a transaction without positions: nothing would fence it");
-    if (ck_committer_check(c, fault) ||
-        ck_check_outputs(&c->targets, c->target_byte_count_max, outputs, output_count, fault))
+    if (ck_committer_check(c, fault) || check_free(c, fault) ||
+        ck_check_outputs(&c->targets, c->target_byte_count_max, c->outputs, c->output_count, fault))
         return -1;
-    pthread_mutex_lock(&c->lock);
-    if (c->state != NOTHING) {
-        pthread_mutex_unlock(&c->lock);
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
-                    "a transaction is under way already");
-    }
-    copy_transaction(c, outputs, output_count, arena, arena_count, positions, position_count);
+    c->positions = ck_grow(c->positions, sizeof *positions * position_count);
+    memcpy(c->positions, positions, sizeof *positions * position_count);
+    c->position_count = position_count;
     c->epoch = atomic_load(c->assignment_epoch);
+    pthread_mutex_lock(&c->lock);
     c->state = SUBMITTED;
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);

@@ -179,9 +179,10 @@ typedef struct committer_setup {
 committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault);
 bool ck_committer_is_ready(committer *c);
 unsigned ck_committer_producer_count(committer *c);
-int ck_committer_submit(committer *c, const ckafka_output *outputs, size_t output_count,
-                     const uint8_t *arena, size_t arena_count, const ckafka_position *positions,
-                     size_t position_count, ckafka_fault *fault);
+int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
+                         ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault);
+int ck_committer_submit(committer *c, const ckafka_position *positions, size_t position_count,
+                        ckafka_fault *fault);
 int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault);
 /* Nobody waits for the outcome of the transaction under way any more. */
 void ck_committer_discard(committer *c);

@@ -30,7 +30,7 @@ int ck_check_outputs(const names *targets, const int64_t *byte_count_max,
         if (o->topic < 0 || (size_t)o->topic >= targets->count)
             return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
                            "an output for a topic that is no target");
-        int64_t size = (o->key_count > 0 ? o->key_count : 0) +
+        int64_t size = (int64_t)(o->key_count > 0 ? o->key_count : 0) +
                        (o->value_count > 0 ? o->value_count : 0) + o->headers_count +
                        RECORD_OVERHEAD;
         if (size <= byte_count_max[o->topic])

@@ -411,16 +411,20 @@ int ckafka_worker_poll(ckafka_worker *w, size_t record_max, size_t byte_max, int
 
 /* -- transactions ----------------------------------------------------------------------------- */
 
-int ckafka_worker_submit(ckafka_worker *w, const ckafka_output *outputs, size_t output_count,
-                         const uint8_t *arena, size_t arena_count, const ckafka_position *positions,
+int ckafka_worker_prepare(ckafka_worker *w, size_t output_count, size_t arena_count,
+                          ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault)
+{
+    return ck_committer_prepare(w->committer, output_count, arena_count, outputs, arena, fault);
+}
+
+int ckafka_worker_submit(ckafka_worker *w, const ckafka_position *positions,
                          size_t position_count, ckafka_fault *fault)
 {
     for (size_t i = 0; i < position_count; i++)
         if (!find_holding(w, positions[i].topic, positions[i].partition))
             return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
                         "a position of a partition that is not assigned");
-    return ck_committer_submit(w->committer, outputs, output_count, arena, arena_count, positions,
-                            position_count, fault);
+    return ck_committer_submit(w->committer, positions, position_count, fault);
 }
 
 /* Reading goes on at the committed positions; what the library fetched beyond is outdated by the

@@ -61,7 +61,7 @@ package final class KafkaLog: RecordLog {
         let recordDefault = Self.recordByteCountMaxDefault
         let limits = targets.map { recordByteCountMax[$0] ?? recordDefault }
         handle = try WorkerHandle(
-            consumer: settings.consumer(member: member),
+            consumer: settings.consumer(member: member, hasChangelog: changelog != nil),
             producer: settings.workerProducer(
                 transactionalID: delivery == .exactlyOnce ? member.transactionalID : nil,
                 topicByteCountMax: (limits.min() ?? recordDefault)...(limits.max() ?? recordDefault)

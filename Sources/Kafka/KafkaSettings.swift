@@ -133,9 +133,13 @@ package struct KafkaSettings: Sendable, Equatable {
     /// nothing.
     private static let exact = [("auto.offset.reset", "error")]
 
-    func consumer(member: KafkaLog.Member) -> [CChar] {
-        list(
-            common + reading + Self.exact + [
+    /// With a changelog there is a state beside it, which wants memory too: less is fetched at once.
+    ///
+    /// That saves 7 MB of dedupe's and costs it nothing; decode it would cost a tenth of its speed.
+    func consumer(member: KafkaLog.Member, hasChangelog: Bool) -> [CChar] {
+        let fetching = hasChangelog ? [("fetch.message.max.bytes", "131072")] : []
+        return list(
+            common + reading + fetching + Self.exact + [
                 ("group.id", member.group),
                 ("group.instance.id", member.instance),
                 ("isolation.level", "read_committed"),

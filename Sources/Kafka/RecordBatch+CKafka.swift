@@ -51,19 +51,21 @@ extension RecordBatch {
 
 extension OutputBatch {
     /// The outputs in the C side's form; they refer to `arena`.
-    var flat: [ckafka_output] {
-        outputs.map { output in
-            ckafka_output(
-                timestamp_ms: output.timestampMilliseconds,
-                key_start: Int64(output.key.start),
-                key_count: Int64(output.key.count),
-                value_start: Int64(output.value.start),
-                value_count: Int64(output.value.count),
-                headers_start: Int64(output.headers.start),
-                headers_count: Int64(max(output.headers.count, 0)),
-                topic: Int32(output.topic),
-                partition: output.partition
-            )
-        }
+    var flat: [ckafka_output] { outputs.map(\.flat) }
+}
+
+extension OutputBatch.Output {
+    var flat: ckafka_output {
+        ckafka_output(
+            timestamp_ms: timestampMilliseconds,
+            key_start: Int32(key.start),
+            key_count: Int32(key.count),
+            value_start: Int32(value.start),
+            value_count: Int32(value.count),
+            headers_start: Int32(headers.start),
+            headers_count: Int32(max(headers.count, 0)),
+            topic: Int32(topic),
+            partition: partition
+        )
     }
 }

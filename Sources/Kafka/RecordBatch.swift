@@ -1,15 +1,19 @@
 /// Where some bytes lie in an arena.
 ///
-/// Absent bytes (a null key, a tombstone) have no count.
+/// Absent bytes (a null key, a tombstone) have no count. There are three of them to a record, so they
+/// are kept in half a word each: no arena has 2 GiB.
 package struct ByteRange: Hashable, Sendable {
-    package var start: Int
-    /// Negative where there are no bytes at all; an empty text has zero.
-    package var count: Int
+    private var shortStart: Int32
+    private var shortCount: Int32
 
     package init(start: Int, count: Int) {
-        self.start = start
-        self.count = count
+        shortStart = Int32(start)
+        shortCount = Int32(count)
     }
+
+    package var start: Int { Int(shortStart) }
+    /// Negative where there are no bytes at all; an empty text has zero.
+    package var count: Int { Int(shortCount) }
 
     package static let absent = ByteRange(start: 0, count: -1)
 
@@ -154,20 +158,5 @@ package struct OutputBatch: Sendable {
             unsafe arena.append(contentsOf: bytes)
         }
         return ByteRange(start: start, count: bytes.count)
-    }
-
-    /// Appends outputs that were collected elsewhere, all for one topic.
-    package mutating func append(_ other: OutputBatch, topic: Int) {
-        let base = arena.count
-        arena.append(contentsOf: other.arena)
-        outputs.reserveCapacity(outputs.count + other.outputs.count)
-        for output in other.outputs {
-            var moved = output
-            moved.topic = topic
-            moved.key.start += base
-            moved.value.start += base
-            moved.headers.start += base
-            outputs.append(moved)
-        }
     }
 }

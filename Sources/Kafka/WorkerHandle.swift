@@ -96,18 +96,24 @@ internal import CKafka
 
     func submit(_ outputs: OutputBatch, positions: [ckafka_position]) throws(LogFault) {
         var fault = ckafka_fault()
-        let flat = outputs.flat
-        let result = unsafe ckafka_worker_submit(
+        var flat: UnsafeMutablePointer<ckafka_output>?
+        var arena: UnsafeMutablePointer<UInt8>?
+        let prepared = unsafe ckafka_worker_prepare(
             handle,
-            flat,
-            flat.count,
-            outputs.arena,
+            outputs.outputs.count,
             outputs.arena.count,
-            positions,
-            positions.count,
+            &flat,
+            &arena,
             &fault
         )
-        guard result == 0 else {
+        guard prepared == 0 else {
+            throw LogFault(fault)
+        }
+        for (index, output) in outputs.outputs.enumerated() {
+            unsafe flat?[index] = output.flat
+        }
+        unsafe arena?.update(from: outputs.arena, count: outputs.arena.count)
+        guard unsafe ckafka_worker_submit(handle, positions, positions.count, &fault) == 0 else {
             throw LogFault(fault)
         }
     }

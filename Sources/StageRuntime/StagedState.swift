@@ -1,4 +1,4 @@
-internal import Kafka
+package import Kafka
 package import StateStore
 
 /// The state of the partitions assigned, as the batch in hand sees it: store + staged.
@@ -12,8 +12,6 @@ package final class StagedState {
         let store: any PartitionStore
         /// Put since the last submit.
         var open = Changes()
-        /// The changelog records of `open` that were put with their entries, in order.
-        var records = OutputBatch()
         /// Under way with a transaction: the store does not have it yet, a look-up must find it.
         var submitted = Changes()
         /// Of a transaction that is durable: the store learns of it before anybody looks again.
@@ -29,6 +27,9 @@ package final class StagedState {
     }
 
     /// Changelog records that are not in the store yet.
+    ///
+    /// Their memory goes with them: kept, it would be in each partition that of the largest share it
+    /// ever had of a transaction.
     private struct Changes {
         /// By key, newest value only.
         ///
@@ -40,16 +41,16 @@ package final class StagedState {
         let entries = ChangeTable()
 
         var isEmpty: Bool { values.isEmpty && recordCount == 0 }
-
-        mutating func removeAll() {
-            values.removeAll(keepingCapacity: true)
-            recordCount = 0
-            entries.removeAll()
-        }
     }
 
     /// By partition number.
     private var held: [Held?] = []
+    /// Put with their entries since the last submit, in order: their bytes lie among the outputs of
+    /// the next transaction.
+    private var records: [OutputBatch.Output] = []
+
+    /// The topic of a record until ``submit(to:topic:)`` names the changelog.
+    private static let untold = -1
 
     package init() {}
 
@@ -161,7 +162,8 @@ package final class StagedState {
         }
     }
 
-    /// Stages a changelog record, a removal where the value is nil.
+    /// Stages a changelog record, a removal where the value is absent; its bytes lie in the arena of
+    /// the next transaction's outputs.
     ///
     /// The store is given these entries once the record is durable: reading them out of the record
     /// again costs as much as judging does. ``deriveChanges(key:value:previous:into:)`` of the stage
@@ -169,21 +171,14 @@ package final class StagedState {
     ///
     /// - Returns: where the caller puts every entry of the state table that the stage derives from it.
     package func put(
-        _ value: Span<UInt8>?,
-        forKey key: Span<UInt8>,
+        recordWithKey key: ByteRange,
+        value: ByteRange,
         partition: Int32
     ) -> ChangeTable {
         let held = held(partition)
-        var record = OutputBatch.Output(
-            topic: 0,
-            partition: partition,
-            key: held.records.place(key),
-            value: .absent
+        records.append(
+            OutputBatch.Output(topic: Self.untold, partition: partition, key: key, value: value)
         )
-        if let value {
-            record.value = held.records.place(value)
-        }
-        held.records.outputs.append(record)
         held.open.recordCount += 1
         return held.open.entries
     }
@@ -227,15 +222,18 @@ package final class StagedState {
     /// Moves what was put under way with a transaction, as outputs to the changelog: every key put
     /// since the last submit with its newest value.
     func submit(to outputs: inout OutputBatch, topic: Int) {
+        outputs.outputs.reserveCapacity(outputs.outputs.count + records.count)
+        for var record in records {
+            record.topic = topic
+            outputs.outputs.append(record)
+        }
+        records.removeAll(keepingCapacity: true)
         for (partition, held) in held.enumerated() {
             guard let held, !held.open.isEmpty else {
                 continue
             }
             precondition(held.submitted.isEmpty, "one transaction is under way at most")
-            // The memory of what was submitted before serves what is put next.
             swap(&held.open, &held.submitted)
-            outputs.append(held.records, topic: topic)
-            held.records.removeAll()
             for (key, value) in held.submitted.values {
                 let keyRange = outputs.place(key.span)
                 outputs.outputs.append(
@@ -286,16 +284,16 @@ package final class StagedState {
                     stage: stage
                 )
             }
-            held.settled.removeAll()
+            held.settled = Changes()
         }
     }
 
     /// Nothing of it happened, nor of what was judged on top of it.
     func abort() {
+        records.removeAll(keepingCapacity: true)
         for held in held {
-            held?.open.removeAll()
-            held?.records.removeAll()
-            held?.submitted.removeAll()
+            held?.open = Changes()
+            held?.submitted = Changes()
         }
     }
 

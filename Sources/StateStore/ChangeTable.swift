@@ -44,18 +44,6 @@ package final class ChangeTable {
         changes.remove(key: key, from: .state)
     }
 
-    /// Forgets the changes and keeps the memory.
-    package func removeAll() {
-        guard !changes.isEmpty else {
-            return
-        }
-        changes.removeAll()
-        keyCount = 0
-        for index in slots.indices {
-            slots[index] = 0
-        }
-    }
-
     // MARK: Slots
 
     /// Points the key's slot to the change that is appended next.

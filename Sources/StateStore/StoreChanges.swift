@@ -55,13 +55,6 @@ package struct StoreChanges: Sendable {
         refusal = sentence
     }
 
-    /// Forgets the changes and keeps the memory.
-    package mutating func removeAll() {
-        refusal = nil
-        encoded.removeAll(keepingCapacity: true)
-        count = 0
-    }
-
     /// Visits the changes in order; a nil value removes the key.
     package func forEach(
         _ visit: (_ table: StoreTable, _ key: ArraySlice<UInt8>, _ value: ArraySlice<UInt8>?) ->

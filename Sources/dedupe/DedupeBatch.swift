@@ -36,13 +36,6 @@ struct DedupeBatch {
         var ends: [Int] = []
     }
 
-    /// Of the record that is put.
-    private struct Scratch {
-        var changelogKey: [UInt8] = []
-        var changelogValue: [UInt8] = []
-        var entryValue: [UInt8] = []
-    }
-
     /// Nil where the record could not be read; the fault lies at the same index in `faults`.
     private var candidates: [Candidate?] = []
     private var faults: [Int: Fault] = [:]
@@ -52,12 +45,13 @@ struct DedupeBatch {
     private var texts: [UInt8] = []
     private var material = Material()
     private var digests: [UInt8] = []
-    private var scratch = Scratch()
+    /// The value of the entry that is put.
+    private var scratch: [UInt8] = []
 
     /// Concludes every record that could be read or not, after ``look(in:)``.
     mutating func conclude(_ batch: RecordBatch, into plan: inout BatchPlan) {
         // Apart from the texts, which are read while it is written.
-        var scratch = Scratch()
+        var scratch: [UInt8] = []
         swap(&scratch, &self.scratch)
         defer { swap(&scratch, &self.scratch) }
         for (index, record) in batch.records.enumerated() {
@@ -190,7 +184,7 @@ struct DedupeBatch {
         _ candidate: Candidate,
         value: Span<UInt8>,
         into plan: inout BatchPlan,
-        _ scratch: inout Scratch
+        _ scratch: inout [UInt8]
     ) {
         let asked = questions[candidate.questions]
         let isKnown = plan.state.entry(
@@ -212,10 +206,10 @@ struct DedupeBatch {
             plan.conclude(.settled("repeat"), app: candidate.record.appAppleID)
         case .duplicate(let first):
             forward(candidate, duplicateOf: first, value: value, into: &plan)
-            take(candidate, isFirstOfPeriod: false, state: plan.state, &scratch)
+            take(candidate, isFirstOfPeriod: false, into: &plan, &scratch)
         case .primary:
             forward(candidate, duplicateOf: nil, value: value, into: &plan)
-            take(candidate, isFirstOfPeriod: candidate.hasPeriod, state: plan.state, &scratch)
+            take(candidate, isFirstOfPeriod: candidate.hasPeriod, into: &plan, &scratch)
         }
     }
 
@@ -257,8 +251,8 @@ struct DedupeBatch {
     private func take(
         _ candidate: Candidate,
         isFirstOfPeriod: Bool,
-        state: StagedState,
-        _ scratch: inout Scratch
+        into plan: inout BatchPlan,
+        _ scratch: inout [UInt8]
     ) {
         let asked = questions[candidate.questions]
         let keys = asked.lookup.keys
@@ -268,30 +262,33 @@ struct DedupeBatch {
         let id = record.externalPurchaseID
         // Behind the prefix of the table's keys.
         let periodKey = period.map { keys[$0.dropFirst()] }
-        scratch.changelogKey.removeAll(keepingCapacity: true)
+        let keyStart = plan.outputs.arena.count
         DedupeRecord.appendChangelogKey(
             identity: keys[identity.dropFirst()],
             period: periodKey,
-            to: &scratch.changelogKey
+            to: &plan.outputs.arena
         )
-        scratch.changelogValue.removeAll(keepingCapacity: true)
+        let valueStart = plan.outputs.arena.count
         DedupeRecord.appendChangelogValue(
             externalPurchaseID: texts.span.extracting(id),
             keysExpire: record.keysExpire,
-            to: &scratch.changelogValue
+            to: &plan.outputs.arena
         )
-        scratch.entryValue.removeAll(keepingCapacity: true)
+        let entries = plan.state.put(
+            recordWithKey: ByteRange(start: keyStart, count: valueStart - keyStart),
+            value: ByteRange(
+                start: valueStart,
+                count: plan.outputs.arena.count - valueStart
+            ),
+            partition: asked.partition
+        )
+        scratch.removeAll(keepingCapacity: true)
         DedupeEntry.appendIdentityValue(
             keysExpire: record.keysExpire,
             period: periodKey,
-            to: &scratch.entryValue
+            to: &scratch
         )
-        let entries = state.put(
-            scratch.changelogValue.span,
-            forKey: scratch.changelogKey.span,
-            partition: asked.partition
-        )
-        entries.put(scratch.entryValue.span, forKey: keys.span.extracting(identity))
+        entries.put(scratch.span, forKey: keys.span.extracting(identity))
         if let period {
             entries.put(texts.span.extracting(id), forKey: keys.span.extracting(period))
         }

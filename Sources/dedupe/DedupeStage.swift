@@ -19,7 +19,7 @@ final class DedupeStage: StatefulStage {
         do throws(StoreFault) {
             try work.look(in: plan.state)
             for removal in try sweep.expired(in: plan.state, now: plan.now) {
-                remove(removal, from: plan.state)
+                remove(removal, in: &plan)
             }
         } catch {
             plan.storeFault = error
@@ -31,9 +31,12 @@ final class DedupeStage: StatefulStage {
         work.conclude(batch, into: &plan)
     }
 
-    private func remove(_ removal: KeySweep.Expired, from state: StagedState) {
-        let key = removal.changelogKey
-        let entries = state.put(nil, forKey: key.span, partition: removal.partition)
+    private func remove(_ removal: KeySweep.Expired, in plan: inout BatchPlan) {
+        let entries = plan.state.put(
+            recordWithKey: plan.outputs.place(removal.changelogKey),
+            value: .absent,
+            partition: removal.partition
+        )
         entries.remove(key: DedupeEntry.key(ofIdentity: removal.identity).span)
         if let period = removal.period {
             entries.remove(key: DedupeEntry.key(ofPeriod: period).span)

@@ -33,6 +33,9 @@ final class StageDesk {
         }
     }
 
+    /// Of the outputs since the last submit.
+    private var arena: [UInt8] = []
+
     init(partitionCount: Int32 = 2) {
         for partition in 0..<partitionCount {
             let store = MemoryStore()
@@ -75,13 +78,16 @@ final class StageDesk {
             offset += 1
         }
         var plan = BatchPlan(outputs: OutputBatch(), state: state, now: now)
+        plan.outputs.arena = arena
         stage.judge(batch, into: &plan)
+        arena = plan.outputs.arena
         return plan
     }
 
     /// The records put since the last commit, by partition.
     func submit() -> [(partition: Int32, changes: [(key: [UInt8], value: [UInt8]?)])] {
-        let submitted = state.submittedRecords()
+        let submitted = state.submittedRecords(in: arena)
+        arena = []
         for (partition, changes) in submitted {
             changelog[partition, default: []] += changes
         }
@@ -169,8 +175,11 @@ final class StageDesk {
 
 extension StagedState {
     /// Submits, and reads back what goes to the changelog: by partition, in order.
-    func submittedRecords() -> [(partition: Int32, changes: [(key: [UInt8], value: [UInt8]?)])] {
+    func submittedRecords(
+        in arena: [UInt8]
+    ) -> [(partition: Int32, changes: [(key: [UInt8], value: [UInt8]?)])] {
         var outputs = OutputBatch()
+        outputs.arena = arena
         submit(to: &outputs, topic: 0)
         var changes: [Int32: [(key: [UInt8], value: [UInt8]?)]] = [:]
         for output in outputs.outputs {

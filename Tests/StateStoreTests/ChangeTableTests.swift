@@ -20,7 +20,7 @@ import Testing
     }
 
     /// Keys that differ in their first byte, their last one and their length only.
-    @Test func `keeps thousands of like keys apart, and forgets them all`() throws {
+    @Test func `keeps thousands of like keys apart`() throws {
         let table = ChangeTable()
         let keys = (0..<3_000).map { number in
             let digits = bytes("\(number)")
@@ -35,13 +35,6 @@ import Testing
         let store = MemoryStore()
         try store.apply(table.changes, changelogOffset: 1)
         #expect(try store.get(keys) == keys.indices.map { bytes("\($0)") })
-        table.removeAll()
-        #expect(table.isEmpty)
-        for key in keys {
-            #expect(found(key, in: table) == nil)
-        }
-        put("1", "a", in: table)
-        #expect(found("a", in: table) == .some(bytes("1")))
     }
 
     private func put(_ value: String, _ key: String, in table: ChangeTable) {

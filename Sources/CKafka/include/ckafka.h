@@ -69,9 +69,9 @@ typedef struct ckafka_batch {
 
 typedef struct ckafka_output {
     int64_t timestamp_ms; /* 0: now */
-    int64_t key_start, key_count;
-    int64_t value_start, value_count;
-    int64_t headers_start, headers_count;
+    int32_t key_start, key_count;
+    int32_t value_start, value_count;
+    int32_t headers_start, headers_count;
     int32_t topic;
     int32_t partition; /* -1: by key */
 } ckafka_output;
@@ -137,12 +137,18 @@ int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position **position
 int ckafka_worker_unassign(ckafka_worker *worker, ckafka_fault *fault);
 
 /*
- * ckafka_worker_submit(worker, outputs, output_count, arena, arena_count, positions, count, fault):
- * Copy all that and let the commit thread write it and commit ${positions}.  Refused while a
- * transaction is under way, without positions, and for an output that is too large.
+ * ckafka_worker_prepare(worker, output_count, arena_count, outputs, arena, fault):
+ * Make room for the next transaction, for the caller to fill.  Refused while one is under way.
  */
-int ckafka_worker_submit(ckafka_worker *worker, const ckafka_output *outputs, size_t output_count,
-                         const uint8_t *arena, size_t arena_count, const ckafka_position *positions,
+int ckafka_worker_prepare(ckafka_worker *worker, size_t output_count, size_t arena_count,
+                          ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault);
+
+/*
+ * ckafka_worker_submit(worker, positions, position_count, fault):
+ * Let the commit thread write what was prepared and commit ${positions}.  Refused while a transaction
+ * is under way, without positions, and for an output that is too large.
+ */
+int ckafka_worker_submit(ckafka_worker *worker, const ckafka_position *positions,
                          size_t position_count, ckafka_fault *fault);
 
 /* ckafka_worker_take_outcome: what became of it; kind NONE while it is not known. */
