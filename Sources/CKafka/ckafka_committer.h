@@ -46,6 +46,8 @@ struct committer {
     bool is_discarded; /* nobody waits for what is SUBMITTED or RUNNING */
     ckafka_fault fault; /* for the next call of the loop; under the lock */
 
+    bool is_prepared; /* what follows is filled, and not submitted yet: the loop's alone */
+
     /* The transaction: while SUBMITTED or RUNNING it belongs to the thread. */
     ckafka_output *outputs;
     size_t output_count, output_capacity;

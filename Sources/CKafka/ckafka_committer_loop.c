@@ -105,21 +105,17 @@ unsigned ck_committer_producer_count(committer *c)
     return atomic_load(&c->producer_count);
 }
 
-/* Until it is submitted, what the thread writes belongs to the loop. */
-static int check_free(committer *c, ckafka_fault *fault)
-{
-    pthread_mutex_lock(&c->lock);
-    bool is_free = c->state == NOTHING;
-    pthread_mutex_unlock(&c->lock);
-    return is_free ? 0 : ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
-                                 "a transaction is under way already");
-}
-
 int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
                          ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault)
 {
-    if (ck_committer_check(c, fault) || check_free(c, fault))
+    if (ck_committer_check(c, fault))
         return -1;
+    pthread_mutex_lock(&c->lock);
+    c->is_prepared = c->state == NOTHING;
+    pthread_mutex_unlock(&c->lock);
+    if (!c->is_prepared)
+        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
+                       "a transaction is under way already");
     if (c->arena_capacity > BUFFER_KEPT || arena_count > c->arena_capacity) {
         free(c->arena);
         c->arena = ck_take_memory(arena_count);
@@ -143,7 +139,11 @@ int ck_committer_submit(committer *c, const ckafka_position *positions, size_t p
     if (position_count == 0)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
                     "a transaction without positions: nothing would fence it");
-    if (ck_committer_check(c, fault) || check_free(c, fault) ||
+    if (!c->is_prepared)
+        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
+                       "a transaction that was not prepared");
+    c->is_prepared = false;
+    if (ck_committer_check(c, fault) ||
         ck_check_outputs(&c->targets, c->target_byte_count_max, c->outputs, c->output_count, fault))
         return -1;
     c->positions = ck_grow(c->positions, sizeof *positions * position_count);

@@ -208,6 +208,7 @@ package final class StagedState {
 
     /// Drops what was staged and closes the stores.
     package func close(_ partitions: [Int32]) {
+        records.removeAll { partitions.contains($0.partition) }
         for partition in partitions {
             find(partition)?.store.close()
             if held.indices.contains(Int(partition)) {

@@ -145,8 +145,8 @@ int ckafka_worker_prepare(ckafka_worker *worker, size_t output_count, size_t are
 
 /*
  * ckafka_worker_submit(worker, positions, position_count, fault):
- * Let the commit thread write what was prepared and commit ${positions}.  Refused while a transaction
- * is under way, without positions, and for an output that is too large.
+ * Let the commit thread write what was prepared and commit ${positions}.  Refused where nothing was
+ * prepared since the last call, without positions, and for an output that is too large.
  */
 int ckafka_worker_submit(ckafka_worker *worker, const ckafka_position *positions,
                          size_t position_count, ckafka_fault *fault);
