@@ -11,19 +11,13 @@ extension CustomerID {
         else {
             return false
         }
-        // To the end in any case: without a branch it takes many bytes at once.
-        var strangeCount: UInt8 = 0
-        unsafe text.extracting(3..<byteCount).withUnsafeBufferPointer { characters in
-            for index in characters.indices {
-                let byte = unsafe characters[index]
-                let isLetter = (byte | 0x20) &- UInt8(ascii: "a") < 26
-                let isDigit = byte &- UInt8(ascii: "0") < 10
-                let isMark = byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
-                strangeCount &+= isLetter || isDigit || isMark ? 0 : 1
-            }
+        let isBase64URL = ASCIIClass.holdsAll(of: text.extracting(3..<byteCount)) { byte in
+            ASCIIClass.isOne(byte | 0x20, of: 26, from: UInt8(ascii: "a"))
+                | ASCIIClass.isOne(byte, of: 10, from: UInt8(ascii: "0"))
+                | ASCIIClass.isOne(byte, of: 1, from: UInt8(ascii: "-"))
+                | ASCIIClass.isOne(byte, of: 1, from: UInt8(ascii: "_"))
         }
-        return strangeCount == 0
-            && value(of: text[byteCount - 1]).map { $0 & 3 == 0 } ?? false
+        return isBase64URL && value(of: text[byteCount - 1]).map { $0 & 3 == 0 } ?? false
     }
 
     /// The six bits of a character of base64url.

@@ -138,16 +138,9 @@ package struct TraceParent: Hashable, Sendable {
 
     /// Lower case only: the recommendation knows no other.
     private static func isHex(_ bytes: Span<UInt8>, _ range: Range<Int>) -> Bool {
-        // To the end in any case: without a branch it takes many bytes at once.
-        unsafe bytes.extracting(range).withUnsafeBufferPointer { bytes in
-            var strangeCount: UInt8 = 0
-            for index in bytes.indices {
-                let byte = unsafe bytes[index]
-                let isDigit = byte &- UInt8(ascii: "0") < 10
-                let isLetter = byte &- UInt8(ascii: "a") < 6
-                strangeCount &+= isDigit || isLetter ? 0 : 1
-            }
-            return strangeCount == 0
+        ASCIIClass.holdsAll(of: bytes.extracting(range)) { byte in
+            ASCIIClass.isOne(byte, of: 10, from: UInt8(ascii: "0"))
+                | ASCIIClass.isOne(byte, of: 6, from: UInt8(ascii: "a"))
         }
     }
 
