@@ -7,9 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BLOOM_BITS_PER_KEY 10
+#define BLOOM_BITS_PER_KEY 5
 #define BLOCK_LEN (8 * 1024)
-#define ARENA_BLOCK_LEN (64 * 1024)
+#define ARENA_BLOCK_LEN (16 * 1024)
 #define FILE_LEN (16 * 1024 * 1024)
 /* Files that differ by no more are of one size. */
 #define SIZE_RATIO_PERCENT 25
