@@ -60,6 +60,7 @@ package final class WorkerRun {
         _ worker: Worker,
         makeStage: @escaping (WorkerServices) throws -> any Stage
     ) -> Never {
+        OpenFileLimit.raise()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let configuration: Configuration
         do throws(ConfigurationFault) {

@@ -22,6 +22,7 @@ struct IngestRun {
 
     /// Runs until it is told to stop, and exits.
     static func main() -> Never {
+        OpenFileLimit.raise()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let end: WorkerEnd
         do {

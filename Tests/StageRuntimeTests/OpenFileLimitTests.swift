@@ -1,0 +1,33 @@
+import Glibc
+import Testing
+
+@testable import StageRuntime
+
+struct `The limit of open files` {
+    private static let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+
+    private func read() throws -> rlimit {
+        var limit = rlimit()
+        try #require(unsafe getrlimit(Self.resource, &limit) == 0)
+        return limit
+    }
+
+    @Test func `is raised to what the system allows, and never lowered`() throws {
+        let before = try read()
+        let allowed = min(before.rlim_max, rlim_t(OpenFileLimit.countMax))
+        // One below: enough for the tests that run beside this one.
+        var lower = before
+        lower.rlim_cur = allowed - 1
+        try #require(unsafe setrlimit(Self.resource, &lower) == 0)
+        OpenFileLimit.raise()
+        #expect(try read().rlim_cur == allowed)
+
+        guard before.rlim_max > allowed else {
+            return
+        }
+        lower.rlim_cur = allowed + 1
+        try #require(unsafe setrlimit(Self.resource, &lower) == 0)
+        OpenFileLimit.raise()
+        #expect(try read().rlim_cur == allowed + 1)
+    }
+}
