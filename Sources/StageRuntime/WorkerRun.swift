@@ -30,6 +30,14 @@ package struct WorkerEnd: Error {
         self.exitCode = exitCode
         self.sentence = sentence
     }
+
+    /// What becomes of it where a signal to stop came while it ended.
+    ///
+    /// Letting go takes seconds where Kafka is away: whoever gave the signal meanwhile wants the process
+    /// gone, and not tried again. A fault of ours or of the configuration is one all the same.
+    var afterStopSignal: WorkerEnd {
+        exitCode == 75 ? WorkerEnd(exitCode: 0, sentence: "told to stop") : self
+    }
 }
 
 /// A whole worker but for its stage: configuration, log, admin port, Kafka, loop, signals, exit.
@@ -73,12 +81,13 @@ package final class WorkerRun {
             exit(2)
         }
         let run = WorkerRun(worker, configuration, signals, makeStage)
-        var end = run.run()
-        if end.exitCode == 75, signals.take()?.isStop == true {
-            // Letting go takes seconds where Kafka is away: whoever gave the signal meanwhile wants it
-            // gone, and not tried again.
-            run.log.warning("told to stop while it ended", ("because", .text(end.sentence)))
-            end = WorkerEnd(exitCode: 0, sentence: "told to stop")
+        let ended = run.run()
+        let end = signals.take()?.isStop == true ? ended.afterStopSignal : ended
+        if end.exitCode != ended.exitCode {
+            run.log.warning(
+                "told to stop; what was not committed will be read again",
+                ("because", .text(ended.sentence))
+            )
         }
         if end.exitCode == 2 {
             complain(worker, end.sentence)
@@ -307,16 +316,7 @@ package final class WorkerRun {
                 }
                 return WorkerEnd(exitCode: 75, sentence: message)
             } catch {
-                let end = Self.end(for: error)
-                guard wait(descriptors: [], milliseconds: 0)?.isStop == true else {
-                    return end
-                }
-                // The signal came while the loop waited for what has failed now.
-                log.warning(
-                    "told to stop; the last batch was not committed and will be read again",
-                    ("because", .text(end.sentence))
-                )
-                return WorkerEnd(exitCode: 0, sentence: "told to stop")
+                return Self.end(for: error)
             }
             for note in recordLog.takeNotes() where note.level <= 4 {
                 log.limited(

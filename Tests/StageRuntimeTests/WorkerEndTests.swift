@@ -1,0 +1,33 @@
+import Testing
+
+import Kafka
+@testable import StageRuntime
+import StateStore
+
+struct `The end of a worker` {
+    @Test func `that asks for another try is what was wanted, once it was told to stop`() {
+        let errors: [any Error] = [
+            LogFault.unavailable(code: "_TRANSPORT", message: "no broker answers"),
+            LogFault.fenced(message: "a newer instance"),
+            LogFault.unusable(message: "a call hangs"),
+            StoreFault.diskFull(message: "No space left on device"),
+        ]
+        for error in errors {
+            let end = WorkerRun.end(for: error)
+            #expect(end.exitCode == 75)
+            #expect(end.afterStopSignal.exitCode == 0)
+        }
+    }
+
+    @Test func `that is somebody's fault stays one`() {
+        let faults: [(LogFault, Int32)] = [
+            (.misconfigured(message: "a right is missing"), 2),
+            (.recordTooLarge(outputIndex: 0, byteCount: 2, byteCountMax: 1), 70),
+        ]
+        for (fault, exitCode) in faults {
+            let end = WorkerRun.end(for: fault)
+            #expect(end.exitCode == exitCode)
+            #expect(end.afterStopSignal.exitCode == exitCode)
+        }
+    }
+}
