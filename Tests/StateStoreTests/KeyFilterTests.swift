@@ -119,7 +119,7 @@ import Testing
     }
 
     enum Damage: CaseIterable {
-        case missing, empty, cut, flipped, ofYesterday, ofAnotherStore
+        case missing, unreadable, empty, cut, flipped, ofYesterday, ofAnotherStore
     }
 
     @Test(arguments: Damage.allCases)
@@ -136,6 +136,10 @@ import Testing
         var file = try Data(contentsOf: kept)
         switch damage {
         case .missing: try FileManager.default.removeItem(at: kept)
+        case .unreadable:
+            // Reading a folder fails, and so does writing the next one over it.
+            try FileManager.default.removeItem(at: kept)
+            try FileManager.default.createDirectory(at: kept, withIntermediateDirectories: false)
         case .empty: file = Data()
         case .cut: file = file.prefix(file.count / 2)
         case .flipped:
@@ -154,11 +158,14 @@ import Testing
             }
             file = try Data(contentsOf: URL(fileURLWithPath: keptPath(other)))
         }
-        if damage != .missing {
+        if damage != .missing, damage != .unreadable {
             try file.write(to: kept)
         }
-        store = try folder.open()
-        try expectAll(0..<40_000, in: store)
-        try expectNone(40_000..<60_000, in: store)
+        for _ in 0..<2 {
+            store = try folder.open()
+            try expectAll(0..<40_000, in: store)
+            try expectNone(40_000..<60_000, in: store)
+            store.close()
+        }
     }
 }
