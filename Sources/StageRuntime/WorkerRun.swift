@@ -26,6 +26,8 @@ package struct WorkerEnd: Error {
     package var exitCode: Int32
     package var sentence: String
 
+    package static let toldToStop = WorkerEnd(exitCode: 0, sentence: "told to stop")
+
     package init(exitCode: Int32, sentence: String) {
         self.exitCode = exitCode
         self.sentence = sentence
@@ -36,7 +38,7 @@ package struct WorkerEnd: Error {
     /// Letting go takes seconds where Kafka is away: whoever gave the signal meanwhile wants the process
     /// gone, and not tried again. A fault of ours or of the configuration is one all the same.
     var afterStopSignal: WorkerEnd {
-        exitCode == 75 ? WorkerEnd(exitCode: 0, sentence: "told to stop") : self
+        exitCode == 75 ? .toldToStop : self
     }
 }
 
@@ -68,7 +70,7 @@ package final class WorkerRun {
         _ worker: Worker,
         makeStage: @escaping (WorkerServices) throws -> any Stage
     ) -> Never {
-        OpenFileLimit.raise()
+        OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let configuration: Configuration
         do throws(ConfigurationFault) {
@@ -182,7 +184,7 @@ package final class WorkerRun {
             wait(descriptors: [], milliseconds: $0)?.isStop == true
         }
         guard let cluster else {
-            return WorkerEnd(exitCode: 0, sentence: "told to stop")
+            return .toldToStop
         }
         let targets = WorkerLoop.targets(of: worker).map { $0.name(prefix: prefix) }
         let recordLog = try KafkaLog(
@@ -312,7 +314,7 @@ package final class WorkerRun {
                 recordLog.close(deadlineMilliseconds: 2_000)
                 let event = wait(descriptors: [], milliseconds: Self.fencedWaitMilliseconds)
                 guard event?.isStop != true else {
-                    return WorkerEnd(exitCode: 0, sentence: "told to stop")
+                    return .toldToStop
                 }
                 return WorkerEnd(exitCode: 75, sentence: message)
             } catch {
@@ -388,7 +390,7 @@ package final class WorkerRun {
                 ("because", .text(Self.end(for: error).sentence))
             )
         }
-        return WorkerEnd(exitCode: 0, sentence: "told to stop")
+        return .toldToStop
     }
 
     /// Waits for one of the descriptors, a signal, or the time.

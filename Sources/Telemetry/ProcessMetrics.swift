@@ -38,8 +38,8 @@ package enum ProcessMetrics {
             kafka.set(health.hasCondition("kafka") ? 0 : 1)
             resident.set(Double(residentByteCount()))
             processor.set(WallClock.processorSeconds())
-            openFiles.set(Double(openFileCount()))
-            openFilesMax.set(Double(openFileCountMax()))
+            openFiles.set(Double(OpenFiles.count))
+            openFilesMax.set(Double(OpenFiles.limit.rlim_cur))
         }
     }
 
@@ -60,24 +60,5 @@ package enum ProcessMetrics {
             return 0
         }
         return pageCount * Int(sysconf(Int32(_SC_PAGESIZE)))
-    }
-
-    /// The entries of `/proc/self/fd` without the one that reads them; 0 where it cannot be read.
-    private static func openFileCount() -> Int {
-        guard let folder = unsafe opendir("/proc/self/fd") else {
-            return 0
-        }
-        defer { unsafe closedir(folder) }
-        var count = -1
-        while let entry = unsafe readdir(folder) {
-            count += unsafe entry.pointee.d_name.0 == CChar(bitPattern: UInt8(ascii: ".")) ? 0 : 1
-        }
-        return count
-    }
-
-    private static func openFileCountMax() -> Int {
-        var limit = rlimit()
-        let status = unsafe getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        return status == 0 ? Int(clamping: limit.rlim_cur) : 0
     }
 }

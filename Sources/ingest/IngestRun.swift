@@ -22,7 +22,7 @@ struct IngestRun {
 
     /// Runs until it is told to stop, and exits.
     static func main() -> Never {
-        OpenFileLimit.raise()
+        OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let end: WorkerEnd
         do {
@@ -120,7 +120,7 @@ struct IngestRun {
             producer.close(deadlineMilliseconds: producerCloseMilliseconds)
         }
         try turn(loop, producer, signals, log, watch)
-        return WorkerEnd(exitCode: 0, sentence: "told to stop")
+        return .toldToStop
     }
 
     private static func makeDoor(_ configuration: Configuration) throws -> Door {

@@ -1,7 +1,7 @@
 import Glibc
 import Testing
 
-@testable import StageRuntime
+@testable import Telemetry
 
 struct `The limit of open files` {
     private static let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
@@ -14,12 +14,12 @@ struct `The limit of open files` {
 
     @Test func `is raised to what the system allows, and never lowered`() throws {
         let before = try read()
-        let allowed = min(before.rlim_max, rlim_t(OpenFileLimit.countMax))
+        let allowed = min(before.rlim_max, rlim_t(OpenFiles.raisedLimitMax))
         // One below: enough for the tests that run beside this one.
         var lower = before
         lower.rlim_cur = allowed - 1
         try #require(unsafe setrlimit(Self.resource, &lower) == 0)
-        OpenFileLimit.raise()
+        OpenFiles.raiseLimit()
         #expect(try read().rlim_cur == allowed)
 
         guard before.rlim_max > allowed else {
@@ -27,7 +27,7 @@ struct `The limit of open files` {
         }
         lower.rlim_cur = allowed + 1
         try #require(unsafe setrlimit(Self.resource, &lower) == 0)
-        OpenFileLimit.raise()
+        OpenFiles.raiseLimit()
         #expect(try read().rlim_cur == allowed + 1)
     }
 }
