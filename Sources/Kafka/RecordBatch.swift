@@ -148,7 +148,7 @@ package struct OutputBatch: Sendable {
     package mutating func place(_ bytes: some Collection<UInt8>) -> ByteRange {
         let start = arena.count
         arena.append(contentsOf: bytes)
-        return ByteRange(start: start, count: arena.count - start)
+        return placed(from: start)
     }
 
     /// Appends bytes to the arena and says where they lie.
@@ -158,5 +158,10 @@ package struct OutputBatch: Sendable {
             unsafe arena.append(contentsOf: bytes)
         }
         return ByteRange(start: start, count: bytes.count)
+    }
+
+    /// What was appended to the arena from `start` on.
+    package func placed(from start: Int) -> ByteRange {
+        ByteRange(start: start, count: arena.count - start)
     }
 }

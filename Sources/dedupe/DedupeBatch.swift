@@ -241,7 +241,7 @@ struct DedupeBatch {
             OutputBatch.Output(
                 topic: Self.distinct,
                 key: key,
-                value: ByteRange(start: start, count: plan.outputs.arena.count - start)
+                value: plan.outputs.placed(from: start)
             )
         )
         plan.conclude(.forward(outputCount: 1), app: candidate.record.appAppleID)
@@ -268,6 +268,7 @@ struct DedupeBatch {
             period: periodKey,
             to: &plan.outputs.arena
         )
+        let changelogKey = plan.outputs.placed(from: keyStart)
         let valueStart = plan.outputs.arena.count
         DedupeRecord.appendChangelogValue(
             externalPurchaseID: texts.span.extracting(id),
@@ -275,11 +276,8 @@ struct DedupeBatch {
             to: &plan.outputs.arena
         )
         let entries = plan.state.put(
-            recordWithKey: ByteRange(start: keyStart, count: valueStart - keyStart),
-            value: ByteRange(
-                start: valueStart,
-                count: plan.outputs.arena.count - valueStart
-            ),
+            recordWithKey: changelogKey,
+            value: plan.outputs.placed(from: valueStart),
             partition: asked.partition
         )
         scratch.removeAll(keepingCapacity: true)

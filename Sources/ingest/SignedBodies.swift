@@ -30,7 +30,7 @@ struct NotificationBody {
                 topic: Route.notifications.topic,
                 timestampMilliseconds: receivedAt.milliseconds,
                 key: .absent,
-                value: ByteRange(start: start, count: outputs.arena.count - start)
+                value: outputs.placed(from: start)
             )
         )
     }
@@ -74,7 +74,7 @@ struct AccountTokenBody {
                 topic: Route.accountTokens.topic,
                 timestampMilliseconds: receivedAt.milliseconds,
                 key: key,
-                value: ByteRange(start: start, count: outputs.arena.count - start)
+                value: outputs.placed(from: start)
             )
         )
     }

@@ -146,7 +146,7 @@ struct TokensBody {
                 topic: Route.tokens.topic,
                 timestampMilliseconds: receivedAt.milliseconds,
                 key: key,
-                value: ByteRange(start: start, count: outputs.arena.count - start)
+                value: outputs.placed(from: start)
             )
         )
     }
@@ -213,7 +213,7 @@ struct TokensBody {
         }
         let start = outputs.arena.count
         seal.seal(customer, to: &outputs.arena)
-        return ByteRange(start: start, count: outputs.arena.count - start)
+        return outputs.placed(from: start)
     }
 
     /// As ``TokenReceived`` writes it, from a JSON string that is one already.

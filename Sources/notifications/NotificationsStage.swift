@@ -178,7 +178,7 @@ final class NotificationsStage: ReloadingStage {
             OutputBatch.Output(
                 topic: verifiedTopic,
                 key: key,
-                value: ByteRange(start: start, count: plan.outputs.arena.count - start)
+                value: plan.outputs.placed(from: start)
             )
         )
     }

@@ -291,7 +291,7 @@ extension ReportStage {
         let keyRange = key.isEmpty ? .absent : plan.outputs.place(key.utf8)
         let start = plan.outputs.arena.count
         write(&plan.outputs.arena)
-        let value = ByteRange(start: start, count: plan.outputs.arena.count - start)
+        let value = plan.outputs.placed(from: start)
         let headers = TraceHeader.append(trace, to: &plan.outputs.arena)
         plan.outputs.outputs.append(
             OutputBatch.Output(topic: topic, key: keyRange, value: value, headers: headers)

@@ -49,12 +49,12 @@ final class BenchTokens {
         outputs.arena.append(contentsOf: "\",\"customer\":\"".utf8)
         let key = outputs.arena.count
         appendCustomer(number, to: &outputs.arena)
-        let keyRange = ByteRange(start: key, count: outputs.arena.count - key)
+        let keyRange = outputs.placed(from: key)
         outputs.arena.append(contentsOf: "\",\"receivedAt\":\(now),\"source\":\"app\"".utf8)
         outputs.arena.append(contentsOf: ",\"requestId\":\"".utf8)
         appendID(number, salt: 1, to: &outputs.arena)
         outputs.arena.append(contentsOf: "\"}".utf8)
-        let value = ByteRange(start: start, count: outputs.arena.count - start)
+        let value = outputs.placed(from: start)
         outputs.outputs.append(
             OutputBatch.Output(
                 topic: 0,

@@ -78,7 +78,7 @@ struct LetterShipment {
         let valueRange = record.value.isAbsent ? .absent : outputs.place(value)
         let headersStart = outputs.arena.count
         appendHeaders(letter, in: batch, now: now)
-        let headers = ByteRange(start: headersStart, count: outputs.arena.count - headersStart)
+        let headers = outputs.placed(from: headersStart)
         let name = target.name(prefix: order.prefix)
         guard
             outputs.arena.count - arenaCount + Self.overheadByteCount
@@ -190,7 +190,7 @@ struct LetterShipment {
         let keyStart = outputs.arena.count
         outputs.arena += letterTopic
         outputs.arena += "/\(record.partition)/\(record.offset)".utf8
-        let key = ByteRange(start: keyStart, count: outputs.arena.count - keyStart)
+        let key = outputs.placed(from: keyStart)
         let valueStart = outputs.arena.count
         SettledLetter(
             state: order.action == .replay ? .replayed : .discarded,
@@ -203,7 +203,7 @@ struct LetterShipment {
             OutputBatch.Output(
                 topic: targets.count,
                 key: key,
-                value: ByteRange(start: valueStart, count: outputs.arena.count - valueStart)
+                value: outputs.placed(from: valueStart)
             )
         )
     }
@@ -217,7 +217,7 @@ struct LetterShipment {
             OutputBatch.Output(
                 topic: targets.count + 1,
                 key: key,
-                value: ByteRange(start: start, count: outputs.arena.count - start)
+                value: outputs.placed(from: start)
             )
         )
     }
