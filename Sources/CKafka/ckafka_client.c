@@ -540,7 +540,7 @@ int ckafka_reader_poll(ckafka_reader *r, size_t record_max, size_t byte_max, int
         rd_kafka_resp_err_t code = message->err;
         int topic = message->rkt ? ck_names_index(&r->topics, rd_kafka_topic_name(message->rkt)) : -1;
         if (topic >= 0 && !code)
-            ck_intake_add(&r->in, message, topic);
+            ck_intake_add(&r->in, message, topic, NULL);
         else if (topic >= 0 && code == RD_KAFKA_RESP_ERR__PARTITION_EOF)
             ck_intake_end(&r->in, topic, message->partition, message->offset);
         rd_kafka_message_destroy(message);

@@ -60,15 +60,21 @@ static enum verdict judge_produce_error(committer *c, rd_kafka_resp_err_t code)
 /* Hands over the outputs: those of the changelog, or the others, or all. */
 static enum verdict produce(committer *c, bool only_changelog, bool only_others, int64_t until)
 {
+    const outlet out = {
+        .rk = c->producer,
+        .topics = c->topics,
+        .arena = c->arena,
+        .is_lent = true,
+        .now_ms = ck_wall_ms(),
+        .kept = &c->kept,
+    };
     for (size_t i = 0; i < c->output_count; i++) {
         const ckafka_output *output = &c->outputs[i];
         bool is_changelog = output->topic == c->changelog;
         if ((only_changelog && !is_changelog) || (only_others && is_changelog))
             continue;
         for (;;) {
-            rd_kafka_resp_err_t code =
-                ck_produce_output(c->producer, c->topics[output->topic], output, c->arena, true,
-                                  (void *)(uintptr_t)output->topic);
+            rd_kafka_resp_err_t code = ck_produce_output(&out, output, (void *)(uintptr_t)output->topic);
             if (!code) {
                 c->waiting_count++;
                 break;
@@ -420,6 +426,7 @@ static void run(committer *c)
     } else {
         settle(c, verdict);
     }
+    ck_drop_kept_headers(&c->kept);
 }
 
 static bool wants_rebuild(committer *c)

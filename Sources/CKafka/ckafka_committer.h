@@ -53,6 +53,7 @@ struct committer {
     size_t output_count, output_capacity;
     uint8_t *arena;
     size_t arena_count, arena_capacity;
+    kept_headers kept;
     ckafka_position *positions;
     size_t position_count;
     unsigned epoch;

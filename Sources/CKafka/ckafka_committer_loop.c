@@ -43,6 +43,7 @@ static void free_committer(committer *c)
     free(c->topics);
     free(c->outputs);
     free(c->arena);
+    ck_free_kept_headers(&c->kept);
     free(c->positions);
     free(c->outcome_positions);
     free(c->target_byte_count_max);
@@ -134,7 +135,7 @@ int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
 }
 
 int ck_committer_submit(committer *c, const ckafka_position *positions, size_t position_count,
-                        ckafka_fault *fault)
+                        kept_headers *kept, ckafka_fault *fault)
 {
     if (position_count == 0)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
@@ -149,6 +150,9 @@ int ck_committer_submit(committer *c, const ckafka_position *positions, size_t p
     c->positions = ck_grow(c->positions, sizeof *positions * position_count);
     memcpy(c->positions, positions, sizeof *positions * position_count);
     c->position_count = position_count;
+    kept_headers empty = c->kept; /* since the last transaction ended */
+    c->kept = *kept;
+    *kept = empty;
     c->epoch = atomic_load(c->assignment_epoch);
     pthread_mutex_lock(&c->lock);
     c->state = SUBMITTED;

@@ -43,6 +43,23 @@ typedef struct intake {
     size_t end_count, end_capacity;
 } intake;
 
+/* Headers as the library made them, one list a record read since the last transaction was handed
+ * over: an output that has its record's headers takes them along, and they are not made again. */
+typedef struct kept_headers {
+    rd_kafka_headers_t **items; /* null where they were taken along */
+    size_t count, capacity;
+} kept_headers;
+
+/* Where outputs go to, and where what they refer to lies. */
+typedef struct outlet {
+    rd_kafka_t *rk;
+    rd_kafka_topic_t **topics;
+    const uint8_t *arena;
+    bool is_lent;       /* the arena stays as it is until every output had its delivery report */
+    int64_t now_ms;     /* of outputs that have no time */
+    kept_headers *kept; /* null where there are none */
+} outlet;
+
 typedef struct names {
     char **items;
     size_t count;
@@ -91,16 +108,16 @@ int ck_names_index(const names *n, const char *name); /* -1: none */
 
 void ck_intake_reset(intake *in);
 void ck_intake_free(intake *in);
-/* Copies a message, key, value and headers; 0, or -1 without memory. */
-int ck_intake_add(intake *in, const rd_kafka_message_t *message, int topic);
-int ck_intake_end(intake *in, int topic, int32_t partition, int64_t offset);
+/* Copies a message: key, value and headers.  A single short header is detached from it and kept as
+ * well, where ${kept} is not null. */
+void ck_intake_add(intake *in, rd_kafka_message_t *message, int topic, kept_headers *kept);
+void ck_intake_end(intake *in, int topic, int32_t partition, int64_t offset);
 void ck_intake_show(const intake *in, ckafka_batch *batch);
+void ck_drop_kept_headers(kept_headers *kept);
+void ck_free_kept_headers(kept_headers *kept);
 
-/* One output to the library, its bytes copied; where the arena is lent, it must stay as it is until
- * every output of it had its delivery report. */
-rd_kafka_resp_err_t ck_produce_output(rd_kafka_t *rk, rd_kafka_topic_t *topic,
-                                   const ckafka_output *output, const uint8_t *arena,
-                                   bool is_lent, void *opaque);
+/* Hands one output to the library. */
+rd_kafka_resp_err_t ck_produce_output(const outlet *out, const ckafka_output *output, void *opaque);
 
 /* Whether outputs go to targets and are within their sizes; -1 with the first that is not. */
 int ck_check_outputs(const names *targets, const int64_t *byte_count_max,
@@ -116,6 +133,7 @@ bool ck_warm_up(rd_kafka_t *rk, rd_kafka_topic_t **topics, size_t count,
 void ck_pause_ms(int milliseconds);
 
 int64_t ck_now_ms(void); /* monotonic */
+int64_t ck_wall_ms(void);
 void ck_wake(int descriptor);
 void ck_calm(int descriptor); /* forgets wakes so far */
 /* Waits until ${descriptor} is readable, at most ${wait_ms}. */
@@ -181,8 +199,9 @@ bool ck_committer_is_ready(committer *c);
 unsigned ck_committer_producer_count(committer *c);
 int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
                          ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault);
+/* Takes the kept headers over, and leaves an empty list. */
 int ck_committer_submit(committer *c, const ckafka_position *positions, size_t position_count,
-                        ckafka_fault *fault);
+                        kept_headers *kept, ckafka_fault *fault);
 int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault);
 /* Nobody waits for the outcome of the transaction under way any more. */
 void ck_committer_discard(committer *c);

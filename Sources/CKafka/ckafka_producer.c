@@ -156,6 +156,8 @@ void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, s
     ckafka_producer_name_targets(p);
     if (p->waiting_count == 0)
         p->stored_at = ck_now_ms();
+    const outlet out = {
+        .rk = p->rk, .topics = p->topics, .arena = arena, .now_ms = ck_wall_ms()};
     for (size_t i = 0; i < count; i++) {
         const ckafka_output *o = &outputs[i];
         size_t size = (size_t)(o->key_count > 0 ? o->key_count : 0) +
@@ -164,8 +166,7 @@ void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, s
         if (o->topic < 0 || (size_t)o->topic >= p->targets.count)
             code = RD_KAFKA_RESP_ERR__INVALID_ARG;
         else if (p->waiting_byte_count + size <= p->queue_byte_count_max)
-            code = ck_produce_output(p->rk, p->topics[o->topic], o, arena,
-                                  false, (void *)(uintptr_t)tags[i]);
+            code = ck_produce_output(&out, o, (void *)(uintptr_t)tags[i]);
         if (code) {
             add_receipt(p, tags[i], code);
             ck_wake(p->wake_descriptor);

@@ -194,11 +194,12 @@ static int store(ckafka_transactor *t, const ckafka_output *outputs, size_t coun
                  const uint8_t *arena, ckafka_fault *fault)
 {
     int64_t until = ck_now_ms() + STORE_MS;
+    const outlet out = {
+        .rk = t->rk, .topics = t->topics, .arena = arena, .now_ms = ck_wall_ms()};
     for (size_t i = 0; i < count; i++) {
         for (;;) {
             rd_kafka_resp_err_t code =
-                ck_produce_output(t->rk, t->topics[outputs[i].topic], &outputs[i], arena,
-                                  false, (void *)(intptr_t)outputs[i].topic);
+                ck_produce_output(&out, &outputs[i], (void *)(intptr_t)outputs[i].topic);
             if (!code)
                 break;
             if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL || ck_now_ms() > until)

@@ -56,6 +56,9 @@ struct ckafka_worker {
     size_t early_count, early_next, early_capacity;
 
     intake in;
+    kept_headers kept; /* of records read since the last submit */
+    rd_kafka_topic_t *last_topic; /* of the last message, and whose partition that was */
+    holding *last_holding;
     ckafka_fault held_fault; /* found behind records that were delivered first */
 
     /* The library's own, to be freed by it: the newest told, and the one last handed out. */
@@ -158,6 +161,8 @@ static void drop_holdings(ckafka_worker *w)
     free(w->holdings);
     w->holdings = NULL;
     w->holding_count = 0;
+    w->last_holding = NULL;
+    ck_drop_kept_headers(&w->kept);
 }
 
 /* Leads the partitions of the holdings away from the main queue. Right after assign and not before
@@ -245,6 +250,19 @@ static holding *find_holding(ckafka_worker *w, int topic, int32_t partition)
     return NULL;
 }
 
+/* Null where it is not ours any more.  Messages of one partition mostly come one after the other. */
+static holding *holding_of(ckafka_worker *w, const rd_kafka_message_t *message)
+{
+    if (w->last_holding && w->last_topic == message->rkt &&
+        w->last_holding->partition == message->partition)
+        return w->last_holding;
+    int topic = message->rkt ? ck_names_index(&w->sources, rd_kafka_topic_name(message->rkt)) : -1;
+    holding *h = topic < 0 ? NULL : find_holding(w, topic, message->partition);
+    w->last_topic = message->rkt;
+    w->last_holding = h;
+    return h;
+}
+
 /* An error that the library delivers in the place of a message. */
 static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, ckafka_fault *fault)
 {
@@ -254,11 +272,10 @@ static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, c
     case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
         return ck_fail(fault, CKAFKA_FAULT_FENCED, message->err, rd_kafka_message_errstr(message));
     case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET: {
-        int topic = message->rkt ? ck_names_index(&w->sources, rd_kafka_topic_name(message->rkt)) : -1;
-        holding *h = topic < 0 ? NULL : find_holding(w, topic, message->partition);
+        holding *h = holding_of(w, message);
         if (!h)
             return 0; /* of an earlier assignment */
-        ck_fail_lost(fault, w->inquirer, w->sources.items[topic], h->partition, h->next);
+        ck_fail_lost(fault, w->inquirer, w->sources.items[h->topic], h->partition, h->next);
         return -1;
     }
     case RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED:
@@ -279,12 +296,11 @@ static int take_message(ckafka_worker *w, rd_kafka_message_t *message, ckafka_fa
     if (message->err && message->err != RD_KAFKA_RESP_ERR__PARTITION_EOF) {
         result = consumer_error(w, message, fault);
     } else {
-        int topic = message->rkt ? ck_names_index(&w->sources, rd_kafka_topic_name(message->rkt)) : -1;
-        holding *h = topic < 0 ? NULL : find_holding(w, topic, message->partition);
+        holding *h = holding_of(w, message);
         if (h && message->err)
-            ck_intake_end(&w->in, topic, message->partition, message->offset);
+            ck_intake_end(&w->in, h->topic, message->partition, message->offset);
         else if (h && message->offset >= h->next) {
-            ck_intake_add(&w->in, message, topic);
+            ck_intake_add(&w->in, message, h->topic, &w->kept);
             h->next = message->offset + 1;
         }
         /* Else not ours any more, or delivered before. */
@@ -424,7 +440,7 @@ int ckafka_worker_submit(ckafka_worker *w, const ckafka_position *positions,
         if (!find_holding(w, positions[i].topic, positions[i].partition))
             return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
                         "a position of a partition that is not assigned");
-    return ck_committer_submit(w->committer, positions, position_count, fault);
+    return ck_committer_submit(w->committer, positions, position_count, &w->kept, fault);
 }
 
 /* Reading goes on at the committed positions; what the library fetched beyond is outdated by the
@@ -434,6 +450,7 @@ static int rewind_holdings(ckafka_worker *w, ckafka_outcome *outcome, ckafka_fau
     rd_kafka_topic_partition_list_t *list =
         rd_kafka_topic_partition_list_new((int)w->holding_count + 1);
     drop_early(w);
+    ck_drop_kept_headers(&w->kept);
     for (size_t i = 0; i < w->holding_count; i++) {
         holding *h = &w->holdings[i];
         int64_t offset = h->start; /* nothing was ever committed since the assignment */
@@ -525,6 +542,7 @@ static void free_worker(ckafka_worker *w)
 {
     close(w->wake_descriptor);
     ck_intake_free(&w->in);
+    ck_free_kept_headers(&w->kept);
     free(w->event_partitions);
     free(w->shown_positions);
     free(w->early);

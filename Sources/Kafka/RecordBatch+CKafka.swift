@@ -18,26 +18,26 @@ extension RecordBatch {
         // The formatter would join the name to `unsafe`.
         // swift-format-ignore
         for unsafe record in unsafe recordsShown {
-            records.append(
-                Record(
-                    topic: Int(record.topic),
-                    partition: record.partition,
-                    offset: record.offset,
-                    timestampMilliseconds: record.timestamp_ms,
-                    key: ByteRange(
-                        start: base + Int(record.key_start),
-                        count: Int(record.key_count)
-                    ),
-                    value: ByteRange(
-                        start: base + Int(record.value_start),
-                        count: Int(record.value_count)
-                    ),
-                    headers: ByteRange(
-                        start: base + Int(record.headers_start),
-                        count: Int(record.headers_count)
-                    )
+            var read = Record(
+                topic: Int(record.topic),
+                partition: record.partition,
+                offset: record.offset,
+                timestampMilliseconds: record.timestamp_ms,
+                key: ByteRange(
+                    start: base + Int(record.key_start),
+                    count: Int(record.key_count)
+                ),
+                value: ByteRange(
+                    start: base + Int(record.value_start),
+                    count: Int(record.value_count)
+                ),
+                headers: ByteRange(
+                    start: base + Int(record.headers_start),
+                    count: Int(record.headers_count)
                 )
             )
+            read.keptHeaders = KeptHeaders(number: record.kept_headers)
+            records.append(read)
         }
         // The formatter would join the name to `unsafe`.
         // swift-format-ignore
@@ -65,7 +65,8 @@ extension OutputBatch.Output {
             headers_start: Int32(headers.start),
             headers_count: Int32(max(headers.count, 0)),
             topic: Int32(topic),
-            partition: partition
+            partition: partition,
+            kept_headers: keptHeaders.number
         )
     }
 }

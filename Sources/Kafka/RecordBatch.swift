@@ -22,6 +22,18 @@ package struct ByteRange: Hashable, Sendable {
     package var indices: Range<Int> { start..<start + max(count, 0) }
 }
 
+/// The headers of a record as the log's own client holds them, until the next transaction is handed
+/// over.
+///
+/// An output that has its record's headers names them, so that the client takes them along and does
+/// not make them again.
+package struct KeptHeaders: Hashable, Sendable {
+    /// Negative where there are none.
+    let number: Int32
+
+    package static let none = KeptHeaders(number: -1)
+}
+
 /// One partition of one topic.
 package struct TopicPartition: Hashable, Comparable, Sendable, CustomStringConvertible {
     package var topic: String
@@ -47,6 +59,7 @@ package struct RecordBatch: Sendable {
         /// Index into the log's `sources`.
         package var topic: Int
         package var partition: Int32
+        package var keptHeaders = KeptHeaders.none
         package var offset: Int64
         /// Kafka's own time of the record, UNIX milliseconds; -1 where there is none.
         package var timestampMilliseconds: Int64
@@ -110,6 +123,9 @@ package struct OutputBatch: Sendable {
         package var topic: Int
         /// -1: by murmur2 of the key, at random without key.
         package var partition: Int32
+        /// Those of a record read since the last transaction was handed over, where ``headers`` are
+        /// that record's byte for byte.
+        package var keptHeaders = KeptHeaders.none
         /// UNIX milliseconds; 0 is the time of writing.
         package var timestampMilliseconds: Int64
         package var key: ByteRange

@@ -28,7 +28,7 @@ enum CommitPlan {
         let stageOutputCount = plan.outputs.outputs.count
         let traceSeeds = context.sources.map { TraceParent.seed($0) }
         func carryTrace(from record: RecordBatch.Record, to range: Range<Int>) {
-            let headers = TraceHeader.append(
+            let (headers, isUnchanged) = TraceHeader.append(
                 of: record,
                 in: batch,
                 seed: traceSeeds[record.topic],
@@ -36,6 +36,9 @@ enum CommitPlan {
             )
             for index in range where plan.outputs.outputs[index].headers.count == 0 {
                 plan.outputs.outputs[index].headers = headers
+                if isUnchanged {
+                    plan.outputs.outputs[index].keptHeaders = record.keptHeaders
+                }
             }
         }
         // Told once for records in a row that end alike.

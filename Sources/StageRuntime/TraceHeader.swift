@@ -14,18 +14,24 @@ package enum TraceHeader {
 
     /// Appends what a record carries, or a new one where that is missing or not valid.
     ///
-    /// The seed is ``TraceParent/seed(_:)`` of the record's topic. Answers where the header lies: a
-    /// list of headers of its own.
+    /// The seed is ``TraceParent/seed(_:)`` of the record's topic.
+    ///
+    /// - Returns: where the header lies, a list of headers of its own; and whether that is all that the
+    ///   record carries, byte for byte.
     static func append(
         of record: RecordBatch.Record,
         in batch: RecordBatch,
         seed: UInt64,
         to arena: inout [UInt8]
-    ) -> ByteRange {
+    ) -> (headers: ByteRange, isUnchanged: Bool) {
         let start = arena.count
         arena.append(contentsOf: beginning)
+        var isUnchanged = false
         if let value = value(of: record, in: batch) {
-            TraceParent.append(batch.arena.span.extracting(value.indices), to: &arena)
+            let trace = batch.arena.span.extracting(value.indices)
+            TraceParent.append(trace, to: &arena)
+            isUnchanged =
+                record.headers.count == arena.count - start && TraceParent.isOfVersionZero(trace)
         } else {
             TraceParent.appendNew(
                 seed: seed,
@@ -34,7 +40,7 @@ package enum TraceHeader {
                 to: &arena
             )
         }
-        return ByteRange(start: start, count: arena.count - start)
+        return (ByteRange(start: start, count: arena.count - start), isUnchanged)
     }
 
     /// Appends a header.

@@ -73,6 +73,11 @@ package struct TraceParent: Hashable, Sendable {
         return !isVersionLast && !isZero(bytes, 3..<35) && !isZero(bytes, 36..<52)
     }
 
+    /// Whether a valid header is what ``append(_:to:)`` makes of it.
+    package static func isOfVersionZero(_ valid: Span<UInt8>) -> Bool {
+        isZero(valid, 0..<2)
+    }
+
     /// Appends a valid header as version 00 has it: ``byteCount`` bytes.
     package static func append(_ valid: Span<UInt8>, to arena: inout [UInt8]) {
         let known = valid.extracting(2..<byteCount)

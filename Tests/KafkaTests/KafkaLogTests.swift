@@ -91,6 +91,45 @@ import Testing
         }
     }
 
+    /// Goal: what a number of kept headers means ends with the transaction.
+    ///
+    /// Method: outputs whose own bytes say something else, so that it shows which were written.
+    @Test func `takes a record's headers along once`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 1, "target": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            func header(_ text: String) -> [OutsideRecord.Header] {
+                [OutsideRecord.Header(name: "h", value: Array(text.utf8))]
+            }
+            let long = String(repeating: "x", count: 300)
+            try world.write(
+                [header("0"), header("1"), header(long), header("3") + header("3"), []].map {
+                    OutsideRecord(partition: 0, key: nil, value: [], headers: $0)
+                },
+                to: "source"
+            )
+            let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
+            defer { member.close() }
+            let kept = try member.read(count: 5).records.map(\.keptHeaders)
+            #expect(kept[2...].allSatisfy { $0 == .none }, "only one short header is kept")
+            for taken in [[kept[0], kept[0], .none, kept[1]], [kept[1]]] {
+                var outputs = OutputBatch()
+                for kept in taken {
+                    outputs.append(
+                        OutsideRecord(partition: 0, key: nil, value: [], headers: header("made")),
+                        topic: 0
+                    )
+                    outputs.outputs[outputs.outputs.count - 1].keptHeaders = kept
+                }
+                let place = TopicPartition(topic: "source", partition: 0)
+                _ = try member.commit(outputs, positions: [place: 5])
+            }
+            let written = try world.contents(of: "target").map(\.headers)
+            #expect(written == ["0", "made", "made", "1", "made"].map(header))
+        }
+    }
+
     @Test(arguments: [
         (["no.such.setting": "1"], "no.such.setting"),
         (["isolation.level": "read_uncommitted"], "isolation.level"),

@@ -9,6 +9,7 @@ package enum RecordLogContract: String, CaseIterable, Sendable {
     case `starts at the earliest record, and later where it committed`
     case `delivers again what was not committed`
     case `commits outputs and positions, and says where they lie`
+    case `writes a record's headers with every output that keeps them`
     case `tells the end of a partition`
     case `moves a position without any output`
     case `refuses an output that is too large, and names it`
@@ -28,6 +29,8 @@ package enum RecordLogContract: String, CaseIterable, Sendable {
             try Self.startsWhereItCommitted(world)
         case .`delivers again what was not committed`: try Self.deliversAgain(world)
         case .`commits outputs and positions, and says where they lie`: try Self.commits(world)
+        case .`writes a record's headers with every output that keeps them`:
+            try Self.keepsHeaders(world)
         case .`tells the end of a partition`: try Self.tellsEnds(world)
         case .`moves a position without any output`: try Self.movesPosition(world)
         case .`refuses an output that is too large, and names it`: try Self.refusesLarge(world)
@@ -205,6 +208,44 @@ package enum RecordLogContract: String, CaseIterable, Sendable {
         try expect(written == [record, record, record], "\(written) is not what was committed")
         let states = try world.contents(of: changelog)
         try expect(states == Array(repeating: state, count: 6), "the changelog has \(states)")
+    }
+
+    private static func keepsHeaders(_ world: any RecordLogWorld) throws {
+        let source = try world.makeTopic(partitionCount: 1)
+        let target = try world.makeTopic(partitionCount: 1)
+        let place = TopicPartition(topic: source, partition: 0)
+        let records = (0..<6).map { number in
+            OutsideRecord(
+                partition: 0,
+                key: nil,
+                value: [UInt8(number)],
+                headers: [OutsideRecord.Header(name: "h", value: Array("of \(number)".utf8))]
+            )
+        }
+        try world.write(records, to: source)
+        let member = try Member(
+            world,
+            group: "headers",
+            sources: [source],
+            targets: [target]
+        )
+        defer { member.close() }
+        var wanted: [OutsideRecord] = []
+        for first in [0, 3] {
+            let batch = try member.read(count: 3, atMost: 3)
+            var outputs = OutputBatch()
+            // The second becomes two outputs, the third none.
+            for index in [0, 1, 1] {
+                let record = OutsideRecord(batch.records[index], in: batch.arena)
+                outputs.append(record, topic: 0)
+                outputs.outputs[outputs.outputs.count - 1].keptHeaders =
+                    batch.records[index].keptHeaders
+                wanted.append(records[first + index])
+            }
+            _ = try member.commit(outputs, positions: [place: Int64(first + 3)])
+        }
+        let written = try world.contents(of: target)
+        try expect(written == wanted, "\(written) have other headers")
     }
 
     private static func tellsEnds(_ world: any RecordLogWorld) throws {

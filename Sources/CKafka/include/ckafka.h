@@ -45,6 +45,7 @@ typedef struct ckafka_record {
     int64_t headers_start, headers_count;
     int32_t topic;
     int32_t partition;
+    int32_t kept_headers; /* for outputs of the next transaction; -1: none */
 } ckafka_record;
 
 typedef struct ckafka_position {
@@ -74,6 +75,8 @@ typedef struct ckafka_output {
     int32_t headers_start, headers_count;
     int32_t topic;
     int32_t partition; /* -1: by key */
+    int32_t kept_headers; /* of a record read since the last submit that has these very headers, so
+                             that they need not be made again; else -1 */
 } ckafka_output;
 
 enum { CKAFKA_OUTCOME_NONE = 0, CKAFKA_OUTCOME_COMMITTED = 1, CKAFKA_OUTCOME_ABORTED = 2 };
