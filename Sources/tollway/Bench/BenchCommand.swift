@@ -13,7 +13,11 @@ enum BenchCommand {
         operandCountMax: 32,
         options: [
             .value("--only", "MEASURES", "of ingest, decode, dedupe, chain; comma-separated"),
-            .value("--records", "N", "of each timed run, a tenth for single tokens (300000)"),
+            .value(
+                "--records",
+                "N",
+                "of each timed run; decode's four times, single tokens a tenth (300000)"
+            ),
             .value("--keys", "N", "tokens in dedupe's state before it is timed (1000000)"),
             .value("--runs", "N", "of each program, by turns (3)"),
             .value("--connections", "N", "to the door (64)"),
