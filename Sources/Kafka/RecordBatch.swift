@@ -29,7 +29,11 @@ package struct ByteRange: Hashable, Sendable {
 /// not make them again.
 package struct KeptHeaders: Hashable, Sendable {
     /// Negative where there are none.
-    let number: Int32
+    package let number: Int32
+
+    package init(number: Int32) {
+        self.number = number
+    }
 
     package static let none = KeptHeaders(number: -1)
 }

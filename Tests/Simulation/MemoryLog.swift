@@ -19,6 +19,8 @@ package final class MemoryLog: RecordLog {
     /// Let go with its partitions: it ends in its own time, and before the next assignment.
     private var discarded: Int?
     private var nextPartition = 0
+    /// The headers of every record read since the last transaction was handed over.
+    private var keptHeaders: [[UInt8]] = []
 
     package var wakeDescriptor: Int32 { -1 }
 
@@ -70,7 +72,13 @@ package final class MemoryLog: RecordLog {
             try checkUp()
             pendingEvent = nextEvent()
             if pendingEvent == nil, recordCountMax > 0 {
+                let first = batch.records.count
                 read(into: &batch, recordCountMax: recordCountMax)
+                for index in first..<batch.records.count {
+                    let headers = batch.arena[batch.records[index].headers.indices]
+                    batch.records[index].keptHeaders = KeptHeaders(number: Int32(keptHeaders.count))
+                    keptHeaders.append(Array(headers))
+                }
             }
             return pendingEvent
         }
@@ -159,6 +167,7 @@ package final class MemoryLog: RecordLog {
 
     package func completeRevocation() throws(LogFault) {
         pendingEvent = nil
+        keptHeaders = []
         discarded = underWay?.transaction
         underWay = nil
         assigned = []
@@ -175,6 +184,11 @@ package final class MemoryLog: RecordLog {
         precondition(underWay == nil, "one transaction is under way at most")
         precondition(!positions.isEmpty, "a transaction without offsets has no fence")
         for (index, output) in outputs.outputs.enumerated() {
+            let kept = Int(output.keptHeaders.number)
+            precondition(
+                kept < 0 || keptHeaders[kept] == Array(outputs.arena[output.headers.indices]),
+                "output \(index) goes out with another record's headers"
+            )
             let byteCount = output.key.count + output.value.count + output.headers.count
             guard byteCount <= MemoryCluster.recordByteCountMax else {
                 throw .recordTooLarge(
@@ -184,6 +198,7 @@ package final class MemoryLog: RecordLog {
                 )
             }
         }
+        keptHeaders = []
         let delay =
             cluster.faults.outcomeDelayMax == 0
             ? 0 : Int.random(in: 0...cluster.faults.outcomeDelayMax, using: &cluster.generator)
@@ -269,6 +284,7 @@ package final class MemoryLog: RecordLog {
 
     /// Reading goes on where the group's committed offsets say.
     private func rewind() {
+        keptHeaders = []
         for partition in assigned {
             fetched[partition] = Int(cluster.groups[group]?.committed[partition] ?? 0)
         }
