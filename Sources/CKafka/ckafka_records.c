@@ -10,7 +10,7 @@ enum {
     /* Up to `message.copy.max.bytes`, by default 65,535, the library copies a value into its request
      * and needs the lender's memory no longer than to the delivery report. */
     LENT_MAX = 60000,
-    /* Of a batch's records, and of one: a transaction's full number of traces, and no more memory. */
+    /* One for each record of a full transaction, and none so large that they would weigh. */
     KEPT_HEADERS_MAX = 10000,
     KEPT_HEADERS_BYTE_MAX = 256,
 };

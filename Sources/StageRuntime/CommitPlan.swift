@@ -220,7 +220,7 @@ extension OutputBatch {
                 topic: topic,
                 key: keyRange,
                 value: valueRange,
-                headers: ByteRange(start: headersStart, count: arena.count - headersStart)
+                headers: placed(from: headersStart)
             )
         )
     }
