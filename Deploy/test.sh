@@ -73,7 +73,8 @@ test_run() {
         grep -vE '^[^ ]+ +(Test|Suite|Test case) .*(started|passed)' "$log" | tail -n 200 || true
         while read -r line; do
             issues+=("$line")
-        done < <(grep -E '^[^ ]+ +Test .* recorded an issue|error: ' "$log" | cut -c 1-400 | head -n 10)
+        done < <(grep -A 1 -E '^[^ ]+ +Test .* recorded an issue|error: ' "$log" | grep -vE '^--$' |
+            cut -c 1-1000 | awk '!seen[$0]++' | head -n 20)
     fi
     grep -E '^[^ ]+ +Test run with ' "$log" || true
 }

@@ -201,6 +201,7 @@ static void show_topics(ckafka_client *c, const struct rd_kafka_metadata *metada
         .partition_count = partition_count,
         .nodes = c->nodes,
         .node_count = node_count,
+        .broker_count = (size_t)metadata->broker_cnt,
     };
 }
 

@@ -19,6 +19,7 @@ enum {
     RETRY_MAX = 200,
     CALM_MS = 1000,            /* between two rebuilds that a lost connection asks for */
     COMMITTED_TURN_MS = 5000,
+    PENDING_MS = 12000,        /* two of these and some: so long no offset is pending by itself */
 };
 
 static void enter(committer *c, enum phase phase)
@@ -74,7 +75,8 @@ static enum verdict produce(committer *c, bool only_changelog, bool only_others,
         if ((only_changelog && !is_changelog) || (only_others && is_changelog))
             continue;
         for (;;) {
-            rd_kafka_resp_err_t code = ck_produce_output(&out, output, (void *)(uintptr_t)output->topic);
+            rd_kafka_resp_err_t code =
+                ck_produce_output(&out, output, (void *)(uintptr_t)output->topic);
             if (!code) {
                 c->waiting_count++;
                 break;
@@ -110,18 +112,18 @@ static enum verdict flush(committer *c, int64_t until)
     return c->failed_count > 0 ? judge_produce_error(c, c->failed_code) : FINE;
 }
 
-static rd_kafka_topic_partition_list_t *position_list(committer *c)
+static rd_kafka_topic_partition_list_t *position_list(committer *c, const positions *sent,
+                                                      const char *mark)
 {
-    rd_kafka_topic_partition_list_t *list =
-        rd_kafka_topic_partition_list_new((int)c->position_count);
-    for (size_t i = 0; i < c->position_count; i++) {
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)sent->count);
+    for (size_t i = 0; i < sent->count; i++) {
         rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_add(
-            list, c->sources.items[c->positions[i].topic], c->positions[i].partition);
-        at->offset = c->positions[i].offset;
+            list, c->sources.items[sent->items[i].topic], sent->items[i].partition);
+        at->offset = sent->items[i].offset;
         /* Text only: 2.0.2 cuts metadata at a zero byte (#4649). The mark tells afterwards
          * whether this very transaction was committed, also where no position moved. */
-        at->metadata = strdup(c->mark);
-        at->metadata_size = strlen(c->mark);
+        at->metadata = strdup(mark);
+        at->metadata_size = strlen(mark);
     }
     return list;
 }
@@ -151,25 +153,23 @@ static int32_t generation_of(const rd_kafka_consumer_group_metadata_t *metadata)
     return generation;
 }
 
-/* Whether the assignment is still the one that the records were read under. Asked after the
- * generation was read: a new generation needs an unassign first, which changes the epoch. */
-static bool is_assignment_moved(committer *c)
+bool ck_committer_has_moved(committer *c)
 {
     return atomic_load(c->assignment_epoch) != c->epoch;
 }
 
-static enum verdict send_offsets(committer *c)
+static enum verdict send_offsets(committer *c, const positions *sent, const char *mark)
 {
     rd_kafka_consumer_group_metadata_t *metadata = rd_kafka_consumer_group_metadata(c->consumer);
     enum verdict verdict = FINE;
-    if (!metadata || generation_of(metadata) < 0 || is_assignment_moved(c)) {
+    if (!metadata || generation_of(metadata) < 0 || ck_committer_has_moved(c)) {
         /* The broker would take offsets without a generation from anybody. */
         set_code(c, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION);
         if (metadata)
             rd_kafka_consumer_group_metadata_destroy(metadata);
         return ABORT;
     }
-    rd_kafka_topic_partition_list_t *list = position_list(c);
+    rd_kafka_topic_partition_list_t *list = position_list(c, sent, mark);
     enter(c, SENDING_OFFSETS);
     for (int turn = 0;; turn++) {
         rd_kafka_error_t *error =
@@ -250,13 +250,73 @@ static void show_committed(committer *c)
     c->outcome.kind = CKAFKA_OUTCOME_COMMITTED;
     c->outcome.positions = c->outcome_positions;
     c->outcome.position_count = count;
+    if (c->is_transactional)
+        ck_committer_keep_commit(c);
+}
+
+/* Whether the group would still take offsets from us. */
+bool ck_committer_is_member(committer *c)
+{
+    rd_kafka_consumer_group_metadata_t *metadata = rd_kafka_consumer_group_metadata(c->consumer);
+    bool is_known = metadata && generation_of(metadata) >= 0;
+    if (metadata)
+        rd_kafka_consumer_group_metadata_destroy(metadata);
+    return is_known && !ck_committer_has_moved(c);
+}
+
+/* Whether the group's coordinator answers, and only "stable" offsets are not told. */
+static bool are_offsets_pending(committer *c)
+{
+    for (size_t i = 0; i < c->sources.count; i++) {
+        int64_t *offsets = NULL;
+        size_t count;
+        if (ck_ask_group_offsets(c->inquirer, c->group, c->sources.items[i], COMMITTED_TURN_MS,
+                                 &offsets, &count))
+            return false;
+        free(offsets);
+    }
+    return true;
+}
+
+bool ck_committer_commit_positions(committer *c, const positions *sent, const char *mark)
+{
+    rd_kafka_error_t *error = rd_kafka_begin_transaction(c->producer);
+    if (error) {
+        judge_error(c, error);
+        return false;
+    }
+    return send_offsets(c, sent, mark) == FINE && end_transaction(c, true) == FINE;
+}
+
+/* Ends a transaction whose offsets are pending though our producer is new, so that Kafka must have
+ * called it complete: its markers were passed over (see ckafka_committer_proof.c).  It is the one
+ * under way, which has stored all its outputs before it sent offsets, or else the one before, which
+ * was committed.  So it is committed: the same offsets again, and a commit. */
+static void end_pending(committer *c)
+{
+    const commit_proof *p = &c->proof;
+    bool is_last = !c->has_sent_offsets;
+    if (!ck_committer_is_member(c) ||
+        (is_last && (p->epoch != c->epoch || p->written.count == 0)))
+        return;
+    c->has_ended_pending = true;
+    ck_watch_note(c->watch, 4, "TXNPEND",
+                  "Kafka has ended a transaction and left its offsets pending");
+    if (!ck_committer_commit_positions(c, is_last ? &p->committed : &c->positions,
+                                       is_last ? p->mark : c->mark))
+        /* An abort would free the offsets, and what was written would be written once more. */
+        ck_committer_give_up(c, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT,
+                             "Kafka has ended a transaction and left its offsets pending, and it"
+                             " cannot be ended by us");
 }
 
 /* Asks the group what it has of the assignment; null when closing or when it moved on. */
 static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
 {
+    int64_t asked_at = ck_now_ms();
     enter(c, ASKING);
-    while (!ck_committer_is_closing(c) && !is_assignment_moved(c) && !ck_committer_has_given_up(c)) {
+    while (!ck_committer_is_closing(c) && !ck_committer_has_moved(c) &&
+           !ck_committer_has_given_up(c)) {
         rd_kafka_topic_partition_list_t *list = NULL;
         rd_kafka_resp_err_t code = rd_kafka_assignment(c->consumer, &list);
         /* read_committed: waits until no transactional offset is pending. */
@@ -271,8 +331,15 @@ static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
         if (list)
             rd_kafka_topic_partition_list_destroy(list);
         /* While Kafka is away there is nobody to lose patience with. */
-        if (atomic_load(&c->watch->is_away))
+        if (atomic_load(&c->watch->is_away)) {
+            asked_at = ck_now_ms();
             enter(c, ASKING);
+        }
+        if (c->is_transactional && !c->has_ended_pending &&
+            ck_now_ms() - asked_at > PENDING_MS && are_offsets_pending(c)) {
+            end_pending(c);
+            enter(c, ASKING);
+        }
         ck_pause_ms(RETRY_MS);
     }
     enter(c, RESTING);
@@ -305,21 +372,11 @@ static bool carries_mark(committer *c, const rd_kafka_topic_partition_list_t *li
 
 /* -- a transaction ---------------------------------------------------------------------------- */
 
-/* Whether the group would still take offsets from us. */
-static bool is_member(committer *c)
-{
-    rd_kafka_consumer_group_metadata_t *metadata = rd_kafka_consumer_group_metadata(c->consumer);
-    bool is_known = metadata && generation_of(metadata) >= 0;
-    if (metadata)
-        rd_kafka_consumer_group_metadata_destroy(metadata);
-    return is_known && !is_assignment_moved(c);
-}
-
 static enum verdict run_exactly_once(committer *c)
 {
     int64_t until = ck_now_ms() + STORE_MS;
     /* Nothing was begun, so nothing is to be aborted: what would be fenced is not even written. */
-    if (!is_member(c)) {
+    if (!ck_committer_is_member(c)) {
         set_code(c, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION);
         return ABORT;
     }
@@ -328,6 +385,7 @@ static enum verdict run_exactly_once(committer *c)
         judge_error(c, error);
         return REBUILD;
     }
+    c->has_begun = true;
     enum verdict verdict = produce(c, false, false, until);
     if (verdict == FINE)
         verdict = flush(c, until);
@@ -337,8 +395,10 @@ static enum verdict run_exactly_once(committer *c)
         set_code(c, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN);
         verdict = REBUILD;
     }
-    if (verdict == FINE)
-        verdict = send_offsets(c);
+    if (verdict == FINE) {
+        c->has_sent_offsets = true;
+        verdict = send_offsets(c, &c->positions, c->mark);
+    }
     if (verdict == FINE)
         verdict = end_transaction(c, true);
     return verdict == ABORT ? abort_transaction(c) == FINE ? ABORT : REBUILD : verdict;
@@ -347,7 +407,7 @@ static enum verdict run_exactly_once(committer *c)
 static enum verdict run_at_least_once(committer *c)
 {
     int64_t until = ck_now_ms() + STORE_MS;
-    if (is_assignment_moved(c)) {
+    if (ck_committer_has_moved(c)) {
         set_code(c, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION);
         return ABORT;
     }
@@ -363,10 +423,10 @@ static enum verdict run_at_least_once(committer *c)
         rd_kafka_purge(c->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
         return REBUILD;
     }
-    rd_kafka_topic_partition_list_t *list = position_list(c);
+    rd_kafka_topic_partition_list_t *list = position_list(c, &c->positions, c->mark);
     enter(c, SENDING_OFFSETS);
     for (;;) {
-        rd_kafka_resp_err_t code = is_assignment_moved(c)
+        rd_kafka_resp_err_t code = ck_committer_has_moved(c)
                                        ? RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION
                                        : rd_kafka_commit(c->consumer, list, 0);
         if (!code)
@@ -404,10 +464,15 @@ static void settle(committer *c, enum verdict verdict)
             return;
     }
     rd_kafka_topic_partition_list_t *list = ask_committed(c);
-    if (carries_mark(c, list))
+    if (carries_mark(c, list)) {
         show_committed(c);
-    else
+        if (c->has_ended_pending)
+            ck_committer_look_at_outputs(c);
+    } else {
         show_aborted(c, list);
+        if (c->has_begun)
+            ck_committer_look_back(c);
+    }
     if (list)
         rd_kafka_topic_partition_list_destroy(list);
 }
@@ -418,6 +483,7 @@ static void run(committer *c)
     for (size_t t = 0; t < c->targets.count; t++)
         c->next[t].count = 0;
     c->waiting_count = c->stored_count = c->failed_count = 0;
+    c->has_begun = c->has_sent_offsets = c->has_ended_pending = false;
     snprintf(c->mark, sizeof c->mark, "tw.%s.%llu", c->life, (unsigned long long)++c->number);
     enum verdict verdict = c->is_transactional ? run_exactly_once(c) : run_at_least_once(c);
     if (verdict == FINE) {

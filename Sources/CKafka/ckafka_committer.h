@@ -4,7 +4,7 @@
 
 #include "ckafka_internal.h"
 
-enum { REBUILD_MAX = 10 };
+enum { REBUILD_MAX = 10, MARK_MAX = 48 };
 
 enum phase { RESTING, SENDING_OFFSETS, ENDING, ASKING };
 enum state { NOTHING, SUBMITTED, RUNNING, DONE };
@@ -22,6 +22,21 @@ typedef struct next_offsets {
     size_t count, capacity;
 } next_offsets;
 
+typedef struct positions {
+    ckafka_position *items;
+    size_t count;
+} positions;
+
+/* What it takes to find out whether the last commit is still there, and to read it again. */
+typedef struct commit_proof {
+    positions written;   /* of the last commit: targets, and the next offset of each */
+    positions before;    /* sources: what was committed before it */
+    positions committed; /* and with it */
+    char mark[MARK_MAX]; /* of the last commit */
+    unsigned epoch;
+    unsigned disconnects, producers; /* when it was committed */
+} commit_proof;
+
 struct committer {
     names sources, targets;
     int64_t *target_byte_count_max;
@@ -29,7 +44,8 @@ struct committer {
     int changelog;
     bool is_transactional;
     int watchdog_ms; /* above the transaction's 40 s */
-    rd_kafka_t *consumer;
+    rd_kafka_t *consumer, *inquirer;
+    char *group;
     atomic_uint *assignment_epoch;
     watch *watch;
     int wake_descriptor;
@@ -54,14 +70,15 @@ struct committer {
     uint8_t *arena;
     size_t arena_count, arena_capacity;
     kept_headers kept;
-    ckafka_position *positions;
-    size_t position_count;
+    positions positions;
     unsigned epoch;
     uint64_t number;
     char life[17];      /* tells this process from its predecessors in commit metadata */
-    char mark[48];      /* what the offsets of this transaction carry */
+    char mark[MARK_MAX]; /* what the offsets of this transaction carry */
     ckafka_outcome outcome;
     ckafka_position *outcome_positions;
+    bool has_begun, has_sent_offsets, has_ended_pending;
+    commit_proof proof;
 
     /* The producer: only the thread touches it. */
     rd_kafka_t *producer;
@@ -76,6 +93,24 @@ struct committer {
     next_offsets *next; /* one a target */
 };
 
+/* Whether the assignment is still the one that the records were read under. Asked after the
+ * generation was read: a new generation needs an unassign first, which changes the epoch. */
+bool ck_committer_has_moved(committer *c);
+
+/* Whether the group would still take offsets from us. */
+bool ck_committer_is_member(committer *c);
+/* A transaction of nothing but positions; false where it fails. */
+bool ck_committer_commit_positions(committer *c, const positions *sent, const char *mark);
+
+/* Whether what was committed is still there; see ckafka_committer_proof.c.  The outcome is a commit:
+ * what there is to be known about it later. */
+void ck_committer_keep_commit(committer *c);
+/* The outcome is an abort.  Where it took the commit before it away, that is read again too. */
+void ck_committer_look_back(committer *c);
+/* The outcome is a commit whose offsets we have ended ourselves.  Where its outputs were aborted it
+ * becomes an abort. */
+void ck_committer_look_at_outputs(committer *c);
+void ck_committer_free_proof(commit_proof *p);
 
 /* Waits until something changes, at most 100 ms; under the lock. */
 void ck_committer_wait(committer *c);

@@ -44,10 +44,12 @@ static void free_committer(committer *c)
     free(c->outputs);
     free(c->arena);
     ck_free_kept_headers(&c->kept);
-    free(c->positions);
+    free(c->positions.items);
     free(c->outcome_positions);
+    ck_committer_free_proof(&c->proof);
     free(c->target_byte_count_max);
     free(c->settings);
+    free(c->group);
     ck_names_free(&c->sources);
     ck_names_free(&c->targets);
     pthread_cond_destroy(&c->changed);
@@ -81,6 +83,8 @@ committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
     c->is_transactional = setup->is_transactional;
     c->watchdog_ms = setup->watchdog_ms;
     c->consumer = setup->consumer;
+    c->inquirer = setup->inquirer;
+    c->group = strdup(setup->group);
     c->assignment_epoch = setup->assignment_epoch;
     c->watch = setup->watch;
     c->watch->owner = c;
@@ -147,9 +151,9 @@ int ck_committer_submit(committer *c, const ckafka_position *positions, size_t p
     if (ck_committer_check(c, fault) ||
         ck_check_outputs(&c->targets, c->target_byte_count_max, c->outputs, c->output_count, fault))
         return -1;
-    c->positions = ck_grow(c->positions, sizeof *positions * position_count);
-    memcpy(c->positions, positions, sizeof *positions * position_count);
-    c->position_count = position_count;
+    c->positions.items = ck_grow(c->positions.items, sizeof *positions * position_count);
+    memcpy(c->positions.items, positions, sizeof *positions * position_count);
+    c->positions.count = position_count;
     kept_headers empty = c->kept; /* since the last transaction ended */
     c->kept = *kept;
     *kept = empty;
@@ -210,7 +214,8 @@ int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka
         pthread_mutex_lock(&c->lock);
         if (c->state != NOTHING && c->state != DONE && ck_now_ms() < until)
             ck_committer_wait(c);
-        bool is_done = c->state == DONE;
+        /* Where the thread has given up its outcome is nobody's business any more. */
+        bool is_done = c->state == DONE && c->fault.kind == CKAFKA_FAULT_NONE;
         bool is_waiting = c->state != NOTHING && !is_done && !c->is_discarded;
         if (is_done) {
             *outcome = c->outcome;

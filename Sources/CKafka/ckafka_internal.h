@@ -188,7 +188,8 @@ typedef struct committer_setup {
     int changelog;
     bool is_transactional;
     int watchdog_ms;
-    rd_kafka_t *consumer;
+    rd_kafka_t *consumer, *inquirer;
+    const char *group;             /* copied */
     atomic_uint *assignment_epoch; /* changes with every assignment and revocation */
     watch *watch;
     int wake_descriptor;
@@ -203,6 +204,8 @@ int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
 int ck_committer_submit(committer *c, const ckafka_position *positions, size_t position_count,
                         kept_headers *kept, ckafka_fault *fault);
 int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault);
+/* Where reading begins under an assignment; before any transaction of it. */
+void ck_committer_begin_assignment(committer *c, const ckafka_position *starts, size_t count);
 /* Nobody waits for the outcome of the transaction under way any more. */
 void ck_committer_discard(committer *c);
 /* Whether a discarded transaction is still under way. */

@@ -29,7 +29,7 @@ typedef struct holding {
 
 struct ckafka_worker {
     names sources, targets;
-    char *user, *password;
+    char *user, *password, *group;
     int wake_descriptor;
     watch consumer_watch, producer_watch, inquirer_watch;
     rd_kafka_t *consumer, *inquirer;
@@ -221,7 +221,9 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the assignment was not taken");
     lead_away(w);
     finish_event(w);
-    return show_holdings(w, positions, count);
+    show_holdings(w, positions, count);
+    ck_committer_begin_assignment(w->committer, *positions, *count);
+    return 0;
 }
 
 int ckafka_worker_unassign(ckafka_worker *w, ckafka_fault *fault)
@@ -494,7 +496,7 @@ int ckafka_worker_take_outcome(ckafka_worker *w, int wait_ms, ckafka_outcome *ou
 {
     if (ck_committer_take(w->committer, wait_ms, outcome, fault))
         return -1;
-    if (outcome->kind == CKAFKA_OUTCOME_ABORTED)
+    if (outcome->kind == CKAFKA_OUTCOME_ABORTED || outcome->kind == CKAFKA_OUTCOME_TAKEN_BACK)
         return rewind_holdings(w, outcome, fault);
     return 0;
 }
@@ -550,6 +552,7 @@ static void free_worker(ckafka_worker *w)
     rd_kafka_mem_free(NULL, w->shown_statistics);
     free(w->user);
     free(w->password);
+    free(w->group);
     ck_names_free(&w->sources);
     ck_names_free(&w->targets);
     ck_watch_close(&w->consumer_watch);
@@ -576,6 +579,7 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
     ck_names_read(&w->targets, targets);
     w->user = ck_setting_of(consumer_settings, "sasl.username");
     w->password = ck_setting_of(consumer_settings, "sasl.password");
+    w->group = ck_setting_of(consumer_settings, "group.id");
     ck_watch_open(&w->consumer_watch, w);
     ck_watch_open(&w->producer_watch, NULL);
     ck_watch_open(&w->inquirer_watch, NULL);
@@ -595,6 +599,8 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
         .is_transactional = is_transactional != 0,
         .watchdog_ms = watchdog_ms,
         .consumer = w->consumer,
+        .inquirer = w->inquirer,
+        .group = w->group,
         .assignment_epoch = &w->assignment_epoch,
         .watch = &w->producer_watch,
         .wake_descriptor = w->wake_descriptor,

@@ -71,6 +71,11 @@ package final class KafkaAdmin {
         try client.clusterID(deadlineMilliseconds: deadlineMilliseconds)
     }
 
+    /// How many brokers the cluster counts as there.
+    package func brokerCount() throws(LogFault) -> Int {
+        try client.brokerCount(deadlineMilliseconds: deadlineMilliseconds)
+    }
+
     /// Every topic, Kafka's own left out, by name.
     package func topics() throws(LogFault) -> [TopicDescription] {
         try client.topics(named: nil, deadlineMilliseconds: deadlineMilliseconds)

@@ -137,6 +137,8 @@ package final class KafkaLog: RecordLog {
             return .committed(nextOffsets: offsets(positions, of: targets))
         case .aborted(let code, let positions):
             return .aborted(code: code, resumedAt: offsets(positions, of: sources))
+        case .takenBack(let code, let positions):
+            return .takenBack(code: code, resumedAt: offsets(positions, of: sources))
         }
     }
 

@@ -234,7 +234,7 @@ package final class LocalCluster {
         throw Fault.failed(message: "node \(node) did not start; see \(folder)/\(node)/log")
     }
 
-    /// A port is open before the broker knows its cluster.
+    /// A port is open before the broker knows its cluster, and the cluster all of its brokers.
     private func awaitMetadata() throws(Fault) {
         let start = ContinuousClock.now
         let settings = KafkaSettings(bootstrapServers: bootstrapServers, clientID: "launcher")
@@ -243,13 +243,17 @@ package final class LocalCluster {
             do throws(LogFault) {
                 let admin = try KafkaAdmin(settings: settings, deadlineMilliseconds: 2000)
                 defer { admin.close() }
-                _ = try admin.topics()
-                return
+                let brokerCount = try admin.brokerCount()
+                if brokerCount == nodeCount {
+                    return
+                }
+                last = "it counts \(brokerCount) of its \(nodeCount) brokers"
             } catch {
                 last = "\(error)"
             }
+            ChildProcess.pause(milliseconds: 50)
         }
-        throw Fault.failed(message: "the cluster does not answer: \(last)")
+        throw Fault.failed(message: "the cluster does not come up: \(last)")
     }
 
     private func serverProperties(node: Int) -> String {

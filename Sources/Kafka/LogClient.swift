@@ -97,6 +97,17 @@ internal import CKafka
         return topics
     }
 
+    /// How many brokers the cluster counts as there.
+    func brokerCount(deadlineMilliseconds: Int) throws(LogFault) -> Int {
+        var fault = ckafka_fault()
+        var shown = unsafe ckafka_topics()
+        let deadline = Int32(clamping: deadlineMilliseconds)
+        guard unsafe ckafka_client_topics(handle, nil, deadline, &shown, &fault) == 0 else {
+            throw LogFault(fault)
+        }
+        return unsafe shown.broker_count
+    }
+
     /// The offset of every partition at a time in UNIX milliseconds; -1 is the end and -2 the
     /// start.
     func offsets(

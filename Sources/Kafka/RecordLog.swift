@@ -84,6 +84,11 @@ package enum CommitOutcome: Equatable, Sendable {
     case committed(nextOffsets: [TopicPartition: Int64])
     /// Nothing of it. Reading goes on at the committed positions given; what was read since is void.
     case aborted(code: String, resumedAt: [TopicPartition: Int64])
+    /// Aborted, and with it the transaction before it, which was told to be committed: Kafka had left
+    /// it without its markers.
+    ///
+    /// Reading goes on before both. What was learnt of that commit never was.
+    case takenBack(code: String, resumedAt: [TopicPartition: Int64])
 }
 
 /// One partition of a changelog, read to the mark that stood when the reader was made.

@@ -8,6 +8,7 @@ internal import CKafka
     enum Outcome {
         case committed([ckafka_position])
         case aborted(code: String, [ckafka_position])
+        case takenBack(code: String, [ckafka_position])
     }
 
     private var open: OpaquePointer?
@@ -137,6 +138,8 @@ internal import CKafka
         case CKAFKA_OUTCOME_COMMITTED: return .committed(positions)
         case CKAFKA_OUTCOME_ABORTED:
             return .aborted(code: unsafe CText.text(of: outcome.code), positions)
+        case CKAFKA_OUTCOME_TAKEN_BACK:
+            return .takenBack(code: unsafe CText.text(of: outcome.code), positions)
         default: return nil
         }
     }

@@ -23,9 +23,9 @@ package final class WorkerLoop {
     let limits: Limits
     let group: String
     let telemetry: any LoopTelemetry
-    private let clock: () -> Timestamp
-    private let provider: (any StoreProvider)?
-    private let changelogTopicIndex: Int?
+    let clock: () -> Timestamp
+    let provider: (any StoreProvider)?
+    let changelogTopicIndex: Int?
     private let deadLetterTopicIndex: Int?
 
     package let state = StagedState()
@@ -43,7 +43,7 @@ package final class WorkerLoop {
     /// What the transaction under way takes in; nil while there is none.
     private var underWay: RepeatedAborts.Attempt?
     private var aborts = RepeatedAborts()
-    private var restores: [Restore] = []
+    var restores: [Restore] = []
     package private(set) var assigned: [TopicPartition] = []
     /// Up to where each assigned partition is known to be committed; at first, where it was begun.
     package private(set) var done: [TopicPartition: Int64] = [:]
@@ -305,20 +305,31 @@ package final class WorkerLoop {
             telemetry.committed(sent.tally)
             (stage as? any TickingStage)?.committed(now: clock())
         case .aborted(let code, let resumedAt):
-            drop()
-            positions.merge(resumedAt) { _, resumed in resumed }
-            done.merge(resumedAt) { _, resumed in resumed }
-            committed = [:]
-            telemetry.aborted(code: code)
-            aborts.aborted(code: code, sent, now: clock())
-            guard !aborts.isHopeless else {
-                throw LogFault.unusable(
-                    message: "\(RepeatedAborts.countMax) transactions in a row were aborted, the"
-                        + " last for \(code)"
-                )
-            }
+            try goBack(to: resumedAt, sent, code: code)
+        case .takenBack(let code, let resumedAt):
+            try goBack(to: resumedAt, sent, code: code)
+            try makeStateAnew()
         }
         return true
+    }
+
+    private func goBack(
+        to resumedAt: [TopicPartition: Int64],
+        _ sent: RepeatedAborts.Attempt,
+        code: String
+    ) throws {
+        drop()
+        positions.merge(resumedAt) { _, resumed in resumed }
+        done.merge(resumedAt) { _, resumed in resumed }
+        committed = [:]
+        telemetry.aborted(code: code)
+        aborts.aborted(code: code, sent, now: clock())
+        guard !aborts.isHopeless else {
+            throw LogFault.unusable(
+                message: "\(RepeatedAborts.countMax) transactions in a row were aborted, the"
+                    + " last for \(code)"
+            )
+        }
     }
 
     /// Only now may the stores know: a store that ran ahead of its changelog would answer for a
@@ -395,45 +406,7 @@ package final class WorkerLoop {
         done = startPositions
         committed = [:]
         telemetry.assigned(assigned)
-        guard let changelogTopicIndex, let provider, let stateful = stage as? any StatefulStage
-        else {
-            return
-        }
-        let changelog = log.targets[changelogTopicIndex]
-        restores = Set(assigned.map(\.partition)).sorted().map { partition in
-            Restore(
-                changelog: TopicPartition(topic: changelog, partition: partition),
-                log: log,
-                provider: provider,
-                stage: stateful
-            )
-        }
-    }
-
-    // MARK: Restoring
-
-    private func restoreSlice() throws -> Bool {
-        guard let restore = restores.last else {
-            return false
-        }
-        guard let store = try restore.slice(waitMilliseconds: 50) else {
-            telemetry.restoring(partition: restore.partition, progress: restore.progress)
-            return true
-        }
-        restores.removeLast()
-        state.open(store, partition: restore.partition)
-        telemetry.restored(partition: restore.partition, recordCount: restore.recordCount)
-        if restores.isEmpty {
-            (stage as? any TickingStage)?.assigned(state.partitions, state: state, now: clock())
-        }
-        return true
-    }
-
-    private func closeRestores() {
-        for restore in restores {
-            restore.close()
-        }
-        restores = []
+        beginRestores()
     }
 
     private func place(of record: RecordBatch.Record) -> RepeatedAborts.Place {

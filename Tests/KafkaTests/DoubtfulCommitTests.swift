@@ -34,7 +34,7 @@ struct `A commit whose outcome is in doubt` {
             for number in 0..<2 {
                 let isLie = number == 0
                 if isLie {
-                    witness.arm()
+                    witness.arm(.lie)
                 }
                 let producerCount = log.producerCount
                 var outputs = OutputBatch()

@@ -24,7 +24,7 @@ package final class MemoryCluster {
     }
 
     /// A transaction from submit until it is resolved.
-    struct Transaction {
+    package struct Transaction {
         var id: Int
         var member: Int
         var group: String
@@ -35,9 +35,19 @@ package final class MemoryCluster {
         var resolution: CommitOutcome?
     }
 
+    /// A transaction that was committed and left without its markers: its records stay open until the
+    /// next one of its producer ends both.
+    private struct PassedOver {
+        var transaction: Transaction
+        /// What its group had committed before.
+        var before: [TopicPartition: Int64]
+    }
+
     /// How often things go wrong: once in so many times; 0 is never.
     package struct Faults: Sendable {
         package var abortOneIn = 0
+        /// A commit is left without its markers.
+        package var passedOverOneIn = 0
         package var inquiryDelayOneIn = 0
         package var outcomeDelayMax = 0
         /// Transactions with this value in a topic that takes it not are aborted.
@@ -61,6 +71,8 @@ package final class MemoryCluster {
     private(set) var topics: [String: [[Entry]]] = [:]
     var groups: [String: MemoryGroup] = [:]
     private var transactions: [Int: Transaction] = [:]
+    /// By transactional id.
+    private var passedOver: [String: PassedOver] = [:]
     private var nextTransaction = 0
     private var nextMember = 0
 
@@ -203,15 +215,78 @@ package final class MemoryCluster {
         }
         let isFenced = groups[transaction.group]?.fences(transaction) ?? true
         if isFenced {
+            mend { $0.transactionalID == transaction.transactionalID }
             return resolve(transaction, commits: false, code: "ILLEGAL_GENERATION")
         }
+        // What another assignment may have read on from is never taken back: a person sees to it.
+        mend {
+            $0.transactionalID == transaction.transactionalID
+                && $0.generation != transaction.generation
+        }
+        let last = passedOver[transaction.transactionalID]
+        let outcome = decide(transaction)
+        guard let last else {
+            return outcome
+        }
+        passedOver[transaction.transactionalID] = nil
+        return endTogether(last, with: outcome)
+    }
+
+    private func decide(_ transaction: Transaction) -> CommitOutcome {
         if faults.abortOneIn > 0, generator.oneIn(faults.abortOneIn) {
             return resolve(transaction, commits: false, code: "INJECTED")
         }
         if hasRefusedValue(transaction) {
             return resolve(transaction, commits: false, code: faults.refusalCode)
         }
+        if faults.passedOverOneIn > 0, passedOver[transaction.transactionalID] == nil,
+            generator.oneIn(faults.passedOverOneIn)
+        {
+            return passOver(transaction)
+        }
         return resolve(transaction, commits: true, code: "")
+    }
+
+    // MARK: Commits without markers
+
+    private func passOver(_ transaction: Transaction) -> CommitOutcome {
+        let committed = groups[transaction.group]?.committed ?? [:]
+        groups[transaction.group]?.committed.merge(transaction.positions) { $1 }
+        passedOver[transaction.transactionalID] = PassedOver(
+            transaction: transaction,
+            before: committed
+        )
+        return .committed(nextOffsets: nextOffsets(of: transaction))
+    }
+
+    /// The producer's next transaction ends this one as well; where it is aborted, the log sets the
+    /// group back.
+    private func endTogether(
+        _ last: PassedOver,
+        with outcome: CommitOutcome
+    ) -> CommitOutcome {
+        guard case .aborted(let code, let resumedAt) = outcome else {
+            end(last.transaction, commits: true)
+            return outcome
+        }
+        end(last.transaction, commits: false)
+        for partition in last.transaction.positions.keys {
+            groups[last.transaction.group]?.committed[partition] = last.before[partition]
+        }
+        return .takenBack(code: code, resumedAt: resumedAt)
+    }
+
+    /// Writes the markers that are missing, as a person does whose partitions stand still.
+    package func mend(where isMeant: (Transaction) -> Bool) {
+        for (id, last) in passedOver.sorted(by: { $0.key < $1.key }) where isMeant(last.transaction)
+        {
+            passedOver[id] = nil
+            end(last.transaction, commits: true)
+        }
+    }
+
+    private func nextOffsets(of transaction: Transaction) -> [TopicPartition: Int64] {
+        transaction.written.compactMapValues { $0.last.map { Int64($0) + 1 } }
     }
 
     private func hasRefusedValue(_ transaction: Transaction) -> Bool {
@@ -228,6 +303,7 @@ package final class MemoryCluster {
     ///
     /// The member may have died before or after it asked for the commit, so either can be.
     func settleTransactions(where isOrphan: (Transaction) -> Bool) {
+        mend(where: isOrphan)
         for (id, transaction) in transactions.sorted(by: { $0.key < $1.key })
         where transaction.resolution == nil && isOrphan(transaction) {
             let isFenced = groups[transaction.group]?.fences(transaction) ?? true
@@ -246,7 +322,15 @@ package final class MemoryCluster {
         commits: Bool,
         code: String
     ) -> CommitOutcome {
-        var nextOffsets: [TopicPartition: Int64] = [:]
+        end(transaction, commits: commits)
+        guard commits else {
+            return .aborted(code: code, resumedAt: [:])
+        }
+        groups[transaction.group]?.committed.merge(transaction.positions) { $1 }
+        return .committed(nextOffsets: nextOffsets(of: transaction))
+    }
+
+    private func end(_ transaction: Transaction, commits: Bool) {
         for (partition, offsets) in transaction.written {
             let number = Int(partition.partition)
             for offset in offsets {
@@ -262,12 +346,6 @@ package final class MemoryCluster {
                     transaction: transaction.id
                 )
             )
-            nextOffsets[partition] = (offsets.last).map { Int64($0) + 1 }
         }
-        guard commits else {
-            return .aborted(code: code, resumedAt: [:])
-        }
-        groups[transaction.group]?.committed.merge(transaction.positions) { $1 }
-        return .committed(nextOffsets: nextOffsets)
     }
 }

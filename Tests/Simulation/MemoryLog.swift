@@ -7,6 +7,9 @@ package final class MemoryLog: RecordLog {
     package let group: String
     package let transactionalID: String
 
+    /// A worker that does nothing may wait long for somebody to write the markers it lacks.
+    private static let mendOneIn = 50
+
     let member: Int
     private(set) var generation = -1
     private let cluster: MemoryCluster
@@ -70,6 +73,9 @@ package final class MemoryLog: RecordLog {
         }
         guard case .lost = pendingEvent else {
             try checkUp()
+            if underWay == nil, cluster.generator.oneIn(Self.mendOneIn) {
+                cluster.mend { [transactionalID] in $0.transactionalID == transactionalID }
+            }
             pendingEvent = nextEvent()
             if pendingEvent == nil, recordCountMax > 0 {
                 let first = batch.records.count
@@ -233,6 +239,9 @@ package final class MemoryLog: RecordLog {
         case .aborted(let code, _):
             rewind()
             return .aborted(code: code, resumedAt: positions())
+        case .takenBack(let code, _):
+            rewind()
+            return .takenBack(code: code, resumedAt: positions())
         }
     }
 

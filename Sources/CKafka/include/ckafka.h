@@ -79,7 +79,12 @@ typedef struct ckafka_output {
                              that they need not be made again; else -1 */
 } ckafka_output;
 
-enum { CKAFKA_OUTCOME_NONE = 0, CKAFKA_OUTCOME_COMMITTED = 1, CKAFKA_OUTCOME_ABORTED = 2 };
+enum {
+    CKAFKA_OUTCOME_NONE = 0,
+    CKAFKA_OUTCOME_COMMITTED = 1,
+    CKAFKA_OUTCOME_ABORTED = 2,
+    CKAFKA_OUTCOME_TAKEN_BACK = 3, /* aborted, and the commit before it as well */
+};
 
 typedef struct ckafka_outcome {
     int32_t kind;
@@ -243,6 +248,7 @@ typedef struct ckafka_topics {
     size_t partition_count;
     const int32_t *nodes;
     size_t node_count;
+    size_t broker_count; /* of those that are there */
 } ckafka_topics;
 
 ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault);

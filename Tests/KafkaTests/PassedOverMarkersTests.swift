@@ -1,0 +1,212 @@
+import Foundation
+import Kafka
+import RecordLogContract
+import Testing
+
+/// A single node that is killed between PrepareCommit and the markers comes back, and passes over the
+/// markers: its partitions lose their leader once more before they get it back, and its coordinator
+/// takes them for deleted.
+@Suite(.enabled(if: RealKafka.isThere, RealKafka.skipped), .serialized)
+struct `A commit whose markers Kafka passed over` {
+    /// What Kafka had not written when it was killed.
+    private enum Missing {
+        case outputMarkers
+        case allMarkers
+    }
+
+    /// One node behind a witness, and a worker that reads one topic and writes another.
+    private final class Rig {
+        let cluster: LocalCluster
+        let witness: FalseWitness
+        let world: KafkaWorld
+        let member: Member
+        let log: KafkaLog
+        let target: String
+        let place: TopicPartition
+        private let folder: String
+
+        init(isWitnessed: Bool = false) throws {
+            let folder = FileManager.default.temporaryDirectory
+                .appendingPathComponent("tollway-kafka-\(UUID().uuidString)").path
+            let witness = try FalseWitness()
+            let cluster = try LocalCluster(
+                home: LocalCluster.homeFromEnvironment ?? "",
+                folder: folder,
+                properties: isWitnessed
+                    ? ["advertised.listeners": "PLAINTEXT://127.0.0.1:\(witness.port)"] : [:]
+            )
+            self.folder = folder
+            self.witness = witness
+            self.cluster = cluster
+            let port = try #require(
+                cluster.bootstrapServers.split(separator: ":").last.flatMap { UInt16($0) }
+            )
+            witness.start(leadingTo: port)
+            try cluster.start()
+            world = KafkaWorld(
+                bootstrapServers: cluster.bootstrapServers,
+                delivery: .exactlyOnce,
+                // What is asked here is not what becomes of a session.
+                sessionMilliseconds: 35_000
+            )
+            let source = try world.makeTopic(partitionCount: 1)
+            target = try world.makeTopic(partitionCount: 1)
+            place = TopicPartition(topic: source, partition: 0)
+            try world.write(
+                (0..<10).map { OutsideRecord(partition: 0, key: nil, value: [UInt8($0)]) },
+                to: source
+            )
+            member = try Member(
+                world,
+                group: "passed-over",
+                sources: [source],
+                targets: [target]
+            )
+            log = try #require(member.log as? KafkaLog)
+        }
+
+        func close() {
+            member.close()
+            witness.stop()
+            cluster.wipe()
+        }
+
+        func commit(_ number: UInt8) throws {
+            _ = try member.commit(Rig.outputs(number), positions: [place: Int64(number) + 1])
+        }
+
+        func begin(_ number: UInt8, isRefused: Bool = false) throws {
+            var outputs = Rig.outputs(number)
+            if isRefused {
+                outputs.append(OutsideRecord(partition: 7, key: nil, value: [0]), topic: 0)
+            }
+            try member.log.submit(outputs, positions: [place: Int64(number) + 1])
+        }
+
+        func outcome() throws -> CommitOutcome {
+            try until(world, "no outcome came; \(log.takeNotes())") {
+                try log.takeOutcome(waitMilliseconds: 50)
+            }
+        }
+
+        /// Kills the node, brings its files to where they were before the markers, and starts it.
+        func crash(before missing: Missing, meanwhile: () throws -> Void = {}) throws {
+            try cluster.kill(node: 0)
+            try meanwhile()
+            try cutLastBatch(of: "__transaction_state", isControl: false)
+            try cutLastBatch(of: target, isControl: true)
+            if missing == .allMarkers {
+                try cutLastBatch(of: "__consumer_offsets", isControl: true)
+            }
+            try cluster.restart(node: 0)
+        }
+
+        /// Whatever Kafka made of it: every number once.
+        func goOn(after outcome: CommitOutcome) throws {
+            var next: UInt8 = 3
+            switch outcome {
+            case .committed: break
+            case .aborted(_, let resumedAt), .takenBack(_, let resumedAt):
+                next = try #require(resumedAt[place].map(UInt8.init))
+                // Whoever reads on after a crash begins there too.
+                let admin = try world.openAdmin()
+                defer { admin.close() }
+                let committed = try admin.committedOffsets(
+                    ofGroup: member.group,
+                    topic: place.topic
+                )
+                try expect(committed == [Int64(next)], "\(committed) after \(outcome)")
+                let again = try member.read(count: 10 - Int(next))
+                try expect(again.records.first?.offset == Int64(next), "\(outcome)")
+            }
+            for number in next...3 {
+                try commit(number)
+            }
+            try expectOnce(0...3)
+        }
+
+        /// Thrown, not recorded: on a thread of its own an issue has lost its test's name.
+        func expectOnce(_ numbers: ClosedRange<UInt8>) throws {
+            let values = try world.contents(of: target).map(\.value)
+            try expect(values == numbers.map { [$0] }, "\(values)")
+        }
+
+        func awaitAbsence() throws {
+            var batch = RecordBatch()
+            try until(world, "Kafka is there") {
+                _ = try log.poll(into: &batch, recordCountMax: 0, waitMilliseconds: 50)
+                return log.isBrokerAway ? true : nil
+            }
+        }
+
+        private static func outputs(_ number: UInt8) -> OutputBatch {
+            var outputs = OutputBatch()
+            outputs.append(OutsideRecord(partition: 0, key: nil, value: [number]), topic: 0)
+            return outputs
+        }
+
+        /// Of the one partition of a topic that has any.
+        private func cutLastBatch(of topic: String, isControl: Bool) throws {
+            let data = URL(fileURLWithPath: "\(folder)/0/data")
+            let logs = try FileManager.default.contentsOfDirectory(atPath: data.path)
+                .filter { $0.hasPrefix("\(topic)-") }
+                .map { data.appendingPathComponent("\($0)/00000000000000000000.log") }
+                .filter { try !Data(contentsOf: $0).isEmpty }
+            let log = try #require(logs.count == 1 ? logs.first : nil, "\(topic): \(logs)")
+            let bytes = try [UInt8](Data(contentsOf: log))
+            // Base offset (8), length of what follows (4), epoch (4), magic (1), CRC (4), attributes.
+            var start = 0
+            var next = 0
+            while next < bytes.count {
+                start = next
+                next += 12 + bytes[next + 8..<next + 12].reduce(0) { $0 << 8 | Int($1) }
+            }
+            try #require((bytes[start + 22] & 0x20 != 0) == isControl, "\(topic) ends otherwise")
+            let file = try FileHandle(forWritingTo: log)
+            try file.truncate(atOffset: UInt64(start))
+            try file.close()
+        }
+    }
+
+    @Test func `is read again where an abort took it away`() async throws {
+        try await onThread {
+            let rig = try Rig()
+            defer { rig.close() }
+            try rig.commit(0)
+            try rig.commit(1)
+            try rig.expectOnce(0...1)
+            try rig.crash(before: .outputMarkers)
+            try rig.begin(2, isRefused: true)
+            try rig.goOn(after: rig.outcome())
+        }
+    }
+
+    /// Nobody would be told the group's positions any more.
+    @Test(arguments: [true, false])
+    func `is ended where its offsets are pending`(isInDoubt: Bool) async throws {
+        try await onThread {
+            let rig = try Rig(isWitnessed: isInDoubt)
+            defer { rig.close() }
+            try rig.commit(0)
+            try rig.commit(1)
+            if isInDoubt {
+                rig.witness.arm(.silence)
+                try rig.begin(2)
+                try until(rig.world, "the coordinator was not asked") {
+                    rig.witness.lieCount == 1 ? true : nil
+                }
+                try rig.expectOnce(0...2)
+                // Told of what has happened, it would be in no doubt.
+                rig.witness.arm(.lie)
+                try rig.crash(before: .allMarkers)
+            } else {
+                try rig.expectOnce(0...1)
+                try rig.crash(before: .allMarkers) {
+                    try rig.begin(2)
+                    try rig.awaitAbsence()
+                }
+            }
+            try rig.goOn(after: rig.outcome())
+        }
+    }
+}
