@@ -30,6 +30,7 @@ typedef struct positions {
 /* What it takes to find out whether the last commit is still there, and to read it again. */
 typedef struct commit_proof {
     positions written;   /* of the last commit: targets, and the next offset of each */
+    size_t older_count;  /* of them, at the end: of commits before, and not known to be there */
     positions before;    /* sources: what was committed before it */
     positions committed; /* and with it */
     char mark[MARK_MAX]; /* of the last commit */

@@ -13,8 +13,7 @@
  * Where the group's own partition was passed over its offsets stay pending, and nobody is told
  * positions any more: see end_pending in ckafka_committer.c.
  *
- * A process that begins anew knows nothing of this, nor does one that has committed elsewhere
- * meanwhile: the runbook does.
+ * A process that begins anew knows nothing of this: the runbook does.
  */
 #include "ckafka_committer.h"
 
@@ -49,6 +48,46 @@ static void update(positions *known, const positions *newer)
                 known->items[i].offset = newer->items[n].offset;
 }
 
+/* A transaction under way when it was committed was begun with its markers in place, so only with
+ * the loss of a connection can they have been passed over. */
+static bool is_beyond_doubt(const committer *c)
+{
+    return c->proof.disconnects == atomic_load(&c->watch->disconnect_count) &&
+           c->proof.producers == atomic_load(&c->producer_count);
+}
+
+static void forget_written(commit_proof *p)
+{
+    p->written.count = p->older_count = 0;
+}
+
+static bool has(const positions *of, const ckafka_position *at)
+{
+    for (size_t i = 0; i < of->count; i++)
+        if (of->items[i].topic == at->topic && of->items[i].partition == at->partition)
+            return true;
+    return false;
+}
+
+/* What the new commit has written, and after it what older ones have, elsewhere, that may still be
+ * without markers. */
+static void set_written(committer *c)
+{
+    commit_proof *p = &c->proof;
+    size_t certain_count = is_beyond_doubt(c) ? p->written.count - p->older_count : 0;
+    positions now = {0};
+    set(&now, c->outcome.positions, c->outcome.position_count);
+    size_t new_count = now.count;
+    for (size_t i = certain_count; i < p->written.count; i++)
+        if (!has(&now, &p->written.items[i])) {
+            now.items = ck_grow(now.items, sizeof *now.items * (now.count + 1));
+            now.items[now.count++] = p->written.items[i];
+        }
+    free(p->written.items);
+    p->written = now;
+    p->older_count = now.count - new_count;
+}
+
 void ck_committer_begin_assignment(committer *c, const ckafka_position *starts, size_t count)
 {
     set(&c->proof.committed, starts, count);
@@ -57,11 +96,11 @@ void ck_committer_begin_assignment(committer *c, const ckafka_position *starts, 
 void ck_committer_keep_commit(committer *c)
 {
     commit_proof *p = &c->proof;
+    set_written(c);
     p->epoch = c->epoch;
     p->disconnects = atomic_load(&c->watch->disconnect_count);
     p->producers = atomic_load(&c->producer_count);
     memcpy(p->mark, c->mark, sizeof p->mark);
-    set(&p->written, c->outcome.positions, c->outcome.position_count);
     set(&p->before, p->committed.items, p->committed.count);
     update(&p->committed, &c->positions);
 }
@@ -150,26 +189,19 @@ static void look_for_all(committer *c, int64_t patience_ms, size_t *gone_count,
 
 /* -- what follows from it ---------------------------------------------------------------------- */
 
-/* A transaction under way when it was committed was begun with its markers in place, so only with
- * the loss of a connection can they have been passed over. */
-static bool is_beyond_doubt(const committer *c)
-{
-    return c->proof.disconnects == atomic_load(&c->watch->disconnect_count) &&
-           c->proof.producers == atomic_load(&c->producer_count);
-}
-
 /* The last commit was aborted, in ${gone_count} partitions: the group is set back before it, and so is
  * the outcome. */
 static void take_back(committer *c, size_t gone_count, int32_t kind)
 {
     commit_proof *p = &c->proof;
-    size_t written_count = p->written.count;
-    p->written.count = 0;
+    size_t written_count = p->written.count, older_count = p->older_count;
+    forget_written(p);
     ck_watch_note(c->watch, 3, "TXNGONE",
                   "Kafka has aborted what it had committed before: that is read again");
-    /* Where a part is left, or another instance reads on by now, a person must look. */
-    if (gone_count != written_count || p->epoch != c->epoch || !ck_committer_is_member(c) ||
-        !ck_committer_commit_positions(c, &p->before, c->mark)) {
+    /* Where a part is left, or others have been committed or another instance reads on by now, a
+     * person must look. */
+    if (gone_count != written_count || older_count > 0 || p->epoch != c->epoch ||
+        !ck_committer_is_member(c) || !ck_committer_commit_positions(c, &p->before, c->mark)) {
         ck_committer_give_up(c, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR_INVALID_TXN_STATE,
                              "Kafka has aborted what it had committed before: set the group back"
                              " behind it, and remove the state");
@@ -188,7 +220,8 @@ static void take_back(committer *c, size_t gone_count, int32_t kind)
 void ck_committer_look_back(committer *c)
 {
     commit_proof *p = &c->proof;
-    if (p->written.count == 0 || is_beyond_doubt(c) || ck_committer_has_given_up(c))
+    if (p->written.count == 0 || (p->older_count == 0 && is_beyond_doubt(c)) ||
+        ck_committer_has_given_up(c))
         return;
     size_t gone_count, untold_count;
     /* Untold for so long, or known to be left without markers, it is still open, and goes with the
@@ -197,7 +230,7 @@ void ck_committer_look_back(committer *c)
     if (gone_count > 0)
         take_back(c, gone_count, CKAFKA_OUTCOME_TAKEN_BACK);
     else if (untold_count == 0)
-        p->written.count = 0;
+        forget_written(p);
 }
 
 void ck_committer_look_at_outputs(committer *c)

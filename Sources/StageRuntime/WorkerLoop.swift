@@ -305,10 +305,12 @@ package final class WorkerLoop {
             telemetry.committed(sent.tally)
             (stage as? any TickingStage)?.committed(now: clock())
         case .aborted(let code, let resumedAt):
-            try goBack(to: resumedAt, sent, code: code)
+            goBack(to: resumedAt, sent, code: code)
+            try endIfHopeless(code)
         case .takenBack(let code, let resumedAt):
-            try goBack(to: resumedAt, sent, code: code)
+            goBack(to: resumedAt, sent, code: code)
             try makeStateAnew()
+            try endIfHopeless(code)
         }
         return true
     }
@@ -317,13 +319,16 @@ package final class WorkerLoop {
         to resumedAt: [TopicPartition: Int64],
         _ sent: RepeatedAborts.Attempt,
         code: String
-    ) throws {
+    ) {
         drop()
         positions.merge(resumedAt) { _, resumed in resumed }
         done.merge(resumedAt) { _, resumed in resumed }
         committed = [:]
         telemetry.aborted(code: code)
         aborts.aborted(code: code, sent, now: clock())
+    }
+
+    private func endIfHopeless(_ code: String) throws {
         guard !aborts.isHopeless else {
             throw LogFault.unusable(
                 message: "\(RepeatedAborts.countMax) transactions in a row were aborted, the"

@@ -8,7 +8,7 @@ import Testing
 final class CopyLoop {
     /// A fence may come late, from a request that a paused coordinator had queued; never again and
     /// again.
-    var restartCountMax = 5
+    static let restartCountMax = 5
 
     private(set) var member: Member
     private(set) var restartCount = 0
@@ -46,7 +46,7 @@ final class CopyLoop {
         (member.log as? KafkaLog)?.takeNotes().map { "\($0.facility) \($0.text)" } ?? []
     }
 
-    var copiedCount: Int64 { committed.values.reduce(0, +) }
+    private var copiedCount: Int64 { committed.values.reduce(0, +) }
 
     func run(untilCopied count: Int64) throws {
         try until(
@@ -131,7 +131,7 @@ final class CopyLoop {
     private func restart(after fault: LogFault) throws {
         restartCount += 1
         events.append("\(fault) after \(copiedCount) records")
-        guard restartCount <= restartCountMax else {
+        guard restartCount <= Self.restartCountMax else {
             throw BrokenPromise("it ends again and again: \(events)")
         }
         member.close()
