@@ -27,6 +27,9 @@ typedef struct positions {
     size_t count;
 } positions;
 
+/* Copies; the memory of ${into} grows with what it holds. */
+void ck_positions_set(positions *into, const ckafka_position *from, size_t count);
+
 /* What it takes to find out whether the last commit is still there, and to read it again. */
 typedef struct commit_proof {
     positions written;   /* of the last commit: targets, and the next offset of each */

@@ -151,9 +151,7 @@ int ck_committer_submit(committer *c, const ckafka_position *positions, size_t p
     if (ck_committer_check(c, fault) ||
         ck_check_outputs(&c->targets, c->target_byte_count_max, c->outputs, c->output_count, fault))
         return -1;
-    c->positions.items = ck_grow(c->positions.items, sizeof *positions * position_count);
-    memcpy(c->positions.items, positions, sizeof *positions * position_count);
-    c->positions.count = position_count;
+    ck_positions_set(&c->positions, positions, position_count);
     kept_headers empty = c->kept; /* since the last transaction ended */
     c->kept = *kept;
     *kept = empty;

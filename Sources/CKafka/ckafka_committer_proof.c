@@ -3,8 +3,8 @@
  *
  * Kafka's coordinator passes over the markers of a partition that has no leader at that moment, as
  * if it had been deleted ("likely deleted already and hence can be skipped"), and calls the
- * transaction complete.  4.3.1 does so whenever a single node is killed between PrepareCommit and the
- * markers and comes back before its session ends: its partitions then lose their leader once more.
+ * transaction complete.  4.3.1 does so whenever a single node is killed between PrepareCommit and
+ * the markers and comes back before its session ends: its partitions then lose their leader once more.
  * The transaction stays open in such a partition, and the marker of the same producer's next one
  * there ends both.  That is as it should be for a commit; an abort takes away what was committed,
  * while the group's positions stay behind it.  So after an abort the last commit is looked for, and
@@ -30,7 +30,7 @@ enum {
 
 /* -- what was committed ------------------------------------------------------------------------ */
 
-static void set(positions *into, const ckafka_position *from, size_t count)
+void ck_positions_set(positions *into, const ckafka_position *from, size_t count)
 {
     into->items = ck_grow(into->items, sizeof *into->items * (count + 1));
     if (count > 0)
@@ -76,7 +76,7 @@ static void set_written(committer *c)
     commit_proof *p = &c->proof;
     size_t certain_count = is_beyond_doubt(c) ? p->written.count - p->older_count : 0;
     positions now = {0};
-    set(&now, c->outcome.positions, c->outcome.position_count);
+    ck_positions_set(&now, c->outcome.positions, c->outcome.position_count);
     size_t new_count = now.count;
     for (size_t i = certain_count; i < p->written.count; i++)
         if (!has(&now, &p->written.items[i])) {
@@ -90,7 +90,7 @@ static void set_written(committer *c)
 
 void ck_committer_begin_assignment(committer *c, const ckafka_position *starts, size_t count)
 {
-    set(&c->proof.committed, starts, count);
+    ck_positions_set(&c->proof.committed, starts, count);
 }
 
 void ck_committer_keep_commit(committer *c)
@@ -101,7 +101,7 @@ void ck_committer_keep_commit(committer *c)
     p->disconnects = atomic_load(&c->watch->disconnect_count);
     p->producers = atomic_load(&c->producer_count);
     memcpy(p->mark, c->mark, sizeof p->mark);
-    set(&p->before, p->committed.items, p->committed.count);
+    ck_positions_set(&p->before, p->committed.items, p->committed.count);
     update(&p->committed, &c->positions);
 }
 
@@ -189,8 +189,8 @@ static void look_for_all(committer *c, int64_t patience_ms, size_t *gone_count,
 
 /* -- what follows from it ---------------------------------------------------------------------- */
 
-/* The last commit was aborted, in ${gone_count} partitions: the group is set back before it, and so is
- * the outcome. */
+/* The last commit was aborted, in ${gone_count} partitions: the group is set back before it, and so
+ * is the outcome. */
 static void take_back(committer *c, size_t gone_count, int32_t kind)
 {
     commit_proof *p = &c->proof;
@@ -207,7 +207,7 @@ static void take_back(committer *c, size_t gone_count, int32_t kind)
                              " behind it, and remove the state");
         return;
     }
-    set(&p->committed, p->before.items, p->before.count);
+    ck_positions_set(&p->committed, p->before.items, p->before.count);
     c->outcome.kind = kind;
     c->outcome_positions =
         ck_grow(c->outcome_positions, sizeof *c->outcome_positions * (p->before.count + 1));

@@ -60,18 +60,7 @@ internal import CKafka
         named name: String?,
         deadlineMilliseconds: Int
     ) throws(LogFault) -> [TopicDescription] {
-        var fault = ckafka_fault()
-        var shown = unsafe ckafka_topics()
-        let result = unsafe ckafka_client_topics(
-            handle,
-            name,
-            Int32(clamping: deadlineMilliseconds),
-            &shown,
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
-        }
+        let shown = try unsafe show(named: name, deadlineMilliseconds)
         let nodes = unsafe Array(UnsafeBufferPointer(start: shown.nodes, count: shown.node_count))
         var topics = unsafe CText.texts(of: shown.names).map {
             TopicDescription(name: $0, partitions: [])
@@ -99,13 +88,21 @@ internal import CKafka
 
     /// How many brokers the cluster counts as there.
     func brokerCount(deadlineMilliseconds: Int) throws(LogFault) -> Int {
+        try unsafe show(named: nil, deadlineMilliseconds).broker_count
+    }
+
+    /// What the cluster tells of itself; valid until the next question.
+    private func show(
+        named name: String?,
+        _ deadlineMilliseconds: Int
+    ) throws(LogFault) -> ckafka_topics {
         var fault = ckafka_fault()
         var shown = unsafe ckafka_topics()
         let deadline = Int32(clamping: deadlineMilliseconds)
-        guard unsafe ckafka_client_topics(handle, nil, deadline, &shown, &fault) == 0 else {
+        guard unsafe ckafka_client_topics(handle, name, deadline, &shown, &fault) == 0 else {
             throw LogFault(fault)
         }
-        return unsafe shown.broker_count
+        return unsafe shown
     }
 
     /// The offset of every partition at a time in UNIX milliseconds; -1 is the end and -2 the

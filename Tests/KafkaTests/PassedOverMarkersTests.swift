@@ -70,6 +70,21 @@ struct `A commit whose markers Kafka passed over` {
             log = try #require(member.log as? KafkaLog)
         }
 
+        /// Two were committed, and the second has lost the markers of its outputs.
+        static func afterCrash() throws -> Rig {
+            let rig = try Rig()
+            do {
+                try rig.commit(0)
+                try rig.commit(1)
+                try rig.expectOnce(0...1)
+                try rig.crash(before: .outputMarkers)
+            } catch {
+                rig.close()
+                throw error
+            }
+            return rig
+        }
+
         func close() {
             member.close()
             witness.stop()
@@ -201,12 +216,8 @@ struct `A commit whose markers Kafka passed over` {
 
     @Test func `is read again where an abort took it away`() async throws {
         try await onThread {
-            let rig = try Rig()
+            let rig = try Rig.afterCrash()
             defer { rig.close() }
-            try rig.commit(0)
-            try rig.commit(1)
-            try rig.expectOnce(0...1)
-            try rig.crash(before: .outputMarkers)
             try rig.begin(2, isRefused: true)
             try rig.goOn(after: rig.outcome())
         }
@@ -215,12 +226,8 @@ struct `A commit whose markers Kafka passed over` {
     /// Read again, the others would be there twice.
     @Test func `is a person's to see to where others have been committed since`() async throws {
         try await onThread {
-            let rig = try Rig()
+            let rig = try Rig.afterCrash()
             defer { rig.close() }
-            try rig.commit(0)
-            try rig.commit(1)
-            try rig.expectOnce(0...1)
-            try rig.crash(before: .outputMarkers)
             try rig.commit(2, partition: 1)
             try rig.begin(3, isRefused: true)
             do {
