@@ -10,7 +10,7 @@
 #define BLOOM_BITS_PER_KEY 5
 #define BLOCK_LEN (8 * 1024)
 #define ARENA_BLOCK_LEN (16 * 1024)
-#define FILE_LEN (16 * 1024 * 1024)
+#define FILE_LEN (8 * 1024 * 1024)
 /* Files that differ by no more are of one size. */
 #define SIZE_RATIO_PERCENT 25
 /* A front is handed over at once, to an empty buffer, and is more than it holds: so every put goes
@@ -296,6 +296,8 @@ int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_
                  size_t last_len, cstore_error *error)
 {
     size_t len_max = store->shared->front_len_max;
+    if (cstore_key_count(store) > KEY_COUNT_LARGE)
+        len_max /= 2;
     /* RocksDB gets all of one call in one write. */
     if (len + last_len > len_max / 2) {
         if (front_pass(store, changes, len, last, last_len, error) != 0
@@ -314,9 +316,15 @@ int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_
     return filter_renew(store, error);
 }
 
+uint64_t cstore_key_count(const cstore *store)
+{
+    return store->filter.key_count;
+}
+
 void cstore_measure(cstore *store, cstore_usage *usage)
 {
-    *usage = (cstore_usage){.write_buffer_len = store->front.changes.capacity
+    *usage = (cstore_usage){.front_len = store->front.changes.len,
+                            .write_buffer_len = store->front.changes.capacity
                                 + store->front.slot_count * sizeof *store->front.slots,
                             .index_and_filter_len = filter_len(&store->filter),
                             .state_key_count = state_key_count(store)};

@@ -1,4 +1,5 @@
 #include "cstore_internal.h"
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +20,14 @@
  */
 
 #define LINE_LEN 64
-#define BITS_PER_KEY 10
-/* Of a layer with no more than KEY_COUNT_DOUBLING keys: layers err one by one, and what they let
- * through in vain costs a read of a file, 13 us. */
-#define BITS_PER_KEY_SMALL 12
+/* Layers err one by one, and what they let through in vain costs a read of a file, 13 us. */
+#define BITS_PER_KEY 12
+/* Of a large store, whose filter is most of what a worker has in memory: a layer lets 4 % through. */
+#define BITS_PER_KEY_LARGE 7
 #define PROBE_COUNT 6
 #define PROBE_BITS 9 /* of the hash, for one of the 512 bits of a line */
 #define LINE_COUNT_MAX (UINT64_C(1) << 30) /* 64 GiB */
 #define KEY_COUNT_MIN (64 * 1024)
-/* Up to so many a layer doubles it, which makes few of them; from there on it adds a quarter. */
-#define KEY_COUNT_DOUBLING (512 * 1024)
 /* Of what a store has when it is opened: room until the next layer. */
 #define SPARE_PERCENT 10
 /* One with more layers, each of which errs, is not kept. */
@@ -92,7 +91,8 @@ static bool add_layer(struct filter *filter, uint64_t key_count)
     if (filter->layer_count == FILTER_LAYER_COUNT_MAX)
         return false;
     uint64_t room = key_count < KEY_COUNT_MIN ? KEY_COUNT_MIN : key_count;
-    uint64_t bits_per_key = room <= KEY_COUNT_DOUBLING ? BITS_PER_KEY_SMALL : BITS_PER_KEY;
+    bool is_large = filter->key_count + room > KEY_COUNT_LARGE;
+    uint64_t bits_per_key = is_large ? BITS_PER_KEY_LARGE : BITS_PER_KEY;
     size_t line_count = room * bits_per_key / (LINE_LEN * 8) + 1;
     uint8_t *lines = aligned_alloc(LINE_LEN, line_count * LINE_LEN);
     if (lines == NULL)
@@ -110,7 +110,8 @@ void filter_add(struct filter *filter, uint64_t hash)
     if (filter->layer_count == 0 || is_full) {
         filter->has_grown = is_full;
         uint64_t count = filter->key_count;
-        if (!add_layer(filter, count < KEY_COUNT_DOUBLING ? count : count / 4)) {
+        /* Doubling makes few layers. */
+        if (!add_layer(filter, count < KEY_COUNT_LARGE ? count : count / 4)) {
             /* Every look-up goes to RocksDB from now on: slower, and as right as before. */
             filter_free(filter);
             return;
@@ -169,7 +170,12 @@ int filter_renew(cstore *store, cstore_error *error)
     store->filter.has_grown = false;
     bool is_poor = store->filter.layer_count > GOOD_LAYER_COUNT_MAX
         || is_worn(&store->filter, state_key_count(store));
-    return is_poor ? filter_make(store, error) : 0;
+    if (!is_poor)
+        return 0;
+    int result = filter_make(store, error);
+    /* The layers that went, and all keys that were read, leave holes that nothing fills for long. */
+    malloc_trim(0);
+    return result;
 }
 
 /* -- the file --------------------------------------------------------------------------------- */

@@ -44,6 +44,10 @@ uint64_t mix(uint64_t left, uint64_t right);
 /* Of a key in a table; every bit of it may be used. */
 uint64_t key_hash(int table, const uint8_t *key, size_t len);
 
+/* With more keys of the state table than this a store is large: it saves memory, at the cost of
+ * time.  In a worker of twelve partitions, three million tokens of dedupe's. */
+#define KEY_COUNT_LARGE (512 * 1024)
+
 #define FILTER_LAYER_COUNT_MAX 16
 struct filter_layer {
     uint8_t *lines;

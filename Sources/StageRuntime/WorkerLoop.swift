@@ -151,7 +151,8 @@ package final class WorkerLoop {
         guard !isRestoring, outputs.arena.count < limits.outputByteCountMax else {
             return 0
         }
-        return max(min(limits.recordCountMax, aborts.recordCountMax ?? .max) - recordCount, 0)
+        let countMax = limits.recordCountMax(besideKeys: state.keyCount)
+        return max(min(countMax, aborts.recordCountMax ?? .max) - recordCount, 0)
     }
 
     private func judge() throws {

@@ -6,6 +6,9 @@ package protocol PartitionStore: AnyObject {
     /// The changelog offset up to which it is complete; nil in an empty store.
     var changelogOffset: Int64? { get }
 
+    /// About how many keys the state table has, without looking.
+    var keyCount: Int { get }
+
     /// Looks up many keys of the state table at once: answers every question of `lookup`.
     func get(_ lookup: StoreLookup) throws(StoreFault)
 

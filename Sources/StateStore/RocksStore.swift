@@ -167,12 +167,16 @@ package final class RocksStore: PartitionStore {
         _ = unsafe cstore_close(handle.store, &error)
     }
 
-    /// Estimates, for the metrics.
-    package func usage() -> (keyCount: Int, memoryByteCount: Int) {
+    package var keyCount: Int { Int(unsafe cstore_key_count(handle.store)) }
+
+    /// What is in memory; estimates, but for `waitingByteCount`, changes that RocksDB does not have
+    /// yet.
+    package func usage() -> (keyCount: Int, waitingByteCount: Int, memoryByteCount: Int) {
         var usage = cstore_usage()
         unsafe cstore_measure(handle.store, &usage)
         return (
-            Int(usage.state_key_count), Int(usage.write_buffer_len + usage.index_and_filter_len)
+            Int(usage.state_key_count), Int(usage.front_len),
+            Int(usage.write_buffer_len + usage.index_and_filter_len)
         )
     }
 

@@ -79,6 +79,26 @@ private final class FirstOfKeyStage: StatefulStage {
         #expect(committed == ends)
     }
 
+    @Test func `takes in half as much at once beside a large state`() throws {
+        var run = LoopRun(seed: 1)
+        run.limits.recordCountMax = 10
+        run.limits.largeStateKeyCount = 30
+        for key in 0..<UInt8(100) {
+            run.cluster.append(topic: "in", key: [key], value: [key], timestampMilliseconds: 0)
+        }
+        let loop = try run.startRestoring()
+        var sizes: [Int] = []
+        for _ in 0..<100 where run.forwardedCount < 100 {
+            let before = run.forwardedCount
+            _ = try loop.step(waitMilliseconds: 0)
+            sizes.append(run.forwardedCount - before)
+        }
+        // A state of 40 is known to be large when as many more are judged.
+        let large = sizes.filter { $0 > 0 }.drop { $0 > 5 }
+        #expect(sizes.max() == 10)
+        #expect(large.count >= 8 && large.allSatisfy { $0 <= 5 }, "\(sizes)")
+    }
+
     /// While Kafka is away its state cannot be read, and its session ends.
     @Test func `lets go of lost partitions at once, also while it cannot read their state`() throws
     {
@@ -116,6 +136,7 @@ private struct LoopRun {
     private static let refused = Array("refused".utf8)
 
     let cluster: MemoryCluster
+    var limits = WorkerLoop.Limits()
     private let clock = ManualClock()
     private var generator: SeededGenerator
     private var disks: [Int: MemoryDisk] = [:]
@@ -156,6 +177,7 @@ private struct LoopRun {
                 log: log,
                 stage: FirstOfKeyStage(),
                 provider: disk,
+                limits: limits,
                 telemetry: SilentTelemetry(),
                 clock: { [clock] in clock.now }
             )
@@ -290,6 +312,10 @@ private struct LoopRun {
         var forwarded: [UInt8: Int]
         var buried: Int
         var changelogKeys: Set<UInt8>
+    }
+
+    var forwardedCount: Int {
+        cluster.committedRecords(of: "tollway.tokens.distinct.v1").count
     }
 
     func account() -> Account {

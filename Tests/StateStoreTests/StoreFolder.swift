@@ -5,13 +5,19 @@ import Testing
 
 /// A folder of its own for one test, gone with it, and a clock to turn.
 final class StoreFolder {
+    /// Changes that wait in memory, of each store.
+    static let writeBufferByteCount = 256 << 10
+
     let path: String
     var now: Int64 = 1_750_000_000_000
     let shared: StoreShared
 
     init(under parent: String = NSTemporaryDirectory()) throws {
         path = parent + "/statestore-" + UUID().uuidString
-        shared = try StoreShared(cacheByteCount: 1 << 20, writeBufferByteCount: 256 << 10)
+        shared = try StoreShared(
+            cacheByteCount: 1 << 20,
+            writeBufferByteCount: Self.writeBufferByteCount
+        )
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 
