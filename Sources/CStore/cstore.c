@@ -296,7 +296,7 @@ int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_
                  size_t last_len, cstore_error *error)
 {
     size_t len_max = store->shared->front_len_max;
-    if (cstore_key_count(store) > KEY_COUNT_LARGE)
+    if (store->filter.key_count > KEY_COUNT_LARGE)
         len_max /= 2;
     /* RocksDB gets all of one call in one write. */
     if (len + last_len > len_max / 2) {
@@ -316,21 +316,9 @@ int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_
     return filter_renew(store, error);
 }
 
-uint64_t cstore_key_count(const cstore *store)
+cstore_usage cstore_measure(const cstore *store)
 {
-    return store->filter.key_count;
-}
-
-void cstore_measure(cstore *store, cstore_usage *usage)
-{
-    *usage = (cstore_usage){.front_len = store->front.changes.len,
-                            .write_buffer_len = store->front.changes.capacity
-                                + store->front.slot_count * sizeof *store->front.slots,
-                            .index_and_filter_len = filter_len(&store->filter),
-                            .state_key_count = state_key_count(store)};
-    for (int table = 0; table < CSTORE_TABLE_COUNT; table++) {
-        usage->write_buffer_len += table_property(store, table, "rocksdb.cur-size-all-mem-tables");
-        usage->index_and_filter_len +=
-            table_property(store, table, "rocksdb.estimate-table-readers-mem");
-    }
+    return (cstore_usage){.key_count = store->filter.key_count,
+                          .filter_len = filter_len(&store->filter),
+                          .front_len = store->front.changes.len};
 }

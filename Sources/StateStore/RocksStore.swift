@@ -167,18 +167,11 @@ package final class RocksStore: PartitionStore {
         _ = unsafe cstore_close(handle.store, &error)
     }
 
-    package var keyCount: Int { Int(unsafe cstore_key_count(handle.store)) }
-
-    /// What is in memory; estimates, but for `waitingByteCount`, changes that RocksDB does not have
-    /// yet.
-    package func usage() -> (keyCount: Int, waitingByteCount: Int, memoryByteCount: Int) {
-        var usage = cstore_usage()
-        unsafe cstore_measure(handle.store, &usage)
-        return (
-            Int(usage.state_key_count), Int(usage.front_len),
-            Int(usage.write_buffer_len + usage.index_and_filter_len)
-        )
-    }
+    package var keyCount: Int { Int(unsafe cstore_measure(handle.store).key_count) }
+    /// What the filter of its keys takes in memory.
+    var filterByteCount: Int { Int(unsafe cstore_measure(handle.store).filter_len) }
+    /// Changes that wait in memory to be written.
+    var waitingByteCount: Int { Int(unsafe cstore_measure(handle.store).front_len) }
 
     // MARK: Below
 

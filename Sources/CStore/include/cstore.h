@@ -120,17 +120,13 @@ uint64_t cstore_entry_hash(const uint8_t *key, size_t key_len, const uint8_t *va
                            size_t value_len);
 int cstore_checksum(cstore *store, int table, uint64_t *sum, cstore_error *error);
 
-/* How many keys the state table has, as its filter knows them; 0 where there was no memory for one. */
-uint64_t cstore_key_count(const cstore *store);
-
-/* For the metrics; estimates. */
+/* What a store has in memory of its own; RocksDB is not asked. */
 typedef struct cstore_usage {
-    uint64_t state_key_count;
+    uint64_t key_count; /* of the state table, as the filter knows them; 0 where there is none */
+    uint64_t filter_len;
     uint64_t front_len; /* of changes that RocksDB does not have yet */
-    uint64_t write_buffer_len;
-    uint64_t index_and_filter_len;
 } cstore_usage;
-void cstore_measure(cstore *store, cstore_usage *usage);
+cstore_usage cstore_measure(const cstore *store);
 
 /* A folder and its parents, made where missing; a folder and all below it, removed where there.
  * 0, or -1. */
