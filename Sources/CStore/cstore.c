@@ -215,7 +215,8 @@ fail:
     return NULL;
 }
 
-uint64_t table_property(cstore *store, int table, const char *name)
+/* A number that RocksDB tells of a table; 0 where it does not. */
+static uint64_t table_property(cstore *store, int table, const char *name)
 {
     uint64_t value = 0;
     rocksdb_property_int_cf(store->db, store->families[table], name, &value);

@@ -144,8 +144,6 @@ struct cstore {
     struct store_state opened_at; /* before RocksDB opened it; without a sequence */
     struct bulk bulk;
 };
-/* A number that RocksDB tells of a table; 0 where it does not. */
-uint64_t table_property(cstore *store, int table, const char *name);
 /* An estimate. */
 uint64_t state_key_count(cstore *store);
 #define STORE_PATH_LEN 4096
