@@ -91,7 +91,8 @@ package struct KafkaSettings: Sendable, Equatable {
         ]
     }
 
-    private var reading: [(String, String)] {
+    /// `partitionByteCountMax` is what one fetch brings of a partition, compressed.
+    private func reading(partitionByteCountMax: Int) -> [(String, String)] {
         [
             ("enable.auto.commit", "false"),
             ("enable.auto.offset.store", "false"),
@@ -99,11 +100,11 @@ package struct KafkaSettings: Sendable, Equatable {
             ("check.crcs", "true"),
             ("fetch.wait.max.ms", "50"),
             ("fetch.error.backoff.ms", "100"),
-            // Small, because a record holds the whole response that it came in: decode had 78 MB
-            // under load with these, 83 with 256 KiB a partition, 118 with 1 MiB, at the same speed.
-            // A larger record is still delivered, alone. A response of less than what twelve
-            // partitions have, 1 MiB, saves 20 MB more and costs decode a third of its speed.
-            ("fetch.message.max.bytes", "196608"),
+            // A record holds the whole response that it came in. A larger record is still delivered,
+            // alone.
+            ("fetch.message.max.bytes", "\(partitionByteCountMax)"),
+            // A response of less than what twelve partitions have, 1 MiB, would save decode 20 MB and
+            // cost it a third of its speed.
             ("fetch.max.bytes", "8388608"),
             ("queued.min.messages", "5000"),
             ("queued.max.messages.kbytes", "2048"),
@@ -133,6 +134,9 @@ package struct KafkaSettings: Sendable, Equatable {
     /// nothing.
     private static let exact = [("auto.offset.reset", "error")]
 
+    /// Of clients that only read.
+    private var readingAlone: [(String, String)] { reading(partitionByteCountMax: 196_608) }
+
     /// A worker fetches less at once than who only reads.
     ///
     /// The bound is on compressed bytes, and what ingest writes compresses well: behind it decode has
@@ -140,9 +144,9 @@ package struct KafkaSettings: Sendable, Equatable {
     /// Who has a changelog mostly reads what a worker wrote, in batches that are each a partition's
     /// part of a whole transaction: below their size a response would hold those of one partition.
     func consumer(member: KafkaLog.Member, hasChangelog: Bool) -> [CChar] {
-        let fetching = [("fetch.message.max.bytes", hasChangelog ? "131072" : "98304")]
+        let partitionByteCountMax = hasChangelog ? 131_072 : 98_304
         return list(
-            common + reading + fetching + Self.exact + [
+            common + reading(partitionByteCountMax: partitionByteCountMax) + Self.exact + [
                 ("group.id", member.group),
                 ("group.instance.id", member.instance),
                 ("isolation.level", "read_committed"),
@@ -162,7 +166,7 @@ package struct KafkaSettings: Sendable, Equatable {
     func reader(isolation: LogBrowser.Isolation, isExact: Bool = false) -> [CChar] {
         let level = isolation == .readCommitted ? "read_committed" : "read_uncommitted"
         let reset = isExact ? Self.exact : [("auto.offset.reset", "earliest")]
-        return list(common + reading + reset + [("isolation.level", level)])
+        return list(common + readingAlone + reset + [("isolation.level", level)])
     }
 
     /// A client that asks, also for what groups have committed.
@@ -176,7 +180,7 @@ package struct KafkaSettings: Sendable, Equatable {
     /// coordinator that has moved (`answer` in ckafka_ask.c rests so long).
     func inquirer(group: String) -> [CChar] {
         list(
-            common + reading + [
+            common + readingAlone + [
                 ("auto.offset.reset", "earliest"),
                 ("isolation.level", "read_uncommitted"),
                 ("group.id", group),
