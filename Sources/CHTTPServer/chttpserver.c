@@ -305,28 +305,25 @@ int64_t chttp_server_timeout_ms(struct chttp_server *server)
     return first > now ? first - now : 0;
 }
 
-size_t chttp_server_take(struct chttp_server *server, struct chttp_request *requests,
-                         size_t capacity)
+int chttp_server_take(struct chttp_server *server, struct chttp_request *request)
 {
-    size_t count = 0;
-    while (count < capacity && server->ready_first) {
-        struct connection *connection = server->ready_first;
-        struct chttp_request *request = &requests[count++];
-        server->ready_first = connection->next_ready;
-        if (!server->ready_first)
-            server->ready_last = NULL;
-        connection->next_ready = server->lent;
-        server->lent = connection;
-        request->id = connection->id;
-        request->method = connection->method;
-        request->target = connection->target;
-        request->address = connection->address;
-        request->headers = connection->headers.bytes;
-        request->header_byte_count = connection->headers.count;
-        request->body = (const uint8_t *)connection->body.bytes;
-        request->body_byte_count = connection->body.count;
-    }
-    return count;
+    struct connection *connection = server->ready_first;
+    if (!connection)
+        return 0;
+    server->ready_first = connection->next_ready;
+    if (!server->ready_first)
+        server->ready_last = NULL;
+    connection->next_ready = server->lent;
+    server->lent = connection;
+    request->id = connection->id;
+    request->method = connection->method;
+    request->target = connection->target;
+    request->address = connection->address;
+    request->headers = connection->headers.bytes;
+    request->header_byte_count = connection->headers.count;
+    request->body = (const uint8_t *)connection->body.bytes;
+    request->body_byte_count = connection->body.count;
+    return 1;
 }
 
 void chttp_server_stop_accepting(struct chttp_server *server)

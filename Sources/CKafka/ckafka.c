@@ -324,6 +324,11 @@ void ck_retire(rd_kafka_t *rk, watch *w, void *lent)
         pthread_detach(thread);
 }
 
+void ck_abandon(watch *w)
+{
+    atomic_fetch_add(&w->retiring_count, 1);
+}
+
 bool ck_retired_all(watch *w, int wait_ms)
 {
     int64_t until = ck_now_ms() + wait_ms;

@@ -99,6 +99,8 @@ rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, ckafka_f
  * outage (#4519, #4674), and nobody waits for it.  ${lent} is memory that its messages may still point
  * into: freed after it. */
 void ck_retire(rd_kafka_t *rk, watch *w, void *lent);
+/* Leaves a handle that must not be destroyed to the process's end, and its watch with it. */
+void ck_abandon(watch *w);
 /* Waits for the retired handles of a watch; false if some still hang. */
 bool ck_retired_all(watch *w, int wait_ms);
 
@@ -116,7 +118,13 @@ void ck_intake_show(const intake *in, ckafka_batch *batch);
 void ck_drop_kept_headers(kept_headers *kept);
 void ck_free_kept_headers(kept_headers *kept);
 
-/* Hands one output to the library. */
+/* A list of the library's from one in an arena. */
+rd_kafka_headers_t *ck_read_headers(const uint8_t *at, size_t count);
+/* Hands one output to the library with these headers, null for none, which it takes where it takes the
+ * output. */
+rd_kafka_resp_err_t ck_produce(const outlet *out, const ckafka_output *output,
+                               rd_kafka_headers_t *headers, void *opaque);
+/* The same with the output's own headers. */
 rd_kafka_resp_err_t ck_produce_output(const outlet *out, const ckafka_output *output, void *opaque);
 
 /* Whether outputs go to targets and are within their sizes; -1 with the first that is not. */

@@ -166,9 +166,9 @@ static uint32_t read_length(const uint8_t *at)
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-static rd_kafka_headers_t *read_headers(const uint8_t *at, size_t count)
+rd_kafka_headers_t *ck_read_headers(const uint8_t *at, size_t count)
 {
-    rd_kafka_headers_t *headers = rd_kafka_headers_new(8);
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(1); /* a trace, mostly, and nothing else */
     const uint8_t *end = at + count;
     while (end - at >= 8) {
         uint32_t name_count = read_length(at);
@@ -190,7 +190,8 @@ static rd_kafka_headers_t *read_headers(const uint8_t *at, size_t count)
     return headers;
 }
 
-rd_kafka_resp_err_t ck_produce_output(const outlet *out, const ckafka_output *output, void *opaque)
+rd_kafka_resp_err_t ck_produce(const outlet *out, const ckafka_output *output,
+                               rd_kafka_headers_t *headers, void *opaque)
 {
     static const uint8_t nothing[1];
     const void *key = output->key_count < 0 ? NULL
@@ -202,20 +203,26 @@ rd_kafka_resp_err_t ck_produce_output(const outlet *out, const ckafka_output *ou
     size_t key_count = output->key_count > 0 ? (size_t)output->key_count : 0;
     size_t value_count = output->value_count > 0 ? (size_t)output->value_count : 0;
     int flags = out->is_lent && value_count <= LENT_MAX ? 0 : RD_KAFKA_MSG_F_COPY;
+    /* producev and not produceva: the latter frees headers twice on some errors (#4628). */
+    return rd_kafka_producev(
+        out->rk, RD_KAFKA_V_RKT(out->topics[output->topic]),
+        RD_KAFKA_V_PARTITION(output->partition), RD_KAFKA_V_MSGFLAGS(flags),
+        RD_KAFKA_V_KEY(key, key_count), RD_KAFKA_V_VALUE((void *)value, value_count),
+        RD_KAFKA_V_TIMESTAMP(output->timestamp_ms ? output->timestamp_ms : out->now_ms),
+        RD_KAFKA_V_OPAQUE(opaque), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
+}
+
+rd_kafka_resp_err_t ck_produce_output(const outlet *out, const ckafka_output *output, void *opaque)
+{
     rd_kafka_headers_t *headers = NULL, **kept = NULL;
     if (out->kept && output->kept_headers >= 0 && (size_t)output->kept_headers < out->kept->count)
         kept = &out->kept->items[output->kept_headers];
     if (kept && *kept)
         headers = *kept;
     else if (output->headers_count > 0)
-        headers = read_headers(out->arena + output->headers_start, (size_t)output->headers_count);
-    /* producev and not produceva: the latter frees headers twice on some errors (#4628). */
-    rd_kafka_resp_err_t code = rd_kafka_producev(
-        out->rk, RD_KAFKA_V_RKT(out->topics[output->topic]),
-        RD_KAFKA_V_PARTITION(output->partition), RD_KAFKA_V_MSGFLAGS(flags),
-        RD_KAFKA_V_KEY(key, key_count), RD_KAFKA_V_VALUE((void *)value, value_count),
-        RD_KAFKA_V_TIMESTAMP(output->timestamp_ms ? output->timestamp_ms : out->now_ms),
-        RD_KAFKA_V_OPAQUE(opaque), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
+        headers = ck_read_headers(out->arena + output->headers_start,
+                                  (size_t)output->headers_count);
+    rd_kafka_resp_err_t code = ck_produce(out, output, headers, opaque);
     /* Headers are taken over only on success. */
     if (kept && headers == *kept) {
         if (!code)

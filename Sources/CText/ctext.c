@@ -368,3 +368,28 @@ ctext_token_decode(
 {
     return ctext_token_decode_at(level_best, out, quotes, plain, text, count, byte_count);
 }
+
+size_t
+ctext_plain_end(const uint8_t *text, size_t start, size_t count)
+{
+    size_t index = start;
+
+#if defined(__SSE2__)
+    /* A byte from 0x80 on is negative, so that one comparison finds it and what is below 0x20. */
+    const __m128i blank = _mm_set1_epi8(0x20);
+    const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\');
+    for (; index + 16 <= count; index += 16) {
+        __m128i block = _mm_loadu_si128((const __m128i *)(text + index));
+        __m128i marks = _mm_or_si128(
+            _mm_cmplt_epi8(block, blank),
+            _mm_or_si128(_mm_cmpeq_epi8(block, quote), _mm_cmpeq_epi8(block, backslash)));
+        int mask = _mm_movemask_epi8(marks);
+        if (mask)
+            return index + (size_t)__builtin_ctz((unsigned)mask);
+    }
+#endif
+    while (index < count && text[index] >= 0x20 && text[index] < 0x80 && text[index] != '"'
+           && text[index] != '\\')
+        index++;
+    return index;
+}

@@ -23,7 +23,7 @@ package enum UUIDText {
     /// - Returns: its 16 bytes; nil if the text has another form.
     package static func bytes(of text: String) -> [UInt8]? {
         let characters = Array(text.utf8)
-        guard characters.count == 36 else {
+        guard characters.count == characterCount else {
             return nil
         }
         var bytes: [UInt8] = []
@@ -48,25 +48,29 @@ package enum UUIDText {
     }
 
     private static let hyphenIndices = [8, 13, 18, 23]
-    private static let digits = Array("0123456789abcdef".utf8)
+    private static let characterCount = 36
 
     private static func text(_ bytes: [UInt8], version: UInt8) -> String {
-        var characters: [UInt8] = []
-        characters.reserveCapacity(36)
-        for (index, byte) in bytes.enumerated() {
-            let marked =
-                switch index {
-                case 6: byte & 0x0F | version << 4
-                case 8: byte & 0x3F | 0x80
-                default: byte
+        var bytes = bytes
+        bytes[6] = bytes[6] & 0x0F | version << 4
+        bytes[8] = bytes[8] & 0x3F | 0x80
+        return unsafe String(unsafeUninitializedCapacity: characterCount) { text in
+            var count = 0
+            for byte in bytes {
+                if hyphenIndices.contains(count) {
+                    unsafe text[count] = UInt8(ascii: "-")
+                    count += 1
                 }
-            characters.append(digits[Int(marked >> 4)])
-            characters.append(digits[Int(marked & 0x0F)])
-            if hyphenIndices.contains(characters.count) {
-                characters.append(UInt8(ascii: "-"))
+                unsafe text[count] = digit(byte >> 4)
+                unsafe text[count + 1] = digit(byte & 0x0F)
+                count += 2
             }
+            return count
         }
-        return String(decoding: characters, as: UTF8.self)
+    }
+
+    private static func digit(_ nibble: UInt8) -> UInt8 {
+        nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "a") + nibble - 10
     }
 
     private static func nibble(_ character: UInt8) -> UInt8? {

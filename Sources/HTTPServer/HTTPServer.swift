@@ -56,9 +56,6 @@ package final class HTTPServer {
     package let wakeDescriptor: Int32
     private let handle: ServerHandle
 
-    /// How many requests cross from C at a time.
-    private static let takeCountMax = 256
-
     /// Binds and listens.
     ///
     /// With an identity the server speaks TLS, without one plain HTTP.
@@ -86,31 +83,24 @@ package final class HTTPServer {
         unsafe chttp_server_run(handle.pointer)
     }
 
-    /// The requests that have become complete since the last call, in their order.
+    /// The requests that have become complete and were not yet taken, in their order.
     package func takeRequests() -> [HTTPRequest] {
-        guard !handle.isClosed else {
-            return []
-        }
         var requests: [HTTPRequest] = []
-        unsafe withUnsafeTemporaryAllocation(
-            of: chttp_request.self,
-            capacity: Self.takeCountMax
-        ) { taken in
-            while true {
-                let count = unsafe chttp_server_take(
-                    handle.pointer,
-                    taken.baseAddress,
-                    taken.count
-                )
-                for index in 0..<count {
-                    unsafe requests.append(HTTPRequest(copying: taken[index]))
-                }
-                guard count == taken.count else {
-                    break
-                }
-            }
+        while let request = takeRequest() {
+            requests.append(request)
         }
         return requests
+    }
+
+    /// The first of them only, nil where there is none: for who is done with the body of one before
+    /// that of the next is copied.
+    package func takeRequest() -> HTTPRequest? {
+        guard !handle.isClosed else {
+            return nil
+        }
+        var taken = unsafe chttp_request()
+        return unsafe chttp_server_take(handle.pointer, &taken) == 1
+            ? HTTPRequest(copying: taken) : nil
     }
 
     /// Answers a request; at once or much later.

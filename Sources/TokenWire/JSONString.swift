@@ -1,37 +1,12 @@
+internal import CText
+
 /// The inside of JSON strings: what may stand there, and what it means.
 @safe
 enum JSONString {
     /// The first byte from `start` on that is not plain: a quote, a backslash, a control character
     /// or the first of a non-ASCII scalar; or the end.
     static func plainEnd(_ bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int {
-        var index = start
-        while index + 8 <= bytes.count, let base = bytes.baseAddress {
-            let word = unsafe UInt64(
-                littleEndian: UnsafeRawPointer(base + index).loadUnaligned(as: UInt64.self)
-            )
-            let marks = notPlain(word)
-            guard marks == 0 else {
-                return index + marks.trailingZeroBitCount / 8
-            }
-            index += 8
-        }
-        while unsafe index < bytes.count && isPlain(bytes[index]) {
-            index += 1
-        }
-        return index
-    }
-
-    /// The top bit of every byte of a word that is not plain; exact up to the lowest mark.
-    @inline(__always)
-    static func notPlain(_ word: UInt64) -> UInt64 {
-        let ones: UInt64 = 0x0101_0101_0101_0101
-        let quotes = word ^ (ones * 0x22)
-        let backslashes = word ^ (ones * 0x5c)
-        let marks =
-            (word &- (ones * 0x20)) | (quotes &- ones) | (backslashes &- ones) | word
-        // A borrow marks a byte too many only above a byte that is marked rightly, and a byte with
-        // its own top bit is marked by itself.
-        return marks & (ones * 0x80)
+        unsafe ctext_plain_end(bytes.baseAddress, start, bytes.count)
     }
 
     static func isPlain(_ byte: UInt8) -> Bool {

@@ -13,7 +13,7 @@ struct BearerKeys {
     /// Whether an `Authorization` header carries a live key; takes as long for every wrong one.
     func accept(_ authorization: String?) -> Bool {
         guard let authorization, authorization.utf8.count > 7,
-            authorization.prefix(7).lowercased() == "bearer "
+            Substring(authorization.utf8.prefix(7)).lowercased() == "bearer "
         else {
             return false
         }

@@ -70,17 +70,21 @@ struct Door {
         if let isBusy {
             throw isBusy
         }
+        // Asked for once: it costs much more than the bytes.
+        let random = RandomBytes.next(count: UUIDText.byteCount + TraceParent.randomByteCount)
+        let requestID = requestID(request, random: random.prefix(UUIDText.byteCount))
         let arenaCount = outputs.arena.count
         let outputCount = outputs.outputs.count
         do throws(Problem) {
             let admission = try append(
                 request,
-                Admission(route: route, recordCount: 1, requestID: requestID(request)),
+                Admission(route: route, recordCount: 1, requestID: requestID),
                 isBatch: isBatch,
                 receivedAt: receivedAt,
                 to: &outputs
             )
-            let headers = TraceHeader.append(trace(request), to: &outputs.arena)
+            let trace = trace(request, random: random.dropFirst(UUIDText.byteCount))
+            let headers = TraceHeader.append(trace, to: &outputs.arena)
             for index in outputCount..<outputs.outputs.count {
                 outputs.outputs[index].headers = headers
             }
@@ -129,7 +133,11 @@ struct Door {
             throw .unsupported("The body must not be compressed.")
         }
         let type = request.header("content-type") ?? ""
-        let essence = type.prefix { $0 != ";" && $0 != " " && $0 != "\t" }.lowercased()
+        let essence = Substring(
+            type.utf8.prefix {
+                $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\t")
+            }
+        ).lowercased()
         switch essence {
         case "application/json": return false
         case "application/x-ndjson" where route == .tokens: return true
@@ -143,17 +151,17 @@ struct Door {
     }
 
     /// The client's own where it is valid, else a new one.
-    private func trace(_ request: HTTPRequest) -> TraceParent {
+    private func trace(_ request: HTTPRequest, random: ArraySlice<UInt8>) -> TraceParent {
         request.header("traceparent").flatMap { TraceParent($0) }
-            ?? TraceParent(random: RandomBytes.next(count: TraceParent.randomByteCount))
+            ?? TraceParent(random: Array(random))
     }
 
     /// The client's own where it can stand in logs and records as it is, else a new one.
-    private func requestID(_ request: HTTPRequest) -> String {
+    private func requestID(_ request: HTTPRequest, random: ArraySlice<UInt8>) -> String {
         if let own = request.header("x-request-id"), isPlain(own) {
             return own
         }
-        return UUIDText.v4(random: RandomBytes.next(count: UUIDText.byteCount))
+        return UUIDText.v4(random: Array(random))
     }
 
     private func isPlain(_ text: String) -> Bool {

@@ -20,6 +20,8 @@ final class IngestLoop {
     private static let waitMillisecondsMax: Int64 = 1_000
     /// Between two looks at topics that are not known yet.
     private static let openWaitMilliseconds: Int64 = 20
+    /// What of one turn's records is gathered before the producer, which copies them, gets them.
+    private static let handOverByteCount = 32 << 10
 
     private let server: HTTPServer
     private let sink: any RecordSink
@@ -102,7 +104,7 @@ final class IngestLoop {
         server.run()
         let now = clocks.monotonic()
         tellBroker()
-        try admit(server.takeRequests(), now: now)
+        try admit(now: now)
         try hear(sink.takeReceipts(), now: now)
         for entry in waiting.takeExpired(now: now) {
             answer(entry, .brokerAway, now: now)
@@ -146,12 +148,9 @@ final class IngestLoop {
         server.close()
     }
 
-    private func admit(_ requests: [HTTPRequest], now: Int64) throws(LogFault) {
-        guard !requests.isEmpty else {
-            return
-        }
+    private func admit(now: Int64) throws(LogFault) {
         let receivedAt = clocks.now()
-        for request in requests {
+        while let request = server.takeRequest() {
             do throws(Problem) {
                 let admission = try door.admit(
                     request,
@@ -166,13 +165,21 @@ final class IngestLoop {
                 refuse(request.id, error)
                 measures.answered(route: Route(rawValue: request.path), status: error.status)
             }
+            if outputs.arena.count >= Self.handOverByteCount {
+                try handOver()
+            }
         }
+        try handOver()
+    }
+
+    private func handOver() throws(LogFault) {
         precondition(tags.count == outputs.outputs.count, "one tag an output")
-        if !tags.isEmpty {
-            try sink.produce(outputs, tags: tags)
-            outputs.removeAll()
-            tags.removeAll(keepingCapacity: true)
+        guard !tags.isEmpty else {
+            return
         }
+        try sink.produce(outputs, tags: tags)
+        outputs.removeAll()
+        tags.removeAll(keepingCapacity: true)
     }
 
     private func hear(_ receipts: [KafkaProducer.Receipt], now: Int64) {

@@ -11,9 +11,9 @@ struct TokensBody {
     private let receivedAt: Timestamp
     private let requestID: String
     private let seal: CustomerSeal?
-    /// The members that are the same in every record of the request, as ``TokenReceived`` writes
-    /// them: put into bytes once and not for every line.
-    private let commonMembers: [UInt8]
+    /// The end of every record of the request, as ``TokenReceived`` writes it: put into bytes once
+    /// and not for every line.
+    private let recordEnd: [UInt8]
 
     /// `receivedAt` and `requestID` are carried by every record of the request; without `seal` a
     /// customer is refused.
@@ -25,7 +25,7 @@ struct TokensBody {
         writer.field("receivedAt", receivedAt.milliseconds)
         writer.field("source", TokenReceived.Source.app.rawValue)
         writer.field("requestId", requestID)
-        commonMembers = writer.bytes
+        recordEnd = [UInt8(ascii: ",")] + writer.bytes + [UInt8(ascii: "}")]
     }
 
     /// One token as an object of its own.
@@ -110,14 +110,25 @@ struct TokensBody {
         var customer: [UInt8]?
     }
 
+    /// One object, which is mostly a token and nothing else.
     private func append(
         _ body: [UInt8],
         _ range: Range<Int>,
         to outputs: inout OutputBatch
     ) throws(Problem) {
+        let object = body.span.extracting(range)
+        if let text = PlainMember.text(after: "{\"token\":\"", of: object) {
+            try refuseLarge(text.count)
+            let start = outputs.arena.count
+            // The record begins as the object does.
+            _ = outputs.place(object.extracting(...text.upperBound))
+            outputs.arena.append(contentsOf: recordEnd)
+            appendRecord(from: start, key: .absent, to: &outputs)
+            return
+        }
         let members: Members
         do throws(WireFault) {
-            members = try read(body.span.extracting(range))
+            members = try read(object)
         } catch {
             throw Problem(error)
         }
@@ -125,11 +136,8 @@ struct TokensBody {
         let start = outputs.arena.count
         switch (members.token, members.url) {
         case (let token?, nil):
-            let lexeme = range.lowerBound + token.lowerBound..<range.lowerBound + token.upperBound
-            guard lexeme.count - 2 <= IngestLimits.tokenByteCountMax else {
-                throw tooLarge("token", IngestLimits.tokenByteCountMax)
-            }
-            write(body.span.extracting(lexeme), customer: key, to: &outputs.arena)
+            try refuseLarge(token.count - 2)
+            write(object.extracting(token), customer: key, to: &outputs.arena)
         case (nil, let url?):
             try writeLink(url, customer: key, to: &outputs)
         case (nil, nil):
@@ -141,6 +149,17 @@ struct TokensBody {
                 detail: "There are a token and a url; one of them is the token."
             )
         }
+        appendRecord(from: start, key: key, to: &outputs)
+    }
+
+    private func refuseLarge(_ tokenByteCount: Int) throws(Problem) {
+        guard tokenByteCount <= IngestLimits.tokenByteCountMax else {
+            throw tooLarge("token", IngestLimits.tokenByteCountMax)
+        }
+    }
+
+    /// The record whose value was written to the arena from `start` on.
+    private func appendRecord(from start: Int, key: ByteRange, to outputs: inout OutputBatch) {
         outputs.outputs.append(
             OutputBatch.Output(
                 topic: Route.tokens.topic,
@@ -218,18 +237,19 @@ struct TokensBody {
 
     /// As ``TokenReceived`` writes it, from a JSON string that is one already.
     private func write(_ token: Span<UInt8>, customer: ByteRange, to arena: inout [UInt8]) {
-        // The key lies in the same arena, which the writer holds while it writes.
-        let sealed = customer.isAbsent ? nil : Array(arena[customer.indices])
-        JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("token", raw: token)
-            if let sealed {
-                writer.field("customer", utf8: sealed.span)
-            }
-            writer.raw(commonMembers)
-            writer.endObject()
+        arena.append(contentsOf: Self.tokenName)
+        unsafe token.withUnsafeBufferPointer { unsafe arena.append(contentsOf: $0) }
+        if !customer.isAbsent {
+            // Nothing in a seal is ever escaped.
+            arena.append(contentsOf: Self.customerName)
+            arena.append(contentsOf: Array(arena[customer.indices]))
+            arena.append(UInt8(ascii: "\""))
         }
+        arena.append(contentsOf: recordEnd)
     }
+
+    private static let tokenName = Array("{\"token\":".utf8)
+    private static let customerName = Array(",\"customer\":\"".utf8)
 
     private func writeLink(
         _ url: [UInt8],

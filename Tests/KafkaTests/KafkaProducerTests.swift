@@ -74,6 +74,57 @@ import Testing
         }
     }
 
+    /// Records of one letter: tag, value and, in one place of the arena for each letter, their header.
+    private static func lettered(_ letters: String) -> (outputs: OutputBatch, tags: [UInt64]) {
+        var outputs = OutputBatch()
+        var places: [Character: ByteRange] = [:]
+        for letter in letters {
+            var place = places[letter]
+            if place == nil, letter != "-" {
+                let start = outputs.arena.count
+                HeaderList.append(name: "h".utf8, value: "\(letter)".utf8, to: &outputs.arena)
+                place = outputs.placed(from: start)
+                places[letter] = place
+            }
+            outputs.append(OutsideRecord(partition: 0, key: nil, value: []), topic: 0)
+            outputs.outputs[outputs.outputs.count - 1].headers =
+                place ?? ByteRange(start: 0, count: 0)
+        }
+        return (outputs, letters.utf8.map { UInt64($0) })
+    }
+
+    @Test func `writes to each record its headers, also where several have the same`() async throws
+    {
+        try await Self.withProducer { _, world, producer in
+            let letters = "aaab--baac"
+            let (outputs, tags) = Self.lettered(letters)
+            try producer.produce(outputs, tags: tags)
+            try producer.produce(outputs, tags: [UInt64](repeating: 7, count: tags.count))
+            #expect(producer.flush(deadlineMilliseconds: world.patienceMilliseconds))
+            let written = try world.contents(of: "t").map { record in
+                record.headers.map { String(decoding: $0.value ?? [], as: UTF8.self) }.joined()
+            }
+            let wanted = letters.map { $0 == "-" ? "" : "\($0)" }
+            #expect(written == wanted + wanted)
+            let counts = try producer.takeReceipts().map(\.outputCount)
+            #expect(counts == [3, 1, 2, 1, 2, 1, 10])
+        }
+    }
+
+    /// Goal: what they share is freed once, whatever became of them.
+    @Test func `gives up records that share their headers when it is closed`() async throws {
+        try await Self.withProducer { mock, world, producer in
+            let (outputs, tags) = Self.lettered(String(repeating: "aab-", count: 50))
+            try producer.produce(outputs, tags: tags)
+            _ = try Self.receipts(of: producer, count: 150, world: world)
+            // In the queue, and on the way.
+            mock.setAway(true)
+            try producer.produce(outputs, tags: tags)
+            #expect(!producer.flush(deadlineMilliseconds: 100))
+            producer.close(deadlineMilliseconds: 0)
+        }
+    }
+
     @Test func `says that the broker is away, refuses what has no room, and stores it later`()
         async throws
     {

@@ -75,12 +75,11 @@ void chttp_server_run(struct chttp_server *server);
 int64_t chttp_server_timeout_ms(struct chttp_server *server);
 
 /**
- * chttp_server_take(server, requests, capacity):
- * Fill ${requests} with complete requests, up to ${capacity}, and return how many.  Their pointers
- * live until the next chttp_server_run or chttp_server_close; their ids until they are answered.
+ * chttp_server_take(server, request):
+ * Fill ${request} with the next complete request and return 1, or 0 where there is none.  Its pointers
+ * live until the next chttp_server_run or chttp_server_close; its id until it is answered.
  */
-size_t chttp_server_take(struct chttp_server *server, struct chttp_request *requests,
-                         size_t capacity);
+int chttp_server_take(struct chttp_server *server, struct chttp_request *request);
 
 /**
  * chttp_server_respond(server, id, status, headers, header_byte_count, body, body_byte_count, sent):

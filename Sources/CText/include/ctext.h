@@ -77,3 +77,10 @@ size_t ctext_token_decode(
 size_t ctext_token_decode_at(
     int level, uint8_t *out, uint64_t *quotes, struct ctext_plain *plain, const uint8_t *text,
     size_t count, size_t byte_count);
+
+/**
+ * ctext_plain_end(text, start, count):
+ * The index of the first of ${count} bytes, from ${start} on, that may not stand in a JSON string as
+ * it is or is not ASCII: a quote, a backslash, below 0x20 or from 0x80 on.  ${count} if there is none.
+ */
+size_t ctext_plain_end(const uint8_t *text, size_t start, size_t count);
