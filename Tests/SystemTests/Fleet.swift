@@ -242,8 +242,13 @@ final class Fleet {
         if member.worker == .ingest, ingestPorts[member] == nil {
             ingestPorts[member] = try takePort()
         }
+        // The older of two twins waits a minute for its end, and has the name as long.
+        var processName = member.name
+        while processes.process(processName) != nil {
+            processName += "-again"
+        }
         seats[member] = Seat(
-            processName: member.name,
+            processName: processName,
             adminPort: try takePort(),
             stateFolder: folder.appendingPathComponent("state-\(member.number)")
         )

@@ -47,6 +47,7 @@ final class DemoProcesses {
         name: String,
         environment: [String: String]
     ) throws(CommandFailure) -> FileHandle {
+        precondition(process(name) == nil, "a process is known by its name: \(name) has one")
         let executable = programs.appendingPathComponent(program)
         guard unsafe access(executable.path, X_OK) == 0 else {
             throw CommandFailure(
