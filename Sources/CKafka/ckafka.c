@@ -262,6 +262,16 @@ rd_kafka_conf_t *ck_configure(const char *settings, watch *w, ckafka_fault *faul
     return conf;
 }
 
+char *ck_settings_copy(const char *settings)
+{
+    size_t count = 1;
+    for (const char *at = settings; *at; at += strlen(at) + 1)
+        count += strlen(at) + 1;
+    char *copy = ck_take_memory(count);
+    memcpy(copy, settings, count);
+    return copy;
+}
+
 char *ck_setting_of(const char *settings, const char *wanted)
 {
     for (const char *at = settings; at && *at;) {

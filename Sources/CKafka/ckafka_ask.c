@@ -14,6 +14,9 @@ enum {
     QUESTION_MAX = 64,
     BEYOND_MAX = 10,            /* a leader that was just elected may know less for a moment */
     LOST_DEADLINE_MS = 2000,
+    /* For a transaction that is still open where the last commit has written: its producer's, which
+       another may end, or one that Kafka has left so for ever. */
+    WITNESS_PATIENCE_MS = 5000,
     /* Longer than the asking handle remembers a coordinator that it does not use: its setting
        metadata.max.age.ms, and the second between two looks at it. */
     COORDINATOR_REST_MS = 4000,
@@ -173,6 +176,9 @@ struct inquiries {
     int64_t starts_since;       /* asked, and Kafka there, since then */
     int beyond_count;
     ckafka_fault starts_fault;
+    const char *reader_settings; /* null where no witness is heard */
+    watch *reader_watch;
+    int64_t starts_asked_at;
 };
 
 static void set_lost(ckafka_fault *fault, const char *topic, int32_t partition, int64_t position,
@@ -243,13 +249,17 @@ static int64_t offset_in(rd_kafka_topic_partition_list_t *list,
 
 /* Committed offsets, and the earliest record where there is none. A committed offset that has no
  * record behind it any more is a fault: going on would step over what was lost, and say nothing. */
-static rd_kafka_resp_err_t ask_starts(rd_kafka_t *consumer, rd_kafka_t *asker,
-                                      rd_kafka_topic_partition_list_t *list, ckafka_fault *lost)
+static rd_kafka_resp_err_t ask_starts(const inquiries *q, rd_kafka_topic_partition_list_t *list,
+                                      ckafka_fault *lost)
 {
+    rd_kafka_t *asker = q->asker;
     /* Under read_committed this waits out pending transactional offsets ("require stable"). */
-    rd_kafka_resp_err_t code = rd_kafka_committed(consumer, list, ASK_DEADLINE_MS);
+    rd_kafka_resp_err_t code = rd_kafka_committed(q->consumer, list, ASK_DEADLINE_MS);
     for (int i = 0; i < list->cnt && !code; i++)
         code = list->elems[i].err;
+    if (!code && q->reader_settings)
+        code = ck_witness_judge(list, asker, q->reader_settings, q->reader_watch,
+                                ck_now_ms() - q->starts_asked_at > WITNESS_PATIENCE_MS);
     rd_kafka_topic_partition_list_t *starts = NULL, *ends = NULL;
     if (!code)
         code = ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, ASK_DEADLINE_MS, &starts);
@@ -296,7 +306,7 @@ static void answer_starts(inquiries *q)
     unsigned generation = q->starts_generation;
     pthread_mutex_unlock(&q->lock);
     ckafka_fault lost = {0};
-    rd_kafka_resp_err_t code = ask_starts(q->consumer, q->asker, list, &lost);
+    rd_kafka_resp_err_t code = ask_starts(q, list, &lost);
     pthread_mutex_lock(&q->lock);
     bool is_beyond = !code && lost.kind && lost.position > lost.end;
     if (code || generation != q->starts_generation ||
@@ -426,6 +436,14 @@ inquiries *ck_inquiries_open(rd_kafka_t *asker, int wake_descriptor, watch **wat
     return q;
 }
 
+void ck_inquiries_hear_witnesses(inquiries *q, const char *settings, watch *w)
+{
+    pthread_mutex_lock(&q->lock);
+    q->reader_settings = settings;
+    q->reader_watch = w;
+    pthread_mutex_unlock(&q->lock);
+}
+
 void ck_inquiries_close(inquiries *q)
 {
     pthread_mutex_lock(&q->lock);
@@ -500,7 +518,7 @@ void ck_inquiries_ask_starts(inquiries *q, rd_kafka_t *consumer,
     ck_inquiries_forget_starts(q);
     pthread_mutex_lock(&q->lock);
     q->consumer = consumer;
-    q->starts_since = ck_now_ms();
+    q->starts_since = q->starts_asked_at = ck_now_ms();
     q->beyond_count = 0;
     q->starts_asked = rd_kafka_topic_partition_list_copy(partitions);
     pthread_cond_signal(&q->changed);

@@ -112,9 +112,13 @@ static enum verdict flush(committer *c, int64_t until)
     return c->failed_count > 0 ? judge_produce_error(c, c->failed_code) : FINE;
 }
 
+/* ${has_written}: whether what a successor may look for was written with them. */
 static rd_kafka_topic_partition_list_t *position_list(committer *c, const positions *sent,
-                                                      const char *mark)
+                                                      const char *mark, bool has_written)
 {
+    char witnesses[WITNESSES_MAX] = "";
+    if (has_written)
+        ck_committer_name_witnesses(c, witnesses);
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)sent->count);
     for (size_t i = 0; i < sent->count; i++) {
         rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_add(
@@ -122,8 +126,11 @@ static rd_kafka_topic_partition_list_t *position_list(committer *c, const positi
         at->offset = sent->items[i].offset;
         /* Text only: 2.0.2 cuts metadata at a zero byte (#4649). The mark tells afterwards
          * whether this very transaction was committed, also where no position moved. */
-        at->metadata = strdup(mark);
-        at->metadata_size = strlen(mark);
+        int64_t before = ck_committer_before(c, &sent->items[i]);
+        at->metadata = witnesses[0] && before >= 0
+                           ? ck_witness_metadata(mark, before, witnesses)
+                           : strdup(mark);
+        at->metadata_size = strlen(at->metadata);
     }
     return list;
 }
@@ -158,7 +165,8 @@ bool ck_committer_has_moved(committer *c)
     return atomic_load(c->assignment_epoch) != c->epoch;
 }
 
-static enum verdict send_offsets(committer *c, const positions *sent, const char *mark)
+static enum verdict send_offsets(committer *c, const positions *sent, const char *mark,
+                                 bool has_written)
 {
     rd_kafka_consumer_group_metadata_t *metadata = rd_kafka_consumer_group_metadata(c->consumer);
     enum verdict verdict = FINE;
@@ -169,7 +177,7 @@ static enum verdict send_offsets(committer *c, const positions *sent, const char
             rd_kafka_consumer_group_metadata_destroy(metadata);
         return ABORT;
     }
-    rd_kafka_topic_partition_list_t *list = position_list(c, sent, mark);
+    rd_kafka_topic_partition_list_t *list = position_list(c, sent, mark, has_written);
     enter(c, SENDING_OFFSETS);
     for (int turn = 0;; turn++) {
         rd_kafka_error_t *error =
@@ -285,7 +293,7 @@ bool ck_committer_commit_positions(committer *c, const positions *sent, const ch
         judge_error(c, error);
         return false;
     }
-    return send_offsets(c, sent, mark) == FINE && end_transaction(c, true) == FINE;
+    return send_offsets(c, sent, mark, false) == FINE && end_transaction(c, true) == FINE;
 }
 
 /* Ends a transaction whose offsets are pending though our producer is new, so that Kafka must have
@@ -363,10 +371,14 @@ static void show_aborted(committer *c, const rd_kafka_topic_partition_list_t *li
 
 static bool carries_mark(committer *c, const rd_kafka_topic_partition_list_t *list)
 {
-    for (int i = 0; list && i < list->cnt; i++)
-        if (list->elems[i].metadata_size == strlen(c->mark) &&
-            memcmp(list->elems[i].metadata, c->mark, list->elems[i].metadata_size) == 0)
+    size_t count = strlen(c->mark);
+    for (int i = 0; list && i < list->cnt; i++) {
+        const rd_kafka_topic_partition_t *at = &list->elems[i];
+        const char *text = at->metadata;
+        if (at->metadata_size >= count && memcmp(text, c->mark, count) == 0 &&
+            (at->metadata_size == count || text[count] == ' '))
             return true;
+    }
     return false;
 }
 
@@ -397,7 +409,7 @@ static enum verdict run_exactly_once(committer *c)
     }
     if (verdict == FINE) {
         c->has_sent_offsets = true;
-        verdict = send_offsets(c, &c->positions, c->mark);
+        verdict = send_offsets(c, &c->positions, c->mark, true);
     }
     if (verdict == FINE)
         verdict = end_transaction(c, true);
@@ -423,7 +435,7 @@ static enum verdict run_at_least_once(committer *c)
         rd_kafka_purge(c->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
         return REBUILD;
     }
-    rd_kafka_topic_partition_list_t *list = position_list(c, &c->positions, c->mark);
+    rd_kafka_topic_partition_list_t *list = position_list(c, &c->positions, c->mark, false);
     enter(c, SENDING_OFFSETS);
     for (;;) {
         rd_kafka_resp_err_t code = ck_committer_has_moved(c)

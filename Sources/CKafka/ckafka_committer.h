@@ -116,6 +116,12 @@ void ck_committer_look_back(committer *c);
 void ck_committer_look_at_outputs(committer *c);
 void ck_committer_free_proof(commit_proof *p);
 
+/* Where a source partition stood before the transaction under way; -1 where that is not known. */
+int64_t ck_committer_before(const committer *c, const ckafka_position *at);
+/* What a successor is to look for, of what the transaction under way has stored: the end of it in one
+ * partition of the changelog and in one of another target. */
+void ck_committer_name_witnesses(const committer *c, char witnesses[WITNESSES_MAX]);
+
 /* Waits until something changes, at most 100 ms; under the lock. */
 void ck_committer_wait(committer *c);
 /* What the thread does until it is closed. */

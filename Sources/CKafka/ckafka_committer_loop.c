@@ -27,14 +27,6 @@ static void copy_names(names *into, const names *from)
         into->items[i] = strdup(from->items[i]);
 }
 
-static size_t list_size(const char *list)
-{
-    const char *at = list;
-    while (*at)
-        at += strlen(at) + 1;
-    return (size_t)(at - list) + 1;
-}
-
 static void free_committer(committer *c)
 {
     for (size_t t = 0; c->next && t < c->targets.count; t++)
@@ -77,8 +69,7 @@ committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
     c->target_byte_count_max = ck_take_memory(limits);
     memcpy(c->target_byte_count_max, setup->target_byte_count_max,
            sizeof *c->target_byte_count_max * c->targets.count);
-    c->settings = ck_take_memory(list_size(setup->settings) + 1);
-    memcpy(c->settings, setup->settings, list_size(setup->settings));
+    c->settings = ck_settings_copy(setup->settings);
     c->changelog = setup->changelog;
     c->is_transactional = setup->is_transactional;
     c->watchdog_ms = setup->watchdog_ms;

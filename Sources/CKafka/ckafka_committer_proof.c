@@ -13,7 +13,8 @@
  * Where the group's own partition was passed over its offsets stay pending, and nobody is told
  * positions any more: see end_pending in ckafka_committer.c.
  *
- * A process that begins anew knows nothing of this: the runbook does.
+ * A process that begins anew has the witnesses that its predecessor's offsets carry: see
+ * ckafka_witness.c.  Where its offsets are pending nobody tells it those either: the runbook does.
  */
 #include "ckafka_committer.h"
 
@@ -22,7 +23,6 @@
 #include <string.h>
 
 enum {
-    TURN_MS = 2000,
     PAUSE_MS = 50,
     /* Above the 40 s for which the transaction of somebody who died may hold a partition back. */
     DECIDED_MS = 45000,
@@ -88,9 +88,46 @@ static void set_written(committer *c)
     p->older_count = now.count - new_count;
 }
 
-void ck_committer_begin_assignment(committer *c, const ckafka_position *starts, size_t count)
+/* What a predecessor has committed and is not known to be there: as if it were our own last commit. */
+static void inherit(committer *c, const rd_kafka_topic_partition_list_t *judged)
 {
+    commit_proof *p = &c->proof;
+    p->written.count = p->older_count = 0;
+    ck_positions_set(&p->before, p->committed.items, p->committed.count);
+    for (int i = 0; i < judged->cnt; i++) {
+        const rd_kafka_topic_partition_t *at = &judged->elems[i];
+        if ((uintptr_t)at->opaque != UNTOLD)
+            continue;
+        ckafka_position found[WITNESS_MAX];
+        size_t count;
+        ckafka_position stood = {.offset = ck_witness_read(at, &c->targets, found, &count),
+                                 .topic = ck_names_index(&c->sources, at->topic),
+                                 .partition = at->partition};
+        update(&p->before, &(positions){.items = &stood, .count = 1});
+        for (size_t n = 0; n < count; n++)
+            if (!has(&p->written, &found[n])) {
+                p->written.items = ck_grow(p->written.items,
+                                           sizeof *p->written.items * (p->written.count + 1));
+                p->written.items[p->written.count++] = found[n];
+            }
+    }
+    p->epoch = atomic_load(c->assignment_epoch);
+    p->disconnects = atomic_load(&c->watch->disconnect_count) - 1; /* never beyond doubt */
+    p->mark[0] = 0;
+}
+
+void ck_committer_begin_assignment(committer *c, const ckafka_position *starts, size_t count,
+                                   const rd_kafka_topic_partition_list_t *judged)
+{
+    bool is_taken_back = false;
+    for (int i = 0; i < judged->cnt; i++)
+        is_taken_back |= (uintptr_t)judged->elems[i].opaque == GONE;
+    /* Nothing is to be found out any more. */
+    if (is_taken_back)
+        forget_written(&c->proof);
     ck_positions_set(&c->proof.committed, starts, count);
+    if (c->proof.written.count == 0)
+        inherit(c, judged);
 }
 
 void ck_committer_keep_commit(committer *c)
@@ -105,6 +142,28 @@ void ck_committer_keep_commit(committer *c)
     update(&p->committed, &c->positions);
 }
 
+int64_t ck_committer_before(const committer *c, const ckafka_position *at)
+{
+    const positions *known = &c->proof.committed;
+    for (size_t i = 0; i < known->count; i++)
+        if (known->items[i].topic == at->topic && known->items[i].partition == at->partition)
+            return known->items[i].offset;
+    return -1;
+}
+
+void ck_committer_name_witnesses(const committer *c, char witnesses[WITNESSES_MAX])
+{
+    bool has_changelog = false, has_other = false;
+    for (size_t t = 0; t < c->targets.count; t++) {
+        bool *is_named = (int)t == c->changelog ? &has_changelog : &has_other;
+        if (*is_named || c->next[t].count == 0)
+            continue;
+        *is_named = true;
+        ck_witness_name(witnesses, c->targets.items[t], c->next[t].items[0].partition,
+                        c->next[t].items[0].offset);
+    }
+}
+
 void ck_committer_free_proof(commit_proof *p)
 {
     free(p->written.items);
@@ -114,55 +173,10 @@ void ck_committer_free_proof(commit_proof *p)
 
 /* -- looking for it ---------------------------------------------------------------------------- */
 
-enum sight { UNTOLD, VISIBLE, GONE };
-
-/* What a read_committed reader finds in the place of a record that is known to be decided. */
-static enum sight look_at(rd_kafka_t *reader, const char *topic, int32_t partition, int64_t offset)
+static sight look_for(committer *c, rd_kafka_t *reader, const ckafka_position *written)
 {
-    rd_kafka_topic_t *handle = rd_kafka_topic_new(reader, topic, NULL);
-    if (!handle)
-        return UNTOLD;
-    enum sight sight = UNTOLD;
-    if (rd_kafka_consume_start(handle, partition, offset) == 0) {
-        rd_kafka_message_t *message = rd_kafka_consume(handle, partition, TURN_MS);
-        if (message && !message->err)
-            sight = message->offset == offset ? VISIBLE : GONE;
-        else if (message && message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
-            sight = GONE;
-        if (message)
-            rd_kafka_message_destroy(message);
-        rd_kafka_consume_stop(handle, partition);
-    }
-    rd_kafka_topic_destroy(handle);
-    return sight;
-}
-
-/* The last record of a commit in one partition.  UNTOLD while the partition's last stable offset is
- * before it, and where nobody answers. */
-static enum sight look_for(committer *c, rd_kafka_t *reader, const ckafka_position *written)
-{
-    const char *topic = c->targets.items[written->topic];
-    int64_t start, stable;
-    if (ck_ask_marks(reader, topic, written->partition, TURN_MS, &start, &stable) ||
-        stable < written->offset)
-        return UNTOLD;
-    /* What retention took was there. */
-    if (start >= written->offset)
-        return VISIBLE;
-    return look_at(reader, topic, written->partition, written->offset - 1);
-}
-
-/* A reader with the producer's way to Kafka; settings of a producer are nothing to it. */
-static rd_kafka_t *open_reader(committer *c)
-{
-    ckafka_fault fault;
-    char message[200];
-    rd_kafka_conf_t *conf = ck_configure(c->settings, c->watch, &fault);
-    if (!conf)
-        return NULL;
-    rd_kafka_conf_set(conf, "isolation.level", "read_committed", message, sizeof message);
-    rd_kafka_conf_set(conf, "enable.partition.eof", "true", message, sizeof message);
-    return ck_open_handle(RD_KAFKA_CONSUMER, conf, &fault);
+    return ck_witness_look(reader, c->targets.items[written->topic], written->partition,
+                           written->offset);
 }
 
 /* In how many of the partitions that the last commit has written to it is gone, and in how many
@@ -173,10 +187,10 @@ static void look_for_all(committer *c, int64_t patience_ms, size_t *gone_count,
     const positions *written = &c->proof.written;
     *gone_count = 0;
     *untold_count = written->count;
-    rd_kafka_t *reader = written->count ? open_reader(c) : NULL;
+    rd_kafka_t *reader = written->count ? ck_witness_reader(c->settings, c->watch) : NULL;
     int64_t until = ck_now_ms() + patience_ms;
     for (size_t i = 0; reader && i < written->count; i++) {
-        enum sight sight = look_for(c, reader, &written->items[i]);
+        sight sight = look_for(c, reader, &written->items[i]);
         while (sight == UNTOLD && ck_now_ms() < until && !ck_committer_is_closing(c)) {
             ck_pause_ms(PAUSE_MS);
             sight = look_for(c, reader, &written->items[i]);

@@ -89,6 +89,9 @@ int ck_fail_fatal(rd_kafka_t *consumer, ckafka_fault *fault);
 /* A configuration from a list, callbacks of ${w} set; null with a fault. */
 rd_kafka_conf_t *ck_configure(const char *settings, watch *w, ckafka_fault *fault);
 
+/* A copy of a list; the caller's to free. */
+char *ck_settings_copy(const char *settings);
+
 /* The value of a setting in a list, "none" without one; the caller's to free. */
 char *ck_setting_of(const char *settings, const char *name);
 
@@ -162,6 +165,34 @@ rd_kafka_resp_err_t ck_ask_group_offsets(rd_kafka_t *rk, const char *group, cons
 rd_kafka_resp_err_t ck_ask_marks(rd_kafka_t *asker, const char *topic, int32_t partition,
                                  int deadline_ms, int64_t *start, int64_t *end);
 
+/* -- witnesses of a commit; see ckafka_witness.c ---------------------------------------------- */
+
+enum { WITNESS_MAX = 2, WITNESSES_MAX = 600 }; /* two topics' names of 249, and numbers */
+
+/* What is found in the place of a record that was committed. */
+typedef enum sight { VISIBLE, UNTOLD, GONE } sight;
+
+/* A reader of what is committed, by a list of settings; those of a producer are nothing to it. */
+rd_kafka_t *ck_witness_reader(const char *settings, watch *w);
+/* The last record before ${next} in a partition.  UNTOLD while the last stable offset is before it, and
+ * where nobody answers. */
+sight ck_witness_look(rd_kafka_t *reader, const char *topic, int32_t partition, int64_t next);
+
+/* Adds a witness to a text of them. */
+void ck_witness_name(char witnesses[WITNESSES_MAX], const char *topic, int32_t partition,
+                     int64_t next);
+/* The metadata of an offset; the caller's to free. */
+char *ck_witness_metadata(const char *mark, int64_t before, const char *witnesses);
+/* Where a partition stood before its offset was committed, -1 where that is not said; and the witnesses in
+ * targets that are known. */
+int64_t ck_witness_read(const rd_kafka_topic_partition_t *at, const names *targets,
+                        ckafka_position found[WITNESS_MAX], size_t *count);
+/* Looks for what the committed offsets of ${list} were committed with; their `opaque` says what was found.
+ * Where it is gone the offset becomes the one before it.  Returns __IN_PROGRESS where something is not
+ * told yet, unless that may be left so. */
+rd_kafka_resp_err_t ck_witness_judge(rd_kafka_topic_partition_list_t *list, rd_kafka_t *asker,
+                                     const char *settings, watch *w, bool may_leave_untold);
+
 /* -- inquiries: a thread that asks, so that the loop does not wait ---------------------------- */
 
 typedef struct inquiries inquiries;
@@ -170,6 +201,9 @@ typedef struct inquiries inquiries;
  * probe succeeds. */
 inquiries *ck_inquiries_open(rd_kafka_t *asker, int wake_descriptor, watch **watches,
                           size_t watch_count);
+/* Answers about starts look for the witnesses of what was committed, as readers with these settings, which
+ * stay the caller's. */
+void ck_inquiries_hear_witnesses(inquiries *q, const char *settings, watch *w);
 void ck_inquiries_close(inquiries *q);
 int ck_inquiries_ask(inquiries *q, const char *group, const char *topic, const int64_t **offsets,
                   size_t *count, ckafka_fault *fault);
@@ -212,8 +246,10 @@ int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
 int ck_committer_submit(committer *c, const ckafka_position *positions, size_t position_count,
                         kept_headers *kept, ckafka_fault *fault);
 int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault);
-/* Where reading begins under an assignment; before any transaction of it. */
-void ck_committer_begin_assignment(committer *c, const ckafka_position *starts, size_t count);
+/* Where reading begins under an assignment, and what is known of the commits before it; before any
+ * transaction of it. */
+void ck_committer_begin_assignment(committer *c, const ckafka_position *starts, size_t count,
+                                   const rd_kafka_topic_partition_list_t *judged);
 /* Nobody waits for the outcome of the transaction under way any more. */
 void ck_committer_discard(committer *c);
 /* Whether a discarded transaction is still under way. */

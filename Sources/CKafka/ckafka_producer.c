@@ -165,11 +165,7 @@ ckafka_producer *ckafka_producer_new(const char *settings, const char *targets,
 {
     mallopt(M_ARENA_MAX, MALLOC_ARENA_MAX);
     ckafka_producer *p = ck_take_memory(sizeof *p);
-    size_t count = 0;
-    while (settings[count])
-        count += strlen(settings + count) + 1;
-    p->settings = ck_take_memory(count + 1);
-    memcpy(p->settings, settings, count);
+    p->settings = ck_settings_copy(settings);
     ck_names_read(&p->targets, targets);
     ck_watch_open(&p->watch, p);
     p->topics = ck_take_memory(sizeof *p->topics * (p->targets.count + 1));

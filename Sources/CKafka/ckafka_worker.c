@@ -33,6 +33,8 @@ struct ckafka_worker {
     int wake_descriptor;
     watch consumer_watch, producer_watch, inquirer_watch;
     rd_kafka_t *consumer, *inquirer;
+    char *reader_settings;
+    bool is_taken_back; /* something, before the assignment began */
     rd_kafka_queue_t *main_queue;
     rd_kafka_queue_t *records; /* all partitions flow into it, away from the group's events */
     inquiries *inquiries;
@@ -202,9 +204,11 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
                     "no assignment is to be completed");
     drop_holdings(w);
     drop_early(w);
+    w->is_taken_back = false;
     w->holdings = ck_take_memory(sizeof *w->holdings * (size_t)(w->starts->cnt + 1));
     for (int i = 0; i < w->starts->cnt; i++) {
         const rd_kafka_topic_partition_t *start = &w->starts->elems[i];
+        w->is_taken_back |= (uintptr_t)start->opaque == GONE;
         int topic = ck_names_index(&w->sources, start->topic);
         if (topic < 0)
             continue;
@@ -220,9 +224,9 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
     if (code)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the assignment was not taken");
     lead_away(w);
-    finish_event(w);
     show_holdings(w, positions, count);
-    ck_committer_begin_assignment(w->committer, *positions, *count);
+    ck_committer_begin_assignment(w->committer, *positions, *count, w->starts);
+    finish_event(w);
     return 0;
 }
 
@@ -558,6 +562,7 @@ static void free_worker(ckafka_worker *w)
     ck_watch_close(&w->consumer_watch);
     ck_watch_close(&w->producer_watch);
     ck_watch_close(&w->inquirer_watch);
+    free(w->reader_settings);
     free(w);
 }
 
@@ -610,6 +615,10 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
         goto failed;
     watch *watches[] = {&w->consumer_watch, &w->producer_watch, &w->inquirer_watch};
     w->inquiries = ck_inquiries_open(w->inquirer, w->wake_descriptor, watches, 3);
+    if (is_transactional) {
+        w->reader_settings = ck_settings_copy(producer_settings);
+        ck_inquiries_hear_witnesses(w->inquiries, w->reader_settings, &w->inquirer_watch);
+    }
     if (subscribe(w, fault)) {
         /* Started threads use this memory: it is left to the process, which ends on this fault. */
         ckafka_worker_close(w, 1000);
@@ -654,6 +663,11 @@ int ckafka_worker_is_away(const ckafka_worker *w)
     return atomic_load(&w->consumer_watch.is_away);
 }
 
+int ckafka_worker_is_taken_back(const ckafka_worker *w)
+{
+    return w->is_taken_back;
+}
+
 int ckafka_worker_is_assigning(const ckafka_worker *w)
 {
     return w->event == CKAFKA_EVENT_ASSIGN && !w->is_event_shown;
@@ -688,7 +702,8 @@ static void *depart(void *argument)
     rd_kafka_queue_destroy(w->records);
     rd_kafka_destroy_flags(w->consumer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     rd_kafka_destroy_flags(w->inquirer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    bool is_done = ck_retired_all(&w->producer_watch, RETIRE_MS);
+    bool is_done = ck_retired_all(&w->producer_watch, RETIRE_MS) &&
+                   ck_retired_all(&w->inquirer_watch, RETIRE_MS);
     pthread_mutex_lock(&d->lock);
     d->is_done = is_done;
     pthread_cond_signal(&d->changed);

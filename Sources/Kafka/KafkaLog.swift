@@ -108,6 +108,8 @@ package final class KafkaLog: RecordLog {
         offsets(try handle.assign(), of: sources)
     }
 
+    package var hasTakenBack: Bool { handle.isTakenBack }
+
     /// The outcome of a transaction under way is told to nobody afterwards; the next assignment
     /// waits until it is known.
     package func completeRevocation() throws(LogFault) {

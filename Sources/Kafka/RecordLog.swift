@@ -26,6 +26,11 @@ package protocol RecordLog: AnyObject {
     /// - Returns: where each partition will be read from.
     func completeAssignment() throws(LogFault) -> [TopicPartition: Int64]
 
+    /// Whether the log has taken back, before the last assignment, what it had committed: reading starts
+    /// before it, and stores that know of it are to be made anew, as after
+    /// ``CommitOutcome/takenBack(code:resumedAt:)``.
+    var hasTakenBack: Bool { get }
+
     /// Lets go of the partitions of the last `.revoking` or `.lost` event, and of the transaction
     /// under way: nobody hears of it, and nothing is assigned before it ended.
     ///

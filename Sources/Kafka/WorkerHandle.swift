@@ -88,6 +88,9 @@ internal import CKafka
         return unsafe Array(UnsafeBufferPointer(start: shown, count: count))
     }
 
+    /// Of the last assignment.
+    var isTakenBack: Bool { unsafe ckafka_worker_is_taken_back(handle) != 0 }
+
     func unassign() throws(LogFault) {
         var fault = ckafka_fault()
         guard unsafe ckafka_worker_unassign(handle, &fault) == 0 else {

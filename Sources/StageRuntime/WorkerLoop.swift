@@ -412,7 +412,11 @@ package final class WorkerLoop {
         done = startPositions
         committed = [:]
         telemetry.assigned(assigned)
-        beginRestores()
+        if log.hasTakenBack {
+            try makeStateAnew()
+        } else {
+            beginRestores()
+        }
     }
 
     private func place(of record: RecordBatch.Record) -> RepeatedAborts.Place {

@@ -19,8 +19,8 @@ struct `A commit whose markers Kafka passed over` {
         let cluster: LocalCluster
         let witness: FalseWitness
         let world: KafkaWorld
-        let member: Member
-        let log: KafkaLog
+        private(set) var member: Member
+        private(set) var log: KafkaLog
         let target: String
         let place: TopicPartition
         private let folder: String
@@ -83,6 +83,36 @@ struct `A commit whose markers Kafka passed over` {
                 throw error
             }
             return rig
+        }
+
+        /// Its process ends, and one with the same name begins.
+        func beginAnew(meanwhile: () throws -> Void = {}) throws {
+            member.close()
+            try meanwhile()
+            member = try Member(
+                world,
+                group: "passed-over",
+                sources: [place.topic],
+                targets: [target]
+            )
+            log = try #require(member.log as? KafkaLog)
+        }
+
+        /// Ends what is open at an offset of the target as Kafka's own tool does: it can only abort.
+        func abortByHand(at offset: Int64) throws {
+            let process = Process()
+            process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+            process.arguments = [
+                "java", "-cp", "\(LocalCluster.homeFromEnvironment ?? "")/libs/*",
+                "org.apache.kafka.tools.TransactionsCommand",
+                "--bootstrap-server", cluster.bootstrapServers,
+                "abort", "--topic", target, "--partition", "0", "--start-offset", "\(offset)",
+            ]
+            process.standardOutput = FileHandle.nullDevice
+            process.standardError = FileHandle.nullDevice
+            try process.run()
+            process.waitUntilExit()
+            try expect(process.terminationStatus == 0, "nothing is open at \(offset)")
         }
 
         func close() {
@@ -220,6 +250,49 @@ struct `A commit whose markers Kafka passed over` {
             defer { rig.close() }
             try rig.begin(2, isRefused: true)
             try rig.goOn(after: rig.outcome())
+        }
+    }
+
+    /// The offsets that are committed tell it what to look for.
+    @Test func `is read again by a process that begins after the abort`() async throws {
+        try await onThread {
+            let rig = try Rig.afterCrash()
+            defer { rig.close() }
+            // Behind the record of the first and its marker.
+            try rig.beginAnew { try rig.abortByHand(at: 2) }
+            try expect(rig.member.positions == [rig.place: 1], "\(rig.member.positions)")
+            try expect(rig.log.hasTakenBack, "its stores are as they were")
+            try expect(
+                rig.log.takeNotes().contains { $0.facility == "TXNGONE" },
+                "nobody was told"
+            )
+            let again = try rig.member.read(count: 9)
+            try expect(again.records.first?.offset == 1, "read again is something else")
+            for number in UInt8(1)...3 {
+                try rig.commit(number)
+            }
+            try rig.expectOnce(0...3)
+            // Found out once, and committed anew since.
+            try rig.beginAnew()
+            try expect(rig.member.positions == [rig.place: 4], "\(rig.member.positions)")
+            try expect(!rig.log.hasTakenBack, "taken back again")
+        }
+    }
+
+    @Test func `is read again by a process that began before the abort`() async throws {
+        try await onThread {
+            let rig = try Rig.afterCrash()
+            defer { rig.close() }
+            try rig.beginAnew()
+            try expect(rig.member.positions == [rig.place: 2], "\(rig.member.positions)")
+            try expect(!rig.log.hasTakenBack, "nothing was aborted yet")
+            try rig.begin(2, isRefused: true)
+            let outcome = try rig.outcome()
+            guard case .takenBack(_, let resumedAt) = outcome else {
+                throw BrokenPromise("\(outcome)")
+            }
+            try expect(resumedAt == [rig.place: 1], "\(resumedAt)")
+            try rig.goOn(after: outcome)
         }
     }
 

@@ -171,6 +171,9 @@ package final class MemoryLog: RecordLog {
         return positions()
     }
 
+    /// A log in memory never does.
+    package var hasTakenBack: Bool { false }
+
     package func completeRevocation() throws(LogFault) {
         pendingEvent = nil
         keptHeaders = []

@@ -141,6 +141,13 @@ int ckafka_worker_poll(ckafka_worker *worker, size_t record_max, size_t byte_max
 int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position **positions, size_t *count,
                          ckafka_fault *fault);
 
+/*
+ * ckafka_worker_is_taken_back(worker):
+ * Whether Kafka has aborted something that was committed before the assignment began: reading begins before
+ * it, and what was made of it is no more.
+ */
+int ckafka_worker_is_taken_back(const ckafka_worker *worker);
+
 /* ckafka_worker_unassign: let go of everything. */
 int ckafka_worker_unassign(ckafka_worker *worker, ckafka_fault *fault);
 

@@ -1,0 +1,219 @@
+/*
+ * What a process that begins anew knows of its predecessor's last commit.
+ *
+ * Kafka may abort what it has committed (see ckafka_committer_proof.c), also after the process that was
+ * told of the commit has ended.  So each offset of a transaction carries, behind the transaction's mark,
+ * where its partition stood before, and witnesses: up to where the transaction's outputs reach, in one
+ * partition of the changelog and in one of another target.  Before reading begins somewhere, the witnesses
+ * of what was committed there are looked for; where one was aborted, reading begins before it, with
+ * state made anew.  Nothing is written for that: until the next commit it would be found out again.
+ *
+ * More witnesses would make each offset larger, and there are many of those a second.  A transaction of
+ * whose outputs only some were aborted is read again as a whole, or not at all.
+ */
+#include "ckafka_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TURN_MS = 2000,
+    TOPIC_MAX = 249,
+    METADATA_MAX = WITNESSES_MAX + 100,
+    KNOWN_MAX = 32, /* answers that are not asked for again: transactions, mostly a few */
+};
+
+rd_kafka_t *ck_witness_reader(const char *settings, watch *w)
+{
+    ckafka_fault fault;
+    char message[200];
+    rd_kafka_conf_t *conf = ck_configure(settings, w, &fault);
+    if (!conf)
+        return NULL;
+    rd_kafka_conf_set(conf, "isolation.level", "read_committed", message, sizeof message);
+    rd_kafka_conf_set(conf, "enable.partition.eof", "true", message, sizeof message);
+    /* One record is wanted of each partition. */
+    rd_kafka_conf_set(conf, "fetch.message.max.bytes", "16384", message, sizeof message);
+    rd_kafka_conf_set(conf, "queued.min.messages", "1", message, sizeof message);
+    return ck_open_handle(RD_KAFKA_CONSUMER, conf, &fault);
+}
+
+/* What a reader finds in the place of a record. */
+static sight look_at(rd_kafka_t *reader, const char *topic, int32_t partition, int64_t offset)
+{
+    rd_kafka_topic_t *handle = rd_kafka_topic_new(reader, topic, NULL);
+    if (!handle)
+        return UNTOLD;
+    sight sight = UNTOLD;
+    if (rd_kafka_consume_start(handle, partition, offset) == 0) {
+        rd_kafka_message_t *message = rd_kafka_consume(handle, partition, TURN_MS);
+        if (message && !message->err)
+            sight = message->offset == offset ? VISIBLE : GONE;
+        else if (message && message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
+            sight = GONE;
+        if (message)
+            rd_kafka_message_destroy(message);
+        rd_kafka_consume_stop(handle, partition);
+    }
+    rd_kafka_topic_destroy(handle);
+    return sight;
+}
+
+sight ck_witness_look(rd_kafka_t *reader, const char *topic, int32_t partition, int64_t next)
+{
+    int64_t start, stable;
+    if (ck_ask_marks(reader, topic, partition, TURN_MS, &start, &stable) || stable < next)
+        return UNTOLD;
+    /* What retention took was there. */
+    if (start >= next)
+        return VISIBLE;
+    return look_at(reader, topic, partition, next - 1);
+}
+
+/* -- in words --------------------------------------------------------------------------------- */
+
+void ck_witness_name(char witnesses[WITNESSES_MAX], const char *topic, int32_t partition,
+                     int64_t next)
+{
+    size_t count = strlen(witnesses);
+    snprintf(witnesses + count, WITNESSES_MAX - count, " %s/%" PRId32 "/%" PRId64, topic,
+             partition, next);
+}
+
+char *ck_witness_metadata(const char *mark, int64_t before, const char *witnesses)
+{
+    char text[METADATA_MAX];
+    snprintf(text, sizeof text, "%s %" PRId64 "%s", mark, before, witnesses);
+    return strdup(text);
+}
+
+/* The offset before it, and where the witnesses begin; -1 where the metadata names none. */
+static int64_t read_metadata(const rd_kafka_topic_partition_t *at, char text[METADATA_MAX],
+                             const char **witnesses)
+{
+    if (!at->metadata || at->metadata_size == 0 || at->metadata_size >= METADATA_MAX)
+        return -1;
+    memcpy(text, at->metadata, at->metadata_size);
+    text[at->metadata_size] = 0;
+    int64_t before;
+    int end = 0;
+    if (sscanf(text, "tw.%*s %" SCNd64 "%n", &before, &end) != 1 || before < 0 || text[end] != ' ')
+        return -1;
+    *witnesses = text + end;
+    return before;
+}
+
+static bool next_witness(const char **text, char topic[TOPIC_MAX + 1], int32_t *partition,
+                         int64_t *next)
+{
+    int end = 0;
+    if (sscanf(*text, " %249[^/ ]/%" SCNd32 "/%" SCNd64 "%n", topic, partition, next, &end) != 3)
+        return false;
+    *text += end;
+    return true;
+}
+
+int64_t ck_witness_read(const rd_kafka_topic_partition_t *at, const names *targets,
+                        ckafka_position found[WITNESS_MAX], size_t *count)
+{
+    char text[METADATA_MAX], topic[TOPIC_MAX + 1];
+    const char *rest = NULL;
+    int64_t before = read_metadata(at, text, &rest);
+    *count = 0;
+    while (before >= 0 && *count < WITNESS_MAX &&
+           next_witness(&rest, topic, &found[*count].partition, &found[*count].offset)) {
+        found[*count].topic = ck_names_index(targets, topic);
+        *count += found[*count].topic >= 0;
+    }
+    return before;
+}
+
+/* -- hearing them ----------------------------------------------------------------------------- */
+
+/* A committed reader does not see what compaction took either, but who reads everything sees what was
+ * aborted, unless that is long ago. */
+static sight hear_one(rd_kafka_t *reader, rd_kafka_t *asker, const char *topic, int32_t partition,
+                      int64_t next)
+{
+    sight sight = ck_witness_look(reader, topic, partition, next);
+    if (sight != GONE)
+        return sight;
+    return look_at(asker, topic, partition, next - 1) == VISIBLE ? GONE : VISIBLE;
+}
+
+/* One that is gone is enough: what was written beside it is absorbed when it is written again. */
+static sight hear_all(rd_kafka_t *reader, rd_kafka_t *asker, const char *witnesses)
+{
+    char topic[TOPIC_MAX + 1];
+    int32_t partition;
+    int64_t next;
+    sight all = VISIBLE;
+    while (next_witness(&witnesses, topic, &partition, &next)) {
+        sight one = hear_one(reader, asker, topic, partition, next);
+        if (one == GONE)
+            return GONE;
+        if (one == UNTOLD)
+            all = UNTOLD;
+    }
+    return all;
+}
+
+typedef struct verdicts {
+    rd_kafka_t *reader, *asker;
+    char *known[KNOWN_MAX];
+    sight sights[KNOWN_MAX];
+    size_t count;
+} verdicts;
+
+static sight verdict_on(verdicts *v, const char *witnesses)
+{
+    for (size_t i = 0; i < v->count; i++)
+        if (strcmp(v->known[i], witnesses) == 0)
+            return v->sights[i];
+    sight sight = hear_all(v->reader, v->asker, witnesses);
+    if (v->count < KNOWN_MAX) {
+        v->known[v->count] = strdup(witnesses);
+        v->sights[v->count++] = sight;
+    }
+    return sight;
+}
+
+rd_kafka_resp_err_t ck_witness_judge(rd_kafka_topic_partition_list_t *list, rd_kafka_t *asker,
+                                     const char *settings, watch *w, bool may_leave_untold)
+{
+    verdicts v = {.asker = asker};
+    char text[METADATA_MAX];
+    size_t untold_count = 0, gone_count = 0;
+    for (int i = 0; i < list->cnt; i++) {
+        rd_kafka_topic_partition_t *at = &list->elems[i];
+        const char *witnesses;
+        int64_t before = at->offset < 0 ? -1 : read_metadata(at, text, &witnesses);
+        if (before < 0)
+            continue;
+        if (!v.reader && !(v.reader = ck_witness_reader(settings, w)))
+            return RD_KAFKA_RESP_ERR__FAIL;
+        switch (verdict_on(&v, witnesses)) {
+        case VISIBLE: break;
+        case UNTOLD:
+            at->opaque = (void *)(uintptr_t)UNTOLD;
+            untold_count++;
+            break;
+        case GONE:
+            at->offset = before;
+            at->opaque = (void *)(uintptr_t)GONE;
+            gone_count++;
+        }
+    }
+    for (size_t i = 0; i < v.count; i++)
+        free(v.known[i]);
+    ck_retire(v.reader, w, NULL);
+    if (untold_count > 0 && !may_leave_untold)
+        return RD_KAFKA_RESP_ERR__IN_PROGRESS;
+    if (gone_count > 0)
+        ck_watch_note(w, 3, "TXNGONE",
+                      "Kafka has aborted what was committed before this process began: that is read"
+                      " again");
+    return RD_KAFKA_RESP_ERR_NO_ERROR;
+}
