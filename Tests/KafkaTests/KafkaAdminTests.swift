@@ -1,3 +1,4 @@
+import Foundation
 import Kafka
 import RecordLogContract
 import Testing
@@ -138,7 +139,8 @@ struct `Questions and orders to a real Kafka` {
             let producer = try KafkaProducer(settings: world.settings, targets: [topic])
             defer { producer.close(deadlineMilliseconds: 1000) }
             var outputs = OutputBatch()
-            let base: Int64 = 1_700_000_000_000
+            // Of now: Kafka looks every five seconds for what is older than its retention.
+            let base = Int64(Date().timeIntervalSince1970) * 1000
             for number in 0..<5 {
                 let value = outputs.place([UInt8(number)])
                 outputs.outputs.append(
