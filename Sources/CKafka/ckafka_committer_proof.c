@@ -38,14 +38,30 @@ void ck_positions_set(positions *into, const ckafka_position *from, size_t count
     into->count = count;
 }
 
-/* Positions of partitions that are known already. */
-static void update(positions *known, const positions *newer)
+/* Of the same partition; null where there is none. */
+static ckafka_position *find(const positions *in, const ckafka_position *at)
 {
-    for (size_t n = 0; n < newer->count; n++)
-        for (size_t i = 0; i < known->count; i++)
-            if (known->items[i].topic == newer->items[n].topic &&
-                known->items[i].partition == newer->items[n].partition)
-                known->items[i].offset = newer->items[n].offset;
+    for (size_t i = 0; i < in->count; i++)
+        if (in->items[i].topic == at->topic && in->items[i].partition == at->partition)
+            return &in->items[i];
+    return NULL;
+}
+
+/* Of a partition that is known already. */
+static void update(positions *known, const ckafka_position *newer)
+{
+    ckafka_position *at = find(known, newer);
+    if (at)
+        at->offset = newer->offset;
+}
+
+/* Of a partition that is not known yet. */
+static void add(positions *known, const ckafka_position *other)
+{
+    if (find(known, other))
+        return;
+    known->items = ck_grow(known->items, sizeof *known->items * (known->count + 1));
+    known->items[known->count++] = *other;
 }
 
 /* A transaction under way when it was committed was begun with its markers in place, so only with
@@ -61,14 +77,6 @@ static void forget_written(commit_proof *p)
     p->written.count = p->older_count = 0;
 }
 
-static bool has(const positions *of, const ckafka_position *at)
-{
-    for (size_t i = 0; i < of->count; i++)
-        if (of->items[i].topic == at->topic && of->items[i].partition == at->partition)
-            return true;
-    return false;
-}
-
 /* What the new commit has written, and after it what older ones have, elsewhere, that may still be
  * without markers. */
 static void set_written(committer *c)
@@ -79,10 +87,7 @@ static void set_written(committer *c)
     ck_positions_set(&now, c->outcome.positions, c->outcome.position_count);
     size_t new_count = now.count;
     for (size_t i = certain_count; i < p->written.count; i++)
-        if (!has(&now, &p->written.items[i])) {
-            now.items = ck_grow(now.items, sizeof *now.items * (now.count + 1));
-            now.items[now.count++] = p->written.items[i];
-        }
+        add(&now, &p->written.items[i]);
     free(p->written.items);
     p->written = now;
     p->older_count = now.count - new_count;
@@ -92,7 +97,6 @@ static void set_written(committer *c)
 static void inherit(committer *c, const rd_kafka_topic_partition_list_t *judged)
 {
     commit_proof *p = &c->proof;
-    p->written.count = p->older_count = 0;
     ck_positions_set(&p->before, p->committed.items, p->committed.count);
     for (int i = 0; i < judged->cnt; i++) {
         const rd_kafka_topic_partition_t *at = &judged->elems[i];
@@ -103,13 +107,9 @@ static void inherit(committer *c, const rd_kafka_topic_partition_list_t *judged)
         ckafka_position stood = {.offset = ck_witness_read(at, &c->targets, found, &count),
                                  .topic = ck_names_index(&c->sources, at->topic),
                                  .partition = at->partition};
-        update(&p->before, &(positions){.items = &stood, .count = 1});
+        update(&p->before, &stood);
         for (size_t n = 0; n < count; n++)
-            if (!has(&p->written, &found[n])) {
-                p->written.items = ck_grow(p->written.items,
-                                           sizeof *p->written.items * (p->written.count + 1));
-                p->written.items[p->written.count++] = found[n];
-            }
+            add(&p->written, &found[n]);
     }
     p->epoch = atomic_load(c->assignment_epoch);
     p->disconnects = atomic_load(&c->watch->disconnect_count) - 1; /* never beyond doubt */
@@ -139,16 +139,14 @@ void ck_committer_keep_commit(committer *c)
     p->producers = atomic_load(&c->producer_count);
     memcpy(p->mark, c->mark, sizeof p->mark);
     ck_positions_set(&p->before, p->committed.items, p->committed.count);
-    update(&p->committed, &c->positions);
+    for (size_t i = 0; i < c->positions.count; i++)
+        update(&p->committed, &c->positions.items[i]);
 }
 
 int64_t ck_committer_before(const committer *c, const ckafka_position *at)
 {
-    const positions *known = &c->proof.committed;
-    for (size_t i = 0; i < known->count; i++)
-        if (known->items[i].topic == at->topic && known->items[i].partition == at->partition)
-            return known->items[i].offset;
-    return -1;
+    const ckafka_position *known = find(&c->proof.committed, at);
+    return known ? known->offset : -1;
 }
 
 void ck_committer_name_witnesses(const committer *c, char witnesses[WITNESSES_MAX])

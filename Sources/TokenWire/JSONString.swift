@@ -9,10 +9,6 @@ enum JSONString {
         unsafe ctext_plain_end(bytes.baseAddress, start, bytes.count)
     }
 
-    static func isPlain(_ byte: UInt8) -> Bool {
-        byte >= 0x20 && byte < 0x80 && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
-    }
-
     /// The end of the escape that starts at `start`, a surrogate pair taken as one; nil where it is
     /// none, or a lone surrogate.
     static func escapeEnd(_ bytes: UnsafeBufferPointer<UInt8>, from start: Int) -> Int? {
