@@ -178,7 +178,6 @@ struct inquiries {
     ckafka_fault starts_fault;
     const char *reader_settings; /* null where no witness is heard */
     watch *reader_watch;
-    int64_t starts_asked_at;
 };
 
 static void set_lost(ckafka_fault *fault, const char *topic, int32_t partition, int64_t position,
@@ -250,7 +249,7 @@ static int64_t offset_in(rd_kafka_topic_partition_list_t *list,
 /* Committed offsets, and the earliest record where there is none. A committed offset that has no
  * record behind it any more is a fault: going on would step over what was lost, and say nothing. */
 static rd_kafka_resp_err_t ask_starts(const inquiries *q, rd_kafka_topic_partition_list_t *list,
-                                      ckafka_fault *lost)
+                                      bool may_leave_untold, ckafka_fault *lost)
 {
     rd_kafka_t *asker = q->asker;
     /* Under read_committed this waits out pending transactional offsets ("require stable"). */
@@ -259,7 +258,7 @@ static rd_kafka_resp_err_t ask_starts(const inquiries *q, rd_kafka_topic_partiti
         code = list->elems[i].err;
     if (!code && q->reader_settings)
         code = ck_witness_judge(list, asker, q->reader_settings, q->reader_watch,
-                                ck_now_ms() - q->starts_asked_at > WITNESS_PATIENCE_MS);
+                                may_leave_untold);
     rd_kafka_topic_partition_list_t *starts = NULL, *ends = NULL;
     if (!code)
         code = ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, ASK_DEADLINE_MS, &starts);
@@ -304,9 +303,10 @@ static void answer_starts(inquiries *q)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_copy(q->starts_asked);
     unsigned generation = q->starts_generation;
+    bool may_leave_untold = ck_now_ms() - q->starts_since > WITNESS_PATIENCE_MS;
     pthread_mutex_unlock(&q->lock);
     ckafka_fault lost = {0};
-    rd_kafka_resp_err_t code = ask_starts(q, list, &lost);
+    rd_kafka_resp_err_t code = ask_starts(q, list, may_leave_untold, &lost);
     pthread_mutex_lock(&q->lock);
     bool is_beyond = !code && lost.kind && lost.position > lost.end;
     if (code || generation != q->starts_generation ||
@@ -518,7 +518,7 @@ void ck_inquiries_ask_starts(inquiries *q, rd_kafka_t *consumer,
     ck_inquiries_forget_starts(q);
     pthread_mutex_lock(&q->lock);
     q->consumer = consumer;
-    q->starts_since = q->starts_asked_at = ck_now_ms();
+    q->starts_since = ck_now_ms();
     q->beyond_count = 0;
     q->starts_asked = rd_kafka_topic_partition_list_copy(partitions);
     pthread_cond_signal(&q->changed);

@@ -140,7 +140,11 @@ static sight hear_one(rd_kafka_t *reader, rd_kafka_t *asker, const char *topic, 
     sight sight = ck_witness_look(reader, topic, partition, next);
     if (sight != GONE)
         return sight;
-    return look_at(asker, topic, partition, next - 1) == VISIBLE ? GONE : VISIBLE;
+    switch (look_at(asker, topic, partition, next - 1)) {
+    case VISIBLE: return GONE;
+    case GONE: return VISIBLE;
+    default: return UNTOLD;
+    }
 }
 
 /* One that is gone is enough: what was written beside it is absorbed when it is written again. */
