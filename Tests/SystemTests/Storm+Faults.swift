@@ -33,12 +33,14 @@ enum StormFaultKind: String, CaseIterable {
     case fence
     /// One Kafka node of those there are; the only one, where there is one.
     case killBroker
+    /// Everything at once, where all of it is on one machine: every worker, and the one Kafka node.
+    case killMachine
 
     /// What a storm is made of: workers die more often than machines.
     static let usual: [StormFaultKind] =
         Array(repeating: .kill, count: 7) + Array(repeating: .killTwo, count: 4)
         + [.stop, .stop, .roll, .pause, .loseState, .damageState, .damageState, .twin]
-        + [.scale, .scale, .scale, .killReporter, .killReporter, .killBroker]
+        + [.scale, .scale, .scale, .killReporter, .killReporter, .killBroker, .killMachine]
         + [.killInTransaction, .killInTransaction, .killInTransaction, .fence, .fence]
 }
 
@@ -89,6 +91,8 @@ extension Storm {
             return false
         case .killBroker:
             return try killBroker()
+        case .killMachine:
+            return try killMachine()
         }
         return true
     }
@@ -201,7 +205,7 @@ extension Storm {
 
     // MARK: Kafka
 
-    private func killBroker() throws -> Bool {
+    private func killBroker(meanwhile: () -> Void = {}) throws -> Bool {
         guard case .local(let kafka) = fleet.cluster, !isKafkaDisturbed,
             Date().timeIntervalSince(brokerRestartedAt) > Self.brokerRestSeconds
         else {
@@ -209,11 +213,32 @@ extension Storm {
         }
         let node = Int.random(in: 0..<kafka.nodeCount, using: &generator)
         note("node \(node) of Kafka: SIGKILL")
+        meanwhile()
         try kafka.kill(node: node)
         killCount += 1
         let wait = Double.random(in: 0...4, using: &generator)
         downNode = (node, Date().addingTimeInterval(wait))
         return true
+    }
+
+    /// What the workers and Kafka have written is there when they come back, as after a process's end.
+    private func killMachine() throws -> Bool {
+        guard case .local(let kafka) = fleet.cluster, kafka.nodeCount == 1, elders.isEmpty,
+            !fleet.members.contains(where: isAwaitingExit),
+            try killBroker(meanwhile: { [fleet] in
+                for member in fleet.members { fleet.signal(member, SIGKILL) }
+            })
+        else {
+            return false
+        }
+        for member in fleet.members where fleet.process(member) != nil {
+            killAndRestart(member)
+        }
+        return true
+    }
+
+    private func isAwaitingExit(_ member: Member) -> Bool {
+        if case .awaitExit = due[member]?.step { true } else { false }
     }
 
     // MARK: State

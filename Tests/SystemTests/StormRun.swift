@@ -141,10 +141,13 @@ final class StormRun {
     ///
     /// - Returns: what is wrong, one sentence each; empty where all is well.
     func reckon() throws -> [String] {
-        try sendLostNoticesAgain()
         var last: [String] = ["not looked yet"]
         var changedAt = Date()
+        var mayHaveLostNotices = true
         while true {
+            if mayHaveLostNotices {
+                mayHaveLostNotices = try sendLostNoticesAgain()
+            }
             let found = try differencesOnceKafkaAnswers()
             if try found != last || endHangingTransactions() {
                 last = found
@@ -170,7 +173,7 @@ final class StormRun {
         for held in ended {
             let place = "\(held.topic)/\(held.partition) at \(held.stableOffset)"
             storm.note("a transaction that nobody ended: \(place): \(transactions.lastMended)")
-            if storm.struck[.killBroker] == nil {
+            if storm.struck[.killBroker] == nil, storm.struck[.killMachine] == nil {
                 storm.find("an open transaction was left although no broker died: \(place)")
             }
         }
@@ -236,7 +239,9 @@ final class StormRun {
     }
 
     /// Apple sends again what no 200 answered, hours later or never: here at once.
-    private func sendLostNoticesAgain() throws {
+    ///
+    /// - Returns: whether there was any; the door may not have been open for it either.
+    private func sendLostNoticesAgain() throws -> Bool {
         let forged = Set(
             run.stream.deliveries.compactMap { delivery in
                 if case .forgedNotice(let id) = delivery { id } else { nil }
@@ -244,15 +249,19 @@ final class StormRun {
         )
         let page = try http.json(run.workers.simulatorURL("/notifications?limit=10000"))
         let all = (page as? [String: Any])?["notifications"] as? [[String: Any]] ?? []
+        var isHeard: [String: Bool] = [:]
         for notice in all {
             let attempts = notice["sendAttempts"] as? [[String: Any]] ?? []
-            guard attempts.last?["sendAttemptResult"] as? String != "SUCCESS",
-                let id = notice["externalPurchaseId"] as? String
-            else {
-                continue
+            if let id = notice["externalPurchaseId"] as? String {
+                let isAnswered = attempts.last?["sendAttemptResult"] as? String == "SUCCESS"
+                isHeard[id] = isHeard[id, default: false] || isAnswered
             }
+        }
+        let lost = isHeard.filter { !$0.value }.keys.sorted()
+        for id in lost {
             try run.notify(id, forged: forged.contains(id) ? "wrong-root" : nil)
         }
+        return !lost.isEmpty
     }
 
     // MARK: The account
