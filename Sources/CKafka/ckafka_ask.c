@@ -174,6 +174,7 @@ struct inquiries {
     rd_kafka_topic_partition_list_t *starts;
     unsigned starts_generation; /* an answer to a question since forgotten is dropped */
     int64_t starts_since;       /* asked, and Kafka there, since then */
+    int64_t pending_told_at;
     int beyond_count;
     ckafka_fault starts_fault;
     const char *reader_settings; /* null where no witness is heard */
@@ -249,7 +250,7 @@ static int64_t offset_in(rd_kafka_topic_partition_list_t *list,
 /* Committed offsets, and the earliest record where there is none. A committed offset that has no
  * record behind it any more is a fault: going on would step over what was lost, and say nothing. */
 static rd_kafka_resp_err_t ask_starts(const inquiries *q, rd_kafka_topic_partition_list_t *list,
-                                      bool may_leave_untold, ckafka_fault *lost)
+                                      bool may_leave_open, ckafka_fault *lost)
 {
     rd_kafka_t *asker = q->asker;
     /* Under read_committed this waits out pending transactional offsets ("require stable"). */
@@ -258,7 +259,7 @@ static rd_kafka_resp_err_t ask_starts(const inquiries *q, rd_kafka_topic_partiti
         code = list->elems[i].err;
     if (!code && q->reader_settings)
         code = ck_witness_judge(list, asker, q->reader_settings, q->reader_watch,
-                                may_leave_untold);
+                                may_leave_open);
     rd_kafka_topic_partition_list_t *starts = NULL, *ends = NULL;
     if (!code)
         code = ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, ASK_DEADLINE_MS, &starts);
@@ -303,10 +304,10 @@ static void answer_starts(inquiries *q)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_copy(q->starts_asked);
     unsigned generation = q->starts_generation;
-    bool may_leave_untold = ck_now_ms() - q->starts_since > WITNESS_PATIENCE_MS;
+    bool may_leave_open = ck_now_ms() - q->starts_since > WITNESS_PATIENCE_MS;
     pthread_mutex_unlock(&q->lock);
     ckafka_fault lost = {0};
-    rd_kafka_resp_err_t code = ask_starts(q, list, may_leave_untold, &lost);
+    rd_kafka_resp_err_t code = ask_starts(q, list, may_leave_open, &lost);
     pthread_mutex_lock(&q->lock);
     bool is_beyond = !code && lost.kind && lost.position > lost.end;
     if (code || generation != q->starts_generation ||
@@ -519,6 +520,7 @@ void ck_inquiries_ask_starts(inquiries *q, rd_kafka_t *consumer,
     pthread_mutex_lock(&q->lock);
     q->consumer = consumer;
     q->starts_since = ck_now_ms();
+    q->pending_told_at = 0;
     q->beyond_count = 0;
     q->starts_asked = rd_kafka_topic_partition_list_copy(partitions);
     pthread_cond_signal(&q->changed);
@@ -533,6 +535,18 @@ int ck_inquiries_check_starts(inquiries *q, ckafka_fault *fault)
         *fault = q->starts_fault;
     pthread_mutex_unlock(&q->lock);
     return result;
+}
+
+bool ck_inquiries_may_be_pending(inquiries *q)
+{
+    int64_t now = ck_now_ms();
+    pthread_mutex_lock(&q->lock);
+    bool is_late = q->starts_asked && !is_any_away(q) && now - q->starts_since > PENDING_MS &&
+                   now - q->pending_told_at > PENDING_MS;
+    if (is_late)
+        q->pending_told_at = now;
+    pthread_mutex_unlock(&q->lock);
+    return is_late;
 }
 
 rd_kafka_topic_partition_list_t *ck_inquiries_take_starts(inquiries *q)

@@ -19,7 +19,6 @@ enum {
     RETRY_MAX = 200,
     CALM_MS = 1000,            /* between two rebuilds that a lost connection asks for */
     COMMITTED_TURN_MS = 5000,
-    PENDING_MS = 12000,        /* two of these and some: so long no offset is pending by itself */
 };
 
 static void enter(committer *c, enum phase phase)
@@ -116,9 +115,6 @@ static enum verdict flush(committer *c, int64_t until)
 static rd_kafka_topic_partition_list_t *position_list(committer *c, const positions *sent,
                                                       const char *mark, bool has_written)
 {
-    char witnesses[WITNESSES_MAX] = "";
-    if (has_written)
-        ck_committer_name_witnesses(c, witnesses);
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)sent->count);
     for (size_t i = 0; i < sent->count; i++) {
         rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_add(
@@ -127,6 +123,9 @@ static rd_kafka_topic_partition_list_t *position_list(committer *c, const positi
         /* Text only: 2.0.2 cuts metadata at a zero byte (#4649). The mark tells afterwards
          * whether this very transaction was committed, also where no position moved. */
         int64_t before = ck_committer_before(c, &sent->items[i]);
+        char witnesses[WITNESSES_MAX] = "";
+        if (has_written)
+            ck_committer_name_witnesses(c, at->partition, witnesses);
         at->metadata = witnesses[0] && before >= 0
                            ? ck_witness_metadata(mark, before, witnesses)
                            : strdup(mark);
@@ -165,8 +164,8 @@ bool ck_committer_has_moved(committer *c)
     return atomic_load(c->assignment_epoch) != c->epoch;
 }
 
-static enum verdict send_offsets(committer *c, const positions *sent, const char *mark,
-                                 bool has_written)
+/* Takes the list. */
+static enum verdict send_offsets(committer *c, rd_kafka_topic_partition_list_t *list)
 {
     rd_kafka_consumer_group_metadata_t *metadata = rd_kafka_consumer_group_metadata(c->consumer);
     enum verdict verdict = FINE;
@@ -175,9 +174,9 @@ static enum verdict send_offsets(committer *c, const positions *sent, const char
         set_code(c, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION);
         if (metadata)
             rd_kafka_consumer_group_metadata_destroy(metadata);
+        rd_kafka_topic_partition_list_destroy(list);
         return ABORT;
     }
-    rd_kafka_topic_partition_list_t *list = position_list(c, sent, mark, has_written);
     enter(c, SENDING_OFFSETS);
     for (int turn = 0;; turn++) {
         rd_kafka_error_t *error =
@@ -272,50 +271,41 @@ bool ck_committer_is_member(committer *c)
     return is_known && !ck_committer_has_moved(c);
 }
 
-/* Whether the group's coordinator answers, and only "stable" offsets are not told. */
-static bool are_offsets_pending(committer *c)
+bool ck_committer_commit_offsets(committer *c, rd_kafka_topic_partition_list_t *list)
 {
-    for (size_t i = 0; i < c->sources.count; i++) {
-        int64_t *offsets = NULL;
-        size_t count;
-        if (ck_ask_group_offsets(c->inquirer, c->group, c->sources.items[i], COMMITTED_TURN_MS,
-                                 &offsets, &count))
-            return false;
-        free(offsets);
+    rd_kafka_error_t *error = rd_kafka_begin_transaction(c->producer);
+    if (error) {
+        rd_kafka_topic_partition_list_destroy(list);
+        judge_error(c, error);
+        return false;
     }
-    return true;
+    return send_offsets(c, list) == FINE && end_transaction(c, true) == FINE;
 }
 
 bool ck_committer_commit_positions(committer *c, const positions *sent, const char *mark)
 {
+    return ck_committer_commit_offsets(c, position_list(c, sent, mark, false));
+}
+
+void ck_committer_abort_in(committer *c, const positions *where)
+{
+    static char key[] = "tw"; /* compacted topics want one */
+    c->waiting_count = c->stored_count = c->failed_count = 0;
     rd_kafka_error_t *error = rd_kafka_begin_transaction(c->producer);
     if (error) {
         judge_error(c, error);
-        return false;
-    }
-    return send_offsets(c, sent, mark, false) == FINE && end_transaction(c, true) == FINE;
-}
-
-/* Ends a transaction whose offsets are pending though our producer is new, so that Kafka must have
- * called it complete: its markers were passed over (see ckafka_committer_proof.c).  It is the one
- * under way, which has stored all its outputs before it sent offsets, or else the one before, which
- * was committed.  So it is committed: the same offsets again, and a commit. */
-static void end_pending(committer *c)
-{
-    const commit_proof *p = &c->proof;
-    bool is_last = !c->has_sent_offsets;
-    if (!ck_committer_is_member(c) ||
-        (is_last && (p->epoch != c->epoch || p->written.count == 0)))
+        c->must_rebuild = true;
         return;
-    c->has_ended_pending = true;
-    ck_watch_note(c->watch, 4, "TXNPEND",
-                  "Kafka has ended a transaction and left its offsets pending");
-    if (!ck_committer_commit_positions(c, is_last ? &p->committed : &c->positions,
-                                       is_last ? p->mark : c->mark))
-        /* An abort would free the offsets, and what was written would be written once more. */
-        ck_committer_give_up(c, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT,
-                             "Kafka has ended a transaction and left its offsets pending, and it"
-                             " cannot be ended by us");
+    }
+    for (size_t i = 0; i < where->count; i++) {
+        const ckafka_position *at = &where->items[i];
+        c->waiting_count += !rd_kafka_producev(
+            c->producer, RD_KAFKA_V_RKT(c->topics[at->topic]),
+            RD_KAFKA_V_PARTITION(at->partition), RD_KAFKA_V_KEY(key, sizeof key - 1),
+            RD_KAFKA_V_OPAQUE((void *)(uintptr_t)at->topic), RD_KAFKA_V_END);
+    }
+    if (flush(c, ck_now_ms() + STORE_MS) == REBUILD || abort_transaction(c) != FINE)
+        c->must_rebuild = true; /* a new one's start aborts it as well */
 }
 
 /* Asks the group what it has of the assignment; null when closing or when it moved on. */
@@ -344,8 +334,8 @@ static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
             enter(c, ASKING);
         }
         if (c->is_transactional && !c->has_ended_pending &&
-            ck_now_ms() - asked_at > PENDING_MS && are_offsets_pending(c)) {
-            end_pending(c);
+            ck_now_ms() - asked_at > PENDING_MS) {
+            c->has_ended_pending = ck_committer_end_pending(c);
             enter(c, ASKING);
         }
         ck_pause_ms(RETRY_MS);
@@ -409,7 +399,7 @@ static enum verdict run_exactly_once(committer *c)
     }
     if (verdict == FINE) {
         c->has_sent_offsets = true;
-        verdict = send_offsets(c, &c->positions, c->mark, true);
+        verdict = send_offsets(c, position_list(c, &c->positions, c->mark, true));
     }
     if (verdict == FINE)
         verdict = end_transaction(c, true);
@@ -530,6 +520,17 @@ void ck_committer_wait(committer *c)
     pthread_cond_timedwait(&c->changed, &c->lock, &until);
 }
 
+static void run_idle(committer *c)
+{
+    if (!c->is_transactional || !atomic_load(&c->is_ready) || ck_committer_has_given_up(c))
+        return;
+    if (atomic_exchange(&c->must_end_pending, 0)) {
+        c->epoch = atomic_load(c->assignment_epoch);
+        ck_committer_end_pending(c);
+    }
+    ck_committer_look_while_idle(c);
+}
+
 void *ck_committer_run(void *argument)
 {
     committer *c = argument;
@@ -547,8 +548,10 @@ void *ck_committer_run(void *argument)
         if (closing)
             break;
         rd_kafka_poll(c->producer, 0);
-        if (!has_work)
+        if (!has_work) {
+            run_idle(c);
             continue;
+        }
         /* Found out only now that the connection was lost: the transaction waits for it. */
         if (wants_rebuild(c) && !ck_committer_make_ready(c))
             break;

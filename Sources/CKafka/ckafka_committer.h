@@ -39,6 +39,7 @@ typedef struct commit_proof {
     char mark[MARK_MAX]; /* of the last commit */
     unsigned epoch;
     unsigned disconnects, producers; /* when it was committed */
+    int64_t looked_at;               /* or committed */
 } commit_proof;
 
 struct committer {
@@ -58,7 +59,7 @@ struct committer {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_closing, has_ended;
-    atomic_int is_ready;
+    atomic_int is_ready, must_end_pending;
     atomic_uint producer_count;
     atomic_int phase;
     atomic_llong phase_since;
@@ -103,8 +104,19 @@ bool ck_committer_has_moved(committer *c);
 
 /* Whether the group would still take offsets from us. */
 bool ck_committer_is_member(committer *c);
-/* A transaction of nothing but positions; false where it fails. */
+/* A transaction of nothing but offsets, false where it fails.  The first takes the list. */
+bool ck_committer_commit_offsets(committer *c, rd_kafka_topic_partition_list_t *list);
 bool ck_committer_commit_positions(committer *c, const positions *sent, const char *mark);
+/* A transaction that says nothing in some partitions of targets, aborted: with it ends what of ours is
+ * open there. */
+void ck_committer_abort_in(committer *c, const positions *where);
+
+/* See ckafka_committer_pending.c.  A transaction that moves nothing, committed; false where it fails.  When
+ * it is done, Kafka has done all that it will for those before it. */
+bool ck_committer_commit_beside(committer *c);
+/* The group's offsets are not told for PENDING_MS: ends those of our producer's that are pending.  False
+ * where that is not the reason, or not ours to do. */
+bool ck_committer_end_pending(committer *c);
 
 /* Whether what was committed is still there; see ckafka_committer_proof.c.  The outcome is a commit:
  * what there is to be known about it later. */
@@ -114,13 +126,17 @@ void ck_committer_look_back(committer *c);
 /* The outcome is a commit whose offsets we have ended ourselves.  Where its outputs were aborted it
  * becomes an abort. */
 void ck_committer_look_at_outputs(committer *c);
+/* Nothing is under way: what was committed and is still open is ended, if there was nothing for a while. */
+void ck_committer_look_while_idle(committer *c);
 void ck_committer_free_proof(commit_proof *p);
 
 /* Where a source partition stood before the transaction under way; -1 where that is not known. */
 int64_t ck_committer_before(const committer *c, const ckafka_position *at);
-/* What a successor is to look for, of what the transaction under way has stored: the end of it in one
- * partition of the changelog and in one of another target. */
-void ck_committer_name_witnesses(const committer *c, char witnesses[WITNESSES_MAX]);
+/* What a successor in a source partition is to look for, of what the transaction under way has stored: the
+ * end of it in one partition of the changelog and in one of another target, those with the same number where
+ * there are such. */
+void ck_committer_name_witnesses(const committer *c, int32_t partition,
+                                 char witnesses[WITNESSES_MAX]);
 
 /* Waits until something changes, at most 100 ms; under the lock. */
 void ck_committer_wait(committer *c);

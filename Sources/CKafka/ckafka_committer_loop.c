@@ -96,6 +96,14 @@ bool ck_committer_is_ready(committer *c)
     return atomic_load(&c->is_ready) != 0;
 }
 
+void ck_committer_free_pending(committer *c)
+{
+    atomic_store(&c->must_end_pending, 1);
+    pthread_mutex_lock(&c->lock);
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+}
+
 unsigned ck_committer_producer_count(committer *c)
 {
     return atomic_load(&c->producer_count);

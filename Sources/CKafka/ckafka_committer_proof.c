@@ -11,10 +11,10 @@
  * read again where it is gone.
  *
  * Where the group's own partition was passed over its offsets stay pending, and nobody is told
- * positions any more: see end_pending in ckafka_committer.c.
+ * positions any more: see ckafka_committer_pending.c.
  *
  * A process that begins anew has the witnesses that its predecessor's offsets carry: see
- * ckafka_witness.c.  Where its offsets are pending nobody tells it those either: the runbook does.
+ * ckafka_witness.c.
  */
 #include "ckafka_committer.h"
 
@@ -26,6 +26,7 @@ enum {
     PAUSE_MS = 50,
     /* Above the 40 s for which the transaction of somebody who died may hold a partition back. */
     DECIDED_MS = 45000,
+    IDLE_MS = 10000,
 };
 
 /* -- what was committed ------------------------------------------------------------------------ */
@@ -93,14 +94,14 @@ static void set_written(committer *c)
     p->older_count = now.count - new_count;
 }
 
-/* What a predecessor has committed and is not known to be there: as if it were our own last commit. */
+/* What a predecessor has committed and is still open: as if it were our own last commit. */
 static void inherit(committer *c, const rd_kafka_topic_partition_list_t *judged)
 {
     commit_proof *p = &c->proof;
     ck_positions_set(&p->before, p->committed.items, p->committed.count);
     for (int i = 0; i < judged->cnt; i++) {
         const rd_kafka_topic_partition_t *at = &judged->elems[i];
-        if ((uintptr_t)at->opaque != UNTOLD)
+        if ((uintptr_t)at->opaque != OPEN)
             continue;
         ckafka_position found[WITNESS_MAX];
         size_t count;
@@ -137,6 +138,7 @@ void ck_committer_keep_commit(committer *c)
     p->epoch = c->epoch;
     p->disconnects = atomic_load(&c->watch->disconnect_count);
     p->producers = atomic_load(&c->producer_count);
+    p->looked_at = ck_now_ms();
     memcpy(p->mark, c->mark, sizeof p->mark);
     ck_positions_set(&p->before, p->committed.items, p->committed.count);
     for (size_t i = 0; i < c->positions.count; i++)
@@ -149,16 +151,27 @@ int64_t ck_committer_before(const committer *c, const ckafka_position *at)
     return known ? known->offset : -1;
 }
 
-void ck_committer_name_witnesses(const committer *c, char witnesses[WITNESSES_MAX])
+/* Null where nothing was written there: the one of this partition number, or else any. */
+static const next_offset *next_in(const committer *c, size_t target, int32_t partition)
+{
+    const next_offsets *next = &c->next[target];
+    for (size_t i = 0; i < next->count; i++)
+        if (next->items[i].partition == partition)
+            return &next->items[i];
+    return next->count > 0 ? &next->items[0] : NULL;
+}
+
+void ck_committer_name_witnesses(const committer *c, int32_t partition,
+                                 char witnesses[WITNESSES_MAX])
 {
     bool has_changelog = false, has_other = false;
     for (size_t t = 0; t < c->targets.count; t++) {
         bool *is_named = (int)t == c->changelog ? &has_changelog : &has_other;
-        if (*is_named || c->next[t].count == 0)
+        const next_offset *next = *is_named ? NULL : next_in(c, t, partition);
+        if (!next)
             continue;
         *is_named = true;
-        ck_witness_name(witnesses, c->targets.items[t], c->next[t].items[0].partition,
-                        c->next[t].items[0].offset);
+        ck_witness_name(witnesses, c->targets.items[t], next->partition, next->offset);
     }
 }
 
@@ -177,29 +190,46 @@ static sight look_for(committer *c, rd_kafka_t *reader, const ckafka_position *w
                            written->offset);
 }
 
-/* In how many of the partitions that the last commit has written to it is gone, and in how many
- * nobody tells within ${patience_ms}. */
-static void look_for_all(committer *c, int64_t patience_ms, size_t *gone_count,
-                         size_t *untold_count)
+/* Of the partitions that the last commit has written to. */
+typedef struct tally {
+    size_t gone, open, untold;
+} tally;
+
+/* Looks again at what nobody tells, and at what is open, for so long. */
+static tally look_for_all(committer *c, int64_t untold_ms, int64_t open_ms)
 {
     const positions *written = &c->proof.written;
-    *gone_count = 0;
-    *untold_count = written->count;
     rd_kafka_t *reader = written->count ? ck_witness_reader(c->settings, c->watch) : NULL;
-    int64_t until = ck_now_ms() + patience_ms;
+    tally found = {.untold = reader ? 0 : written->count};
+    int64_t since = ck_now_ms();
     for (size_t i = 0; reader && i < written->count; i++) {
         sight sight = look_for(c, reader, &written->items[i]);
-        while (sight == UNTOLD && ck_now_ms() < until && !ck_committer_is_closing(c)) {
+        while (((sight == UNTOLD && ck_now_ms() - since < untold_ms) ||
+                (sight == OPEN && ck_now_ms() - since < open_ms)) &&
+               !ck_committer_is_closing(c)) {
             ck_pause_ms(PAUSE_MS);
+            /* While Kafka is away there is nobody to lose patience with. */
+            if (atomic_load(&c->watch->is_away))
+                since = ck_now_ms();
             sight = look_for(c, reader, &written->items[i]);
         }
-        *gone_count += sight == GONE;
-        *untold_count -= sight != UNTOLD;
+        found.gone += sight == GONE;
+        found.open += sight == OPEN;
+        found.untold += sight == UNTOLD;
     }
     ck_retire(reader, c->watch, NULL);
+    return found;
 }
 
 /* -- what follows from it ---------------------------------------------------------------------- */
+
+/* What its offsets say is looked for where it begins. */
+static void leave_to_successor(committer *c, const char *why)
+{
+    char text[200];
+    snprintf(text, sizeof text, "%s; the next process reads it again", why);
+    ck_committer_give_up(c, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR_INVALID_TXN_STATE, text);
+}
 
 /* The last commit was aborted, in ${gone_count} partitions: the group is set back before it, and so
  * is the outcome. */
@@ -210,13 +240,15 @@ static void take_back(committer *c, size_t gone_count, int32_t kind)
     forget_written(p);
     ck_watch_note(c->watch, 3, "TXNGONE",
                   "Kafka has aborted what it had committed before: that is read again");
-    /* Where a part is left, or others have been committed or another instance reads on by now, a
-     * person must look. */
-    if (gone_count != written_count || older_count > 0 || p->epoch != c->epoch ||
-        !ck_committer_is_member(c) || !ck_committer_commit_positions(c, &p->before, c->mark)) {
+    /* Where a part is left, or others have been committed, a person must look. */
+    if (gone_count != written_count || older_count > 0 || p->epoch != c->epoch) {
         ck_committer_give_up(c, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR_INVALID_TXN_STATE,
                              "Kafka has aborted what it had committed before: set the group back"
                              " behind it, and remove the state");
+        return;
+    }
+    if (!ck_committer_is_member(c) || !ck_committer_commit_positions(c, &p->before, c->mark)) {
+        leave_to_successor(c, "Kafka has aborted what it had committed before");
         return;
     }
     ck_positions_set(&p->committed, p->before.items, p->before.count);
@@ -229,30 +261,68 @@ static void take_back(committer *c, size_t gone_count, int32_t kind)
     c->outcome.position_count = p->before.count;
 }
 
+/* Nobody has told within reason. */
+static void leave_untold(committer *c)
+{
+    if (!ck_committer_is_closing(c))
+        leave_to_successor(c, "nobody tells what has become of what was committed before");
+}
+
 void ck_committer_look_back(committer *c)
 {
     commit_proof *p = &c->proof;
     if (p->written.count == 0 || (p->older_count == 0 && is_beyond_doubt(c)) ||
         ck_committer_has_given_up(c))
         return;
-    size_t gone_count, untold_count;
-    /* Untold for so long, or known to be left without markers, it is still open, and goes with the
-     * next one. */
-    look_for_all(c, c->has_ended_pending ? 0 : DECIDED_MS, &gone_count, &untold_count);
-    if (gone_count > 0)
-        take_back(c, gone_count, CKAFKA_OUTCOME_TAKEN_BACK);
-    else if (untold_count == 0)
+    /* Open for so long, or known to be left without markers, it goes with the next one. */
+    tally found = look_for_all(c, DECIDED_MS, c->has_ended_pending ? 0 : DECIDED_MS);
+    if (found.gone > 0)
+        take_back(c, found.gone, CKAFKA_OUTCOME_TAKEN_BACK);
+    else if (found.untold > 0)
+        leave_untold(c);
+    else if (found.open == 0)
         forget_written(p);
 }
 
 void ck_committer_look_at_outputs(committer *c)
 {
-    size_t gone_count, untold_count;
-    look_for_all(c, 0, &gone_count, &untold_count);
-    if (gone_count == 0)
+    tally found = look_for_all(c, DECIDED_MS, 0);
+    if (found.gone == 0 && found.untold > 0)
+        leave_untold(c);
+    if (found.gone == 0)
         return;
     snprintf(c->outcome.code, sizeof c->outcome.code, "%s",
              rd_kafka_err2name(RD_KAFKA_RESP_ERR_INVALID_TXN_STATE));
     /* Nobody was told of it yet. */
-    take_back(c, gone_count, CKAFKA_OUTCOME_ABORTED);
+    take_back(c, found.gone, CKAFKA_OUTCOME_ABORTED);
+}
+
+/* -- while there is nothing to do -------------------------------------------------------------- */
+
+/* With nothing more to come there is no next commit to end the last one with, and nobody sees what it
+ * has written.  Nothing can be written there to that end alone that readers would not take for more.  So
+ * all of it is aborted, and our successor, finding its witnesses gone, reads it again. */
+void ck_committer_look_while_idle(committer *c)
+{
+    commit_proof *p = &c->proof;
+    if (atomic_load(&c->watch->is_away))
+        p->looked_at = ck_now_ms();
+    if (p->written.count == 0 || ck_now_ms() - p->looked_at < IDLE_MS || is_beyond_doubt(c))
+        return;
+    p->looked_at = ck_now_ms();
+    tally found = look_for_all(c, 0, 0);
+    if (found.gone + found.untold + found.open == 0)
+        forget_written(p);
+    /* A part of it cannot be taken back, nor what a predecessor has written, which is known only in part. */
+    if (found.open == 0 || found.open < p->written.count || p->older_count > 0 || !p->mark[0])
+        return;
+    c->epoch = p->epoch;
+    /* Once we have committed again, Kafka is through with the one before. */
+    if (!ck_committer_is_member(c) || !ck_committer_commit_beside(c) ||
+        look_for_all(c, 0, 0).open < p->written.count)
+        return;
+    ck_watch_note(c->watch, 3, "TXNHELD",
+                  "Kafka has left open what it had committed: it is aborted, to be read again");
+    ck_committer_abort_in(c, &p->written);
+    leave_to_successor(c, "Kafka has left open what it had committed: it was taken back");
 }

@@ -17,6 +17,9 @@ enum {
     NOTES_KEPT = 64,
     /* Twice the transaction timeout and some: what holds offsets back by then is ended by nobody. */
     UNTOLD_PATIENCE_MS = 90000,
+    /* So long no offset is pending in the course of things: producers end what they begin in less,
+       but for those that die, which Kafka's 40 s are for. */
+    PENDING_MS = 12000,
 };
 
 /* What the library's own threads tell about one handle; its opaque. */
@@ -169,13 +172,13 @@ rd_kafka_resp_err_t ck_ask_marks(rd_kafka_t *asker, const char *topic, int32_t p
 
 enum { WITNESS_MAX = 2, WITNESSES_MAX = 600 }; /* two topics' names of 249, and numbers */
 
-/* What is found in the place of a record that was committed. */
-typedef enum sight { VISIBLE, UNTOLD, GONE } sight;
+/* What is found in the place of a record that was committed.  OPEN: its transaction was not ended there.
+ * UNTOLD: nobody answers. */
+typedef enum sight { VISIBLE, OPEN, UNTOLD, GONE } sight;
 
 /* A reader of what is committed, by a list of settings; those of a producer are nothing to it. */
 rd_kafka_t *ck_witness_reader(const char *settings, watch *w);
-/* The last record before ${next} in a partition.  UNTOLD while the last stable offset is before it, and
- * where nobody answers. */
+/* The last record before ${next} in a partition.  OPEN as well where there is no such partition. */
 sight ck_witness_look(rd_kafka_t *reader, const char *topic, int32_t partition, int64_t next);
 
 /* Adds a witness to a text of them. */
@@ -189,9 +192,9 @@ int64_t ck_witness_read(const rd_kafka_topic_partition_t *at, const names *targe
                         ckafka_position found[WITNESS_MAX], size_t *count);
 /* Looks for what the committed offsets of ${list} were committed with; their `opaque` says what was found.
  * Where it is gone the offset becomes the one before it.  Returns __IN_PROGRESS where something is not
- * told yet, unless that may be left so. */
+ * told yet, or is open, unless that may be left so. */
 rd_kafka_resp_err_t ck_witness_judge(rd_kafka_topic_partition_list_t *list, rd_kafka_t *asker,
-                                     const char *settings, watch *w, bool may_leave_untold);
+                                     const char *settings, watch *w, bool may_leave_open);
 
 /* -- inquiries: a thread that asks, so that the loop does not wait ---------------------------- */
 
@@ -215,6 +218,8 @@ int ck_inquiries_check_starts(inquiries *q, ckafka_fault *fault);
 /* What there is of a partition, asked now; a negative start where nobody answers. */
 void ck_fail_lost(ckafka_fault *fault, rd_kafka_t *asker, const char *topic, int32_t partition,
                   int64_t position);
+/* Whether there has been none for PENDING_MS, Kafka being there; true once in so long. */
+bool ck_inquiries_may_be_pending(inquiries *q);
 /* The answer, the caller's to destroy; null while it is not there. */
 rd_kafka_topic_partition_list_t *ck_inquiries_take_starts(inquiries *q);
 void ck_inquiries_forget_starts(inquiries *q);
@@ -250,6 +255,9 @@ int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka
  * transaction of it. */
 void ck_committer_begin_assignment(committer *c, const ckafka_position *starts, size_t count,
                                    const rd_kafka_topic_partition_list_t *judged);
+/* The group's offsets are not told, and no transaction is under way: what a predecessor may have left
+ * pending is ended. */
+void ck_committer_free_pending(committer *c);
 /* Nobody waits for the outcome of the transaction under way any more. */
 void ck_committer_discard(committer *c);
 /* Whether a discarded transaction is still under way. */

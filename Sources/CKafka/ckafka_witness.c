@@ -4,9 +4,13 @@
  * Kafka may abort what it has committed (see ckafka_committer_proof.c), also after the process that was
  * told of the commit has ended.  So each offset of a transaction carries, behind the transaction's mark,
  * where its partition stood before, and witnesses: up to where the transaction's outputs reach, in one
- * partition of the changelog and in one of another target.  Before reading begins somewhere, the witnesses
- * of what was committed there are looked for; where one was aborted, reading begins before it, with
- * state made anew.  Nothing is written for that: until the next commit it would be found out again.
+ * partition of the changelog and in one of another target, those with the partition's own number where
+ * there are such.  Before reading begins somewhere, the witnesses of what was committed there are looked
+ * for; where one was aborted, reading begins before it, with state made anew.  Nothing is written for
+ * that: until the next commit it would be found out again.
+ *
+ * What is still open was committed, and the next commit there will end it.  The changelog's partition
+ * cannot wait for that, for state comes first: see KafkaChangelogReader.
  *
  * More witnesses would make each offset larger, and there are many of those a second.  A transaction of
  * whose outputs only some were aborted is read again as a whole, or not at all.
@@ -22,7 +26,6 @@ enum {
     TURN_MS = 2000,
     TOPIC_MAX = 249,
     METADATA_MAX = WITNESSES_MAX + 100,
-    KNOWN_MAX = 32, /* answers that are not asked for again: transactions, mostly a few */
 };
 
 rd_kafka_t *ck_witness_reader(const char *settings, watch *w)
@@ -64,8 +67,15 @@ static sight look_at(rd_kafka_t *reader, const char *topic, int32_t partition, i
 sight ck_witness_look(rd_kafka_t *reader, const char *topic, int32_t partition, int64_t next)
 {
     int64_t start, stable;
-    if (ck_ask_marks(reader, topic, partition, TURN_MS, &start, &stable) || stable < next)
-        return UNTOLD;
+    switch (ck_ask_marks(reader, topic, partition, TURN_MS, &start, &stable)) {
+    case RD_KAFKA_RESP_ERR_NO_ERROR: break;
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION: return OPEN;
+    default: return UNTOLD;
+    }
+    if (stable < next)
+        return OPEN;
     /* What retention took was there. */
     if (start >= next)
         return VISIBLE;
@@ -147,49 +157,60 @@ static sight hear_one(rd_kafka_t *reader, rd_kafka_t *asker, const char *topic, 
     }
 }
 
+typedef struct verdict {
+    char topic[TOPIC_MAX + 1];
+    int32_t partition;
+    int64_t next;
+    sight sight;
+} verdict;
+
+/* What is known already: offsets of one transaction name the same witnesses, mostly. */
+typedef struct verdicts {
+    rd_kafka_t *reader, *asker;
+    verdict *items;
+    size_t count;
+} verdicts;
+
+static sight verdict_on(verdicts *v, const char *topic, int32_t partition, int64_t next)
+{
+    for (size_t i = 0; i < v->count; i++) {
+        const verdict *known = &v->items[i];
+        if (known->partition == partition && known->next == next &&
+            strcmp(known->topic, topic) == 0)
+            return known->sight;
+    }
+    v->items = ck_grow(v->items, sizeof *v->items * (v->count + 1));
+    verdict *fresh = &v->items[v->count++];
+    snprintf(fresh->topic, sizeof fresh->topic, "%s", topic);
+    fresh->partition = partition;
+    fresh->next = next;
+    fresh->sight = hear_one(v->reader, v->asker, topic, partition, next);
+    return fresh->sight;
+}
+
 /* One that is gone is enough: what was written beside it is absorbed when it is written again. */
-static sight hear_all(rd_kafka_t *reader, rd_kafka_t *asker, const char *witnesses)
+static sight hear_all(verdicts *v, const char *witnesses)
 {
     char topic[TOPIC_MAX + 1];
     int32_t partition;
     int64_t next;
     sight all = VISIBLE;
     while (next_witness(&witnesses, topic, &partition, &next)) {
-        sight one = hear_one(reader, asker, topic, partition, next);
+        sight one = verdict_on(v, topic, partition, next);
         if (one == GONE)
             return GONE;
-        if (one == UNTOLD)
-            all = UNTOLD;
+        if (one > all)
+            all = one;
     }
     return all;
 }
 
-typedef struct verdicts {
-    rd_kafka_t *reader, *asker;
-    char *known[KNOWN_MAX];
-    sight sights[KNOWN_MAX];
-    size_t count;
-} verdicts;
-
-static sight verdict_on(verdicts *v, const char *witnesses)
-{
-    for (size_t i = 0; i < v->count; i++)
-        if (strcmp(v->known[i], witnesses) == 0)
-            return v->sights[i];
-    sight sight = hear_all(v->reader, v->asker, witnesses);
-    if (v->count < KNOWN_MAX) {
-        v->known[v->count] = strdup(witnesses);
-        v->sights[v->count++] = sight;
-    }
-    return sight;
-}
-
 rd_kafka_resp_err_t ck_witness_judge(rd_kafka_topic_partition_list_t *list, rd_kafka_t *asker,
-                                     const char *settings, watch *w, bool may_leave_untold)
+                                     const char *settings, watch *w, bool may_leave_open)
 {
     verdicts v = {.asker = asker};
     char text[METADATA_MAX];
-    size_t untold_count = 0, gone_count = 0;
+    size_t untold_count = 0, open_count = 0, gone_count = 0;
     for (int i = 0; i < list->cnt; i++) {
         rd_kafka_topic_partition_t *at = &list->elems[i];
         const char *witnesses;
@@ -198,11 +219,12 @@ rd_kafka_resp_err_t ck_witness_judge(rd_kafka_topic_partition_list_t *list, rd_k
             continue;
         if (!v.reader && !(v.reader = ck_witness_reader(settings, w)))
             return RD_KAFKA_RESP_ERR__FAIL;
-        switch (verdict_on(&v, witnesses)) {
+        switch (hear_all(&v, witnesses)) {
         case VISIBLE: break;
-        case UNTOLD:
-            at->opaque = (void *)(uintptr_t)UNTOLD;
-            untold_count++;
+        case UNTOLD: untold_count++; break;
+        case OPEN:
+            at->opaque = (void *)(uintptr_t)OPEN;
+            open_count++;
             break;
         case GONE:
             at->offset = before;
@@ -210,10 +232,9 @@ rd_kafka_resp_err_t ck_witness_judge(rd_kafka_topic_partition_list_t *list, rd_k
             gone_count++;
         }
     }
-    for (size_t i = 0; i < v.count; i++)
-        free(v.known[i]);
+    free(v.items);
     ck_retire(v.reader, w, NULL);
-    if (untold_count > 0 && !may_leave_untold)
+    if (untold_count > 0 || (open_count > 0 && !may_leave_open))
         return RD_KAFKA_RESP_ERR__IN_PROGRESS;
     if (gone_count > 0)
         ck_watch_note(w, 3, "TXNGONE",

@@ -24,6 +24,7 @@ typedef struct holding {
     int32_t partition;
     int64_t next;            /* the next offset to be delivered; what is below was delivered */
     int64_t start;           /* where the assignment began */
+    int64_t changelog_end;   /* of what was committed with it in the changelog; -1: not known */
     rd_kafka_queue_t *queue; /* must be destroyed on revocation, or destroying the handle hangs */
 } holding;
 
@@ -34,6 +35,7 @@ struct ckafka_worker {
     watch consumer_watch, producer_watch, inquirer_watch;
     rd_kafka_t *consumer, *inquirer;
     char *reader_settings;
+    int changelog;      /* among the targets; -1: none */
     bool is_taken_back; /* something, before the assignment began */
     rd_kafka_queue_t *main_queue;
     rd_kafka_queue_t *records; /* all partitions flow into it, away from the group's events */
@@ -196,6 +198,20 @@ static int show_holdings(ckafka_worker *w, const ckafka_position **positions, si
     return 0;
 }
 
+/* Up to where the transaction that committed an offset has written in the changelog's partition with
+ * the same number; -1 where that is not said, or where it was aborted. */
+static int64_t changelog_end(const ckafka_worker *w, const rd_kafka_topic_partition_t *start)
+{
+    ckafka_position found[WITNESS_MAX];
+    size_t count;
+    if ((uintptr_t)start->opaque == GONE || ck_witness_read(start, &w->targets, found, &count) < 0)
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        if (found[i].topic == w->changelog && found[i].partition == start->partition)
+            return found[i].offset;
+    return -1;
+}
+
 int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, size_t *count,
                          ckafka_fault *fault)
 {
@@ -217,6 +233,7 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
             .partition = start->partition,
             .next = start->offset,
             .start = start->offset,
+            .changelog_end = changelog_end(w, start),
         };
     }
     atomic_fetch_add(&w->assignment_epoch, 1);
@@ -394,6 +411,8 @@ static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_bat
         show_event(w, batch);
         return 1;
     }
+    if (w->event == CKAFKA_EVENT_ASSIGN && ck_inquiries_may_be_pending(w->inquiries))
+        ck_committer_free_pending(w->committer);
     if (record_max == 0)
         return 0;
     int result = read_records(w, record_max, byte_max, fault);
@@ -582,6 +601,7 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
     ckafka_worker *w = ck_take_memory(sizeof *w);
     ck_names_read(&w->sources, sources);
     ck_names_read(&w->targets, targets);
+    w->changelog = changelog;
     w->user = ck_setting_of(consumer_settings, "sasl.username");
     w->password = ck_setting_of(consumer_settings, "sasl.password");
     w->group = ck_setting_of(consumer_settings, "group.id");
@@ -666,6 +686,15 @@ int ckafka_worker_is_away(const ckafka_worker *w)
 int ckafka_worker_is_taken_back(const ckafka_worker *w)
 {
     return w->is_taken_back;
+}
+
+int64_t ckafka_worker_changelog_end(const ckafka_worker *w, int32_t partition)
+{
+    int64_t end = -1;
+    for (size_t i = 0; i < w->holding_count; i++)
+        if (w->holdings[i].partition == partition && w->holdings[i].changelog_end > end)
+            end = w->holdings[i].changelog_end;
+    return end;
 }
 
 int ckafka_worker_is_assigning(const ckafka_worker *w)

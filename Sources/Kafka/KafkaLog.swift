@@ -30,9 +30,9 @@ package final class KafkaLog: RecordLog {
     private let sourceIndices: [String: Int32]
     @safe private let handle: WorkerHandle
     /// Read committed, for changelogs; made with the first of them.
-    private var changelogs: LogClient?
-    /// Read uncommitted, for their high watermarks.
-    private var watermarks: LogClient?
+    private var committed: LogClient?
+    /// Read uncommitted, for their high watermarks, and what is held back though it was committed.
+    private var uncommitted: LogClient?
 
     /// Makes the clients and starts their threads.
     ///
@@ -159,8 +159,8 @@ package final class KafkaLog: RecordLog {
         _ partition: TopicPartition,
         from offset: Int64
     ) throws(LogFault) -> any ChangelogReader {
-        let watermarks = try client(&self.watermarks, isolation: .readUncommitted)
-        let marks = try watermarks.watermarks(
+        let uncommitted = try client(&self.uncommitted, isolation: .readUncommitted)
+        let marks = try uncommitted.watermarks(
             partition,
             deadlineMilliseconds: KafkaChangelogReader.questionMilliseconds
         )
@@ -169,8 +169,9 @@ package final class KafkaLog: RecordLog {
             from: offset,
             startOffset: marks.start,
             endOffset: marks.end,
-            client: try client(&changelogs, isolation: .readCommitted),
-            watermarks: watermarks
+            committed: try client(&committed, isolation: .readCommitted),
+            uncommitted: uncommitted,
+            committedEnd: handle.changelogEnd(partition: partition.partition)
         )
     }
 
@@ -194,10 +195,10 @@ package final class KafkaLog: RecordLog {
     package var producerCount: Int { handle.producerCount }
 
     package func close(deadlineMilliseconds: Int) {
-        changelogs?.close()
-        watermarks?.close()
-        changelogs = nil
-        watermarks = nil
+        committed?.close()
+        uncommitted?.close()
+        committed = nil
+        uncommitted = nil
         handle.close(deadlineMilliseconds: deadlineMilliseconds)
     }
 

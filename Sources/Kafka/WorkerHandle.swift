@@ -91,6 +91,11 @@ internal import CKafka
     /// Of the last assignment.
     var isTakenBack: Bool { unsafe ckafka_worker_is_taken_back(handle) != 0 }
 
+    func changelogEnd(partition: Int32) -> Int64? {
+        let end = unsafe ckafka_worker_changelog_end(handle, partition)
+        return end < 0 ? nil : end
+    }
+
     func unassign() throws(LogFault) {
         var fault = ckafka_fault()
         guard unsafe ckafka_worker_unassign(handle, &fault) == 0 else {

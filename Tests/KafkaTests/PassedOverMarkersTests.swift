@@ -8,247 +8,9 @@ import Testing
 /// takes them for deleted.
 @Suite(.enabled(if: RealKafka.isThere, RealKafka.skipped), .serialized)
 struct `A commit whose markers Kafka passed over` {
-    /// What Kafka had not written when it was killed.
-    private enum Missing {
-        case outputMarkers
-        case allMarkers
-    }
-
-    /// One node behind a witness, and a worker that reads one topic and writes another.
-    private final class Rig {
-        let cluster: LocalCluster
-        let witness: FalseWitness
-        let world: KafkaWorld
-        private(set) var member: Member
-        private(set) var log: KafkaLog
-        let target: String
-        let place: TopicPartition
-        private let folder: String
-
-        private static let coordinatorTopic = "__transaction_state"
-        /// After version (2 bytes), producer (8), epoch (2) and timeout (4).
-        private static let statusOffset = 16
-        private static let completeCommit: UInt8 = 4
-
-        init(isWitnessed: Bool = false) throws {
-            let folder = FileManager.default.temporaryDirectory
-                .appendingPathComponent("tollway-kafka-\(UUID().uuidString)").path
-            let witness = try FalseWitness()
-            let cluster = try LocalCluster(
-                home: LocalCluster.homeFromEnvironment ?? "",
-                folder: folder,
-                properties: isWitnessed
-                    ? ["advertised.listeners": "PLAINTEXT://127.0.0.1:\(witness.port)"] : [:]
-            )
-            self.folder = folder
-            self.witness = witness
-            self.cluster = cluster
-            let port = try #require(
-                cluster.bootstrapServers.split(separator: ":").last.flatMap { UInt16($0) }
-            )
-            witness.start(leadingTo: port)
-            try cluster.start()
-            world = KafkaWorld(
-                bootstrapServers: cluster.bootstrapServers,
-                delivery: .exactlyOnce,
-                // What is asked here is not what becomes of a session.
-                sessionMilliseconds: 35_000
-            )
-            let source = try world.makeTopic(partitionCount: 1)
-            target = try world.makeTopic(partitionCount: 2)
-            place = TopicPartition(topic: source, partition: 0)
-            try world.write(
-                (0..<10).map { OutsideRecord(partition: 0, key: nil, value: [UInt8($0)]) },
-                to: source
-            )
-            member = try Member(
-                world,
-                group: "passed-over",
-                sources: [source],
-                targets: [target]
-            )
-            log = try #require(member.log as? KafkaLog)
-        }
-
-        /// Two were committed, and the second has lost the markers of its outputs.
-        static func afterCrash() throws -> Rig {
-            let rig = try Rig()
-            do {
-                try rig.commit(0)
-                try rig.commit(1)
-                try rig.expectOnce(0...1)
-                try rig.crash(before: .outputMarkers)
-            } catch {
-                rig.close()
-                throw error
-            }
-            return rig
-        }
-
-        /// Its process ends, and one with the same name begins.
-        func beginAnew(meanwhile: () throws -> Void = {}) throws {
-            member.close()
-            try meanwhile()
-            member = try Member(
-                world,
-                group: "passed-over",
-                sources: [place.topic],
-                targets: [target]
-            )
-            log = try #require(member.log as? KafkaLog)
-        }
-
-        /// Ends what is open at an offset of the target as Kafka's own tool does: it can only abort.
-        ///
-        /// - Returns: whether anything was: sometimes Kafka writes the markers after all.
-        func abortByHand(at offset: Int64) throws -> Bool {
-            let process = Process()
-            process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-            process.arguments = [
-                "java", "-cp", "\(LocalCluster.homeFromEnvironment ?? "")/libs/*",
-                "org.apache.kafka.tools.TransactionsCommand",
-                "--bootstrap-server", cluster.bootstrapServers,
-                "abort", "--topic", target, "--partition", "0", "--start-offset", "\(offset)",
-            ]
-            process.standardOutput = FileHandle.nullDevice
-            process.standardError = FileHandle.nullDevice
-            try process.run()
-            process.waitUntilExit()
-            return process.terminationStatus == 0
-        }
-
-        func close() {
-            member.close()
-            witness.stop()
-            cluster.wipe()
-        }
-
-        func commit(_ number: UInt8, partition: Int32 = 0) throws {
-            _ = try member.commit(
-                Rig.outputs(number, partition),
-                positions: [place: Int64(number) + 1]
-            )
-        }
-
-        func begin(_ number: UInt8, isRefused: Bool = false) throws {
-            var outputs = Rig.outputs(number, 0)
-            if isRefused {
-                outputs.append(OutsideRecord(partition: 7, key: nil, value: [0]), topic: 0)
-            }
-            try member.log.submit(outputs, positions: [place: Int64(number) + 1])
-        }
-
-        func outcome() throws -> CommitOutcome {
-            try until(world, "no outcome came; \(log.takeNotes())") {
-                try log.takeOutcome(waitMilliseconds: 50)
-            }
-        }
-
-        /// Kills the node, brings its files to where they were before the markers, and starts it.
-        func crash(before missing: Missing, meanwhile: () throws -> Void = {}) throws {
-            try until(world, "the coordinator does not complete it") {
-                try isComplete() ? true : nil
-            }
-            try cluster.kill(node: 0)
-            try meanwhile()
-            try cutLastBatch(of: Self.coordinatorTopic, isControl: false)
-            try cutLastBatch(of: target, isControl: true)
-            if missing == .allMarkers {
-                try cutLastBatch(of: "__consumer_offsets", isControl: true)
-            }
-            try cluster.restart(node: 0)
-        }
-
-        /// Whatever Kafka made of it: every number once.
-        func goOn(after outcome: CommitOutcome) throws {
-            var next: UInt8 = 3
-            switch outcome {
-            case .committed: break
-            case .aborted(_, let resumedAt), .takenBack(_, let resumedAt):
-                next = try #require(resumedAt[place].map(UInt8.init))
-                // Whoever reads on after a crash begins there too.
-                let admin = try world.openAdmin()
-                defer { admin.close() }
-                let committed = try admin.committedOffsets(
-                    ofGroup: member.group,
-                    topic: place.topic
-                )
-                try expect(committed == [Int64(next)], "\(committed) after \(outcome)")
-                let again = try member.read(count: 10 - Int(next))
-                try expect(again.records.first?.offset == Int64(next), "\(outcome)")
-            }
-            for number in next...3 {
-                try commit(number)
-            }
-            try expectOnce(0...3)
-        }
-
-        /// Thrown, not recorded: on a thread of its own an issue has lost its test's name.
-        func expectOnce(_ numbers: ClosedRange<UInt8>) throws {
-            let values = try world.contents(of: target).compactMap { $0.value?.first }.sorted()
-            try expect(values == Array(numbers), "\(values)")
-        }
-
-        func awaitAbsence() throws {
-            var batch = RecordBatch()
-            try until(world, "Kafka is there") {
-                _ = try log.poll(into: &batch, recordCountMax: 0, waitMilliseconds: 50)
-                return log.isBrokerAway ? true : nil
-            }
-        }
-
-        /// Whether the coordinator has written CompleteCommit: all markers are there then.
-        private func isComplete() throws -> Bool {
-            let browser = try LogBrowser(
-                settings: world.settings,
-                topics: [Self.coordinatorTopic],
-                isolation: .readUncommitted
-            )
-            defer { browser.close() }
-            try browser.start()
-            var last: UInt8?
-            try browser.readToEnd { batch in
-                // Only one partition has any: there is one producer.
-                if let value = batch.records.last(where: { !$0.value.isAbsent })?.value {
-                    last = batch.arena[value.start + Self.statusOffset]
-                }
-            }
-            return last == Self.completeCommit
-        }
-
-        private static func outputs(_ number: UInt8, _ partition: Int32) -> OutputBatch {
-            var outputs = OutputBatch()
-            let record = OutsideRecord(partition: partition, key: nil, value: [number])
-            outputs.append(record, topic: 0)
-            return outputs
-        }
-
-        /// Of the one partition of a topic that has any.
-        private func cutLastBatch(of topic: String, isControl: Bool) throws {
-            let data = URL(fileURLWithPath: "\(folder)/0/data")
-            let logs = try FileManager.default.contentsOfDirectory(atPath: data.path)
-                .filter { $0.hasPrefix("\(topic)-") }
-                .map { data.appendingPathComponent("\($0)/00000000000000000000.log") }
-                .filter { try !Data(contentsOf: $0).isEmpty }
-            let log = try #require(logs.count == 1 ? logs.first : nil, "\(topic): \(logs)")
-            let bytes = try [UInt8](Data(contentsOf: log))
-            // Base offset (8), length of what follows (4), epoch (4), magic (1), CRC (4), attributes.
-            var start = 0
-            var next = 0
-            while next < bytes.count {
-                start = next
-                next += 12 + bytes[next + 8..<next + 12].reduce(0) { $0 << 8 | Int($1) }
-            }
-            try #require((bytes[start + 22] & 0x20 != 0) == isControl, "\(topic) ends otherwise")
-            let file = try FileHandle(forWritingTo: log)
-            try file.truncate(atOffset: UInt64(start))
-            try file.close()
-        }
-    }
-
     @Test func `is read again where an abort took it away`() async throws {
         try await onThread {
-            let rig = try Rig.afterCrash()
+            let rig = try PassedOverRig.afterCrash()
             defer { rig.close() }
             try rig.begin(2, isRefused: true)
             try rig.goOn(after: rig.outcome())
@@ -258,19 +20,17 @@ struct `A commit whose markers Kafka passed over` {
     /// The offsets that are committed tell it what to look for.
     @Test func `is read again by a process that begins after the abort`() async throws {
         try await onThread {
-            let rig = try Rig.afterCrash()
+            let rig = try PassedOverRig.afterCrash()
             defer { rig.close() }
-            var isAborted = false
             // Behind the record of the first and its marker.
-            try rig.beginAnew { isAborted = try rig.abortByHand(at: 2) }
-            let next: UInt8 = isAborted ? 1 : 2
-            try expect(rig.member.positions == [rig.place: Int64(next)], "\(rig.member.positions)")
-            try expect(rig.log.hasTakenBack == isAborted, "what becomes of its stores?")
+            try rig.beginAnew { try rig.abortByHand(at: 2) }
+            try expect(rig.member.positions == [rig.place: 1], "\(rig.member.positions)")
+            try expect(rig.log.hasTakenBack, "the stores have what never was")
             let isTold = rig.log.takeNotes().contains { $0.facility == "TXNGONE" }
-            try expect(isTold == isAborted, "who was told?")
-            let again = try rig.member.read(count: 10 - Int(next))
-            try expect(again.records.first?.offset == Int64(next), "something else is read")
-            for number in next...3 {
+            try expect(isTold, "nobody was told")
+            let again = try rig.member.read(count: 9)
+            try expect(again.records.first?.offset == 1, "something else is read")
+            for number in UInt8(1)...3 {
                 try rig.commit(number)
             }
             try rig.expectOnce(0...3)
@@ -283,28 +43,64 @@ struct `A commit whose markers Kafka passed over` {
 
     @Test func `is read again by a process that began before the abort`() async throws {
         try await onThread {
-            let rig = try Rig.afterCrash()
+            let rig = try PassedOverRig.afterCrash()
             defer { rig.close() }
             try rig.beginAnew()
             try expect(rig.member.positions == [rig.place: 2], "\(rig.member.positions)")
             try expect(!rig.log.hasTakenBack, "nothing was aborted yet")
+            try rig.expectState(0...1)
             try rig.begin(2, isRefused: true)
             try rig.goOn(after: rig.outcome())
+        }
+    }
+
+    /// No other commit ends it, and nobody sees it.
+    @Test func `is read again where nothing follows it`() async throws {
+        try await onThread {
+            let rig = try PassedOverRig.afterCrash()
+            defer { rig.close() }
+            try rig.awaitTakingBack()
+            try rig.beginAnew()
+            try expect(rig.member.positions == [rig.place: 1], "\(rig.member.positions)")
+            try expect(rig.log.hasTakenBack, "the stores have what never was")
+            try rig.expectState(0...0)
+            for number in UInt8(1)...3 {
+                try rig.commit(number)
+            }
+            try rig.expectOnce(0...3)
+            try rig.expectNoOther()
+        }
+    }
+
+    /// Nobody tells where it is to begin, nor what it should look for.
+    @Test func `is found by a process that begins while its offsets are pending`() async throws {
+        try await onThread {
+            let rig = try PassedOverRig()
+            defer { rig.close() }
+            try rig.commit(0)
+            try rig.commit(1)
+            try rig.expectOnce(0...1)
+            try rig.crash(before: .allMarkers)
+            try rig.beginAnew()
+            try expect(rig.member.positions == [rig.place: 2], "\(rig.member.positions)")
+            try expect(!rig.log.hasTakenBack, "nothing was aborted")
+            try rig.expectState(0...1)
+            for number in UInt8(2)...3 {
+                try rig.commit(number)
+            }
+            try rig.expectOnce(0...3)
+            try rig.expectNoOther()
         }
     }
 
     /// Read again, the others would be there twice.
     @Test func `is a person's to see to where others have been committed since`() async throws {
         try await onThread {
-            let rig = try Rig.afterCrash()
+            let rig = try PassedOverRig.afterCrash()
             defer { rig.close() }
             try rig.commit(2, partition: 1)
             try rig.begin(3, isRefused: true)
-            do {
-                try rig.goOn(after: rig.outcome())
-            } catch LogFault.unusable(let message) {
-                try expect(message.contains("set the group back"), message)
-            }
+            try rig.expectEnd(saying: "set the group back") { _ = try rig.outcome() }
         }
     }
 
@@ -312,7 +108,7 @@ struct `A commit whose markers Kafka passed over` {
     @Test(arguments: [true, false])
     func `is ended where its offsets are pending`(isInDoubt: Bool) async throws {
         try await onThread {
-            let rig = try Rig(isWitnessed: isInDoubt)
+            let rig = try PassedOverRig(isWitnessed: isInDoubt)
             defer { rig.close() }
             try rig.commit(0)
             try rig.commit(1)
@@ -333,7 +129,7 @@ struct `A commit whose markers Kafka passed over` {
                     try rig.awaitAbsence()
                 }
             }
-            try rig.goOn(after: rig.outcome())
+            try rig.goOnHoweverItEnds()
         }
     }
 }

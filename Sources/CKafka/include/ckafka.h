@@ -148,6 +148,13 @@ int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position **position
  */
 int ckafka_worker_is_taken_back(const ckafka_worker *worker);
 
+/*
+ * ckafka_worker_changelog_end(worker, partition):
+ * Up to where, by what the offsets say that the assignment began with, the changelog's partition with this
+ * number was written when they were committed.  -1 where that is not known, or no more so.
+ */
+int64_t ckafka_worker_changelog_end(const ckafka_worker *worker, int32_t partition);
+
 /* ckafka_worker_unassign: let go of everything. */
 int ckafka_worker_unassign(ckafka_worker *worker, ckafka_fault *fault);
 
