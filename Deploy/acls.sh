@@ -103,24 +103,26 @@ may() {
     add "$name" "${arguments[@]}"
 }
 
-# What every worker with a group needs: its group, its transactional ids, its dead letters.
+# DescribeConfigs: to check at the start that a topic keeps what it must keep.
+reads='Read Describe DescribeConfigs'
+writes='Write Describe DescribeConfigs'
+both='Read Write Describe DescribeConfigs'
+
+# What every worker with a group needs: its group, its transactional ids, its dead letters.  It reads
+# what it writes, for after a crash of Kafka's it looks for what it has committed; and removes an offset
+# that it made to end what Kafka left pending.
 worker() {
     local name=$1
-    add "$name" --operation Read --operation Describe --group "$prefix$name"
+    add "$name" --operation Read --operation Describe --operation Delete --group "$prefix$name"
     # <prefix><worker>-<INSTANCE>: by prefix, for there are as many as replicas.
     add "$name" --operation Write --operation Describe \
         --transactional-id "$prefix$name-" --resource-pattern-type prefixed
-    may "$name" 'Write Describe DescribeConfigs' "dlq.$prefix$name"
+    may "$name" "$both" "dlq.$prefix$name"
 }
 
 wanted() {
     [ -z "$only" ] || [ "$only" = "$1" ]
 }
-
-# DescribeConfigs: to check at the start that a topic keeps what it must keep.
-reads='Read Describe DescribeConfigs'
-writes='Write Describe DescribeConfigs'
-both='Read Write Describe DescribeConfigs'
 
 if wanted ingest; then
     may ingest "$writes" "${prefix}tokens.received.v1" "${prefix}notifications.received.v1" \
@@ -129,20 +131,19 @@ fi
 if wanted decode; then
     worker decode
     may decode "$reads" "${prefix}tokens.received.v1"
-    may decode "$writes" "${prefix}tokens.decoded.v1" "${prefix}tokens.distinct.v1"
+    may decode "$both" "${prefix}tokens.decoded.v1" "${prefix}tokens.distinct.v1"
 fi
 if wanted dedupe; then
     worker dedupe
     may dedupe "$reads" "${prefix}tokens.decoded.v1"
-    may dedupe "$writes" "${prefix}tokens.distinct.v1"
-    may dedupe "$both" "${prefix}dedupe.state.v1"
+    may dedupe "$both" "${prefix}tokens.distinct.v1" "${prefix}dedupe.state.v1"
 fi
 if wanted report; then
     worker report
     may report "$reads" "${prefix}tokens.distinct.v1" "${prefix}notifications.verified.v1" \
         "${prefix}reports.requested.v1" "${prefix}account-tokens.requested.v1"
-    may report "$writes" "${prefix}reports.outcomes.v1" "${prefix}account-tokens.outcomes.v1"
-    may report "$both" "${prefix}report.state.v1"
+    may report "$both" "${prefix}reports.outcomes.v1" "${prefix}account-tokens.outcomes.v1" \
+        "${prefix}report.state.v1"
     # The guard before UNRECOGNIZED_TOKEN: how far these topics reach, and how far others have read.
     may report Describe "${prefix}tokens.received.v1" "${prefix}tokens.decoded.v1"
     add report --operation Describe --group "${prefix}decode" --group "${prefix}dedupe"
@@ -150,7 +151,7 @@ fi
 if wanted notifications; then
     worker notifications
     may notifications "$reads" "${prefix}notifications.received.v1"
-    may notifications "$writes" "${prefix}notifications.verified.v1"
+    may notifications "$both" "${prefix}notifications.verified.v1"
 fi
 if wanted operator; then
     # The person at `tollway`: makes topics, reads everything, writes what goes back from dead letters.

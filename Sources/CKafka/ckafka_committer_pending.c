@@ -34,9 +34,11 @@ static bool is_only_stable_untold(committer *c)
     return true;
 }
 
-/* A topic that the group does not read; null where there is none. */
+/* A topic that the group does not read, but may; null where there is none. */
 static const char *unread_topic(const committer *c)
 {
+    if (c->changelog >= 0)
+        return c->targets.items[c->changelog];
     for (size_t t = 0; t < c->targets.count; t++)
         if (ck_names_index(&c->sources, c->targets.items[t]) < 0)
             return c->targets.items[t];

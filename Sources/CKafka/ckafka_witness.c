@@ -43,6 +43,16 @@ rd_kafka_t *ck_witness_reader(const char *settings, watch *w)
     return ck_open_handle(RD_KAFKA_CONSUMER, conf, &fault);
 }
 
+/* Who has no right to look takes it as it was told. */
+static sight leave_unread(rd_kafka_t *reader, const char *topic)
+{
+    char text[TOPIC_MAX + 100];
+    snprintf(text, sizeof text, "no right to read %s: should Kafka take back what was committed there,"
+             " nobody would know", topic);
+    ck_watch_note(rd_kafka_opaque(reader), 4, "RIGHTS", text);
+    return VISIBLE;
+}
+
 /* What a reader finds in the place of a record. */
 static sight look_at(rd_kafka_t *reader, const char *topic, int32_t partition, int64_t offset)
 {
@@ -54,6 +64,8 @@ static sight look_at(rd_kafka_t *reader, const char *topic, int32_t partition, i
         rd_kafka_message_t *message = rd_kafka_consume(handle, partition, TURN_MS);
         if (message && !message->err)
             sight = message->offset == offset ? VISIBLE : GONE;
+        else if (message && message->err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED)
+            sight = leave_unread(reader, topic);
         else if (message && message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
             sight = GONE;
         if (message)

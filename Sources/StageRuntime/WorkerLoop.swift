@@ -381,12 +381,14 @@ package final class WorkerLoop {
     ///
     /// An abort is not tried again here, for its cause may well be that the partitions are gone.
     private func commitWhatIsJudged(waiting waitMilliseconds: Int) throws {
+        let end = ContinuousClock.now + .milliseconds(waitMilliseconds)
         for _ in 0..<2 where hasWork || underWay != nil {
             _ = try startTransaction(isLast: true)
             guard underWay != nil else {
                 break
             }
-            guard try hearOutcome(waitMilliseconds: waitMilliseconds) else {
+            let left = max(0, (end - ContinuousClock.now) / .milliseconds(1))
+            guard try hearOutcome(waitMilliseconds: Int(left)) else {
                 throw LogFault.unusable(message: "the transaction under way did not end in time")
             }
         }

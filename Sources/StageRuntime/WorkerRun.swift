@@ -44,8 +44,8 @@ package struct WorkerEnd: Error {
 
 /// A whole worker but for its stage: configuration, log, admin port, Kafka, loop, signals, exit.
 package final class WorkerRun {
-    /// Of the time a worker has to stop, how long the last transaction may take; a broker that is away takes longer, and what
-    /// is not committed then will be read again.
+    /// Of the 10 s that a worker has to stop, how long the last two transactions may take; a broker
+    /// that is away takes longer, and what is not committed then will be read again.
     static let stopOutcomeWaitMilliseconds = 6_000
     /// The older of two instances with one name waits this long before it ends, so that a supervisor
     /// that restarts it does not make the two end each other in turn.

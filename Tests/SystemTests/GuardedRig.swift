@@ -179,6 +179,17 @@ final class GuardedRig {
         }
     }
 
+    /// All five again: each looks for what the one before it has committed.
+    func restartWorkers() throws {
+        for worker in Worker.allCases {
+            let process = processes.process(worker.rawValue)
+            process?.terminate()
+            process?.waitUntilExit()
+            processes.letGo(worker.rawValue)
+        }
+        try startWorkers()
+    }
+
     /// A decode that will not be let in.
     func startRefused(_ name: String, _ environment: [String: String]) throws {
         var changes = environment

@@ -53,6 +53,7 @@ import Testing
         try run.deliver()
         try run.awaitEnd()
         #expect(try run.account().differences == [])
+        try rig.restartWorkers()
         // The operator sees what the groups have committed.
         let lag = try rig.tollway(["lag", "--worker", "decode"])
         #expect(lag.split(separator: "\n").last?.hasSuffix("12         12    0") == true, "\(lag)")
@@ -60,6 +61,7 @@ import Testing
             for password in rig.passwords.values {
                 #expect(!text.contains(password), "\(name) has a password")
             }
+            #expect(!text.contains("no right to read"), "\(name) lacks a right")
         }
     }
 }

@@ -40,7 +40,9 @@ struct DoctorRights {
 
         var reads: [Topic] {
             switch self {
-            case .worker(let worker): worker.sources + [worker.changelog].compactMap { $0 }
+            case .worker(.ingest): []
+            // What it writes too: after a crash of Kafka's it looks for what it has committed.
+            case .worker(let worker): worker.sources + writes
             case .theOperator: Topic.all
             }
         }
