@@ -287,7 +287,7 @@ bool ck_committer_commit_positions(committer *c, const positions *sent, const ch
     return ck_committer_commit_offsets(c, position_list(c, sent, mark, false));
 }
 
-void ck_committer_abort_in(committer *c, const positions *where)
+bool ck_committer_open_in(committer *c, const positions *where)
 {
     static char key[] = "tw"; /* compacted topics want one */
     c->waiting_count = c->stored_count = c->failed_count = 0;
@@ -295,16 +295,24 @@ void ck_committer_abort_in(committer *c, const positions *where)
     if (error) {
         judge_error(c, error);
         c->must_rebuild = true;
-        return;
+        return false;
     }
+    bool is_done = true;
     for (size_t i = 0; i < where->count; i++) {
         const ckafka_position *at = &where->items[i];
-        c->waiting_count += !rd_kafka_producev(
+        rd_kafka_resp_err_t code = rd_kafka_producev(
             c->producer, RD_KAFKA_V_RKT(c->topics[at->topic]),
             RD_KAFKA_V_PARTITION(at->partition), RD_KAFKA_V_KEY(key, sizeof key - 1),
             RD_KAFKA_V_OPAQUE((void *)(uintptr_t)at->topic), RD_KAFKA_V_END);
+        is_done = is_done && !code;
+        c->waiting_count += !code;
     }
-    if (flush(c, ck_now_ms() + STORE_MS) == REBUILD || abort_transaction(c) != FINE)
+    return flush(c, ck_now_ms() + STORE_MS) == FINE && is_done;
+}
+
+void ck_committer_abort(committer *c)
+{
+    if (abort_transaction(c) != FINE)
         c->must_rebuild = true; /* a new one's start aborts it as well */
 }
 

@@ -107,9 +107,10 @@ bool ck_committer_is_member(committer *c);
 /* A transaction of nothing but offsets, false where it fails.  The first takes the list. */
 bool ck_committer_commit_offsets(committer *c, rd_kafka_topic_partition_list_t *list);
 bool ck_committer_commit_positions(committer *c, const positions *sent, const char *mark);
-/* A transaction that says nothing in some partitions of targets, aborted: with it ends what of ours is
- * open there. */
-void ck_committer_abort_in(committer *c, const positions *where);
+/* Begins a transaction that says nothing, in some partitions of targets: with its abort ends what of ours is
+ * open there.  False where not all of it was stored. */
+bool ck_committer_open_in(committer *c, const positions *where);
+void ck_committer_abort(committer *c);
 
 /* See ckafka_committer_pending.c.  A transaction that moves nothing, committed; false where it fails.  When
  * it is done, Kafka has done all that it will for those before it. */

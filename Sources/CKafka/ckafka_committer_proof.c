@@ -321,8 +321,15 @@ void ck_committer_look_while_idle(committer *c)
     if (!ck_committer_is_member(c) || !ck_committer_commit_beside(c) ||
         look_for_all(c, 0, 0).open < p->written.count)
         return;
+    /* A leader that is new may not know for a while how far its followers are, and shows less than there
+     * is.  Once it has stored more of ours it does know. */
+    tally after = {.untold = p->written.count};
+    if (ck_committer_open_in(c, &p->written))
+        after = look_for_all(c, 0, 0);
+    ck_committer_abort(c);
+    if (after.open + after.untold == 0)
+        return;
     ck_watch_note(c->watch, 3, "TXNHELD",
                   "Kafka has left open what it had committed: it is aborted, to be read again");
-    ck_committer_abort_in(c, &p->written);
     leave_to_successor(c, "Kafka has left open what it had committed: it was taken back");
 }
