@@ -35,7 +35,19 @@ enum BrokerCommand {
     private static let topicCountMax = 1_000
     private static let partitionCountMax = 1_000
 
+    /// - Throws: exit 2 where somebody asks of it what it cannot give.
+    static func refuseExactlyOnce(_ environment: [String: String]) throws(CommandFailure) {
+        if environment[Setting.delivery.fullName] == "exactly-once" {
+            throw .usage(
+                "delivery",
+                "\(Setting.delivery.fullName) is exactly-once, and the embedded broker shows every"
+                    + " reader what was never committed: take a real Kafka, or at-least-once"
+            )
+        }
+    }
+
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        try refuseExactlyOnce(ProcessInfo.processInfo.environment)
         let partitionCount = try invocation.integer(
             "--partitions",
             default: 12,

@@ -27,4 +27,14 @@ import Testing
         #expect(process.terminationStatus == exitCode)
         #expect(!FileManager.default.fileExists(atPath: file))
     }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `does not pretend to be exactly-once`() throws {
+        let refused = try TollwayProcess.run(
+            ["broker", "-o", "json"],
+            environment: ["TOLLWAY_DELIVERY": "exactly-once"]
+        )
+        #expect(refused.exitCode == 2)
+        #expect(try refused.errorCode() == "usage.delivery")
+    }
 }

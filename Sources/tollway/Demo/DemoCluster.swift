@@ -58,6 +58,7 @@ enum DemoCluster {
             }
             return .local(cluster)
         }
+        try BrokerCommand.refuseExactlyOnce(environment)
         let output = try processes.start(
             "tollway",
             ["broker", "--partitions", String(partitionCount)],
