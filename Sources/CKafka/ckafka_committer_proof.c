@@ -101,7 +101,7 @@ static void inherit(committer *c, const rd_kafka_topic_partition_list_t *judged)
     ck_positions_set(&p->before, p->committed.items, p->committed.count);
     for (int i = 0; i < judged->cnt; i++) {
         const rd_kafka_topic_partition_t *at = &judged->elems[i];
-        if ((uintptr_t)at->opaque != OPEN)
+        if (ck_witness_found(at) != OPEN)
             continue;
         ckafka_position found[WITNESS_MAX];
         size_t count;
@@ -118,11 +118,9 @@ static void inherit(committer *c, const rd_kafka_topic_partition_list_t *judged)
 }
 
 void ck_committer_begin_assignment(committer *c, const ckafka_position *starts, size_t count,
-                                   const rd_kafka_topic_partition_list_t *judged)
+                                   const rd_kafka_topic_partition_list_t *judged,
+                                   bool is_taken_back)
 {
-    bool is_taken_back = false;
-    for (int i = 0; i < judged->cnt; i++)
-        is_taken_back |= (uintptr_t)judged->elems[i].opaque == GONE;
     /* Nothing is to be found out any more. */
     if (is_taken_back)
         forget_written(&c->proof);

@@ -195,6 +195,11 @@ int64_t ck_witness_read(const rd_kafka_topic_partition_t *at, const names *targe
  * told yet, or is open, unless that may be left so. */
 rd_kafka_resp_err_t ck_witness_judge(rd_kafka_topic_partition_list_t *list, rd_kafka_t *asker,
                                      const char *settings, watch *w, bool may_leave_open);
+/* What it found. */
+static inline sight ck_witness_found(const rd_kafka_topic_partition_t *at)
+{
+    return (sight)(uintptr_t)at->opaque;
+}
 
 /* -- inquiries: a thread that asks, so that the loop does not wait ---------------------------- */
 
@@ -254,7 +259,8 @@ int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka
 /* Where reading begins under an assignment, and what is known of the commits before it; before any
  * transaction of it. */
 void ck_committer_begin_assignment(committer *c, const ckafka_position *starts, size_t count,
-                                   const rd_kafka_topic_partition_list_t *judged);
+                                   const rd_kafka_topic_partition_list_t *judged,
+                                   bool is_taken_back);
 /* The group's offsets are not told, and no transaction is under way: what a predecessor may have left
  * pending is ended. */
 void ck_committer_free_pending(committer *c);

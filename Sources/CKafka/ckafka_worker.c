@@ -204,7 +204,7 @@ static int64_t changelog_end(const ckafka_worker *w, const rd_kafka_topic_partit
 {
     ckafka_position found[WITNESS_MAX];
     size_t count;
-    if ((uintptr_t)start->opaque == GONE || ck_witness_read(start, &w->targets, found, &count) < 0)
+    if (ck_witness_found(start) == GONE || ck_witness_read(start, &w->targets, found, &count) < 0)
         return -1;
     for (size_t i = 0; i < count; i++)
         if (found[i].topic == w->changelog && found[i].partition == start->partition)
@@ -224,7 +224,7 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
     w->holdings = ck_take_memory(sizeof *w->holdings * (size_t)(w->starts->cnt + 1));
     for (int i = 0; i < w->starts->cnt; i++) {
         const rd_kafka_topic_partition_t *start = &w->starts->elems[i];
-        w->is_taken_back |= (uintptr_t)start->opaque == GONE;
+        w->is_taken_back |= ck_witness_found(start) == GONE;
         int topic = ck_names_index(&w->sources, start->topic);
         if (topic < 0)
             continue;
@@ -242,7 +242,7 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the assignment was not taken");
     lead_away(w);
     show_holdings(w, positions, count);
-    ck_committer_begin_assignment(w->committer, *positions, *count, w->starts);
+    ck_committer_begin_assignment(w->committer, *positions, *count, w->starts, w->is_taken_back);
     finish_event(w);
     return 0;
 }

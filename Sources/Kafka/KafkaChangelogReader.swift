@@ -68,9 +68,9 @@ final class KafkaChangelogReader: ChangelogReader {
             recordCountMax: recordCountMax,
             waitMilliseconds: waitMilliseconds
         )
-        let new = batch.records[recordStart...]
-        if isReadingHeld, let open = new.firstIndex(where: { $0.offset >= committedEnd }) {
-            batch.records.removeSubrange(open...)
+        if isReadingHeld {
+            let new = batch.records[recordStart...]
+            batch.records.removeLast(new.count { $0.offset >= committedEnd })
         }
         var next = position
         if batch.records.count > recordStart, let last = batch.records.last {

@@ -70,11 +70,7 @@ struct TopicCheck {
             configuration.delivery == .atLeastOnce || worker == .ingest
                 || !MockBroker.isClusterID(clusterID)
         else {
-            throw .misconfigured(
-                message:
-                    "TOLLWAY_DELIVERY is exactly-once and the broker is the embedded one, whose"
-                    + " transactions isolate nothing: set TOLLWAY_DELIVERY=at-least-once or use Kafka"
-            )
+            throw .misconfigured(message: Configuration.embeddedRefusal)
         }
         let missing = missingTopics(topics)
         guard missing.isEmpty else {
@@ -190,4 +186,11 @@ struct TopicCheck {
                 + " `tollway topics apply --partitions N --yes` once they are drained and deleted"
         )
     }
+}
+
+extension Configuration {
+    /// Why nobody uses the embedded broker with exactly-once.
+    package static let embeddedRefusal =
+        "TOLLWAY_DELIVERY is exactly-once and the broker is the embedded one, whose"
+        + " transactions isolate nothing: set TOLLWAY_DELIVERY=at-least-once or use Kafka"
 }

@@ -37,12 +37,8 @@ enum BrokerCommand {
 
     /// - Throws: exit 2 where somebody asks of it what it cannot give.
     static func refuseExactlyOnce(_ environment: [String: String]) throws(CommandFailure) {
-        if environment[Setting.delivery.fullName] == "exactly-once" {
-            throw .usage(
-                "delivery",
-                "\(Setting.delivery.fullName) is exactly-once, and the embedded broker shows every"
-                    + " reader what was never committed: take a real Kafka, or at-least-once"
-            )
+        if environment[Setting.delivery.fullName] == KafkaDelivery.exactlyOnce.rawValue {
+            throw .usage("delivery", Configuration.embeddedRefusal)
         }
     }
 
