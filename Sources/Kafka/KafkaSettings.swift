@@ -261,22 +261,32 @@ package struct KafkaNote: Sendable, Equatable {
     package var facility: String
     package var text: String
 
-    static let countMax = 192
+    /// Of one call of ``collect(_:)``.
+    private static let countMax = 192
+    /// So many fit on the stack.
+    private static let countAtOnce = 2
 
     /// Collects notes by a call that fills an array of the C side's.
+    ///
+    /// Mostly there are none, and a loop asks in each turn.
     static func collect(
         _ take: (UnsafeMutablePointer<ckafka_note>?, Int) -> Int
     ) -> [KafkaNote] {
-        var notes = [ckafka_note](repeating: ckafka_note(), count: countMax)
-        let count = unsafe notes.withUnsafeMutableBufferPointer { buffer in
-            unsafe take(buffer.baseAddress, buffer.count)
-        }
-        return notes.prefix(count).map { note in
-            KafkaNote(
-                level: Int(note.level),
-                facility: CText.text(of: note.facility),
-                text: CText.text(of: note.text)
-            )
+        unsafe withUnsafeTemporaryAllocation(of: ckafka_note.self, capacity: countAtOnce) {
+            buffer in
+            var notes: [KafkaNote] = []
+            var count = countAtOnce
+            while count == countAtOnce, notes.count < countMax {
+                count = unsafe take(buffer.baseAddress, buffer.count)
+                notes += unsafe buffer[..<count].map { note in
+                    KafkaNote(
+                        level: Int(note.level),
+                        facility: CText.text(of: note.facility),
+                        text: CText.text(of: note.text)
+                    )
+                }
+            }
+            return notes
         }
     }
 }

@@ -16,7 +16,7 @@ enum BenchCommand {
             .value(
                 "--records",
                 "N",
-                "of each timed run; decode's four times, single tokens a tenth (300000)"
+                "of each timed run; decode and batches four times, single tokens a tenth (300000)"
             ),
             .value("--keys", "N", "tokens in dedupe's state before it is timed (1000000)"),
             .value("--runs", "N", "of each program, by turns (3)"),

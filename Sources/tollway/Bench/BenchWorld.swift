@@ -14,6 +14,7 @@ final class BenchWorld {
     private static let stalledSeconds = 60.0
     private static let fillRecordCount = 2_000
     private static let fillLevelMax = 0.5
+    private static let writeByteCount = 4 << 20
 
     let settings: KafkaSettings
     let prefix: String
@@ -153,8 +154,9 @@ final class BenchWorld {
 
     /// Writes requests for the door into a file, each with so many tokens.
     func writeRequests(_ numbers: Range<Int>, tokensPerRequest: Int) throws -> String {
-        let path = folder.appendingPathComponent("requests").path
-        var file: [UInt8] = []
+        let path = try write([], as: "requests")
+        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+        var bytes: [UInt8] = []
         let type = tokensPerRequest == 1 ? "application/json" : "application/x-ndjson"
         for start in stride(from: numbers.lowerBound, to: numbers.upperBound, by: tokensPerRequest)
         {
@@ -169,11 +171,16 @@ final class BenchWorld {
                 "POST /v1/tokens HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: \(type)\r\n"
                 + "Authorization: Bearer \(ingestKey)\r\nContent-Length: \(body.count)\r\n\r\n"
             let count = UInt32(head.utf8.count + body.count)
-            file.append(contentsOf: (0..<4).map { UInt8(truncatingIfNeeded: count >> (8 * $0)) })
-            file.append(contentsOf: head.utf8)
-            file.append(contentsOf: body)
+            bytes.append(contentsOf: (0..<4).map { UInt8(truncatingIfNeeded: count >> (8 * $0)) })
+            bytes.append(contentsOf: head.utf8)
+            bytes.append(contentsOf: body)
+            if bytes.count >= Self.writeByteCount {
+                try file.write(contentsOf: bytes)
+                bytes.removeAll(keepingCapacity: true)
+            }
         }
-        try Data(file).write(to: URL(fileURLWithPath: path))
+        try file.write(contentsOf: bytes)
+        try file.close()
         return path
     }
 
