@@ -11,8 +11,6 @@ struct BenchDoor {
     static let batchTokenCount = 100
     /// A request for each token costs some thirty times as much as a line in a batch.
     private static let recordsPerSingle = 10
-    /// In batches a run of `--records` is over in half a second, and pairs of runs swing by half.
-    private static let batchRunFactor = 4
 
     let world: BenchWorld
     let recordCount: Int
@@ -57,7 +55,7 @@ struct BenchDoor {
         firstNumber += warm
         let count =
             isSingle
-            ? max(recordCount / Self.recordsPerSingle, 1) : recordCount * Self.batchRunFactor
+            ? max(recordCount / Self.recordsPerSingle, 1) : recordCount * BenchWorld.fastRunFactor
         for number in 1...runCount {
             let numbers = firstNumber..<firstNumber + count
             let order = number % 2 == 1 ? [true, false] : [false, true]

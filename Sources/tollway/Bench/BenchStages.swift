@@ -7,9 +7,6 @@ struct BenchStages {
     private static let warmRecordCountMax = 20_000
     /// As many as a worker takes into one transaction.
     private static let batchRecordCount = 10_000
-    /// For decode, which has no state that grows with it: 300,000 are one second's work, in which a
-    /// single pause of Kafka's is a tenth of the ratio.
-    private static let decodeRunFactor = 4
     private static let copyName = "copy"
 
     let world: BenchWorld
@@ -22,7 +19,7 @@ struct BenchStages {
             .received,
             outputs: [.tokensDecoded],
             written: .tokensDecoded,
-            recordCount: recordCount * Self.decodeRunFactor,
+            recordCount: recordCount * BenchWorld.fastRunFactor,
             keyCount: 0
         )
         row.goals = BenchRow.Goals(ratio: 1, peakByteCount: 80_000_000)

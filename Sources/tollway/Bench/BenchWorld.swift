@@ -7,6 +7,10 @@ internal import TokenDomain
 
 /// What every measure of a bench stands on: a cluster, topics of its own, programs as processes.
 final class BenchWorld {
+    /// For decode and for ingest in batches, which have no state that grows with it: 300,000 are a
+    /// second's work or half of it, in which a single pause of Kafka's is a tenth of the ratio and
+    /// more.
+    static let fastRunFactor = 4
     private static let readySeconds = 60.0
     /// Between two looks at what a group has committed.
     private static let lookMilliseconds = 10
