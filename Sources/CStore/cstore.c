@@ -18,12 +18,14 @@
 #define WRITE_BUFFERS_PER_FRONT 4
 #define WRITE_BUFFER_COUNT_MAX 3
 /* Each merge writes its files anew, and how many there are matters only to look-ups of what is
- * there. */
-#define LEVEL0_COUNT 16
+ * there: with 24 files instead of 16, dedupe takes a tenth less time of the processor. */
+#define LEVEL0_COUNT 24
 #define LEVEL0_COUNT_SLOWER 40
 #define LEVEL0_COUNT_MAX 60
 #define FLUSH_WAIT_TURNS 10000 /* of a millisecond */
 #define MANIFEST_LEN (1024 * 1024)
+/* A file is written by so much at once: RocksDB's own MiB is memory new from the system for each. */
+#define FILE_BUFFER_LEN (128 * 1024)
 #define LOG_LEVEL_FATAL 4 /* of RocksDB's InfoLogLevel */
 
 bool buffer_reserve(struct buffer *buffer, size_t len)
@@ -113,6 +115,7 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     rocksdb_universal_compaction_options_destroy(universal);
     rocksdb_options_set_max_background_jobs(options, 2);
     rocksdb_options_set_max_open_files(options, -1);
+    rocksdb_options_set_writable_file_max_buffer_size(options, FILE_BUFFER_LEN);
     rocksdb_options_set_max_manifest_file_size(options, MANIFEST_LEN);
     rocksdb_options_set_paranoid_checks(options, 1);
     rocksdb_options_set_keep_log_file_num(options, 1);
@@ -126,6 +129,7 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     shared->write_options = rocksdb_writeoptions_create();
     /* The changelog is the log.  What is lost in a crash is read again from there. */
     rocksdb_writeoptions_disable_WAL(shared->write_options, 1);
+    shared->batch = rocksdb_writebatch_create();
     shared->read_options = rocksdb_readoptions_create();
     shared->scan_options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_fill_cache(shared->scan_options, 0);
@@ -136,6 +140,7 @@ void cstore_shared_destroy(cstore_shared *shared)
 {
     rocksdb_readoptions_destroy(shared->scan_options);
     rocksdb_readoptions_destroy(shared->read_options);
+    rocksdb_writebatch_destroy(shared->batch);
     rocksdb_writeoptions_destroy(shared->write_options);
     rocksdb_options_destroy(shared->options);
     rocksdb_block_based_options_destroy(shared->table_options);

@@ -170,6 +170,19 @@ static void put(rocksdb_writebatch_t *batch, const cstore *store, const struct c
                                   (const char *)change->value, change->value_len);
 }
 
+/* Have the batch for the next write empty; its memory stays, but not that of a large one. */
+static void clear_batch(cstore_shared *shared)
+{
+    size_t len;
+    rocksdb_writebatch_data(shared->batch, &len);
+    if (len <= 2 * shared->front_len_max) {
+        rocksdb_writebatch_clear(shared->batch);
+        return;
+    }
+    rocksdb_writebatch_destroy(shared->batch);
+    shared->batch = rocksdb_writebatch_create();
+}
+
 /* Sort changes, and hand them over in one write, those at ${last} behind them. */
 static int write_sorted(cstore *store, struct sorted_change *sorted, size_t count,
                         const uint8_t *changes, const uint8_t *last, size_t last_len,
@@ -178,7 +191,7 @@ static int write_sorted(cstore *store, struct sorted_change *sorted, size_t coun
     struct change change;
     char *message = NULL;
     sort_changes(sorted, count, changes);
-    rocksdb_writebatch_t *batch = rocksdb_writebatch_create();
+    rocksdb_writebatch_t *batch = store->shared->batch;
     for (size_t i = 0; i < count; i++) {
         if (i + SORTED_AHEAD < count)
             __builtin_prefetch(changes + sorted[i + SORTED_AHEAD].position);
@@ -190,7 +203,7 @@ static int write_sorted(cstore *store, struct sorted_change *sorted, size_t coun
         put(batch, store, &change);
     }
     rocksdb_write(store->db, store->shared->write_options, batch, &message);
-    rocksdb_writebatch_destroy(batch);
+    clear_batch(store->shared);
     return message == NULL ? 0 : fail(error, message, false);
 }
 

@@ -1,11 +1,11 @@
 internal import CStore
 
-/// What all stores of a process share: one block cache, however many partitions there are.
+/// What the stores of a worker share: one block cache, however many partitions there are, and the
+/// memory of a write.
 ///
-/// `@unchecked Sendable`: the cache behind the handle is made for many threads, and the handle does
-/// not change until the last store let go of it.
+/// All of them are used by one thread at a time.
 @safe
-package final class StoreShared: @unchecked Sendable {
+package final class StoreShared {
     let handle: OpaquePointer
 
     /// - Parameters:

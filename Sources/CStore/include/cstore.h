@@ -4,7 +4,7 @@
 
 /*
  * A key-value store of three tables over RocksDB.  One call for a batch, never one for a record.
- * A store is called from one thread.  Nothing here calls back.
+ * All stores that share are called from one thread.  Nothing here calls back.
  */
 
 enum cstore_table { CSTORE_STATE = 0, CSTORE_DUE = 1, CSTORE_META = 2, CSTORE_TABLE_COUNT = 3 };
@@ -28,7 +28,7 @@ typedef struct cstore_cursor cstore_cursor;
 
 /**
  * cstore_shared_create(cache_len, write_buffer_len):
- * What all stores of a process share: one block cache of ${cache_len} bytes, and the options.  Each
+ * What stores share: one block cache of ${cache_len} bytes, the options, and memory for a write.  Each
  * store collects up to ${write_buffer_len} bytes of changes in memory, twice for a moment, before it
  * writes a file.  NULL where there is no memory.  It must outlive its stores.
  */
