@@ -18,6 +18,8 @@ package protocol LoopTelemetry: AnyObject {
     func aborted(code: String)
     func assigned(_ partitions: [TopicPartition])
     func lost(partitionCount: Int)
-    func restoring(partition: Int32, progress: (next: Int64, end: Int64)?)
+    /// So many partitions wait for their state to be read, the one that is read now among them.
+    func restoring(partitionCount: Int)
+    func restoring(partition: Int32, progress: (next: Int64, end: Int64))
     func restored(partition: Int32, recordCount: Int)
 }

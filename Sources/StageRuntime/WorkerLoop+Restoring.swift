@@ -17,6 +17,7 @@ extension WorkerLoop {
                 stage: stateful
             )
         }
+        telemetry.restoring(partitionCount: restores.count)
     }
 
     /// The log has taken back what it had committed, and the stores have learnt of it: they are wiped
@@ -34,10 +35,13 @@ extension WorkerLoop {
             return false
         }
         guard let store = try restore.slice(waitMilliseconds: 50) else {
-            telemetry.restoring(partition: restore.partition, progress: restore.progress)
+            if let progress = restore.progress {
+                telemetry.restoring(partition: restore.partition, progress: progress)
+            }
             return true
         }
         restores.removeLast()
+        telemetry.restoring(partitionCount: restores.count)
         state.open(store, partition: restore.partition)
         telemetry.restored(partition: restore.partition, recordCount: restore.recordCount)
         if restores.isEmpty {
@@ -51,5 +55,6 @@ extension WorkerLoop {
             restore.close()
         }
         restores = []
+        telemetry.restoring(partitionCount: 0)
     }
 }

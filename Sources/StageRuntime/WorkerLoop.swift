@@ -413,12 +413,13 @@ package final class WorkerLoop {
         positions = startPositions
         done = startPositions
         committed = [:]
-        telemetry.assigned(assigned)
         if log.hasTakenBack {
             try makeStateAnew()
         } else {
             beginRestores()
         }
+        // Last: nobody is to see partitions assigned and none whose state is still to be read.
+        telemetry.assigned(assigned)
     }
 
     private func place(of record: RecordBatch.Record) -> RepeatedAborts.Place {

@@ -19,7 +19,6 @@ final class WorkerTelemetry: LoopTelemetry {
     private let view: WorkerView
     private var completedSeries: [String: Counter.Series] = [:]
     private var receivedSeries: [Int: Counter.Series] = [:]
-    private var restoring: Set<Int32> = []
 
     init(worker: Worker, log: Log, metrics: Metrics, health: Health, view: WorkerView) {
         self.worker = worker
@@ -148,8 +147,6 @@ final class WorkerTelemetry: LoopTelemetry {
     func assigned(_ partitions: [TopicPartition]) {
         assignedPartitions.set(Double(partitions.count))
         view.assigned(partitions, now: now)
-        restoring = []
-        restoringPartitions.set(0)
         log.info("partitions assigned", ("count", .count(partitions.count)))
     }
 
@@ -160,13 +157,11 @@ final class WorkerTelemetry: LoopTelemetry {
         )
     }
 
-    func restoring(partition: Int32, progress: (next: Int64, end: Int64)?) {
-        if restoring.insert(partition).inserted {
-            restoringPartitions.set(Double(restoring.count))
-        }
-        guard let progress else {
-            return
-        }
+    func restoring(partitionCount: Int) {
+        restoringPartitions.set(Double(partitionCount))
+    }
+
+    func restoring(partition: Int32, progress: (next: Int64, end: Int64)) {
         log.limited(
             .info,
             "reading state from the changelog",
@@ -177,8 +172,6 @@ final class WorkerTelemetry: LoopTelemetry {
     }
 
     func restored(partition: Int32, recordCount: Int) {
-        restoring.remove(partition)
-        restoringPartitions.set(Double(restoring.count))
         guard recordCount > 0 else {
             return
         }

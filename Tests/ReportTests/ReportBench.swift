@@ -356,6 +356,7 @@ final class Tally: LoopTelemetry {
     func aborted(code: String) {}
     func assigned(_ partitions: [TopicPartition]) {}
     func lost(partitionCount: Int) {}
-    func restoring(partition: Int32, progress: (next: Int64, end: Int64)?) {}
+    func restoring(partitionCount: Int) {}
+    func restoring(partition: Int32, progress: (next: Int64, end: Int64)) {}
     func restored(partition: Int32, recordCount: Int) {}
 }

@@ -2,8 +2,12 @@ package import Kafka
 package import StageRuntime
 package import TokenDomain
 
-/// Counts nothing: the log is the witness.
+/// Keeps little: the log is the witness.
 package final class SilentTelemetry: LoopTelemetry {
+    /// How many partitions waited for their state, and how many were assigned, each time it was told.
+    package private(set) var restoringCounts: [Int] = []
+    package private(set) var assignedCounts: [Int] = []
+
     package init() {}
 
     package func instant() -> UInt64 { 0 }
@@ -13,8 +17,13 @@ package final class SilentTelemetry: LoopTelemetry {
     package func buried(_ letter: BuriedLetter) {}
     package func committed(_ tally: TokenTally) {}
     package func aborted(code: String) {}
-    package func assigned(_ partitions: [TopicPartition]) {}
+    package func assigned(_ partitions: [TopicPartition]) {
+        assignedCounts.append(partitions.count)
+    }
     package func lost(partitionCount: Int) {}
-    package func restoring(partition: Int32, progress: (next: Int64, end: Int64)?) {}
+    package func restoring(partitionCount: Int) {
+        restoringCounts.append(partitionCount)
+    }
+    package func restoring(partition: Int32, progress: (next: Int64, end: Int64)) {}
     package func restored(partition: Int32, recordCount: Int) {}
 }

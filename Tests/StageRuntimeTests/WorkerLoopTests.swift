@@ -99,6 +99,17 @@ private final class FirstOfKeyStage: StatefulStage {
         #expect(large.count >= 8 && large.allSatisfy { $0 <= 5 }, "\(sizes)")
     }
 
+    @Test func `tells how many partitions wait for their state, down to none`() throws {
+        var run = LoopRun(seed: 1)
+        let loop = try run.startRestoring()
+        #expect(run.telemetry.assignedCounts == [3])
+        #expect(run.telemetry.restoringCounts == [3])
+        for _ in 0..<10 where loop.isRestoring {
+            _ = try loop.step(waitMilliseconds: 0)
+        }
+        #expect(run.telemetry.restoringCounts == [3, 2, 1, 0])
+    }
+
     /// While Kafka is away its state cannot be read, and its session ends.
     @Test func `lets go of lost partitions at once, also while it cannot read their state`() throws
     {
@@ -137,6 +148,7 @@ private struct LoopRun {
 
     let cluster: MemoryCluster
     var limits = WorkerLoop.Limits()
+    let telemetry = SilentTelemetry()
     private let clock = ManualClock()
     private var generator: SeededGenerator
     private var disks: [Int: MemoryDisk] = [:]
@@ -178,7 +190,7 @@ private struct LoopRun {
                 stage: FirstOfKeyStage(),
                 provider: disk,
                 limits: limits,
-                telemetry: SilentTelemetry(),
+                telemetry: telemetry,
                 clock: { [clock] in clock.now }
             )
         )
