@@ -70,6 +70,7 @@ package final class WorkerRun {
         _ worker: Worker,
         makeStage: @escaping (WorkerServices) throws -> any Stage
     ) -> Never {
+        WorkerArguments.answer(for: worker)
         OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let configuration: Configuration

@@ -22,6 +22,7 @@ struct IngestRun {
 
     /// Runs until it is told to stop, and exits.
     static func main() -> Never {
+        WorkerArguments.answer(for: .ingest)
         OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let end: WorkerEnd
