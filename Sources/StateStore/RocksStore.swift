@@ -29,7 +29,7 @@ package final class RocksStore: PartitionStore {
     ///
     /// - Parameters:
     ///   - path: of the folder.
-    ///   - changelogIdentity: the changelog it must belong to (topic id).
+    ///   - changelogIdentity: the changelog it must belong to, topic and partition.
     ///   - shared: outlives the store.
     ///   - clockMilliseconds: UNIX milliseconds, for the time of the last write.
     /// - Throws: ``StoreFault/damaged(message:)`` where files are missing, cut or altered, a restore
@@ -199,7 +199,7 @@ package final class RocksStore: PartitionStore {
             throw .damaged(message: "the state is of another version")
         }
         guard stored.changelogIdentity == meta.changelogIdentity else {
-            throw .damaged(message: "the state is another changelog's")
+            throw .damaged(message: "the state is another changelog's, or another partition's")
         }
         guard !stored.isRestoring else {
             throw .damaged(message: "the state was not restored to the end")

@@ -42,10 +42,10 @@ package final class StateDirectory {
     ///
     /// - Parameters:
     ///   - partition: its number.
-    ///   - changelogIdentity: the changelog it must belong to (topic id).
+    ///   - changelogIdentity: the topic it must belong to, with the partition.
     /// - Returns: the store, restored up to the offset it states.
-    /// - Throws: ``StoreFault/damaged(message:)`` where it is another changelog's, lay idle too long,
-    ///   or cannot be read: wipe and replay.
+    /// - Throws: ``StoreFault/damaged(message:)`` where it is another changelog's or another
+    ///   partition's, lay idle too long, or cannot be read: wipe and replay.
     package func open(
         partition: Int32,
         changelogIdentity: String
@@ -56,7 +56,7 @@ package final class StateDirectory {
         }
         let store = try RocksStore(
             path: path(partition: partition),
-            changelogIdentity: changelogIdentity,
+            changelogIdentity: Self.identity(of: changelogIdentity, partition: partition),
             shared: shared,
             clockMilliseconds: clockMilliseconds
         )
@@ -66,6 +66,11 @@ package final class StateDirectory {
             throw .damaged(message: "the state lay idle for longer than removals are kept")
         }
         return store
+    }
+
+    /// What a store says it belongs to: a folder that was put in another partition's place is told.
+    package static func identity(of changelogIdentity: String, partition: Int32) -> String {
+        "\(changelogIdentity)/\(partition)"
     }
 
     /// Removes what is there, so that the next open begins empty.

@@ -3,11 +3,11 @@ struct StoreMeta: Equatable {
     /// The form of what lies on the disk; another one is wiped and replayed.
     static let formatVersion: UInt8 = 1
     static let key: [UInt8] = Array("meta".utf8)
-    /// Kafka topic ids have 22 characters, topic names at most 249.
+    /// Kafka topic names have at most 249 characters, a partition's number 10.
     static let identityByteCountMax = 512
     private static let fixedByteCount = 18
 
-    /// The changelog it belongs to: Kafka's topic id.
+    /// The changelog it belongs to, topic and partition.
     var changelogIdentity: String
     /// The changelog offset up to which it is complete; nil before the first change.
     var changelogOffset: Int64?

@@ -4,6 +4,8 @@ import Testing
 @testable import StateStore
 
 @Suite struct `A store on the disk` {
+    private static let anothers = "the state is another changelog's, or another partition's"
+
     /// A store of 20,000 entries in files, at offset 20,000.
     private func filled() throws -> StoreFolder {
         let folder = try StoreFolder()
@@ -92,7 +94,18 @@ import Testing
         let fault = #expect(throws: StoreFault.self) {
             try folder.open(identity: "topic made anew")
         }
-        #expect(fault == .damaged(message: "the state is another changelog's"))
+        #expect(fault == .damaged(message: Self.anothers))
+    }
+
+    /// As when a backup is put back in the wrong place: there every token would be new.
+    @Test func `is not taken for another partition's`() throws {
+        let folder = try filled()
+        try FileManager.default.copyItem(
+            atPath: folder.storePath,
+            toPath: folder.directory().path(partition: 1)
+        )
+        let fault = #expect(throws: StoreFault.self) { try folder.open(partition: 1) }
+        #expect(fault == .damaged(message: Self.anothers))
     }
 
     @Test func `is not believed once it lay idle for longer than removals are kept`() throws {

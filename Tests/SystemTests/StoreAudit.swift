@@ -89,7 +89,10 @@ struct StoreAudit {
         do throws(StoreFault) {
             store = try RocksStore(
                 path: folder.path,
-                changelogIdentity: worker.changelog?.name(prefix: prefix) ?? "",
+                changelogIdentity: StateDirectory.identity(
+                    of: worker.changelog?.name(prefix: prefix) ?? "",
+                    partition: Int32(folder.lastPathComponent) ?? -1
+                ),
                 shared: try StoreShared(),
                 clockMilliseconds: { WallClock.now }
             )
