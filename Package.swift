@@ -160,7 +160,7 @@ let package = Package(
             path: "Tests/RecordLogContract",
             swiftSettings: strict
         ),
-        tests("KafkaTests", ["Kafka", "RecordLogContract"]),
+        tests("KafkaTests", ["CKafka", "Kafka", "RecordLogContract"]),
         tests("StateStoreTests", ["StateStore"]),
         tests("HTTPServerTests", ["HTTPServer"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),
