@@ -15,6 +15,7 @@ final class Restore {
     private let log: any RecordLog
     private let provider: any StoreProvider
     private let stage: any StatefulStage
+    private let telemetry: any LoopTelemetry
     private var reader: (any ChangelogReader)?
     private var store: (any PartitionStore)?
     private var batch = RecordBatch()
@@ -26,13 +27,15 @@ final class Restore {
         changelog: TopicPartition,
         log: any RecordLog,
         provider: any StoreProvider,
-        stage: any StatefulStage
+        stage: any StatefulStage,
+        telemetry: any LoopTelemetry
     ) {
         partition = changelog.partition
         self.changelog = changelog
         self.log = log
         self.provider = provider
         self.stage = stage
+        self.telemetry = telemetry
     }
 
     /// The next changelog offset to be read and the one to be reached; nil before the first slice.
@@ -142,28 +145,42 @@ final class Restore {
     }
 
     private func openStore(of reader: any ChangelogReader) throws -> any PartitionStore {
-        if let store = try openIfSound(changelogIdentity: reader.topicIdentity) {
-            let offset = store.changelogOffset
-            // Missing: nothing says how complete it is. Beyond the end: another cluster's past.
-            // Before the start: compaction may have removed what it never saw.
-            if offset.map({ $0 <= reader.endOffset && $0 >= reader.startOffset }) ?? true {
+        let reason: String
+        do throws(StoreFault) {
+            let store = try provider.open(
+                partition: partition,
+                changelogIdentity: reader.topicIdentity
+            )
+            guard let fault = Self.fault(of: store.changelogOffset, in: reader) else {
                 return store
             }
             store.close()
+            reason = fault
+        } catch {
+            guard case .damaged(let message) = error else {
+                throw error
+            }
+            reason = message
         }
+        telemetry.wiped(partition: partition, because: reason)
         try provider.wipe(partition: partition)
         return try provider.open(partition: partition, changelogIdentity: reader.topicIdentity)
     }
 
-    /// Nil where it is damaged: it is wiped then, and the progress line shows the replay.
-    private func openIfSound(changelogIdentity: String) throws -> (any PartitionStore)? {
-        do throws(StoreFault) {
-            return try provider.open(partition: partition, changelogIdentity: changelogIdentity)
-        } catch {
-            guard case .damaged = error else {
-                throw error
-            }
+    /// What is wrong with a store that is complete up to `offset`; nil where nothing is.
+    private static func fault(of offset: Int64?, in changelog: any ChangelogReader) -> String? {
+        // Missing: the store is empty, and read from the beginning.
+        guard let offset else {
             return nil
         }
+        if offset > changelog.endOffset {
+            return "the state ends at \(offset), its changelog at \(changelog.endOffset): it is"
+                + " another cluster's past, or the changelog was made anew"
+        }
+        if offset < changelog.startOffset {
+            return "the state ends at \(offset), its changelog begins at \(changelog.startOffset):"
+                + " compaction may have removed what it never saw"
+        }
+        return nil
     }
 }

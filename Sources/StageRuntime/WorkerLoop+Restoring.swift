@@ -14,7 +14,8 @@ extension WorkerLoop {
                 changelog: TopicPartition(topic: changelog, partition: partition),
                 log: log,
                 provider: provider,
-                stage: stateful
+                stage: stateful,
+                telemetry: telemetry
             )
         }
         telemetry.restoring(partitionCount: restores.count)
@@ -26,6 +27,10 @@ extension WorkerLoop {
         abandon()
         beginRestores()
         for restore in restores {
+            telemetry.wiped(
+                partition: restore.partition,
+                because: "Kafka took back what it had committed"
+            )
             try provider?.wipe(partition: restore.partition)
         }
     }

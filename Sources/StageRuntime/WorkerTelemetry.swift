@@ -13,6 +13,7 @@ final class WorkerTelemetry: LoopTelemetry {
     private let deadLetters: Counter
     private let tokens: Counter
     private let transactions: Counter
+    private let wipes: Counter
     private let duration: Histogram.Series
     private let assignedPartitions: Gauge.Series
     private let restoringPartitions: Gauge.Series
@@ -51,6 +52,11 @@ final class WorkerTelemetry: LoopTelemetry {
             "transactions_total",
             help: "Transactions ended, by stage and result.",
             labels: ["stage", "result"]
+        )
+        wipes = metrics.counter(
+            "state_wipes_total",
+            help: "Stores that could not be right and were wiped, to be read anew, by stage.",
+            labels: ["stage"]
         )
         duration =
             metrics.histogram(
@@ -154,6 +160,15 @@ final class WorkerTelemetry: LoopTelemetry {
         log.warning(
             "partitions were lost: this worker was away for longer than its session",
             ("count", .count(partitionCount))
+        )
+    }
+
+    func wiped(partition: Int32, because reason: String) {
+        wipes.add(1, worker.rawValue)
+        log.warning(
+            "the state is wiped and read anew from its changelog",
+            ("partition", .count(partition)),
+            ("because", .text(reason))
         )
     }
 

@@ -356,6 +356,7 @@ final class Tally: LoopTelemetry {
     func aborted(code: String) {}
     func assigned(_ partitions: [TopicPartition]) {}
     func lost(partitionCount: Int) {}
+    func wiped(partition: Int32, because reason: String) {}
     func restoring(partitionCount: Int) {}
     func restoring(partition: Int32, progress: (next: Int64, end: Int64)) {}
     func restored(partition: Int32, recordCount: Int) {}

@@ -7,6 +7,8 @@ package final class SilentTelemetry: LoopTelemetry {
     /// How many partitions waited for their state, and how many were assigned, each time it was told.
     package private(set) var restoringCounts: [Int] = []
     package private(set) var assignedCounts: [Int] = []
+    /// Why stores were wiped.
+    package private(set) var wipeReasons: [String] = []
 
     package init() {}
 
@@ -21,6 +23,10 @@ package final class SilentTelemetry: LoopTelemetry {
         assignedCounts.append(partitions.count)
     }
     package func lost(partitionCount: Int) {}
+    package func wiped(partition: Int32, because reason: String) {
+        wipeReasons.append(reason)
+    }
+
     package func restoring(partitionCount: Int) {
         restoringCounts.append(partitionCount)
     }

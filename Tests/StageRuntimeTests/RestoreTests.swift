@@ -6,14 +6,20 @@ import TokenDomain
 
 @testable import StageRuntime
 
-/// Says that another process holds the store, so many times.
-private final class LockedDisk: StoreProvider {
+/// A disk that fails to open its store so many times, and then opens it.
+private final class FailingDisk: StoreProvider {
     private let disk = MemoryDisk()
-    private let lockedCount: Int
+    private let fault: StoreFault
+    private let faultCount: Int
     private(set) var openCount = 0
 
-    init(lockedCount: Int) {
-        self.lockedCount = lockedCount
+    init(_ fault: StoreFault, count: Int) {
+        self.fault = fault
+        faultCount = count
+    }
+
+    static func locked(_ count: Int) -> FailingDisk {
+        FailingDisk(.locked(message: "held by another process"), count: count)
     }
 
     func open(
@@ -21,8 +27,8 @@ private final class LockedDisk: StoreProvider {
         changelogIdentity: String
     ) throws(StoreFault) -> any PartitionStore {
         openCount += 1
-        guard openCount > lockedCount else {
-            throw .locked(message: "held by another process")
+        guard openCount > faultCount else {
+            throw fault
         }
         return try disk.open(partition: partition, changelogIdentity: changelogIdentity)
     }
@@ -45,8 +51,12 @@ private final class NoStage: StatefulStage {
     ) {}
 }
 
-@Suite struct `A store that another process holds` {
-    private func restore(_ disk: LockedDisk) -> Restore {
+/// A changelog without a record, and what restores a store from it.
+private struct RestoreBench {
+    let telemetry = SilentTelemetry()
+    let restore: Restore
+
+    init(_ disk: any StoreProvider) {
         let cluster = MemoryCluster(seed: 1)
         cluster.createTopic("changelog", partitionCount: 1)
         let log = MemoryLog(
@@ -57,17 +67,47 @@ private final class NoStage: StatefulStage {
             targets: ["changelog"],
             clock: { 0 }
         )
-        return Restore(
+        restore = Restore(
             changelog: TopicPartition(topic: "changelog", partition: 0),
             log: log,
             provider: disk,
-            stage: NoStage()
+            stage: NoStage(),
+            telemetry: telemetry
         )
     }
+}
 
+@Suite struct `A store that cannot be right` {
+    @Test func `is wiped when it is damaged, and it is told why`() throws {
+        let bench = RestoreBench(FailingDisk(.damaged(message: "a block is altered"), count: 1))
+        let store = try #require(try bench.restore.slice(waitMilliseconds: 0))
+        #expect(store.changelogOffset == nil)
+        #expect(bench.telemetry.wipeReasons == ["a block is altered"])
+    }
+
+    @Test func `is wiped when it is ahead of its changelog`() throws {
+        let disk = MemoryDisk()
+        let old = try disk.open(partition: 0, changelogIdentity: "changelog")
+        try old.apply(StoreChanges(), changelogOffset: 50)
+        old.close()
+        let bench = RestoreBench(disk)
+        let store = try #require(try bench.restore.slice(waitMilliseconds: 0))
+        #expect(store.changelogOffset == nil)
+        let reason = try #require(bench.telemetry.wipeReasons.first)
+        #expect(reason.hasPrefix("the state ends at 50, its changelog at 0: "))
+    }
+
+    @Test func `is not one that is empty`() throws {
+        let bench = RestoreBench(MemoryDisk())
+        #expect(try bench.restore.slice(waitMilliseconds: 0) != nil)
+        #expect(bench.telemetry.wipeReasons == [])
+    }
+}
+
+@Suite struct `A store that another process holds` {
     @Test func `is waited for, slice by slice`() throws {
-        let disk = LockedDisk(lockedCount: 3)
-        let restore = restore(disk)
+        let disk = FailingDisk.locked(3)
+        let restore = RestoreBench(disk).restore
         for _ in 0..<3 {
             #expect(try restore.slice(waitMilliseconds: 0) == nil)
         }
@@ -76,7 +116,7 @@ private final class NoStage: StatefulStage {
     }
 
     @Test func `ends the worker with 75 when it is never let go`() throws {
-        let restore = restore(LockedDisk(lockedCount: .max))
+        let restore = RestoreBench(FailingDisk.locked(.max)).restore
         var sliceCount = 0
         let fault = #expect(throws: StoreFault.self) {
             // A wait of 0 counts as one millisecond, so that the test need not wait.
