@@ -28,6 +28,7 @@ final class Storm {
         var member: Member
         var processName: String
         var since: Date
+        var isToldToStop = false
     }
 
     /// A worker told to stop has gone by then: design section 7.
@@ -247,12 +248,29 @@ final class Storm {
         note("\(member.name) is gone \(Int(seconds * 1_000)) ms after SIGTERM")
         due[member] = nil
         if isLast {
+            stopElderUnlessFenced(of: member)
             fleet.remove(member)
         } else {
             fleet.letGo(member)
             if !isStopping {
                 due[member] = (Date(), .start)
             }
+        }
+    }
+
+    /// A twin that was told to go before it had joined fences nobody, and is not started again: the
+    /// older one is told to go as well.
+    private func stopElderUnlessFenced(of member: Member) {
+        for index in elders.indices where elders[index].member == member {
+            let name = elders[index].processName
+            guard let process = fleet.processes.process(name), process.isRunning,
+                !fleet.processes.tail(name).contains("a newer instance has this name")
+            else {
+                continue
+            }
+            note("\(name), whose twin never joined: SIGTERM")
+            kill(process.processIdentifier, SIGTERM)
+            elders[index].isToldToStop = true
         }
     }
 
@@ -272,7 +290,9 @@ final class Storm {
                 )
                 kill(process.processIdentifier, SIGKILL)
                 process.waitUntilExit()
-            } else if process.terminationReason != .exit || process.terminationStatus != 75 {
+            } else if process.terminationReason != .exit
+                || process.terminationStatus != (elder.isToldToStop ? 0 : 75)
+            {
                 find(
                     "\(elder.processName), the older of two twins, ends with"
                         + " \(process.terminationStatus): "
