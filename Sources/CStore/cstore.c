@@ -292,9 +292,8 @@ int cstore_close(cstore *store, cstore_error *error)
 static int begin_flush(cstore *store, cstore_error *error)
 {
     char *message = NULL;
-    rocksdb_writebatch_t *nothing = rocksdb_writebatch_create();
-    rocksdb_write(store->db, store->shared->write_options, nothing, &message);
-    rocksdb_writebatch_destroy(nothing);
+    /* Nothing is in it. */
+    rocksdb_write(store->db, store->shared->write_options, store->shared->batch, &message);
     return message == NULL ? 0 : fail(error, message, false);
 }
 

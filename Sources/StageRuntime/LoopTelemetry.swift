@@ -18,7 +18,7 @@ package protocol LoopTelemetry: AnyObject {
     func aborted(code: String)
     func assigned(_ partitions: [TopicPartition])
     func lost(partitionCount: Int)
-    /// A store could not be right: it was wiped, and is read anew from its changelog.
+    /// A store cannot be right: it is wiped, and read anew from its changelog.
     func wiped(partition: Int32, because reason: String)
     /// So many partitions wait for their state to be read, the one that is read now among them.
     func restoring(partitionCount: Int)

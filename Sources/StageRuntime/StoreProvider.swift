@@ -4,9 +4,10 @@ package import StateStore
 package protocol StoreProvider: AnyObject {
     /// Opens the store of one partition, empty where there is none yet.
     ///
-    /// `changelogIdentity` is the changelog it must belong to (topic id).
+    /// `changelogIdentity` is the changelog topic it must belong to.
     ///
-    /// - Throws: ``StoreFault/damaged(message:)`` where it is another changelog's, or cannot be read.
+    /// - Throws: ``StoreFault/damaged(message:)`` where it is another changelog's or another
+    ///   partition's, or cannot be read.
     func open(partition: Int32, changelogIdentity: String) throws(StoreFault) -> any PartitionStore
     /// Removes what is there, so that the next open begins empty.
     func wipe(partition: Int32) throws(StoreFault)

@@ -4,7 +4,7 @@ package import TokenDomain
 
 /// What a worker answers to its command line: it takes settings from the environment, and no
 /// arguments.
-package struct WorkerArguments: Equatable {
+package struct WorkerArguments {
     /// 0 where it was asked for, on standard output; 2 on standard error.
     let exitCode: Int32
     let text: String

@@ -18,7 +18,6 @@ extension WorkerLoop {
                 telemetry: telemetry
             )
         }
-        telemetry.restoring(partitionCount: restores.count)
     }
 
     /// The log has taken back what it had committed, and the stores have learnt of it: they are wiped
@@ -46,7 +45,6 @@ extension WorkerLoop {
             return true
         }
         restores.removeLast()
-        telemetry.restoring(partitionCount: restores.count)
         state.open(store, partition: restore.partition)
         telemetry.restored(partition: restore.partition, recordCount: restore.recordCount)
         if restores.isEmpty {
@@ -60,6 +58,5 @@ extension WorkerLoop {
             restore.close()
         }
         restores = []
-        telemetry.restoring(partitionCount: 0)
     }
 }

@@ -43,7 +43,9 @@ package final class WorkerLoop {
     /// What the transaction under way takes in; nil while there is none.
     private var underWay: RepeatedAborts.Attempt?
     private var aborts = RepeatedAborts()
-    var restores: [Restore] = []
+    var restores: [Restore] = [] {
+        didSet { telemetry.restoring(partitionCount: restores.count) }
+    }
     package private(set) var assigned: [TopicPartition] = []
     /// Up to where each assigned partition is known to be committed; at first, where it was begun.
     package private(set) var done: [TopicPartition: Int64] = [:]

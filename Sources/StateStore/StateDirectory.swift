@@ -42,7 +42,7 @@ package final class StateDirectory {
     ///
     /// - Parameters:
     ///   - partition: its number.
-    ///   - changelogIdentity: the topic it must belong to, with the partition.
+    ///   - changelogIdentity: the changelog topic it must belong to.
     /// - Returns: the store, restored up to the offset it states.
     /// - Throws: ``StoreFault/damaged(message:)`` where it is another changelog's or another
     ///   partition's, lay idle too long, or cannot be read: wipe and replay.
@@ -68,7 +68,7 @@ package final class StateDirectory {
         return store
     }
 
-    /// What a store says it belongs to: a folder that was put in another partition's place is told.
+    /// What a store says it belongs to, so that one put in another partition's folder is not believed.
     package static func identity(of changelogIdentity: String, partition: Int32) -> String {
         "\(changelogIdentity)/\(partition)"
     }
