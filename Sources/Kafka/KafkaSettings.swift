@@ -70,6 +70,32 @@ package struct KafkaSettings: Sendable, Equatable {
         }
     }
 
+    /// What is wrong with one setting of librdkafka's.
+    package enum SettingFault: Error, Equatable, Sendable {
+        /// The library has none of this name.
+        case unknown
+        /// Its own words, which name the setting and what it takes.
+        case refused(message: String)
+    }
+
+    /// Whether the client library knows a setting of this name and takes the value.
+    package static func check(_ name: String, _ value: String) throws(SettingFault) {
+        guard unsafe ckafka_knows_setting(name) != 0 else {
+            throw .unknown
+        }
+        var fault = ckafka_fault()
+        guard unsafe ckafka_check_settings(CText.list([name, value]), &fault) == 0 else {
+            throw .refused(message: CText.text(of: fault.message))
+        }
+    }
+
+    /// Every setting that the client library lists, in its own spelling.
+    package static func knownNames() -> [String] {
+        let names = unsafe ckafka_setting_names()
+        defer { unsafe ckafka_free_names(names) }
+        return unsafe CText.texts(of: names)
+    }
+
     /// One block of texts, as the C side reads settings: what is given later wins.
     private func list(_ settings: [(String, String)]) -> [CChar] {
         let own = settings + extra.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }

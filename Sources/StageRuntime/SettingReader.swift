@@ -231,6 +231,28 @@ extension SettingReader {
             let secret = try SecretFile.read(path: value, setting: name, byteCountMin: 1)
             return (String(key.dropLast(5)), String(decoding: secret, as: UTF8.self))
         }
+        do throws(KafkaSettings.SettingFault) {
+            try KafkaSettings.check(key, value)
+        } catch {
+            switch error {
+            case .unknown:
+                throw .unknownName(name, nearest: Self.nearestKafkaName(to: name))
+            case .refused(let message):
+                throw .refused(setting: name, because: message)
+            }
+        }
         return (key, value)
+    }
+
+    /// The setting of librdkafka that an unknown name comes closest to, as the environment has it.
+    static func nearestKafkaName(to name: String) -> String? {
+        let passedThrough = KafkaSettings.knownNames()
+            .filter { !KafkaSettings.reserved.contains($0) }
+            .map { key in
+                let suffix = secretNames.contains(key) ? "_FILE" : ""
+                return Setting.kafkaPrefix
+                    + String(key.map { $0 == "." ? "_" : $0 }).uppercased() + suffix
+            }
+        return Spelling.nearest(to: name, among: passedThrough + [Setting.kafkaBootstrapServers])
     }
 }

@@ -69,6 +69,11 @@ import Testing
         ("TOLLWAY_REPORT_HODL", "TOLLWAY_REPORT_HOLD"),
         ("TOLLWAY_INGEST_KEY_FILE", "TOLLWAY_INGEST_KEYS_FILE"),
         ("TOLLWAY_KAKFA_BOOTSTRAP_SERVERS", "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS"),
+        ("TOLLWAY_KAFKA_BOOTSTRAP_SERVER", "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS"),
+        ("TOLLWAY_KAFKA_FETCH_MAXBYTES", "TOLLWAY_KAFKA_FETCH_MAX_BYTES"),
+        ("TOLLWAY_KAFKA_SASL_PASWORD_FILE", "TOLLWAY_KAFKA_SASL_PASSWORD_FILE"),
+        ("TOLLWAY_KAFKA_SSL_CA_LOCATON", "TOLLWAY_KAFKA_SSL_CA_LOCATION"),
+        ("TOLLWAY_KAFKA_NOTHING_OF_THE_KIND_AT_ALL", nil),
         ("TOLLWAY_topic_prefix", nil),
         ("TOLLWAY_ENTIRELY_ELSEWHERE_AND_LONG", nil),
         ("TOLLWAY_", nil),
@@ -77,6 +82,21 @@ import Testing
         #expect(throws: ConfigurationFault.unknownName(name, nearest: nearest)) {
             try read([name: "x"])
         }
+    }
+
+    @Test(arguments: [
+        ("FETCH_MAX_BYTES", "much", "fetch.max.bytes"),
+        // The library names what it is an alias of.
+        ("LINGER_MS", "-1", "queue.buffering.max.ms"),
+        ("SECURITY_PROTOCOL", "tls", "security.protocol"),
+    ])
+    func `refuses a value that librdkafka does not take`(name: String, value: String, key: String) {
+        let fault = #expect(throws: ConfigurationFault.self) {
+            try read(["TOLLWAY_KAFKA_\(name)": value])
+        }
+        #expect(fault?.code == "config.refused")
+        #expect(fault?.setting == "TOLLWAY_KAFKA_\(name)")
+        #expect(fault?.sentence.contains(key) == true)
     }
 
     @Test func `lets a setting of another worker pass`() throws {

@@ -70,4 +70,13 @@ import Testing
         #expect(try run.errorCode() == "config.unknown_name")
         #expect(run.output.contains("did you mean TOLLWAY_TOPIC_PREFIX?"))
     }
+
+    @Test func `finds what librdkafka would refuse at the worker's start`() throws {
+        let run = try TollwayProcess.run(
+            ["config", "check", "--worker", "dedupe"],
+            environment: ["TOLLWAY_KAFKA_BOOTSTRAP_SERVER": "a:1"]
+        )
+        #expect(run.exitCode == 1)
+        #expect(run.output.contains("did you mean TOLLWAY_KAFKA_BOOTSTRAP_SERVERS?"))
+    }
 }
