@@ -76,6 +76,12 @@ final class WorkerTelemetry: LoopTelemetry {
                 help: "Partitions whose state is still being read from the changelog.",
                 labels: ["stage"]
             ).series(stage)
+        for code in worker.deadLetterCodes {
+            _ = deadLetters.series(stage, String(Fault(code: code, message: "").reason))
+        }
+        for outcome in worker.countedOutcomes {
+            completedSeries[outcome] = completedRecords.series(stage, outcome)
+        }
     }
 
     private var now: Timestamp { Timestamp(milliseconds: WallClock.nowMilliseconds()) }

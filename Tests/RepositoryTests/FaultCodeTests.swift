@@ -1,0 +1,46 @@
+import Foundation
+import Testing
+import TokenDomain
+
+@Suite struct `The codes of faults` {
+    /// What a person meets in answers, logs and dead letters; each word is the part of the program
+    /// that says it.
+    private static var literal: Regex<(Substring, Substring)> {
+        /"((?:decode|dedupe|report|notifications|jws|ingest|http|config)\.[a-z0-9_]+)"/
+    }
+
+    /// Codes of the client side of HTTP: they name a failed request to Apple in a log line only.
+    private static let requestFolder = "Sources/HTTPClient"
+
+    private static func written() throws -> Set<String> {
+        let files = try SourceTree.files(["Sources"]).filter { file in
+            (file.name.hasSuffix(".swift") || file.name.hasSuffix(".c"))
+                && !file.path.hasPrefix(requestFolder)
+                && !file.path.hasPrefix("Sources/AppleSimulator")
+        }
+        return Set(files.flatMap { $0.text.matches(of: literal).map { String($0.1) } })
+    }
+
+    @Test func `of dead letters are declared`() throws {
+        let declared = Set(Worker.allCases.flatMap(\.deadLetterCodes))
+        let workers = Set(Worker.allCases.map(\.rawValue) + ["jws"]).subtracting(["ingest"])
+        let undeclared = try Self.written().filter { code in
+            workers.contains(String(code.prefix { $0 != "." })) && !declared.contains(code)
+        }
+        #expect(undeclared.isEmpty, "Worker.deadLetterCodes lacks \(undeclared.sorted())")
+    }
+
+    @Test func `have a row in the runbook, each`() throws {
+        let runbook = try SourceTree.text(of: "Deploy/RUNBOOK.md")
+        let codes = try Self.written().union(Worker.allCases.flatMap(\.deadLetterCodes))
+        let missing = codes.filter { !runbook.contains("`\($0)`") }
+        #expect(missing.isEmpty, "RUNBOOK.md has no row for \(missing.sorted())")
+    }
+
+    @Test(arguments: Worker.allCases)
+    func `are declared once`(worker: Worker) {
+        let codes = worker.deadLetterCodes
+        #expect(codes.count == Set(codes).count)
+        #expect(worker.deadLetters == nil ? codes.isEmpty : !codes.isEmpty)
+    }
+}
