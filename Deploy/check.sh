@@ -68,6 +68,16 @@ else
     fi
 fi
 
+if has systemd-analyze; then
+    mkdir "$work/units"
+    # The program is not installed where this runs.
+    sed 's#^ExecStart=.*#ExecStart=/bin/true#' Deploy/systemd/tollway-worker@.service \
+        >"$work/units/tollway-decode@.service"
+    check 'systemd unit (systemd-analyze verify)' \
+        systemd-analyze verify --man=no "$work/units/tollway-decode@1.service"
+else
+    skip 'systemd unit' 'no systemd-analyze in the PATH'
+fi
 if has hadolint; then
     check 'Dockerfile (hadolint)' hadolint Deploy/Dockerfile
 else
