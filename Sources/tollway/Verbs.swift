@@ -28,5 +28,6 @@ extension TollwayCommand {
         BenchCommand.verb,
         ConfigCommand.check,
         ConfigCommand.print,
+        CompletionCommand.verb,
     ]
 }
