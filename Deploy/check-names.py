@@ -20,7 +20,7 @@ OTHER_LABELS = {"job", "instance", "le"}
 
 # A registration of a family: its kind, its name, and what follows up to the labels.
 REGISTRATION = re.compile(
-    r'\.(counter|gauge|histogram)\(\s*"([a-z_]+)",(?P<rest>(?:"(?:[^"\\]|\\.)*"|[^")])*)\)'
+    r'\.(counter|measuredCounter|gauge|histogram)\(\s*"([a-z_]+)",(?P<rest>(?:"(?:[^"\\]|\\.)*"|[^")])*)\)'
 )
 LABELS = re.compile(r"labels: \[([^\]]*)\]")
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')

@@ -52,7 +52,7 @@ final class LagGauges {
                     + " without partitions. The largest of all instances counts. ingest reads no"
                     + " partitions and has no series: it scales by CPU and by the time to its"
                     + " answer.",
-                labels: ["worker"]
+                labels: ["stage"]
             ).series(worker.rawValue)
     }
 

@@ -174,6 +174,15 @@ package final class WorkerRun {
         }
     }
 
+    /// Of the apps file where this worker needs one, else 0.
+    private func appCount() throws(ConfigurationFault) -> Int {
+        switch worker {
+        case .decode, .report, .notifications:
+            try AppsFile.load(try configuration.requiredFile(.appsFile)).apps.count
+        case .ingest, .dedupe: 0
+        }
+    }
+
     // MARK: Serving
 
     private func serve() throws -> WorkerEnd {
@@ -243,7 +252,15 @@ package final class WorkerRun {
             ),
             clock: clock
         )
-        log.info("the worker runs", ("instance", .text(configuration.instance)))
+        log.info(
+            "the worker runs",
+            ("version", .text(BuildInfo.version)),
+            ("instance", .text(configuration.instance)),
+            ("cluster", .text(cluster.id)),
+            ("prefix", .text(prefix)),
+            ("delivery", .text(configuration.delivery.rawValue)),
+            ("apps", .count(try appCount()))
+        )
         health.setStarted()
         let end = turn(loop, recordLog, stage, view)
         recordLog.close(deadlineMilliseconds: 2_000)

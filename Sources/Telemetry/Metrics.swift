@@ -26,6 +26,14 @@ package final class Metrics: Sendable {
         )
     }
 
+    /// A number that only grows and is measured elsewhere, such as by the system; its name ends in
+    /// `_total`.
+    package func measuredCounter(_ name: String, help: String) -> Gauge.Series {
+        precondition(name.hasSuffix("_total"), "a counter's name ends in _total: \(name)")
+        let description = MetricDescription(name: name, kind: .counter, help: help, labels: [])
+        return register(Gauge(description)).series()
+    }
+
     /// A number that goes up and down.
     package func gauge(_ name: String, help: String, labels: [String] = []) -> Gauge {
         register(Gauge(MetricDescription(name: name, kind: .gauge, help: help, labels: labels)))

@@ -8,16 +8,16 @@ package enum ProcessMetrics {
         metrics.gauge(
             "build_info",
             help: "Always 1; the labels say what runs.",
-            labels: ["version", "worker"]
+            labels: ["version", "stage"]
         ).set(1, BuildInfo.version, worker)
         let resident = metrics.gauge(
             "process_resident_memory_bytes",
             help: "Memory of the process that lies in RAM."
         ).series()
-        let processor = metrics.gauge(
-            "process_cpu_seconds",
+        let processor = metrics.measuredCounter(
+            "process_cpu_seconds_total",
             help: "Processor time that the process has used, user and system."
-        ).series()
+        )
         let openFiles = metrics.gauge(
             "process_open_fds",
             help: "Files and connections that the process holds open."

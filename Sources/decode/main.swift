@@ -8,11 +8,11 @@ WorkerRun.main(.decode) { services in
         do throws(ConfigurationFault) {
             let apps = try AppsFile.load(file)
             let count = Int64(apps.apps.count)
-            services.log.info("the apps file was read again", ("apps", .integer(count)))
+            services.log.info("the settings files were read again", ("apps", .integer(count)))
             return apps
         } catch {
             services.log.error(
-                "the apps file is not as it should be; the old one stays",
+                "a settings file cannot be read again; what was read before stays in force",
                 ("because", .text(error.sentence))
             )
             return nil

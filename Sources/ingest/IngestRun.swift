@@ -107,6 +107,9 @@ struct IngestRun {
         )
         log.info(
             "the worker runs",
+            ("version", .text(BuildInfo.version)),
+            ("instance", .text(configuration.instance)),
+            ("prefix", .text(configuration.topicPrefix)),
             ("listen", .text("\(address.host) \(server.port)")),
             ("keys", .flag(configuration.ingestKeysFile != nil)),
             ("customers", .flag(configuration.ingestCustomerKeyFile != nil))

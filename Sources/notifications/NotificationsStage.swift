@@ -46,10 +46,10 @@ final class NotificationsStage: ReloadingStage {
             let files = try load()
             verifier = SignedDataVerifier(roots: files.roots)
             take(files.apps)
-            log?.info("read again", ("apps", .integer(Int64(files.apps.apps.count))))
+            log?.info("the settings files were read again", ("apps", .integer(Int64(files.apps.apps.count))))
         } catch {
             log?.error(
-                "cannot be read again; what was read before stays in force",
+                "a settings file cannot be read again; what was read before stays in force",
                 ("because", .text(error.sentence))
             )
         }

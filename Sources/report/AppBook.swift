@@ -67,7 +67,7 @@ final class AppBook {
         } catch {
             log.limited(
                 .error,
-                "a key cannot be read again; the old one stays",
+                "a key cannot be read again; what was read before stays in force",
                 ("appAppleId", .integer(appAppleID)),
                 ("because", .text(error.sentence))
             )
@@ -79,10 +79,10 @@ final class AppBook {
     func reload() {
         do throws(ConfigurationFault) {
             (file, signers, verifier) = try Self.read(path: path, rootsPath: rootsPath)
-            log.info("the apps were read again", ("apps", .integer(Int64(file.apps.count))))
+            log.info("the settings files were read again", ("apps", .integer(Int64(file.apps.count))))
         } catch {
             log.error(
-                "the apps cannot be read again; the old ones stay",
+                "a settings file cannot be read again; what was read before stays in force",
                 ("because", .text(error.sentence))
             )
         }

@@ -139,7 +139,7 @@ import TokenWire
         #expect(lines(bench, "last_stable_offset_lag_records").allSatisfy { $0.hasSuffix(" 1") })
         view.assigned([], now: bench.clock.now)
         #expect(lines(bench, "consumer_lag_records").isEmpty)
-        #expect(lines(bench, "useful_replicas") == ["tollway_useful_replicas{worker=\"report\"} 0"])
+        #expect(lines(bench, "useful_replicas") == ["tollway_useful_replicas{stage=\"report\"} 0"])
     }
 
     @Test func `is bounded by what Apple lets through`() {

@@ -12,6 +12,7 @@ struct LetterText {
         "token", "customer", "signedPayload", "signedTransaction", "appAccountToken",
     ]
     private static let shownCountMax = 6
+    private static let customerForm = "c1."
 
     let isRevealed: Bool
 
@@ -81,10 +82,10 @@ struct LetterText {
         guard text.utf8.count > 2 * shownCountMax else {
             return "… (\(text.utf8.count) bytes)"
         }
-        return PlainText.printable(
-            String(text.prefix(shownCountMax)),
-            characterCountMax: shownCountMax
-        )
+        // What all customers' pseudonyms begin with tells none from another.
+        let form = text.hasPrefix(customerForm) ? customerForm.count : 0
+        let count = form + shownCountMax
+        return PlainText.printable(String(text.prefix(count)), characterCountMax: count)
             + "… (\(text.utf8.count) bytes)"
     }
 

@@ -74,7 +74,7 @@ enum ReplayCommand {
         words: ["dlq", "discard"],
         summary: "give dead letters up: into the archive topic, never back",
         options: LetterFilter.options + [
-            .value("--why", "TEXT", "a sentence for the audit; required"),
+            .value("--why", "TEXT", "a sentence for the audit; required with --yes"),
             yes, rate, countMax,
         ],
         details: """
@@ -123,7 +123,7 @@ enum ReplayCommand {
     private static func runDiscard(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
         let order = try LetterOrder(.discard, invocation, now: now)
-        guard order.why != nil else {
+        guard order.why != nil || !invocation.has("--yes") else {
             throw .usage("missing_why", "say --why: whoever reads the audit will ask")
         }
         guard !order.filter.words.isEmpty else {
