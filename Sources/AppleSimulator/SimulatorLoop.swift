@@ -35,7 +35,7 @@ final class SimulatorLoop {
         ].enumerated() {
             let limits = HTTPServer.Limits(
                 bodyByteCountMax: bodyMax,
-                heldByteCountMax: 4 * Self.adminBodyByteCountMax,
+                laneByteCountsMax: [4 * Self.adminBodyByteCountMax],
                 connectionCountMax: Self.connectionCountMax
             )
             let address = ListenAddress(host: host, port: port == 0 ? 0 : port + UInt16(index))

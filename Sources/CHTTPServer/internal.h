@@ -1,36 +1,45 @@
 #pragma once
 
 #include "chttpserver.h"
+#include "head.h"
 
-#include <microhttpd.h>
 #include <sys/socket.h>
 
 /* A connection refused in mid-request is read for so long, so that the client sees the answer. */
 enum { LINGER_MS = 2000 };
 enum { LINGER_BYTE_COUNT_MAX = 8 << 20 };
-enum { METHOD_BYTE_COUNT_MAX = 31 };
+/* The least rate of a body: so many bytes of it in so much time. */
+enum { BODY_STEP_BYTE_COUNT = 4096, BODY_STEP_MS = 5000 };
 enum { REFUSAL_STATUS_MIN = 400, REFUSAL_STATUS_COUNT = 200 };
-
-/* What an event of our epoll is about: the slot of a connection in the gate, or one of these. */
-#define GATE_TAG (UINT64_C(1) << 63)
-enum { LISTEN_TAG = 1, DAEMON_TAG = 2 };
+enum { EVENT_COUNT_MAX = 64 };
+enum { READ_BUFFER_BYTE_COUNT = 64 << 10 };
 
 enum stage {
-    STAGE_OPEN,      /* nothing of a request yet */
-    STAGE_HEAD,      /* a part of its head, in the gate */
-    STAGE_RECEIVING, /* request line seen */
-    STAGE_HELD,      /* complete, suspended, not answered */
-    STAGE_ANSWERING,
+    STAGE_OPEN,      /* accepted, and nothing of a request came yet */
     STAGE_IDLE,      /* answered; another request may come */
-    STAGE_REFUSED,   /* our answer is out, what still comes is thrown away */
-    STAGE_DROPPED,
+    STAGE_HEAD,      /* a part of a head */
+    STAGE_JUDGED,    /* a head that waits to be accepted or answered; not read from */
+    STAGE_BODY,      /* a part of a body */
+    STAGE_HELD,      /* complete, not answered; not read from */
+    STAGE_ANSWERING,
+    STAGE_LINGER,    /* our last answer is out, what still comes is thrown away */
+    STAGE_DROPPED,   /* closed; freed at the end of the turn */
     STAGE_COUNT,
 };
 
+/*
+ * One list a kind, every kind with one duration, so each list is in order.  Who gives way to a new
+ * connection is the first of the first of these lists that is not empty.
+ */
 enum deadline_kind {
-    DEADLINE_REQUEST,
-    DEADLINE_IDLE,
     DEADLINE_LINGER,
+    DEADLINE_OPEN,
+    DEADLINE_HEAD,
+    DEADLINE_IDLE_NEW,   /* idle, and never had an answer below 400 */
+    DEADLINE_IDLE,
+    /* One list a lane, by the last step of the body: its first is the slowest. */
+    DEADLINE_BODY,
+    DEADLINE_ANSWER = DEADLINE_BODY + CHTTP_LANE_COUNT_MAX,
     DEADLINE_KIND_COUNT,
     DEADLINE_NONE = DEADLINE_KIND_COUNT,
 };
@@ -43,33 +52,52 @@ struct bytes {
 
 struct connection {
     struct chttp_server *server;
-    /* None while it is in the gate: then the socket is ours to close. */
-    struct MHD_Connection *handle;
     int fd;
     uint32_t slot;
     enum stage stage;
-    struct sockaddr_storage peer;
-    socklen_t peer_size;
     char address[48];
 
     enum deadline_kind deadline_kind;
     int64_t deadline_ms;
     struct connection *earlier, *later;
 
-    /* The request in hand; its bytes are freed when it is completed. */
+    /* The socket may have more; its end was seen by epoll; it was read to its end. */
+    int is_readable, is_ending, has_ended;
+    /* Some answer was below 400. */
+    int was_served;
+    /* Read, and not yet understood: a part of a head, or what came after a whole request. */
+    struct bytes unread;
+    struct head_scan scan;
+
+    /* The request in hand. */
     uint64_t id;
+    int64_t began_ms;
     char method[METHOD_BYTE_COUNT_MAX + 1];
-    char *target;
-    struct bytes headers;
+    /* The target, 0, then name, 0, value, 0, ... */
+    struct bytes head;
+    size_t target_byte_count;
+    int is_kept, is_version_1_0, is_chunked, wants_continue, wants_head_only;
+    uint64_t announced_byte_count;
+    uint64_t missing_byte_count;
+    struct chunks chunks;
+    uint32_t lane;
+    size_t body_byte_count_max;
+    size_t step_byte_count;
+    /* What of the body is counted in the lane: nothing of a complete one. */
+    size_t lane_byte_count;
     struct bytes body;
     size_t discarded_byte_count;
-    int has_seen_headers;
     /* In the list of ready or of lent requests. */
     struct connection *next_ready;
 
-    /* Its answer; none in STAGE_ANSWERING drops the connection. */
-    struct MHD_Response *answer;
-    unsigned int status;
+    /* What of our answer the socket did not take yet. */
+    struct bytes unsent;
+    size_t sent_byte_count;
+    int is_torn, is_last;
+
+    /* In the list of those to go on with, or to free, in the next turn. */
+    int is_pending;
+    struct connection *next_pending;
 };
 
 struct deadline_list {
@@ -77,26 +105,23 @@ struct deadline_list {
     struct connection *first, *last;
 };
 
+struct lane {
+    size_t byte_count;
+    size_t byte_count_max;
+};
+
 struct chttp_server {
-    struct MHD_Daemon *daemon;
-    /* Ours: over the listening socket, the gate and libmicrohttpd's own. */
     int epoll_fd;
     int listen_fd;
-    /* The connection that libmicrohttpd is just being given. */
-    struct connection *adopting;
-    /* header_byte_count_max + 1 bytes. */
-    char *look_buffer;
     uint16_t port;
-    int is_tls;
+    int judges_heads;
     int is_stopping;
-    /* Something was answered or resumed: libmicrohttpd wants to be run once more. */
-    int has_moved;
 
     size_t body_byte_count_max;
-    size_t held_byte_count_max;
-    size_t held_byte_count;
     size_t header_byte_count_max;
     uint32_t connection_count_max;
+    int64_t request_timeout_ms;
+    struct lane lanes[CHTTP_LANE_COUNT_MAX];
 
     struct connection **slots;
     uint32_t slot_count;
@@ -110,46 +135,47 @@ struct chttp_server {
     struct deadline_list deadlines[DEADLINE_KIND_COUNT];
     struct connection *ready_first, *ready_last;
     struct connection *lent;
+    struct connection *pending;
+
+    char *read_buffer;
+    int64_t date_s;
+    char date[32];
 };
 
+int64_t chttp_now_ms(void);
+
+/* Connections: connection.c. */
+struct connection *chttp_connection_make(struct chttp_server *server, int fd);
+void chttp_connection_free(struct connection *connection);
 void chttp_schedule(struct connection *connection, enum deadline_kind kind);
 void chttp_unschedule(struct connection *connection);
 void chttp_set_stage(struct connection *connection, enum stage stage);
-/* Lets go of a connection; one that is in the gate is freed. */
+/* Closes it now and frees it at the end of the turn. */
 void chttp_drop(struct connection *connection);
-struct connection *chttp_connection_make(struct chttp_server *server, int fd);
-void chttp_connection_free(struct connection *connection);
-void chttp_gate_run(struct chttp_server *server);
-void chttp_gate_accept(struct chttp_server *server);
-/* Reads what comes on a refused connection; frees it at its end. */
-void chttp_gate_discard(struct connection *connection);
-void chttp_forget_body(struct connection *connection);
+/* Goes on with it in the next turn. */
+void chttp_postpone(struct connection *connection);
+void chttp_reap(struct chttp_server *server);
+void chttp_accept_connections(struct chttp_server *server);
+int chttp_append(struct bytes *bytes, const char *data, size_t count);
+void chttp_empty(struct bytes *bytes);
+
+/* What comes in: receive.c. */
+void chttp_receive(struct connection *connection);
+void chttp_begin_body(struct connection *connection, uint32_t lane, size_t byte_count_max);
+void chttp_forget_request(struct connection *connection);
+
+/* What goes out: answer.c. */
+void chttp_send_rest(struct connection *connection);
+void chttp_send_continue(struct connection *connection);
 
 /**
- * chttp_refuse_raw(connection, status):
- * Answer ${status} past libmicrohttpd, which cannot answer before a request is complete, and end
- * the sending side.  Under TLS, where that cannot be, drop the connection.
+ * chttp_refuse(connection, status):
+ * Answer ${status} in words of our own, and read no more requests.
  */
-void chttp_refuse_raw(struct connection *connection, unsigned int status);
+void chttp_refuse(struct connection *connection, unsigned int status);
 
 /**
  * chttp_refuse_descriptor(fd, status):
- * Send what chttp_refuse_raw sends, and end the sending side.
+ * Send what chttp_refuse sends, and end the sending side.
  */
 void chttp_refuse_descriptor(int fd, unsigned int status);
-
-/**
- * chttp_problem(status, buffer, size):
- * Write the problem+json body of ${status} into ${buffer}; return its length.
- */
-size_t chttp_problem(unsigned int status, char *buffer, size_t size);
-
-/* Called by libmicrohttpd. */
-void *chttp_on_target(void *server, const char *target, struct MHD_Connection *handle);
-void chttp_on_connection(void *server, struct MHD_Connection *handle, void **context,
-                         enum MHD_ConnectionNotificationCode code);
-void chttp_on_completed(void *server, struct MHD_Connection *handle, void **request,
-                        enum MHD_RequestTerminationCode code);
-enum MHD_Result chttp_on_request(void *server, struct MHD_Connection *handle, const char *path,
-                                 const char *method, const char *version, const char *data,
-                                 size_t *data_size, void **request);

@@ -1,6 +1,6 @@
-/// One complete request.
+/// One request, or its head.
 ///
-/// It waits, its connection held, until it is answered or reset.
+/// It waits, its connection held, until it is answered or reset; a head also until it is accepted.
 package struct HTTPRequest: Sendable {
     package struct ID: Hashable, Sendable {
         let number: UInt64
@@ -17,7 +17,11 @@ package struct HTTPRequest: Sendable {
     package let path: String
     /// What follows the first `?`, as it came; empty where there is none.
     package let query: String
-    /// The body, complete and within the limit; empty where there is none.
+    /// Whether the body is here, too; else ``HTTPServer/accept(_:lane:bodyByteCountMax:)`` lets it in.
+    package let isComplete: Bool
+    /// The length of the body as the head gives it; nil where it comes in chunks.
+    package let announcedByteCount: Int?
+    /// The body, complete and within the limit; empty where there is none, and with a head alone.
     package let body: [UInt8]
     /// The peer's numeric address, without port; empty where unknown.
     package let remoteAddress: String
@@ -31,7 +35,9 @@ package struct HTTPRequest: Sendable {
         query: String,
         body: [UInt8],
         remoteAddress: String,
-        headerBytes: [UInt8]
+        headerBytes: [UInt8],
+        isComplete: Bool = true,
+        announcedByteCount: Int? = nil
     ) {
         self.id = id
         self.method = method
@@ -40,6 +46,8 @@ package struct HTTPRequest: Sendable {
         self.body = body
         self.remoteAddress = remoteAddress
         self.headerBytes = headerBytes
+        self.isComplete = isComplete
+        self.announcedByteCount = announcedByteCount
     }
 
     /// The value of the first header of that name, white space trimmed; nil where there is none.
@@ -52,7 +60,7 @@ package struct HTTPRequest: Sendable {
             if nameRange.count == name.utf8.count,
                 zip(headerBytes[nameRange], name.utf8).allSatisfy({ lowercased($0) == $1 })
             {
-                return String(decoding: trimmed(valueRange), as: UTF8.self)
+                return String(decoding: headerBytes[valueRange], as: UTF8.self)
             }
         }
         return nil
@@ -67,7 +75,7 @@ package struct HTTPRequest: Sendable {
             headers.append(
                 (
                     name: String(decoding: headerBytes[nameRange].map(lowercased), as: UTF8.self),
-                    value: String(decoding: trimmed(valueRange), as: UTF8.self)
+                    value: String(decoding: headerBytes[valueRange], as: UTF8.self)
                 )
             )
         }
@@ -81,16 +89,6 @@ package struct HTTPRequest: Sendable {
             return nil
         }
         return (position..<nameEnd, nameEnd + 1..<valueEnd)
-    }
-
-    /// libmicrohttpd leaves white space at the end.
-    private func trimmed(_ range: Range<Int>) -> ArraySlice<UInt8> {
-        let isBlank: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 }
-        let start = headerBytes[range].drop(while: isBlank)
-        guard let last = start.lastIndex(where: { !isBlank($0) }) else {
-            return []
-        }
-        return start[...last]
     }
 
     private func lowercased(_ byte: UInt8) -> UInt8 {

@@ -1,21 +1,26 @@
 internal import CHTTPServer
 
-/// An HTTP/1.1 server on one thread, libmicrohttpd in external epoll mode behind it.
+/// An HTTP/1.1 server on one thread.
 ///
 /// Wait until ``wakeDescriptor`` is readable or ``millisecondsUntilTimeout`` is over, call ``run()``,
-/// take the requests, answer them now or later. It refuses by itself, with `application/problem+json`,
-/// what never becomes a request: too slow (408), too large (413, 431).
+/// take the requests, answer them now or later. Every request of a connection is checked as strictly
+/// as the first. It refuses by itself, with `application/problem+json`, what never becomes a request:
+/// malformed (400), too slow (408), too large (413, 431).
 package final class HTTPServer {
     package struct Limits: Sendable {
         /// The largest body, in bytes; more is refused with 413 while it arrives.
         package var bodyByteCountMax: Int
-        /// All bodies held at one time, in bytes; more is refused with 503.
-        package var heldByteCountMax: Int
+        /// What all incomplete bodies of a lane may hold together, in bytes.
+        ///
+        /// Where there is no room the slowest of that lane gives way, with 408.
+        package var laneByteCountsMax: [Int]
+        /// Whether a request is given out as a head first, where its body is not there with it.
+        package var judgesHeads: Bool
         /// Request line and headers together, in bytes; more is refused with 431.
         package var headerByteCountMax: Int
         /// Connections open at one time.
         ///
-        /// Beyond it the one that has been incomplete for longest goes.
+        /// Beyond it one gives way: first who never spoke, then who was idle for longest.
         package var connectionCountMax: Int
         /// From the first byte of a request to its last, and for taking the whole answer.
         package var requestTimeoutMilliseconds: Int
@@ -24,29 +29,20 @@ package final class HTTPServer {
 
         package init(
             bodyByteCountMax: Int = 1 << 20,
-            heldByteCountMax: Int = 32 << 20,
+            laneByteCountsMax: [Int] = [32 << 20],
+            judgesHeads: Bool = false,
             headerByteCountMax: Int = 16 << 10,
             connectionCountMax: Int = 1_024,
             requestTimeoutMilliseconds: Int = 10_000,
             idleTimeoutMilliseconds: Int = 60_000
         ) {
             self.bodyByteCountMax = bodyByteCountMax
-            self.heldByteCountMax = heldByteCountMax
+            self.laneByteCountsMax = laneByteCountsMax
+            self.judgesHeads = judgesHeads
             self.headerByteCountMax = headerByteCountMax
             self.connectionCountMax = connectionCountMax
             self.requestTimeoutMilliseconds = requestTimeoutMilliseconds
             self.idleTimeoutMilliseconds = idleTimeoutMilliseconds
-        }
-    }
-
-    /// The server's own certificate chain and key, both PEM.
-    package struct Identity: Sendable {
-        package var certificatePEM: [UInt8]
-        package var keyPEM: [UInt8]
-
-        package init(certificatePEM: [UInt8], keyPEM: [UInt8]) {
-            self.certificatePEM = certificatePEM
-            self.keyPEM = keyPEM
         }
     }
 
@@ -58,15 +54,12 @@ package final class HTTPServer {
 
     /// Binds and listens.
     ///
-    /// With an identity the server speaks TLS, without one plain HTTP.
-    ///
-    /// - Throws: where the address cannot be had or the identity not be read.
+    /// - Throws: where the address cannot be had.
     package init(
         listen: ListenAddress,
-        limits: Limits = Limits(),
-        identity: Identity? = nil
+        limits: Limits = Limits()
     ) throws(HTTPServerFault) {
-        handle = try ServerHandle(listen: listen, limits: limits, identity: identity)
+        handle = try ServerHandle(listen: listen, limits: limits)
         port = unsafe chttp_server_port(handle.pointer)
         wakeDescriptor = unsafe chttp_server_descriptor(handle.pointer)
     }
@@ -83,7 +76,7 @@ package final class HTTPServer {
         unsafe chttp_server_run(handle.pointer)
     }
 
-    /// The requests that have become complete and were not yet taken, in their order.
+    /// The requests and heads that were not yet taken, in their order.
     package func takeRequests() -> [HTTPRequest] {
         var requests: [HTTPRequest] = []
         while let request = takeRequest() {
@@ -101,6 +94,17 @@ package final class HTTPServer {
         var taken = unsafe chttp_request()
         return unsafe chttp_server_take(handle.pointer, &taken) == 1
             ? HTTPRequest(copying: taken) : nil
+    }
+
+    /// Lets the body of a request come in, of which the head was taken; then it is taken again, whole.
+    ///
+    /// At most so many bytes are taken, counted in that lane. A head that is answered instead ends
+    /// its connection, and no byte of its body is kept.
+    package func accept(_ id: HTTPRequest.ID, lane: Int, bodyByteCountMax: Int) {
+        guard !handle.isClosed else {
+            return
+        }
+        unsafe chttp_server_accept(handle.pointer, id.number, UInt32(lane), bodyByteCountMax)
     }
 
     /// Answers a request; at once or much later.
@@ -162,6 +166,11 @@ package final class HTTPServer {
     /// Requests complete and not answered.
     package var heldRequestCount: Int {
         handle.isClosed ? 0 : unsafe Int(chttp_server_held_count(handle.pointer))
+    }
+
+    /// What the incomplete bodies of a lane hold now, in bytes.
+    package func incompleteByteCount(lane: Int) -> Int {
+        handle.isClosed ? 0 : unsafe chttp_server_lane_byte_count(handle.pointer, UInt32(lane))
     }
 
     /// What the server refuses by itself: too slow, too large, malformed, too many.
@@ -245,7 +254,9 @@ extension HTTPRequest {
             remoteAddress: String(cString: request.address),
             headerBytes: Array(
                 UnsafeRawBufferPointer(start: request.headers, count: request.header_byte_count)
-            )
+            ),
+            isComplete: request.is_complete != 0,
+            announcedByteCount: Int(exactly: request.announced_byte_count)
         )
     }
 }
@@ -254,8 +265,6 @@ extension HTTPRequest {
 package enum HTTPServerFault: Error, Equatable, Sendable {
     /// The address is taken, forbidden, or not of this machine.
     case cannotListen(address: String, message: String)
-    /// The certificate or the key cannot be used.
-    case badIdentity
-    /// Something else libmicrohttpd or the system refused.
+    /// Something else that the system refused.
     case cannotStart(message: String)
 }

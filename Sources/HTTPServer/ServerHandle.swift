@@ -16,36 +16,35 @@ internal import CHTTPServer
 
     init(
         listen: ListenAddress,
-        limits: HTTPServer.Limits,
-        identity: HTTPServer.Identity?
+        limits: HTTPServer.Limits
     ) throws(HTTPServerFault) {
+        precondition(
+            (1...Int(CHTTP_LANE_COUNT_MAX)).contains(limits.laneByteCountsMax.count),
+            "a body is counted in a lane"
+        )
         var message = [CChar](repeating: 0, count: 256)
         let host = listen.host.utf8CString.map { $0 }
-        let certificate = identity.map { $0.certificatePEM.map(CChar.init(bitPattern:)) + [0] }
-        let key = identity.map { $0.keyPEM.map(CChar.init(bitPattern:)) + [0] }
         let result = unsafe host.withUnsafeBufferPointer { host in
-            unsafe (certificate ?? []).withUnsafeBufferPointer { certificate in
-                unsafe (key ?? []).withUnsafeBufferPointer { key in
-                    var options = unsafe chttp_server_options(
-                        host: host.baseAddress,
-                        port: listen.port,
-                        certificate_pem: identity == nil ? nil : certificate.baseAddress,
-                        key_pem: identity == nil ? nil : key.baseAddress,
-                        body_byte_count_max: limits.bodyByteCountMax,
-                        held_byte_count_max: limits.heldByteCountMax,
-                        header_byte_count_max: limits.headerByteCountMax,
-                        connection_count_max: UInt32(limits.connectionCountMax),
-                        request_timeout_ms: UInt32(limits.requestTimeoutMilliseconds),
-                        idle_timeout_ms: UInt32(limits.idleTimeoutMilliseconds)
-                    )
-                    return unsafe chttp_server_open(
-                        &options,
-                        &self.server,
-                        &message,
-                        message.count
+            var options = unsafe chttp_server_options()
+            unsafe options.host = host.baseAddress
+            unsafe options.port = listen.port
+            unsafe options.judges_heads = limits.judgesHeads ? 1 : 0
+            unsafe options.body_byte_count_max = limits.bodyByteCountMax
+            unsafe options.lane_count = UInt32(limits.laneByteCountsMax.count)
+            unsafe withUnsafeMutableBytes(of: &options.lane_byte_counts_max) { lanes in
+                for (lane, byteCount) in limits.laneByteCountsMax.enumerated() {
+                    unsafe lanes.storeBytes(
+                        of: byteCount,
+                        toByteOffset: lane * MemoryLayout<Int>.stride,
+                        as: Int.self
                     )
                 }
             }
+            unsafe options.header_byte_count_max = limits.headerByteCountMax
+            unsafe options.connection_count_max = UInt32(limits.connectionCountMax)
+            unsafe options.request_timeout_ms = UInt32(limits.requestTimeoutMilliseconds)
+            unsafe options.idle_timeout_ms = UInt32(limits.idleTimeoutMilliseconds)
+            return unsafe chttp_server_open(&options, &self.server, &message, message.count)
         }
         let sentence = String(
             decoding: message.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)),
@@ -55,7 +54,6 @@ internal import CHTTPServer
         case CHTTP_OPEN_OK: break
         case CHTTP_OPEN_CANNOT_LISTEN:
             throw .cannotListen(address: listen.description, message: sentence)
-        case CHTTP_OPEN_BAD_IDENTITY: throw .badIdentity
         default: throw .cannotStart(message: sentence)
         }
     }

@@ -103,7 +103,6 @@ package final class AdminServer {
     private static func sentence(for fault: HTTPServerFault) -> String {
         switch fault {
         case .cannotListen(_, let message), .cannotStart(let message): message
-        case .badIdentity: "its certificate cannot be used"
         }
     }
 }
@@ -114,7 +113,7 @@ package final class AdminServer {
 private final class AdminLoop: @unchecked Sendable {
     static let limits = HTTPServer.Limits(
         bodyByteCountMax: 1 << 10,
-        heldByteCountMax: 64 << 10,
+        laneByteCountsMax: [64 << 10],
         headerByteCountMax: 8 << 10,
         connectionCountMax: 32,
         requestTimeoutMilliseconds: 5_000,

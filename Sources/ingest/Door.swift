@@ -33,6 +33,31 @@ struct Door {
         )
     }
 
+    /// Judges the head of a request: everything that can be known before its body is taken.
+    ///
+    /// `isBusy` is what refuses everything at this time, if anything does.
+    func judge(_ head: HTTPRequest, isBusy: Problem?) throws(Problem) -> Route {
+        guard let route = Route(rawValue: head.path) else {
+            throw .notFound
+        }
+        guard head.method == "POST" else {
+            throw .methodNotAllowed
+        }
+        if route.needsKey, let keys {
+            guard keys.accept(head.header("authorization")) else {
+                throw .unauthorized
+            }
+        }
+        _ = try isBatch(head, route)
+        guard head.announcedByteCount ?? head.body.count <= route.bodyByteCountMax else {
+            throw .bodyTooLarge(byteCountMax: route.bodyByteCountMax)
+        }
+        if let isBusy {
+            throw isBusy
+        }
+        return route
+    }
+
     /// Judges one request, complete and within the server's limits.
     ///
     /// `isBusy` is what refuses everything at this time, if anything does. `now` is monotonic
@@ -45,31 +70,14 @@ struct Door {
         receivedAt: Timestamp,
         to outputs: inout OutputBatch
     ) throws(Problem) -> Admission {
-        guard let route = Route(rawValue: request.path) else {
-            throw .notFound
-        }
-        guard request.method == "POST" else {
-            throw .methodNotAllowed
-        }
-        if route.needsKey, let keys {
-            guard keys.accept(request.header("authorization")) else {
-                throw .unauthorized
-            }
+        let route = try judge(request, isBusy: isBusy)
+        guard request.body.count <= route.bodyByteCountMax else {
+            throw .bodyTooLarge(byteCountMax: route.bodyByteCountMax)
         }
         guard route != .notifications || notificationLimit.take(now: now) else {
             throw .tooManyRequests
         }
         let isBatch = try isBatch(request, route)
-        guard request.body.count <= route.bodyByteCountMax else {
-            throw Problem(
-                status: 413,
-                code: "http.body_too_large",
-                detail: "The body has more than \(route.bodyByteCountMax) bytes."
-            )
-        }
-        if let isBusy {
-            throw isBusy
-        }
         // Asked for once: it costs much more than the bytes.
         let random = RandomBytes.next(count: UUIDText.byteCount + TraceParent.randomByteCount)
         let requestID = requestID(request, random: random.prefix(UUIDText.byteCount))

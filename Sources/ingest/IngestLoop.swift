@@ -151,6 +151,10 @@ final class IngestLoop {
     private func admit(now: Int64) throws(LogFault) {
         let receivedAt = clocks.now()
         while let request = server.takeRequest() {
+            guard request.isComplete else {
+                judge(request)
+                continue
+            }
             do throws(Problem) {
                 let admission = try door.admit(
                     request,
@@ -170,6 +174,17 @@ final class IngestLoop {
             }
         }
         try handOver()
+    }
+
+    /// Lets the body of a request come in, or answers before any of it is kept.
+    private func judge(_ head: HTTPRequest) {
+        do throws(Problem) {
+            let route = try door.judge(head, isBusy: busyProblem)
+            server.accept(head.id, lane: route.lane, bodyByteCountMax: route.bodyByteCountMax)
+        } catch {
+            refuse(head.id, error)
+            measures.answered(route: Route(rawValue: head.path), status: error.status)
+        }
     }
 
     private func handOver() throws(LogFault) {

@@ -13,7 +13,8 @@ struct IngestRun {
 
     static let serverLimits = HTTPServer.Limits(
         bodyByteCountMax: IngestLimits.batchByteCountMax,
-        heldByteCountMax: 16 << 20,
+        laneByteCountsMax: Route.allCases.map(\.incompleteByteCountMax),
+        judgesHeads: true,
         headerByteCountMax: 16 << 10,
         connectionCountMax: 1_024,
         requestTimeoutMilliseconds: 10_000,

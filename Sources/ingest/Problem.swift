@@ -126,6 +126,14 @@ extension Problem {
         detail: "The broker takes no record of this size; the others may be stored."
     )
 
+    static func bodyTooLarge(byteCountMax: Int) -> Problem {
+        Problem(
+            status: 413,
+            code: "http.body_too_large",
+            detail: "The body has more than \(byteCountMax) bytes."
+        )
+    }
+
     static func unsupported(_ detail: String) -> Problem {
         Problem(status: 415, code: "ingest.unsupported_media_type", detail: detail)
     }

@@ -16,6 +16,23 @@ enum Route: String, CaseIterable {
         }
     }
 
+    /// Where its bodies are counted while they come in, so that none can eat the room of another's.
+    var lane: Int {
+        switch self {
+        case .tokens: 0
+        case .notifications: 1
+        case .accountTokens: 2
+        }
+    }
+
+    /// What all its incomplete bodies may hold together, in bytes; many of the largest.
+    var incompleteByteCountMax: Int {
+        switch self {
+        case .tokens: 16 << 20
+        case .notifications, .accountTokens: 2 << 20
+        }
+    }
+
     /// Index of the topic it stores into, among the targets of `ingest`.
     var topic: Int {
         switch self {

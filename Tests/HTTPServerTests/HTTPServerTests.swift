@@ -4,7 +4,7 @@ import Testing
 @Suite struct `An HTTP server` {
     private static let limits = HTTPServer.Limits(
         bodyByteCountMax: 1_000,
-        heldByteCountMax: 10_000,
+        laneByteCountsMax: [10_000],
         headerByteCountMax: 2_000,
         connectionCountMax: 8,
         requestTimeoutMilliseconds: 300,
@@ -81,100 +81,6 @@ import Testing
         }
         #expect(loopback.turn { connection.answers.count == 20 })
         #expect(connection.answers.map(\.body) == (0..<20).map { "/\($0)" })
-    }
-
-    /// What is sent, and the status it gets.
-    struct Refusal: CustomTestStringConvertible, Sendable {
-        var testDescription: String
-        var text: String
-        var status: Int
-
-        init(_ name: String, _ text: String, _ status: Int) {
-            testDescription = name
-            self.text = text
-            self.status = status
-        }
-    }
-
-    private static let head = "POST / HTTP/1.1\r\nHost: x\r\n"
-    private static let long = String(repeating: "a", count: 2_000)
-
-    @Test(arguments: [
-        Refusal("a body announced too large", "\(head)Content-Length: 1001\r\n\r\n", 413),
-        Refusal(
-            "a body announced beyond all numbers",
-            "\(head)Content-Length: 18446744073709551616\r\n\r\n",
-            413
-        ),
-        Refusal(
-            "a chunked body that grows too large",
-            "\(head)Transfer-Encoding: chunked\r\n\r\n3e9\r\n\(long.prefix(1_001))\r\n0\r\n\r\n",
-            413
-        ),
-        Refusal("headers too large", "\(head)X: \(long)\r\n\r\n", 431),
-        Refusal(
-            "headers without end",
-            "\(head)\(String(repeating: "X: y\r\n", count: 20_000))",
-            431
-        ),
-        Refusal("a target too long", "GET /\(long) HTTP/1.1\r\nHost: x\r\n\r\n", 431),
-        Refusal("nothing at all", "", 408),
-        Refusal("a request line that stops", "GET / HT", 408),
-        Refusal("headers that stop", head, 408),
-        Refusal("a body that stops", "\(head)Content-Length: 9\r\n\r\nabc", 408),
-    ])
-    func `refuses what is too slow or too large`(refusal: Refusal) throws {
-        try expect(refusal)
-    }
-
-    @Test(arguments: [
-        Refusal("no HTTP at all", "hello\r\n\r\n", 400),
-        Refusal("no target", "GET  HTTP/1.1\r\nHost: x\r\n\r\n", 400),
-        Refusal("a blank in the target", "GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", 400),
-        Refusal("a method that is no word", "GE(T / HTTP/1.1\r\nHost: x\r\n\r\n", 400),
-        Refusal("another version", "GET / HTTP/3.7\r\nHost: x\r\n\r\n", 505),
-        Refusal("HTTP/2 without asking", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
-        Refusal("no host", "GET / HTTP/1.1\r\n\r\n", 400),
-        Refusal("two hosts", "GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400),
-        Refusal("a negative length", "\(head)Content-Length: -1\r\n\r\n", 400),
-        Refusal("an empty length", "\(head)Content-Length:\r\n\r\n", 400),
-        Refusal("two lengths", "\(head)Content-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
-        Refusal(
-            "a length and chunks",
-            "\(head)Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-            400
-        ),
-        Refusal("another encoding", "\(head)Transfer-Encoding: gzip\r\n\r\n", 501),
-        Refusal("a header without colon", "\(head)nocolon\r\n\r\n", 400),
-        Refusal("a blank before the colon", "\(head)X : y\r\n\r\n", 400),
-        Refusal("a folded header", "\(head)X: y\r\n z\r\n\r\n", 400),
-        Refusal("a zero in a header", "\(head)X: a\0b\r\n\r\n", 400),
-    ])
-    func `refuses what is malformed`(refusal: Refusal) throws {
-        try expect(refusal)
-    }
-
-    /// What goes wrong later than the head is libmicrohttpd's to answer.
-    @Test(arguments: ["zz\r\nabc\r\n0\r\n\r\n", "ffffffffffffffffffff\r\n", "3\r\nabcd\r\n"])
-    func `hands over nothing whose chunks are malformed`(chunks: String) throws {
-        let loopback = try Loopback(Self.limits)
-        let text = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\(chunks)"
-        let answer = try loopback.exchange(text)
-        #expect(answer.map { [400, 413].contains($0.status) } ?? true)
-        #expect(loopback.requests.isEmpty)
-        #expect(loopback.turn { loopback.server.connectionCount == 0 })
-    }
-
-    private func expect(_ refusal: Refusal) throws {
-        let loopback = try Loopback(Self.limits)
-        let answer = try #require(try loopback.exchange(refusal.text))
-        #expect(answer.status == refusal.status)
-        #expect(answer.header("content-type") == "application/problem+json")
-        #expect(answer.header("connection") == "close")
-        #expect(answer.body.contains("\"status\":\(refusal.status)"))
-        #expect(answer.body.hasSuffix("}\n"))
-        #expect(loopback.requests.isEmpty)
-        #expect(loopback.turn { loopback.server.connectionCount == 0 })
     }
 
     @Test func `takes exactly the limits`() throws {
@@ -288,18 +194,6 @@ import Testing
     func `cannot listen where it is not`(host: String) {
         #expect(throws: HTTPServerFault.self) {
             try HTTPServer(listen: ListenAddress(host: host, port: 0))
-        }
-    }
-
-    @Test func `refuses an identity that is none`() {
-        #expect(throws: HTTPServerFault.badIdentity) {
-            try HTTPServer(
-                listen: ListenAddress(host: "127.0.0.1", port: 0),
-                identity: HTTPServer.Identity(
-                    certificatePEM: Array("x".utf8),
-                    keyPEM: Array("y".utf8)
-                )
-            )
         }
     }
 

@@ -4,19 +4,26 @@
 #include <stdint.h>
 
 /*
- * An HTTP/1.1 server over libmicrohttpd in external epoll mode.  One thread; nothing here waits,
- * and nothing here calls back: complete requests are collected and taken as an array.
+ * An HTTP/1.1 server on one thread; nothing here waits, and nothing here calls back: requests are
+ * collected and taken as an array.
+ *
+ * A request whose body is not there with its head is taken twice where judges_heads is set: first
+ * its head alone, then, if chttp_server_accept let the body in, the whole.
  */
+
+/* Bodies on their way in are counted by lane, so that one lane cannot eat the room of another. */
+enum { CHTTP_LANE_COUNT_MAX = 8 };
 
 struct chttp_server;
 
 struct chttp_server_options {
     const char *host;              /* numeric, or localhost */
     uint16_t port;                 /* 0: any free port */
-    const char *certificate_pem;   /* NULL: no TLS */
-    const char *key_pem;
+    int judges_heads;
     size_t body_byte_count_max;
-    size_t held_byte_count_max;    /* all bodies not yet taken, together */
+    /* All incomplete bodies of a lane together; each at least body_byte_count_max of its requests. */
+    size_t lane_byte_counts_max[CHTTP_LANE_COUNT_MAX];
+    uint32_t lane_count;           /* at least 1 */
     size_t header_byte_count_max;
     uint32_t connection_count_max;
     uint32_t request_timeout_ms;   /* first byte to last, and for the answer to be taken */
@@ -26,17 +33,21 @@ struct chttp_server_options {
 enum chttp_open_result {
     CHTTP_OPEN_OK = 0,
     CHTTP_OPEN_CANNOT_LISTEN = 1,
-    CHTTP_OPEN_BAD_IDENTITY = 2,
-    CHTTP_OPEN_FAILED = 3,
+    CHTTP_OPEN_FAILED = 2,
 };
+
+/* Where the length of a body is not announced: it comes in chunks. */
+#define CHTTP_LENGTH_UNKNOWN UINT64_MAX
 
 struct chttp_request {
     uint64_t id;
+    int is_complete;               /* 0: its head alone, and it waits to be accepted or answered */
     const char *method;
     const char *target;            /* path and query, as they came */
     const char *address;           /* the peer, numeric, without port */
     const char *headers;           /* name, 0, value, 0, ... */
     size_t header_byte_count;
+    uint64_t announced_byte_count; /* of the body, or CHTTP_LENGTH_UNKNOWN */
     const uint8_t *body;
     size_t body_byte_count;
 };
@@ -70,23 +81,33 @@ void chttp_server_run(struct chttp_server *server);
 /**
  * chttp_server_timeout_ms(server):
  * Milliseconds until chttp_server_run must be called at the latest; -1 where no time is set, 0 also
- * while complete requests wait to be taken.
+ * while requests wait to be taken.
  */
 int64_t chttp_server_timeout_ms(struct chttp_server *server);
 
 /**
  * chttp_server_take(server, request):
- * Fill ${request} with the next complete request and return 1, or 0 where there is none.  Its pointers
- * live until the next chttp_server_run or chttp_server_close; its id until it is answered.
+ * Fill ${request} with the next request or head and return 1, or 0 where there is none.  Its pointers
+ * live until it is answered, or until the next chttp_server_run or chttp_server_close; its id until it
+ * is answered.
  */
 int chttp_server_take(struct chttp_server *server, struct chttp_request *request);
 
 /**
+ * chttp_server_accept(server, id, lane, body_byte_count_max):
+ * Let the body of request ${id}, whose head was taken, come in, at most ${body_byte_count_max} bytes
+ * of it, counted in ${lane}.  A client that asked before it sends gets its 100 now.
+ */
+void chttp_server_accept(struct chttp_server *server, uint64_t id, uint32_t lane,
+                         size_t body_byte_count_max);
+
+/**
  * chttp_server_respond(server, id, status, headers, header_byte_count, body, body_byte_count, sent):
  * Answer request ${id}; ${headers} as in struct chttp_request.  ${body} is copied.  If ${sent} is
- * below ${body_byte_count} the connection drops after that many bytes of the body.
- * Return 0, also where ${id} is not known any more; -1 where a header or the status cannot be sent
- * or memory is out: then the connection drops instead.
+ * below ${body_byte_count} the connection drops after that many bytes of the body.  The answer to a
+ * head alone ends its connection.
+ * Return 0, also where ${id} is not known any more; -1 where memory is out: then the connection
+ * drops instead.
  */
 int chttp_server_respond(struct chttp_server *server, uint64_t id, unsigned int status,
                          const char *headers, size_t header_byte_count,
@@ -111,6 +132,9 @@ uint32_t chttp_server_receiving_count(const struct chttp_server *server);
 
 /** chttp_server_held_count(server): requests complete and not answered. */
 uint32_t chttp_server_held_count(const struct chttp_server *server);
+
+/** chttp_server_lane_byte_count(server, lane): what the incomplete bodies of ${lane} hold. */
+size_t chttp_server_lane_byte_count(const struct chttp_server *server, uint32_t lane);
 
 /**
  * chttp_server_refusal_count(server, status):

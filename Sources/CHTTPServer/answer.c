@@ -1,0 +1,301 @@
+/* What goes out: the application's answers, our own refusals, and the ways of giving no answer. */
+#include "internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+
+/* Refusing. */
+
+struct refusal {
+    unsigned int status;
+    const char *code;
+    const char *detail;
+};
+
+static const struct refusal refusals[] = {
+    {400, "http.malformed", "The request is not well-formed HTTP."},
+    {408, "http.too_slow", "The request came too slowly."},
+    {413, "http.body_too_large", "The body is larger than this server takes."},
+    {431, "http.headers_too_large",
+     "The request line and the headers are larger than this server takes."},
+    {501, "http.transfer_encoding", "The only transfer encoding is chunked."},
+    {503, "http.too_busy", "Too many requests are being taken in; send it again."},
+    {505, "http.version", "This server speaks HTTP/1.1."},
+};
+
+static const struct {
+    unsigned int status;
+    const char *phrase;
+} phrases[] = {
+    {200, "OK"},
+    {201, "Created"},
+    {202, "Accepted"},
+    {204, "No Content"},
+    {301, "Moved Permanently"},
+    {302, "Found"},
+    {304, "Not Modified"},
+    {307, "Temporary Redirect"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {413, "Content Too Large"},
+    {415, "Unsupported Media Type"},
+    {421, "Misdirected Request"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {502, "Bad Gateway"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
+};
+
+/* Empty where it is none of ours: clients ignore it (RFC 9112, section 4). */
+static const char *phrase_of(unsigned int status)
+{
+    size_t index;
+    for (index = 0; index < sizeof(phrases) / sizeof(phrases[0]); index++)
+        if (phrases[index].status == status)
+            return phrases[index].phrase;
+    return "";
+}
+
+static const struct refusal *refusal_of(unsigned int status)
+{
+    size_t index;
+    for (index = 0; index < sizeof(refusals) / sizeof(refusals[0]); index++)
+        if (refusals[index].status == status)
+            return &refusals[index];
+    return &refusals[0];
+}
+
+void chttp_refuse_descriptor(int fd, unsigned int status)
+{
+    const struct refusal *refusal = refusal_of(status);
+    const char *phrase = phrase_of(refusal->status);
+    char body[512], answer[1024];
+    int body_count = snprintf(body, sizeof(body),
+                              "{\"type\":\"about:blank\",\"title\":\"%s\",\"status\":%u,"
+                              "\"code\":\"%s\",\"detail\":\"%s\"}\n",
+                              phrase, refusal->status, refusal->code, refusal->detail);
+    int count = snprintf(answer, sizeof(answer),
+                         "HTTP/1.1 %u %s\r\nContent-Type: application/problem+json\r\n"
+                         "Content-Length: %d\r\n%sConnection: close\r\n\r\n%s",
+                         refusal->status, phrase, body_count,
+                         status == 503 ? "Retry-After: 1\r\n" : "", body);
+    /* A full send buffer means that the client reads nothing; it then sees the end only. */
+    send(fd, answer, (size_t)count, MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(fd, SHUT_WR);
+}
+
+static void linger(struct connection *connection)
+{
+    connection->discarded_byte_count = 0;
+    chttp_set_stage(connection, STAGE_LINGER);
+    chttp_schedule(connection, DEADLINE_LINGER);
+    chttp_postpone(connection);
+}
+
+void chttp_refuse(struct connection *connection, unsigned int status)
+{
+    chttp_forget_request(connection);
+    connection->unsent.count = connection->sent_byte_count = 0;
+    connection->server->refusal_counts[status - REFUSAL_STATUS_MIN]++;
+    chttp_refuse_descriptor(connection->fd, status);
+    linger(connection);
+}
+
+/* Sending. */
+
+static void finish(struct connection *connection)
+{
+    if (connection->is_torn) {
+        chttp_drop(connection);
+        return;
+    }
+    chttp_forget_request(connection);
+    if (connection->is_last) {
+        shutdown(connection->fd, SHUT_WR);
+        linger(connection);
+        return;
+    }
+    chttp_set_stage(connection, STAGE_IDLE);
+    chttp_schedule(connection, connection->was_served ? DEADLINE_IDLE : DEADLINE_IDLE_NEW);
+    if (connection->unread.count > 0 || connection->is_readable || connection->has_ended)
+        chttp_postpone(connection);
+}
+
+/* Sends what is unsent and then the body, of which the rest is kept; -1 where it is dropped. */
+static int send_out(struct connection *connection, const uint8_t *body, size_t body_count)
+{
+    struct bytes *unsent = &connection->unsent;
+    size_t head_count = unsent->count - connection->sent_byte_count, sent;
+    struct iovec parts[] = {
+        {unsent->bytes + connection->sent_byte_count, head_count},
+        {(void *)body, body_count},
+    };
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = body_count > 0 ? 2 : 1};
+    ssize_t count = sendmsg(connection->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0 && errno != EAGAIN) {
+        chttp_drop(connection);
+        return -1;
+    }
+    sent = count > 0 ? (size_t)count : 0;
+    if (sent < head_count) {
+        connection->sent_byte_count += sent;
+        sent = 0;
+    } else {
+        sent -= head_count;
+        unsent->count = connection->sent_byte_count = 0;
+        if (sent == body_count) {
+            chttp_empty(unsent);
+            return 0;
+        }
+    }
+    if (sent < body_count &&
+        chttp_append(unsent, (const char *)body + sent, body_count - sent) != 0) {
+        chttp_drop(connection);
+        return -1;
+    }
+    return 0;
+}
+
+void chttp_send_rest(struct connection *connection)
+{
+    if (connection->unsent.count == 0 || send_out(connection, NULL, 0) != 0)
+        return;
+    if (connection->unsent.count == 0 && connection->stage == STAGE_ANSWERING)
+        finish(connection);
+}
+
+void chttp_send_continue(struct connection *connection)
+{
+    static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    connection->wants_continue = 0;
+    if (chttp_append(&connection->unsent, text, sizeof(text) - 1) != 0)
+        chttp_drop(connection);
+    else
+        send_out(connection, NULL, 0);
+}
+
+/* Answering. */
+
+static const char *date_now(struct chttp_server *server)
+{
+    static const char days[] = "SunMonTueWedThuFriSat";
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    struct timespec now;
+    struct tm parts;
+    time_t seconds;
+    clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    seconds = now.tv_sec;
+    if (server->date_s != seconds && gmtime_r(&seconds, &parts)) {
+        server->date_s = seconds;
+        snprintf(server->date, sizeof(server->date), "%.3s, %02u %.3s %04u %02u:%02u:%02u GMT",
+                 days + parts.tm_wday * 3, (unsigned int)parts.tm_mday % 100,
+                 months + parts.tm_mon * 3, (unsigned int)(parts.tm_year + 1900) % 10000,
+                 (unsigned int)parts.tm_hour % 100, (unsigned int)parts.tm_min % 100,
+                 (unsigned int)parts.tm_sec % 100);
+    }
+    return server->date;
+}
+
+static int append_text(struct bytes *bytes, const char *text)
+{
+    return chttp_append(bytes, text, strlen(text));
+}
+
+static int append_head(struct connection *connection, unsigned int status, const char *headers,
+                       size_t header_byte_count, size_t body_byte_count)
+{
+    struct bytes *out = &connection->unsent;
+    const char *position = headers, *end = headers + header_byte_count;
+    char text[160];
+    snprintf(text, sizeof(text), "HTTP/1.1 %u %s\r\nDate: %s\r\n", status, phrase_of(status),
+             date_now(connection->server));
+    if (append_text(out, text) != 0)
+        return -1;
+    while (position < end) {
+        const char *name = position, *value = name + strlen(name) + 1;
+        if (append_text(out, name) != 0 || append_text(out, ": ") != 0 ||
+            append_text(out, value) != 0 || append_text(out, "\r\n") != 0)
+            return -1;
+        position = value + strlen(value) + 1;
+    }
+    snprintf(text, sizeof(text), "Content-Length: %zu\r\n", body_byte_count);
+    if (status != 204 && append_text(out, text) != 0)
+        return -1;
+    if (connection->is_last)
+        return append_text(out, "Connection: close\r\n\r\n");
+    return append_text(out, connection->is_version_1_0 ? "Connection: keep-alive\r\n\r\n" : "\r\n");
+}
+
+static struct connection *find(struct chttp_server *server, uint64_t id)
+{
+    uint32_t slot = (uint32_t)id;
+    struct connection *connection = slot < server->slot_count ? server->slots[slot] : NULL;
+    if (!connection || connection->id != id)
+        return NULL;
+    return connection->stage == STAGE_HELD || connection->stage == STAGE_JUDGED ? connection
+                                                                                : NULL;
+}
+
+void chttp_server_accept(struct chttp_server *server, uint64_t id, uint32_t lane,
+                         size_t body_byte_count_max)
+{
+    struct connection *connection = find(server, id);
+    if (!connection || connection->stage != STAGE_JUDGED)
+        return;
+    if (connection->missing_byte_count > body_byte_count_max) {
+        chttp_refuse(connection, 413);
+        return;
+    }
+    chttp_begin_body(connection, lane, body_byte_count_max);
+    chttp_postpone(connection);
+}
+
+int chttp_server_respond(struct chttp_server *server, uint64_t id, unsigned int status,
+                         const char *headers, size_t header_byte_count,
+                         const uint8_t *body, size_t body_byte_count, size_t sent)
+{
+    struct connection *connection = find(server, id);
+    if (!connection)
+        return 0;
+    connection->is_torn = sent < body_byte_count;
+    connection->is_last = connection->is_torn || connection->stage == STAGE_JUDGED ||
+                          !connection->is_kept || server->is_stopping;
+    connection->was_served |= status < 400;
+    chttp_set_stage(connection, STAGE_ANSWERING);
+    chttp_schedule(connection, DEADLINE_ANSWER);
+    if (append_head(connection, status, headers, header_byte_count, body_byte_count) != 0) {
+        chttp_drop(connection);
+        return -1;
+    }
+    if (connection->wants_head_only || status == 204 || status == 304)
+        sent = 0;
+    if (send_out(connection, body, sent) != 0)
+        return 0;
+    if (connection->unsent.count == 0)
+        finish(connection);
+    return 0;
+}
+
+void chttp_server_reset(struct chttp_server *server, uint64_t id)
+{
+    struct linger abort = {.l_onoff = 1, .l_linger = 0};
+    struct connection *connection = find(server, id);
+    if (!connection)
+        return;
+    setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
+    chttp_drop(connection);
+}

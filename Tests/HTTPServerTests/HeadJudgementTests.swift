@@ -1,0 +1,168 @@
+import HTTPServer
+import Testing
+
+/// A head is judged before its body is taken.
+@Suite struct `The head of a request` {
+    private static func limits(
+        lanes: [Int] = [64 << 10, 64 << 10],
+        connectionCountMax: Int = 100
+    ) -> HTTPServer.Limits {
+        HTTPServer.Limits(
+            bodyByteCountMax: 64 << 10,
+            laneByteCountsMax: lanes,
+            judgesHeads: true,
+            connectionCountMax: connectionCountMax
+        )
+    }
+
+    private static func head(_ byteCount: Int, path: String = "/", _ more: String = "") -> String {
+        "POST \(path) HTTP/1.1\r\nHost: x\r\nContent-Length: \(byteCount)\r\n\(more)\r\n"
+    }
+
+    /// Lets every body in, `/1…` in lane 1 and all others in lane 0, and answers what is whole.
+    private func open(_ loopback: Loopback) {
+        loopback.answer = { server, request in
+            if request.isComplete {
+                server.respond(to: request.id, status: 200)
+            } else {
+                server.accept(
+                    request.id,
+                    lane: request.path.hasPrefix("/1") ? 1 : 0,
+                    bodyByteCountMax: 64 << 10
+                )
+            }
+        }
+    }
+
+    @Test func `comes alone, and the body only once it is let in`() throws {
+        let loopback = try Loopback(Self.limits())
+        let connection = try loopback.connect()
+        connection.send(Self.head(6, "Expect: 100-continue\r\n"))
+        #expect(loopback.turn { loopback.requests.count == 1 })
+        let head = loopback.requests[0]
+        #expect(!head.isComplete)
+        #expect(head.announcedByteCount == 6)
+        #expect(head.body.isEmpty)
+        #expect(head.header("expect") == "100-continue")
+        loopback.turn()
+        #expect(connection.received.isEmpty)
+        loopback.server.accept(head.id, lane: 1, bodyByteCountMax: 10)
+        #expect(loopback.turn { connection.received.starts(with: "HTTP/1.1 100 ".utf8) })
+        connection.send("abc")
+        #expect(loopback.turn { loopback.server.incompleteByteCount(lane: 1) == 3 })
+        connection.send("def")
+        #expect(loopback.turn { loopback.requests.count == 2 })
+        #expect(loopback.requests[1].isComplete)
+        #expect(loopback.requests[1].body == Array("abcdef".utf8))
+        #expect(loopback.server.incompleteByteCount(lane: 1) == 0)
+        loopback.server.respond(to: loopback.requests[1].id, status: 202)
+        #expect(loopback.turn { connection.answers.first?.status == 202 })
+        #expect(!connection.hasEnded)
+    }
+
+    @Test func `is refused without a 100 and without a byte of the body`() throws {
+        let loopback = try Loopback(Self.limits())
+        loopback.answer = { $0.respond(to: $1.id, status: 401) }
+        let asking = try loopback.connect()
+        asking.send(Self.head(6, "Expect: 100-continue\r\n"))
+        let sending = try loopback.connect()
+        sending.send(Array(Self.head(60_000).utf8) + [UInt8](repeating: 1, count: 50_000))
+        #expect(loopback.turn { asking.hasEnded && sending.hasEnded })
+        for connection in [asking, sending] {
+            #expect(connection.answers.map(\.status) == [401])
+            #expect(connection.answer?.header("connection") == "close")
+            #expect(!connection.wasReset)
+        }
+        #expect(!String(decoding: asking.received, as: UTF8.self).contains(" 100 "))
+        #expect(loopback.server.incompleteByteCount(lane: 0) == 0)
+    }
+
+    @Test func `lets a body in only up to what it was given`() throws {
+        let loopback = try Loopback(Self.limits())
+        loopback.answer = { $0.accept($1.id, lane: 0, bodyByteCountMax: 10) }
+        let announced = try loopback.exchange(Self.head(11))
+        let chunked = try loopback.exchange(
+            "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n"
+        )
+        #expect(announced?.status == 413)
+        #expect(chunked?.status == 413)
+    }
+
+    @Test func `says nothing where the body is there with it`() throws {
+        let loopback = try Loopback(Self.limits())
+        open(loopback)
+        #expect(try loopback.exchange(Self.head(3) + "abc")?.status == 200)
+        #expect(loopback.requests.map(\.isComplete) == [true])
+    }
+
+    @Test func `decides whose room the body takes`() throws {
+        let loopback = try Loopback(Self.limits())
+        open(loopback)
+        let hoarders = try (0..<8).map { _ in try loopback.connect() }
+        for hoarder in hoarders {
+            hoarder.send(Array(Self.head(60_000).utf8) + [UInt8](repeating: 1, count: 59_999))
+        }
+        #expect(loopback.turn { hoarders.filter { $0.answer?.status == 408 }.count == 7 })
+        #expect(loopback.server.incompleteByteCount(lane: 0) == 59_999)
+        let other = try loopback.connect()
+        other.send(Array(Self.head(60_000, path: "/1").utf8))
+        loopback.turn()
+        other.send([UInt8](repeating: 1, count: 60_000))
+        #expect(loopback.turn { other.answer?.status == 200 })
+        #expect(loopback.server.incompleteByteCount(lane: 0) == 59_999)
+    }
+
+    @Test func `lets a newcomer in, and the slowest body gives way`() throws {
+        let loopback = try Loopback(Self.limits())
+        open(loopback)
+        let slow = try loopback.connect()
+        slow.send(Array(Self.head(40_000).utf8) + [UInt8](repeating: 1, count: 30_000))
+        #expect(loopback.turn { loopback.server.incompleteByteCount(lane: 0) == 30_000 })
+        let steady = try loopback.connect()
+        steady.send(Array(Self.head(40_000).utf8) + [UInt8](repeating: 1, count: 30_000))
+        #expect(loopback.turn { loopback.server.incompleteByteCount(lane: 0) == 60_000 })
+        // A byte now and then is no step.
+        slow.send([1])
+        #expect(loopback.turn { loopback.server.incompleteByteCount(lane: 0) == 60_001 })
+        let newcomer = try loopback.connect()
+        newcomer.send(Array(Self.head(30_000).utf8) + [UInt8](repeating: 1, count: 20_000))
+        #expect(loopback.turn { slow.answer?.status == 408 })
+        steady.send([UInt8](repeating: 1, count: 10_000))
+        newcomer.send([UInt8](repeating: 1, count: 10_000))
+        #expect(loopback.turn { steady.answer?.status == 200 && newcomer.answer?.status == 200 })
+    }
+
+    /// Who is let go first, where there is room for no more connections.
+    @Test func `is kept waiting by no connection that says nothing`() throws {
+        let loopback = try Loopback(Self.limits(connectionCountMax: 4))
+        open(loopback)
+        loopback.answer = { [answer = loopback.answer] server, request in
+            if request.path == "/none" {
+                server.respond(to: request.id, status: 404)
+            } else {
+                answer?(server, request)
+            }
+        }
+        let get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+        let kept = try loopback.connect()
+        kept.send(get)
+        #expect(loopback.turn { kept.answers.count == 1 })
+        let probing = try loopback.connect()
+        probing.send("GET /none HTTP/1.1\r\nHost: x\r\n\r\n")
+        #expect(loopback.turn { probing.answers.count == 1 })
+        let begun = try loopback.connect()
+        begun.send("GET ")
+        let silent = try loopback.connect()
+        #expect(loopback.turn { loopback.server.connectionCount == 4 })
+        #expect(loopback.turn { loopback.server.incompleteRequestCount == 1 })
+
+        for (index, gone) in [silent, begun, probing, kept].enumerated() {
+            let newcomer = try loopback.connect()
+            newcomer.send(get)
+            #expect(loopback.turn { newcomer.answers.count == 1 }, "newcomer \(index)")
+            #expect(loopback.turn { gone.hasEnded }, "newcomer \(index)")
+            let left = [silent, begun, probing, kept][(index + 1)...]
+            #expect(left.allSatisfy { !$0.hasEnded }, "newcomer \(index)")
+        }
+    }
+}
