@@ -52,7 +52,7 @@ package enum ConfigurationFault: Error, Equatable, Sendable {
     }
 
     /// A value as an error may show it: on one line, and short.
-    private static func shown(_ value: String) -> String {
+    static func shown(_ value: String) -> String {
         PlainText.printable(value, characterCountMax: 120)
     }
 }

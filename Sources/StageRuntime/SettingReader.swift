@@ -93,6 +93,9 @@ struct SettingReader {
     }
 
     /// Scheme, host and port of a server; a slash at the end is dropped.
+    ///
+    /// In plain text only on this machine: whoever stands between could answer in the server's place,
+    /// and reads what is signed.
     mutating func origin(_ setting: Setting) throws(ConfigurationFault) -> String {
         let value = try text(setting)
         var origin = value[...]
@@ -107,7 +110,21 @@ struct SettingReader {
         guard scheme != nil, !rest.isEmpty, isFit else {
             throw invalid(setting, value, "a URL of scheme, host and port, without a path")
         }
+        guard scheme == "https://" || Self.isLoopback(authority: rest) else {
+            throw .refused(
+                setting: setting.fullName,
+                because: "\(ConfigurationFault.shown(value)) is plain text and not on this machine:"
+                    + " whoever stands between could answer in Apple's place; write https://"
+            )
+        }
         return String(origin)
+    }
+
+    private static func isLoopback(authority: Substring) -> Bool {
+        let authority = authority.lowercased()
+        // Either it has a port, or one makes it an address and a port.
+        let listen = ListenText(authority) ?? ListenText(authority + ":0")
+        return listen?.isLoopback == true
     }
 
     mutating func duration(_ setting: Setting) throws(ConfigurationFault) -> Milliseconds {

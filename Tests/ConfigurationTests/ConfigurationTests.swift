@@ -138,6 +138,31 @@ import Testing
     }
 
     @Test(arguments: [
+        ("https://apple.example", false), ("HTTPS://10.0.0.1:9500", false),
+        ("http://127.0.0.1:9500", false), ("http://127.9.9.9", false),
+        ("HTTP://LOCALHOST:1", false),
+        ("http://localhost", false), ("http://[::1]:9500/", false), ("http://[::1]", false),
+        ("http://apple.example", true), ("http://10.0.0.1:9500", true), ("http://sim:9500", true),
+        ("http://127.0.0.1.example:80", true), ("http://localhost.example", true),
+        ("http://127.1:80", true), ("http://[::]:80", true), ("http://0.0.0.0", true),
+        ("http://::1:80", true), ("http://[::ffff:127.0.0.1]:80", true),
+    ])
+    func `lets Apple be asked in plain text on this machine only`(url: String, isRefused: Bool)
+        throws
+    {
+        for name in ["TOLLWAY_APPLE_PRODUCTION_URL", "TOLLWAY_APPLE_SANDBOX_URL"] {
+            guard isRefused else {
+                _ = try read([name: url])
+                continue
+            }
+            let fault = #expect(throws: ConfigurationFault.self) { try read([name: url]) }
+            #expect(fault?.code == "config.refused")
+            #expect(fault?.setting == name)
+            #expect(fault?.sentence.contains("write https://") == true)
+        }
+    }
+
+    @Test(arguments: [
         ("300ms", Milliseconds(300)), ("30s", .seconds(30)), ("15m", .minutes(15)),
         ("24h", .hours(24)), ("0s", Milliseconds(0)), ("9600h", .days(400)),
     ])
