@@ -41,6 +41,7 @@ package struct Configuration: Sendable, Equatable {
     package var reportUnrecognizedGrace: Milliseconds
     package var reportDeadlineDays: Int
     package var reportMonthlyRepeat: Bool
+    package var reportUnknownReminders: UnknownReminders
     /// Every setting in a fixed order, librdkafka's last.
     package var entries: [Entry]
 
@@ -74,6 +75,7 @@ package struct Configuration: Sendable, Equatable {
         reportUnrecognizedGrace = try reader.duration(.reportUnrecognizedGrace)
         reportDeadlineDays = try reader.wholeNumber(.reportDeadlineDays, in: 1...365)
         reportMonthlyRepeat = try reader.onOff(.reportMonthlyRepeat)
+        reportUnknownReminders = try reader.unknownReminders()
         kafka = try reader.kafka(clientID: "\(topicPrefix)\(program.name)-\(instance)")
         entries = reader.entries
         try refuseMissing(ingest)

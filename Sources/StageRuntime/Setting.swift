@@ -36,6 +36,7 @@ package enum Setting: String, CaseIterable, Sendable {
     case reportUnrecognizedGrace = "REPORT_UNRECOGNIZED_GRACE"
     case reportDeadlineDays = "REPORT_DEADLINE_DAYS"
     case reportMonthlyRepeat = "REPORT_MONTHLY_REPEAT"
+    case reportUnknownReminders = "REPORT_UNKNOWN_REMINDERS"
 
     package static let prefix = "TOLLWAY_"
     package static let kafkaPrefix = "TOLLWAY_KAFKA_"
@@ -58,6 +59,7 @@ package enum Setting: String, CaseIterable, Sendable {
         case .reportUnrecognizedGrace: "15m"
         case .reportDeadlineDays: "10"
         case .reportMonthlyRepeat: "on"
+        case .reportUnknownReminders: UnknownReminders.report.rawValue
         case .instance, .adminListen, .ingestKeysFile, .ingestCustomerKeyFile, .appsFile,
             .appleRootsFile:
             nil
@@ -83,6 +85,16 @@ package enum Setting: String, CaseIterable, Sendable {
         case .reportUnrecognizedGrace: "how long an unknown token in a notice waits"
         case .reportDeadlineDays: "days after which a token without expiry must be reported"
         case .reportMonthlyRepeat: "on or off: report active custom-link tokens every month"
+        case .reportUnknownReminders:
+            "report or note: what a reminder about a token that nobody brought asks for"
         }
     }
+}
+
+/// What a reminder about an unknown token asks for.
+package enum UnknownReminders: String, CaseIterable, Sendable {
+    /// UNRECOGNIZED_TOKEN, once it is proven that the token is unknown.
+    case report
+    /// Nothing: it is remembered for when the token comes.
+    case note
 }

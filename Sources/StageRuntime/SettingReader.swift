@@ -160,6 +160,14 @@ struct SettingReader {
         }
     }
 
+    mutating func unknownReminders() throws(ConfigurationFault) -> UnknownReminders {
+        let value = try text(.reportUnknownReminders)
+        guard let choice = UnknownReminders(rawValue: value) else {
+            throw invalid(.reportUnknownReminders, value, "report or note")
+        }
+        return choice
+    }
+
     private func invalid(
         _ setting: Setting,
         _ value: String,

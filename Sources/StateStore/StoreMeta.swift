@@ -1,7 +1,7 @@
 /// What a store says of itself, written in the same atomic write as the changes it speaks of.
 struct StoreMeta: Equatable {
     /// The form of what lies on the disk; another one is wiped and replayed.
-    static let formatVersion: UInt8 = 1
+    static let formatVersion: UInt8 = 2
     static let key: [UInt8] = Array("meta".utf8)
     /// Kafka topic names have at most 249 characters, a partition's number 10.
     static let identityByteCountMax = 512

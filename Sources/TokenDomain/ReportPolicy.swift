@@ -8,6 +8,9 @@ package struct ReportPolicy: Sendable {
     package var deadlineDays: Int64
     /// Whether a custom-link token that stays active owes NO_LINE_ITEM for every calendar month.
     package var repeatsMonthly: Bool
+    /// Whether a reminder about a token not known ends as UNRECOGNIZED_TOKEN, like an UNREPORTED
+    /// notice; else it is only remembered (`REPORT_UNKNOWN_REMINDERS`).
+    package var reportsUnknownReminders: Bool
     /// Makes the `requestIdentifier` of intent `number` of a token: UUID v5 of ``nameSpace`` and
     /// ``intentName(of:number:)``.
     ///
@@ -39,12 +42,14 @@ package struct ReportPolicy: Sendable {
         unrecognizedGrace: Milliseconds = .minutes(15),
         deadlineDays: Int64 = 10,
         repeatsMonthly: Bool = false,
+        reportsUnknownReminders: Bool = true,
         requestIdentifier: @escaping @Sendable (_ id: TokenID, _ number: Int) -> String
     ) {
         self.hold = hold
         self.unrecognizedGrace = unrecognizedGrace
         self.deadlineDays = deadlineDays
         self.repeatsMonthly = repeatsMonthly
+        self.reportsUnknownReminders = reportsUnknownReminders
         self.requestIdentifier = requestIdentifier
     }
 

@@ -44,7 +44,7 @@ extension TokenAccount {
             }
             role = .seen
             fill(from: distinct)
-            return waitingNotice == nil ? .seen : .noticeForSeen
+            return waitingNotice == nil && waitingReminder == nil ? .seen : .noticeForSeen
         }
         if isKnown {
             return absorbRepeat(distinct)
@@ -94,9 +94,10 @@ extension TokenAccount {
             return .repeated
         }
         fill(from: notice.token)
+        let isGuarded = isUnreported || policy.reportsUnknownReminders
         let waiting = WaitingNotice(
             receivedAt: notice.receivedAt,
-            guardedFrom: notice.receivedAt + policy.unrecognizedGrace,
+            guardedFrom: isGuarded ? notice.receivedAt + policy.unrecognizedGrace : nil,
             origin: origin
         )
         return isUnreported
@@ -206,10 +207,17 @@ extension TokenAccount {
             return .parked
         }
         guard isKnown else {
-            if lastAccepted == nil {
-                waitingReminder = Self.earlier(waitingReminder, notice)
+            guard lastAccepted == nil else {
+                return role == nil ? .alreadyReported : .noticeForSeen
             }
-            return role == nil ? .noted : .noticeForSeen
+            waitingReminder = Self.earlier(waitingReminder, notice)
+            guard role == nil else {
+                return .noticeForSeen
+            }
+            guard current == nil else {
+                return .underWay
+            }
+            return notice.guardedFrom == nil ? .noted : .guarded
         }
         if let lastAcceptedAt {
             let isNewMonth = CalendarMonth(of: lastAcceptedAt) < CalendarMonth(of: signedDate)
@@ -240,10 +248,14 @@ extension TokenAccount {
     }
 
     private static func earlier(_ one: WaitingNotice?, _ other: WaitingNotice) -> WaitingNotice {
-        guard let one, (one.receivedAt, one.origin) < (other.receivedAt, other.origin) else {
+        guard let one else {
             return other
         }
-        return one
+        var first =
+            (one.receivedAt, one.origin) < (other.receivedAt, other.origin) ? one : other
+        // What was only remembered under another setting does not keep the guard from the other.
+        first.guardedFrom = [one.guardedFrom, other.guardedFrom].compactMap { $0 }.min()
+        return first
     }
 
     /// - Returns: false where it was there before.

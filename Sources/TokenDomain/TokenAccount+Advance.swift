@@ -60,10 +60,18 @@ extension TokenAccount {
     /// The guard has proven that everything received before its round was absorbed, and this token
     /// was not among it.
     package mutating func proveUnknown(now: Timestamp, policy: ReportPolicy) -> [ReportEffect] {
-        guard let notice = waitingNotice, role == nil, current == nil else {
+        let notices = [waitingNotice, waitingReminder].compactMap { $0 }
+            .filter { $0.guardedFrom != nil }
+        guard
+            let first = notices.min(by: { ($0.receivedAt, $0.origin) < ($1.receivedAt, $1.origin) }
+            ),
+            role == nil, current == nil
+        else {
             return []
         }
+        let urgency = waitingNotice == nil ? ReportReason.reminder : .unknown
         waitingNotice = nil
+        waitingReminder = nil
         guard !hasParkedDebt,
             let status = NextStatus.owed(lastAccepted: lastAccepted, event: .provenUnknown)
         else {
@@ -71,13 +79,20 @@ extension TokenAccount {
         }
         plan(
             status,
-            for: Debt(dueAt: notice.receivedAt, reason: .unknown, origin: notice.origin),
+            for: Debt(dueAt: first.receivedAt, reason: .unknown, origin: first.origin),
+            urgency: urgency,
             policy: policy
         )
         return []
     }
 
-    private mutating func plan(_ status: ReportStatus, for debt: Debt, policy: ReportPolicy) {
+    /// `urgency` is the reason that the deadline goes by, where it is not the debt's own.
+    private mutating func plan(
+        _ status: ReportStatus,
+        for debt: Debt,
+        urgency: ReportReason? = nil,
+        policy: ReportPolicy
+    ) {
         precondition(lane != nil && bundleID != nil, "a debt is made only where the app is known")
         let deadline = policy.deadline(
             creation: tokenCreationDate,
@@ -91,21 +106,24 @@ extension TokenAccount {
             lineItems: nil,
             reason: debt.reason,
             origin: debt.origin,
-            deadline: min(deadline ?? debt.dueAt, Self.deadline(of: debt))
+            deadline: min(
+                deadline ?? debt.dueAt,
+                Self.deadline(by: urgency ?? debt.reason, dueAt: debt.dueAt)
+            )
         )
     }
 
     /// What the reason of a debt says of the time left, whatever the token's own deadline.
-    private static func deadline(of debt: Debt) -> Timestamp {
-        switch debt.reason {
+    private static func deadline(by reason: ReportReason, dueAt: Timestamp) -> Timestamp {
+        switch reason {
         case .unreported, .unknown:
             // Apple asks only when the time is over.
-            debt.dueAt
+            dueAt
         case .month:
             // It is due when its month is over, or the token is.
-            CalendarMonth(of: debt.dueAt).start + ReportPolicy.deadlineAfterMonth
+            CalendarMonth(of: dueAt).start + ReportPolicy.deadlineAfterMonth
         case .reminder:
-            CalendarMonth(of: debt.dueAt).adding(1).start + ReportPolicy.deadlineAfterMonth
+            CalendarMonth(of: dueAt).adding(1).start + ReportPolicy.deadlineAfterMonth
         case .hold, .deadline, .duplicate, .request:
             Timestamp(milliseconds: .max)
         }

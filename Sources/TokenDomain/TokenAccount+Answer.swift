@@ -155,6 +155,7 @@ extension TokenAccount {
         if intent.reason != .request {
             debt = nil
             waitingNotice = nil
+            waitingReminder = nil
         }
         let errors = intent.refusal.isEmpty ? answer.errors : intent.refusal
         let fault = kind.fault(

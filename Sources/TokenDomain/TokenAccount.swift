@@ -36,11 +36,12 @@ package struct TokenAccount: Equatable, Sendable {
         package var receivedAt: Timestamp
         /// The end of its grace time: not before this may the guard begin.
         ///
-        /// Kept, because a setting that changes must not move what stands in the due table.
-        package var guardedFrom: Timestamp
+        /// Kept, because a setting that changes must not move what stands in the due table. Nil: it
+        /// is only remembered, and the guard does not look at it.
+        package var guardedFrom: Timestamp?
         package var origin: RecordOrigin
 
-        package init(receivedAt: Timestamp, guardedFrom: Timestamp, origin: RecordOrigin) {
+        package init(receivedAt: Timestamp, guardedFrom: Timestamp?, origin: RecordOrigin) {
             self.receivedAt = receivedAt
             self.guardedFrom = guardedFrom
             self.origin = origin
@@ -90,7 +91,10 @@ package struct TokenAccount: Equatable, Sendable {
     package var debt: Debt?
     /// UNREPORTED for a token not known.
     package var waitingNotice: WaitingNotice?
-    /// ACTIVE_TOKEN_REMINDER for a token not known: remembered, so that order makes no difference.
+    /// ACTIVE_TOKEN_REMINDER for a token not known.
+    ///
+    /// Apart from ``waitingNotice``, because the token that comes after all owes by it what it owes
+    /// by a reminder.
     package var waitingReminder: WaitingNotice?
     /// In their order; see ``noticeCountMax``.
     package var notices: [Notice] = []
@@ -183,10 +187,14 @@ extension TokenAccount {
         if let debt {
             return .waiting(until: debt.dueAt)
         }
-        if let waitingNotice, role == nil {
-            return .guarded(from: waitingNotice.guardedFrom)
+        if role == nil, let guardedFrom {
+            return .guarded(from: guardedFrom)
         }
         return .forgotten(at: forgottenAt)
+    }
+
+    private var guardedFrom: Timestamp? {
+        [waitingNotice, waitingReminder].compactMap { $0?.guardedFrom }.min()
     }
 
     /// 400 days after expiry or creation, and never within 400 days of the last word about it: an

@@ -116,7 +116,7 @@ extension TokenAccount {
         writer.name(name)
         writer.beginObject()
         writer.field("receivedAt", notice.receivedAt.milliseconds)
-        writer.field("guardedFrom", notice.guardedFrom.milliseconds)
+        writer.field("guardedFrom", notice.guardedFrom?.milliseconds)
         writer.name("origin")
         notice.origin.write(&writer)
         writer.endObject()
@@ -230,7 +230,7 @@ extension TokenAccount {
         }
         return WaitingNotice(
             receivedAt: try JSONScanner.require(receivedAt, "receivedAt"),
-            guardedFrom: try JSONScanner.require(guardedFrom, "guardedFrom"),
+            guardedFrom: guardedFrom,
             origin: try JSONScanner.require(origin, "origin")
         )
     }

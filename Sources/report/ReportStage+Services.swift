@@ -40,6 +40,7 @@ extension ReportStage {
                 unrecognizedGrace: configuration.reportUnrecognizedGrace,
                 deadlineDays: Int64(configuration.reportDeadlineDays),
                 repeatsMonthly: configuration.reportMonthlyRepeat,
+                reportsUnknownReminders: configuration.reportUnknownReminders == .report,
                 requestIdentifier: Self.requestIdentifier
             ),
             apple: apple,

@@ -125,6 +125,7 @@ import Testing
         ("TOLLWAY_REPORT_UNRECOGNIZED_GRACE", "15M"), ("TOLLWAY_REPORT_DEADLINE_DAYS", "0"),
         ("TOLLWAY_REPORT_DEADLINE_DAYS", "366"), ("TOLLWAY_REPORT_DEADLINE_DAYS", "ten"),
         ("TOLLWAY_REPORT_DEADLINE_DAYS", "+10"), ("TOLLWAY_REPORT_MONTHLY_REPEAT", "yes"),
+        ("TOLLWAY_REPORT_UNKNOWN_REMINDERS", "on"),
         ("TOLLWAY_KAFKA_BOOTSTRAP_SERVERS", ""), ("TOLLWAY_KAFKA_BOOTSTRAP_SERVERS", "a:1,,b:2"),
         ("TOLLWAY_KAFKA_BOOTSTRAP_SERVERS", "a:1, b:2"),
     ])
@@ -160,6 +161,17 @@ import Testing
             #expect(fault?.setting == name)
             #expect(fault?.sentence.contains("write https://") == true)
         }
+    }
+
+    @Test(arguments: [
+        ("", UnknownReminders.report), ("report", .report), ("note", .note),
+    ])
+    func `reads what a reminder about an unknown token asks for`(
+        text: String,
+        choice: UnknownReminders
+    ) throws {
+        let environment = text.isEmpty ? [:] : ["TOLLWAY_REPORT_UNKNOWN_REMINDERS": text]
+        #expect(try read(environment).reportUnknownReminders == choice)
     }
 
     @Test(arguments: [

@@ -97,7 +97,7 @@ extension MessageExamples {
             guardedFrom: time + .minutes(15),
             origin: origin
         )
-        account.waitingReminder = account.waitingNotice
+        account.waitingReminder = .init(receivedAt: time, guardedFrom: nil, origin: origin)
         account.notices = [
             .init(signedDate: time, uuid: "a"), .init(signedDate: time, uuid: "b"),
         ]

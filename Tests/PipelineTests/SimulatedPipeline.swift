@@ -234,7 +234,7 @@ final class SimulatedPipeline {
         case .notice(let token, let forgery):
             let payload = apple.world.signedNotification(
                 token,
-                subtype: .unreported,
+                subtype: Bool.random(using: &generator) ? .unreported : .reminder,
                 now: now.milliseconds,
                 forgery: forgery
             )

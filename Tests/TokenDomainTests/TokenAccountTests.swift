@@ -130,6 +130,45 @@ import Testing
     }
 
     @Test(arguments: [true, false])
+    func `reports an unknown token by its reminder, where that is wanted`(isReported: Bool) {
+        var policy = Fixtures.policy
+        policy.reportsUnknownReminders = isReported
+        var account = Fixtures.account()
+        let reminder = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: "1")
+        let absorption = account.absorb(reminder, origin: Fixtures.origin(1, 1), policy: policy)
+        #expect(absorption == (isReported ? .guarded : .noted))
+        let guardedFrom = reminder.receivedAt + policy.unrecognizedGrace
+        #expect((account.attention == .guarded(from: guardedFrom)) == isReported)
+        var token = account
+        _ = account.proveUnknown(now: Self.due, policy: policy)
+        #expect(account.current?.status == (isReported ? .unrecognizedToken : nil))
+        #expect(account.current?.reason == (isReported ? .unknown : nil))
+        // Asked for while the token is active: due with its month's reports.
+        let deadline = Timestamp(milliseconds: 1_771_200_000_000)
+        #expect(account.current?.deadline == (isReported ? deadline : nil))
+        guard isReported else {
+            return
+        }
+        // The token that comes before the proof owes what it owes after a reminder.
+        _ = token.take(Fixtures.distinct(), now: Self.due)
+        #expect(token.current?.status == .noLineItem && token.current?.reason == .reminder)
+        _ = account.absorb(Fixtures.answer(.accepted, to: account, at: Self.due), policy: policy)
+        let later = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: "2")
+        expect(account.take(later, now: Self.due), .alreadyReported)
+        #expect(account.current == nil && account.waitingReminder == nil)
+    }
+
+    @Test func `is in a hurry for an unknown token when Apple's time is over, too`() {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: "1"), now: Self.received)
+        let unreported = Fixtures.notice("UNREPORTED", uuid: "2")
+        _ = account.take(unreported, now: Self.received)
+        _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
+        #expect(account.current?.deadline == unreported.receivedAt)
+        #expect(account.waitingNotice == nil && account.waitingReminder == nil)
+    }
+
+    @Test(arguments: [true, false])
     func `tells each month of an active token, where that is wanted`(repeats: Bool) {
         var policy = Fixtures.policy
         policy.repeatsMonthly = repeats
