@@ -24,6 +24,7 @@ extension HTTPClientResponse.Failure {
             case CHTTP_CLIENT_ERROR_RESOLVE: "http.resolve"
             case CHTTP_CLIENT_ERROR_CONNECT: "http.connect"
             case CHTTP_CLIENT_ERROR_TLS: "http.tls"
+            case CHTTP_CLIENT_ERROR_TLS_UNTRUSTED: "http.tls_untrusted"
             case CHTTP_CLIENT_ERROR_TIMEOUT: "http.timeout"
             case CHTTP_CLIENT_ERROR_RESET: "http.reset"
             case CHTTP_CLIENT_ERROR_PROTOCOL: "http.protocol"

@@ -113,7 +113,7 @@ struct `HTTP over TLS` {
             let client = try HTTPClient(userAgent: "test")
             let failure = try #require(try outcome(client, url).failure)
             #expect(failure.kind == .notSent)
-            #expect(failure.code == "http.tls")
+            #expect(failure.code == "http.tls_untrusted")
         }
     }
 

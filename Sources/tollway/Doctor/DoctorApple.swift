@@ -57,7 +57,10 @@ struct DoctorApple {
                 return .failed(
                     .apple,
                     "\(name) does not answer: \(failure.message) (\(failure.code))",
-                    "let this machine out to it by HTTPS, DNS and proxies included; reports wait"
+                    failure.code == "http.tls_untrusted"
+                        ? "somebody answers in Apple's place, or this machine's roots are old: see the"
+                            + " runbook, Apple's certificate does not verify"
+                        : "let this machine out to it by HTTPS, DNS and proxies included; reports wait"
                 )
             }
         }
