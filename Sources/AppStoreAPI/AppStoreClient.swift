@@ -138,7 +138,10 @@ package final class AppStoreClient: AppleClient {
     ) -> AppleReply {
         switch outcome {
         case .failed(let failure):
-            return AppleReply(transport: failure.kind == .notSent ? .notSent : .doubtful)
+            return AppleReply(
+                transport: failure.kind == .notSent ? .notSent : .doubtful,
+                failure: TransportFailure(failure)
+            )
         case .answered(let answer):
             // A body cut at its limit is no JSON: what it holds is not known.
             let body = AppleBody(answer.isCut ? [] : answer.body)
@@ -161,5 +164,22 @@ extension ReportRequestBody {
             preconditionFailure("a body of our own making is JSON")
         }
         return ReportComparison.isSame(sent: sent, held: report)
+    }
+}
+
+extension TransportFailure {
+    init(_ failure: HTTPClientResponse.Failure) {
+        let kind: Kind =
+            switch failure.code {
+            case "http.resolve": .resolve
+            case "http.connect": .connect
+            case "http.tls": .tls
+            case "http.tls_untrusted": .tlsUntrusted
+            case "http.timeout": .timeout
+            case "http.reset": .reset
+            case "http.protocol": .http
+            default: .other
+            }
+        self.init(kind, sentence: failure.message)
     }
 }

@@ -19,6 +19,8 @@ package struct AppleReply: Equatable, Sendable {
     }
 
     package var transport: Transport
+    /// Why there was no answer, as far as the transport can tell; nil where there was one.
+    package var failure: TransportFailure?
     /// The reasons in the body, from `errors[]` or a bare object; nil where it holds none.
     package var errors: [AppleError]?
     /// `requestIdentifier` in the body of a 200 to a PUT.
@@ -31,12 +33,14 @@ package struct AppleReply: Equatable, Sendable {
 
     package init(
         transport: Transport,
+        failure: TransportFailure? = nil,
         errors: [AppleError]? = nil,
         acknowledged: String? = nil,
         isOurs: Bool? = nil,
         retryAfter: Timestamp? = nil
     ) {
         self.transport = transport
+        self.failure = failure
         self.errors = errors
         self.acknowledged = acknowledged
         self.isOurs = isOurs

@@ -52,11 +52,21 @@ enum Debtor: Equatable {
         }
     }
 
-    /// Whether a request failed for the time being and waits to be tried again.
-    var isRetry: Bool {
+    /// What failed for the time being and waits to be tried again, and until when Apple wants it.
+    var retry: (queue: SendQueue, deadline: Timestamp)? {
         switch self {
-        case .token(let account): account.current?.nextAttemptAt != nil
-        case .transaction(let debt): debt.nextAttemptAt != nil
+        case .token(let account):
+            guard let current = account.current, current.nextAttemptAt != nil,
+                let lane = account.lane
+            else {
+                return nil
+            }
+            return (.reports(of: lane), current.deadline)
+        case .transaction(let debt):
+            guard let current = debt.current, debt.nextAttemptAt != nil else {
+                return nil
+            }
+            return (SendQueue(endpoint: .accountTokens, lane: debt.lane), current.requestedAt)
         }
     }
 

@@ -4,11 +4,13 @@ internal import TokenDomain
 ///
 /// Four regions, told apart by the first byte: what waits for a time, what may be sent (by lane, the
 /// earliest deadline first), what waits for the guard, and what is to be forgotten. A key of the
-/// state stands in one of them.
+/// state stands in one of them. What waits to be tried again stands in a fifth, too, ordered as what
+/// may be sent is: so the most urgent of all that is due is found without a search.
 enum DueKey {
     enum Region: UInt8, CaseIterable {
         case guarded = 0x67  // g
         case ready = 0x72  // r
+        case retried = 0x75  // u
         case waiting = 0x77  // w
         case forgotten = 0x78  // x
     }
@@ -25,7 +27,7 @@ enum DueKey {
     ) -> [UInt8] {
         switch attention {
         case .ready(let lane, let deadline):
-            start(SendQueue(endpoint: endpoint, lane: lane), at: deadline) + key
+            start(.ready, SendQueue(endpoint: endpoint, lane: lane), at: deadline) + key
         case .waiting(let time):
             start(Region.waiting, at: time) + key
         case .guarded(let time):
@@ -33,6 +35,12 @@ enum DueKey {
         case .forgotten(let time):
             start(Region.forgotten, at: time) + key
         }
+    }
+
+    /// The second entry of an account whose request failed and waits to be tried again; nil where
+    /// none does.
+    static func retry(of debtor: Debtor, key: [UInt8]) -> [UInt8]? {
+        debtor.retry.map { start(.retried, $0.queue, at: $0.deadline) + key }
     }
 
     /// Where a region begins.
@@ -44,20 +52,20 @@ enum DueKey {
         [region.rawValue] + bigEndian(time.milliseconds)
     }
 
-    /// Where a queue's part of the ready region begins.
-    static func start(_ queue: SendQueue) -> [UInt8] {
+    /// Where a queue's part of the ready or the retried region begins.
+    static func start(_ region: Region, _ queue: SendQueue) -> [UInt8] {
         [
-            Region.ready.rawValue, queue.endpoint.rawValue,
+            region.rawValue, queue.endpoint.rawValue,
             queue.lane.environment == .sandbox ? 1 : 0,
         ]
             + bigEndian(queue.lane.appAppleID)
     }
 
-    static func start(_ queue: SendQueue, at deadline: Timestamp) -> [UInt8] {
-        start(queue) + bigEndian(deadline.milliseconds)
+    static func start(_ region: Region, _ queue: SendQueue, at deadline: Timestamp) -> [UInt8] {
+        start(region, queue) + bigEndian(deadline.milliseconds)
     }
 
-    /// The time of an entry outside the ready region, and the key of its state.
+    /// The time of an entry that is ordered by it, and the key of its state.
     static func timed(_ entry: [UInt8]) -> (time: Timestamp, key: [UInt8])? {
         guard entry.count > 9 else {
             return nil
@@ -65,9 +73,10 @@ enum DueKey {
         return (Timestamp(milliseconds: number(entry[1..<9])), Array(entry[9...]))
     }
 
-    /// The queue, deadline and key of an entry of the ready region.
-    static func ready(_ entry: [UInt8]) -> (queue: SendQueue, deadline: Timestamp, key: [UInt8])? {
-        guard entry.count > 19, entry[0] == Region.ready.rawValue,
+    /// The queue, deadline and key of an entry of the ready or the retried region.
+    static func queued(_ entry: [UInt8]) -> (queue: SendQueue, deadline: Timestamp, key: [UInt8])? {
+        guard entry.count > 19,
+            entry[0] == Region.ready.rawValue || entry[0] == Region.retried.rawValue,
             let endpoint = SendQueue.Endpoint(rawValue: entry[1])
         else {
             return nil
@@ -83,13 +92,18 @@ enum DueKey {
         )
     }
 
+    /// Likewise, of the ready region only: what may be sent.
+    static func ready(_ entry: [UInt8]) -> (queue: SendQueue, deadline: Timestamp, key: [UInt8])? {
+        entry.first == Region.ready.rawValue ? queued(entry) : nil
+    }
+
     private static let sandboxBit: UInt8 = 1
     private static let retryBit: UInt8 = 2
 
     /// The value of an entry: whether it waits to be tried again, and the lane of a token that is
     /// held; nothing where neither is so.
     static func note(of debtor: Debtor) -> [UInt8] {
-        let retry = debtor.isRetry ? retryBit : 0
+        let retry = debtor.retry == nil ? 0 : retryBit
         guard case .token(let account) = debtor, account.isHeld, let lane = account.lane else {
             return retry == 0 ? [] : [retry]
         }

@@ -10,19 +10,11 @@ struct LaneView {
 
     /// Mean time from a request to its answer; nil before the first.
     private(set) var answerSeconds: Double?
-    /// The most urgent ready report of each queue, where one is ready.
+    /// Of the most urgent that is due in each queue, where something is.
     var deadlines: [SendQueue: Timestamp] = [:]
     private(set) var usefulReplicaBound = 1
 
-    /// When the first of the requests was sent that had no answer since the last that had.
-    private(set) var silentSince: Timestamp?
-
-    mutating func unanswered(sentAt: Timestamp) {
-        silentSince = silentSince ?? sentAt
-    }
-
     mutating func answered(after wait: Milliseconds) {
-        silentSince = nil
         let seconds = Double(max(wait.count, 0)) / 1_000
         answerSeconds = answerSeconds.map { $0 + (seconds - $0) * Self.newestShare } ?? seconds
     }

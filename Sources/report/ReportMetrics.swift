@@ -4,6 +4,7 @@ internal import TokenDomain
 /// What `report` counts beside what every worker counts.
 final class ReportMetrics {
     private let requests: Counter
+    private let requestSeconds: Histogram
     private let outcomes: Counter
     private let cancelled: Counter
     private let ownerConflicts: Counter
@@ -11,6 +12,8 @@ final class ReportMetrics {
     private let rate: Gauge
     private let isStopped: Gauge
     private let slack: Gauge
+    private let due: Gauge
+    private let failing: Gauge
     private let endToEnd: Histogram
     private let held: Gauge
     private let inFlight: Gauge.Series
@@ -20,8 +23,19 @@ final class ReportMetrics {
     init(_ metrics: Metrics) {
         requests = metrics.counter(
             "report_requests_total",
-            help: "Requests to Apple that ended, by environment, HTTP status (0: none) and code.",
-            labels: ["environment", "status", "code"]
+            help:
+                "Requests to Apple that ended, by app, environment, method, status and Apple's code."
+                + " Status is that of HTTP (5xx and the like where it is an unusual one); not_held"
+                + " for a look-up that found no report; or why there was no answer: resolve,"
+                + " connect, tls, tls_untrusted (the certificate does not verify), timeout, reset,"
+                + " protocol, other, no_key (nothing was sent).",
+            labels: ["app", "environment", "method", "status", "code"]
+        )
+        requestSeconds = metrics.histogram(
+            "report_request_seconds",
+            help: "From a request to Apple to its answer or its failure, by app, environment,"
+                + " method and status, as in tollway_report_requests_total.",
+            labels: ["app", "environment", "method", "status"]
         )
         outcomes = metrics.counter(
             "report_outcomes_total",
@@ -54,9 +68,22 @@ final class ReportMetrics {
         )
         slack = metrics.gauge(
             "deadline_slack_seconds",
-            help: "Time left for the most urgent report that is ready and not yet accepted, by app"
-                + " and environment; no series where none is.",
+            help:
+                "Time left for the most urgent report that is due and not yet accepted, also while"
+                + " it waits to be tried again, by app and environment; no series where none is.",
             labels: ["app", "environment"]
+        )
+        due = metrics.gauge(
+            "reports_due",
+            help: "Reports that are due and not yet accepted, those that wait to be tried again"
+                + " included, by app and environment; counted in slices of 10,000 a second.",
+            labels: ["app", "environment"]
+        )
+        failing = metrics.gauge(
+            "report_apple_failing_seconds",
+            help: "How long Apple has failed every request of a lane (HTTP 5xx, or no answer), by"
+                + " app, environment and endpoint; 0 while it answers.",
+            labels: ["app", "environment", "endpoint"]
         )
         endToEnd = metrics.histogram(
             "end_to_end_seconds",
@@ -80,8 +107,25 @@ final class ReportMetrics {
         ).series()
     }
 
-    func ended(_ lane: Lane, httpStatus: Int, code: String) {
-        requests.add(1, lane.environment.rawValue, String(httpStatus), code)
+    /// What alerts count begins at zero: the first event is seen, too.
+    func expect(apps: [Int64]) {
+        for app in apps {
+            for environment in AppleEnvironment.allCases {
+                for status in ["401", "tls_untrusted"] {
+                    requests.add(0, String(app), environment.rawValue, "PUT", status, "")
+                }
+            }
+        }
+    }
+
+    /// `seconds` is nil where nothing was sent.
+    func ended(_ lane: Lane, method: String, status: String, code: String, seconds: Double?) {
+        let app = String(lane.appAppleID)
+        let environment = lane.environment.rawValue
+        requests.add(1, app, environment, method, status, code)
+        if let seconds {
+            requestSeconds.observe(seconds, app, environment, method, status)
+        }
     }
 
     func settled(_ outcome: ReportOutcome, tokenCreatedAt: Timestamp?) {
@@ -143,9 +187,26 @@ final class ReportMetrics {
     }
 
     func held(_ counts: [Lane: Int]) {
+        Self.set(held, counts)
+    }
+
+    func due(_ counts: [Lane: Int]) {
+        Self.set(due, counts)
+    }
+
+    private static func set(_ gauge: Gauge, _ counts: [Lane: Int]) {
         for (lane, count) in counts {
-            held.set(Double(count), String(lane.appAppleID), lane.environment.rawValue)
+            gauge.set(Double(count), String(lane.appAppleID), lane.environment.rawValue)
         }
+    }
+
+    func failing(_ queue: SendQueue, for span: Milliseconds) {
+        failing.set(
+            Double(span.count) / 1_000,
+            String(queue.lane.appAppleID),
+            queue.lane.environment.rawValue,
+            queue.endpoint.name
+        )
     }
 
     func inFlight(_ count: Int) {

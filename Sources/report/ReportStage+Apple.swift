@@ -16,14 +16,13 @@ extension ReportStage {
                 continue
             }
             countFlight(flight.queue, -1)
-            count(reply, flight.queue.lane)
-            tellHealth(reply, flight, now: now)
             let budget = lanes[flight.queue]?.retryBudget ?? RetryBudget()
             let wait = backoff.delay(
                 failureCount: budget.failureCount(flight.errand.failureCount + 1),
                 using: &generator
             )
             let (answer, word) = Self.judge(reply, to: flight, now: now, retryAt: now + wait)
+            note(reply, answer, flight, now: now)
             hear(word, flight, now: now)
             inbox.append(PlacedAnswer(place: flight.place, answer: answer))
         }
@@ -69,14 +68,6 @@ extension ReportStage {
             )
             return (.accountToken(answer), LaneGate.Word(meaning))
         }
-    }
-
-    private func count(_ reply: AppleReply, _ lane: Lane) {
-        metrics.ended(
-            lane,
-            httpStatus: reply.httpStatus,
-            code: reply.errors?.first.map { String($0.code) } ?? ""
-        )
     }
 
     /// What an answer says about its lane.
@@ -351,15 +342,5 @@ extension ReplayHistory {
             replayCount: history.replayCount,
             replayID: history.replayID
         )
-    }
-}
-
-extension AppleReply {
-    /// 0 where there was no answer.
-    var httpStatus: Int {
-        if case .answered(let status) = transport {
-            return status
-        }
-        return 0
     }
 }

@@ -53,6 +53,9 @@ extension ReportStage {
         for lane in keyGates.keys {
             keyGates[lane]?.clockWasSetBack(by: setBack)
         }
+        for queue in spells.keys {
+            spells[queue]?.clockWasSetBack(by: setBack)
+        }
         for partition in sweeps.keys {
             let earlier = sweeps[partition]?.retries?.setBack ?? Milliseconds(0)
             let sum = Milliseconds(earlier.count + setBack.count)
@@ -90,7 +93,7 @@ extension ReportStage {
             else {
                 return false
             }
-            guard entryCount < HeldCount.entryCountMax, places.count < limits.dueCountMax else {
+            guard entryCount < LaneCount.entryCountMax, places.count < limits.dueCountMax else {
                 resumeAt = entry
                 return false
             }

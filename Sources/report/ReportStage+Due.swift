@@ -131,20 +131,32 @@ extension ReportStage {
         return first
     }
 
-    /// Opens the lane of every queue that has something ready: one look-up for each.
+    /// Opens the lane of every queue that has something due.
     private func discoverLanes(partition: Int32, _ state: StagedState) throws(StoreFault) {
-        var start = DueKey.start(DueKey.Region.ready)
-        while true {
-            var found: SendQueue?
-            try state.scan(.due, partition: partition, from: start) { entry, _ in
-                found = DueKey.ready(entry)?.queue
-                return false
+        try visitMostUrgent(partition: partition, state) { queue, _ in openLane(queue) }
+    }
+
+    /// The most urgent that is due in every queue, ready to be sent or waiting to be tried again:
+    /// one look-up for each queue and kind that has something.
+    func visitMostUrgent(
+        partition: Int32,
+        _ state: StagedState,
+        _ visit: (SendQueue, Timestamp) -> Void
+    ) throws(StoreFault) {
+        for region in [DueKey.Region.ready, .retried] {
+            var start: [UInt8]? = DueKey.start(region)
+            while let from = start {
+                start = nil
+                try state.scan(.due, partition: partition, from: from) { entry, _ in
+                    if entry.first == region.rawValue,
+                        let (queue, deadline, _) = DueKey.queued(entry)
+                    {
+                        visit(queue, deadline)
+                        start = DueKey.after(DueKey.start(region, queue))
+                    }
+                    return false
+                }
             }
-            guard let found else {
-                return
-            }
-            openLane(found)
-            start = DueKey.after(DueKey.start(found))
         }
     }
 

@@ -13,37 +13,24 @@ extension ReportStage {
         nextMeasure = now + limits.measureInterval
         metrics.inFlight(flights.count)
         do throws(StoreFault) {
-            for queue in queues {
-                view.deadlines[queue] = try firstDeadline(of: queue, state)
-            }
+            view.deadlines = try firstDeadlines(state)
             measureGuard(count: try guardedCount(state), now: now)
             if let held = try heldCount.count(in: partitions, state) {
                 metrics.held(held)
+            }
+            if let due = try dueCount.count(in: partitions, state) {
+                metrics.due(due)
             }
         } catch {
             // A measure is not worth a worker; the next look at the table meets the fault.
             return
         }
         measureLanes(now: now)
+        lookAtSpells(now: now)
         view.bound(
             rates: lanes.mapValues { $0.pace.rateFound(now: now) },
             flightCountMax: limits.flightCountMax
         )
-    }
-
-    /// One answer ended: whether Apple is there, and how long it takes.
-    func tellHealth(_ reply: AppleReply, _ flight: Flight, now: Timestamp) {
-        switch reply.transport {
-        case .answered:
-            view.answered(after: now - flight.sentAt)
-            health?.setCondition("apple", nil)
-        case .notSent, .doubtful:
-            view.unanswered(sentAt: flight.sentAt)
-            let since = WallClock.rfc3339(milliseconds: view.silentSince?.milliseconds ?? 0)
-            health?.setCondition("apple", "no answer since \(since)")
-        case .noKey:
-            break
-        }
     }
 
     /// Without partitions nothing waits here, and no rate is ours.
@@ -52,12 +39,16 @@ extension ReportStage {
         metrics.inFlight(flights.count)
         metrics.guarded(count: 0, seconds: 0)
         metrics.held(heldCount.forgetAll())
+        metrics.due(dueCount.forgetAll())
+        spells = [:]
+        health?.setCondition("apple", nil)
         measureLanes(now: Timestamp(milliseconds: 0))
     }
 
     private func measureLanes(now: Timestamp) {
         for (queue, lane) in lanes {
             metrics.paced(queue, requestsPerSecond: lane.pace.requestsPerSecond(now: now))
+            metrics.failing(queue, for: spells[queue]?.lasted(now: now) ?? Milliseconds(0))
         }
         for lane in Set(lanes.keys.map(\.lane)) {
             let deadline = view.deadlines[.reports(of: lane)]
@@ -65,21 +56,23 @@ extension ReportStage {
         }
     }
 
-    /// From the due table, not from the few that are at hand: a lane that is stopped takes none.
-    private func firstDeadline(
-        of queue: SendQueue,
-        _ state: StagedState
-    ) throws(StoreFault) -> Timestamp? {
-        var first: Timestamp?
+    /// The most urgent report of each queue that has one due, from the due table and not from the
+    /// few that are at hand: a lane that is stopped takes none, and what waits to be tried again is
+    /// due all the same.
+    private func firstDeadlines(_ state: StagedState) throws(StoreFault) -> [SendQueue: Timestamp] {
+        var first: [SendQueue: Timestamp] = [:]
         for partition in partitions {
-            try state.scan(.due, partition: partition, from: DueKey.start(queue)) { entry, _ in
-                if let (found, deadline, _) = DueKey.ready(entry), found == queue {
-                    first = min(first ?? deadline, deadline)
-                }
-                return false
+            try visitMostUrgent(partition: partition, state) { queue, deadline in
+                first[queue] = min(first[queue] ?? deadline, deadline)
             }
         }
         return first
+    }
+
+    /// Other partitions are ours now.
+    func restartCounts() {
+        heldCount.restart()
+        dueCount.restart()
     }
 
     private func guardedCount(_ state: StagedState) throws(StoreFault) -> Int {
@@ -141,9 +134,11 @@ extension ReportStage: ShowingStage {
         switch keyState == .open ? lane.gate.state : keyState {
         case .open:
             writer.field("state", "open")
+            writer.field("because", spells[queue]?.reason)
         case .held(_, let until):
             // What the time has opened, the next request will.
             writer.field("state", until > now ? "held" : "open")
+            writer.field("because", spells[queue]?.reason)
             writer.field("until", until > now ? until.milliseconds : nil)
         case .stopped(let trouble, let probeAt, _):
             writer.field("state", "stopped")
@@ -158,6 +153,9 @@ extension ReportStage: ShowingStage {
         writer.field("startedCount", lane.startedCount)
         writer.field("inFlight", lane.flightCount)
         writer.field("nextDeadline", view.deadlines[queue]?.milliseconds)
+        if queue.endpoint == .reports {
+            writer.field("due", dueCount.complete[queue.lane] ?? 0)
+        }
         writer.endObject()
     }
 }

@@ -46,7 +46,7 @@ extension ReportStage {
         }
         var debts: [ReadyDebt] = []
         var isWhole = true
-        let prefix = DueKey.start(queue)
+        let prefix = DueKey.start(.ready, queue)
         for partition in partitions {
             var count = 0
             try state.scan(.due, partition: partition, from: prefix) { entry, _ in
@@ -98,6 +98,7 @@ extension ReportStage {
             place: debt.place,
             queue: queue,
             errand: errand,
+            method: action.method,
             sentAt: now,
             isKeyProbe: isKeyProbe,
             isEndpointProbe: isEndpointProbe

@@ -57,6 +57,7 @@ extension ReportStage {
             seed: RandomBytes.next(count: 8).reduce(0) { $0 << 8 | UInt64($1) }
         )
         self.apps = apps
+        metrics.expect(apps: apps.appAppleIDs)
     }
 
     /// UUID v5 of the intent's name, in our name space.
@@ -82,6 +83,7 @@ extension ReportStage: ReloadingStage {
             return
         }
         apps.reload()
+        metrics.expect(apps: apps.appAppleIDs)
         for appAppleID in apps.appAppleIDs {
             apple.reloadKey(appAppleID: appAppleID)
         }

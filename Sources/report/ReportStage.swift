@@ -41,6 +41,8 @@ final class ReportStage: TickingStage {
         var place: AccountPlace
         var queue: SendQueue
         var errand: Errand
+        /// `PUT` or `GET`.
+        var method: String
         var sentAt: Timestamp
         /// It was started while the key's gate was stopped, or its endpoint's.
         var isKeyProbe: Bool
@@ -147,7 +149,10 @@ final class ReportStage: TickingStage {
     /// When the last tick was; nil before the first.
     var tickedAt: Timestamp?
     var view = LaneView()
-    var heldCount = HeldCount()
+    var heldCount = LaneCount.held()
+    var dueCount = LaneCount.due()
+    /// Where Apple fails what is sent; no entry where it never did.
+    var spells: [SendQueue: FailureSpell] = [:]
     private(set) var nextTick: Timestamp?
 
     init(
@@ -183,44 +188,6 @@ final class ReportStage: TickingStage {
 
     let derivesFromPrevious = true
 
-    func deriveChanges(
-        key: [UInt8],
-        value: [UInt8]?,
-        previous: [UInt8]?,
-        into changes: inout StoreChanges
-    ) {
-        let before: (key: [UInt8], note: [UInt8])?
-        let after: (key: [UInt8], note: [UInt8])?
-        do throws(WireFault) {
-            before = try Self.dueEntry(of: previous, key: key)
-            after = try Self.dueEntry(of: value, key: key)
-        } catch {
-            return changes.refuse(because: error.message)
-        }
-        if let before, before.key != after?.key {
-            changes.remove(key: before.key, from: .due)
-        }
-        if let after, after.key != before?.key || after.note != before?.note {
-            changes.put(after.note, forKey: after.key, in: .due)
-        }
-        if let value {
-            changes.put(value, forKey: key, in: .state)
-        } else {
-            changes.remove(key: key, from: .state)
-        }
-    }
-
-    private static func dueEntry(
-        of value: [UInt8]?,
-        key: [UInt8]
-    ) throws(WireFault) -> (key: [UInt8], note: [UInt8])? {
-        guard let value else {
-            return nil
-        }
-        let debtor = try Debtor(reading: value, key: key)
-        return (DueKey.bytes(of: debtor, key: key), DueKey.note(of: debtor))
-    }
-
     // MARK: Partitions
 
     func assigned(_ partitions: [Int32], state: StagedState, now: Timestamp) {
@@ -231,7 +198,7 @@ final class ReportStage: TickingStage {
         }
         // Whoever was proven unknown was so for the partitions of then.
         proof.end()
-        heldCount.restart()
+        restartCounts()
         share()
         nextTick = now
     }
@@ -260,7 +227,7 @@ final class ReportStage: TickingStage {
         inbox.removeAll { gone.contains($0.place.partition) }
         unconfirmed.removeAll { gone.contains($0.place.partition) }
         proof.end()
-        heldCount.restart()
+        restartCounts()
         share()
         if self.partitions.isEmpty {
             state = nil

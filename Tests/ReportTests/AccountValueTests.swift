@@ -74,7 +74,7 @@ import TokenWire
 
     @Test func `end where the next lane begins`() {
         let lane = Lane(appAppleID: -1, environment: .production)
-        let prefix = DueKey.start(SendQueue.reports(of: lane))
+        let prefix = DueKey.start(.ready, SendQueue.reports(of: lane))
         let next = DueKey.after(prefix)
         #expect(prefix.lexicographicallyPrecedes(next))
         #expect(!(prefix + [0xff, 0xff]).lexicographicallyPrecedes(prefix))

@@ -3,6 +3,7 @@ import Kafka
 import Simulation
 import StageRuntime
 import StateStore
+import Synchronization
 import Telemetry
 import TokenDomain
 import TokenWire
@@ -34,6 +35,19 @@ final class ReportBench {
         var now = ReportBench.start
     }
 
+    /// What the workers log, one JSON object a line.
+    final class LogLines: Sendable {
+        private let lines = Mutex<[String]>([])
+
+        func append(_ line: String) {
+            lines.withLock { $0.append(line) }
+        }
+
+        func with(_ message: String) -> [String] {
+            lines.withLock { $0 }.filter { $0.contains("\"\(message)\"") }
+        }
+    }
+
     let cluster: MemoryCluster
     let clock = Clock()
     let appleStore = ScriptedApple.Store()
@@ -41,9 +55,11 @@ final class ReportBench {
     /// Of all instances together.
     let metrics = Metrics()
     let health = Health()
+    let logLines = LogLines()
     let partitionCount: Int
     var script: (ScriptedApple.Call) -> ScriptedApple.Fate = { _ in .answered }
     var latency = Milliseconds(0)
+    var failure: TransportFailure?
     var rate = 1_000.0
     var policy = ReportPolicy(requestIdentifier: ReportStage.requestIdentifier)
     var instances: [Int: Instance] = [:]
@@ -76,6 +92,7 @@ final class ReportBench {
         let apple = ScriptedApple(store: appleStore)
         apple.script = { [unowned self] call in self.script(call) }
         apple.latency = latency
+        apple.failure = failure
         let stage = ReportStage(
             policy: policy,
             apple: apple,
@@ -86,7 +103,12 @@ final class ReportBench {
                 appAppleID: { ["com.example.1": 1, "com.example.2": 2][$0] }
             ),
             metrics: metrics,
-            log: Log(worker: "report", write: { _ in }),
+            log: Log(
+                worker: "report",
+                format: .json,
+                now: { 0 },
+                write: { [logLines] in logLines.append($0) }
+            ),
             health: health,
             seed: UInt64(number) + 7
         )

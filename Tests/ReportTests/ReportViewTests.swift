@@ -74,8 +74,9 @@ import TokenWire
         bench.distinct(bench.id(1), .duplicate(of: bench.id(9)))
         try bench.pass(.minutes(2))
         #expect(bench.health.ready.isGood && bench.health.live.isGood)
-        let sentence = "apple: no answer since 2026-01-10T00:00:00.000Z"
-        #expect(bench.health.ready.lines == ["ready: ok", sentence])
+        let sentence = "apple: fails for app 1 (production, reports) since 2026-01-10T00:00:00.000Z"
+        #expect(bench.health.ready.lines.first == "ready: ok")
+        #expect(bench.health.ready.lines.last?.hasPrefix("\(sentence): no_answer ×") == true)
         isAway = false
         try bench.pass(.minutes(6))
         #expect(bench.appleStore.accepted.count == 1)

@@ -47,6 +47,8 @@ package final class ScriptedApple: AppleClient {
 
     /// Decides each request's fate, in the order in which they are submitted.
     package var script: (Call) -> Fate = { _ in .answered }
+    /// Why what has no answer has none.
+    package var failure: TransportFailure?
     /// From submit to answer.
     package var latency = Milliseconds(0)
     package private(set) var calls: [Call] = []
@@ -154,11 +156,11 @@ package final class ScriptedApple: AppleClient {
             reply = act()
         case .answerLost:
             _ = act()
-            reply = AppleReply(transport: .doubtful)
+            reply = AppleReply(transport: .doubtful, failure: failure)
         case .requestLost:
-            reply = AppleReply(transport: .doubtful)
+            reply = AppleReply(transport: .doubtful, failure: failure)
         case .notSent:
-            reply = AppleReply(transport: .notSent)
+            reply = AppleReply(transport: .notSent, failure: failure)
         case .status(let status, let retryAfter):
             reply = AppleReply(transport: .answered(status: status), retryAfter: retryAfter)
         case .refused(let errors):

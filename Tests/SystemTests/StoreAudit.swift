@@ -150,6 +150,9 @@ struct StoreAudit {
             let debtor = try Debtor(reading: value, key: key)
             let due = DueKey.bytes(of: debtor, key: key)
             changes.put(DueKey.note(of: debtor), forKey: due, in: .due)
+            if let retry = DueKey.retry(of: debtor, key: key) {
+                changes.put([], forKey: retry, in: .due)
+            }
         }
         try store.apply(changes, changelogOffset: 1)
         return store

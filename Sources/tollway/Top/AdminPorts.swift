@@ -190,6 +190,7 @@ final class AdminPorts {
             lane.because = told.because
             lane.until = told.until
         }
+        lane.because = lane.because ?? (told.state == lane.state ? told.because : nil)
         lane.allowedPerSecond += told.allowedPerSecond
         lane.startedCount += told.startedCount
         lane.inFlight += told.inFlight
