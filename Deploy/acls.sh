@@ -162,6 +162,8 @@ if wanted operator; then
     done
     add operator --operation Read --operation Describe \
         --group "$prefix" --resource-pattern-type prefixed
+    # `tollway doctor`: whether Kafka keeps what commits rest upon as safely as our topics.
+    may operator 'Describe DescribeConfigs' __consumer_offsets __transaction_state
     add operator --operation Write --operation Describe \
         --transactional-id "$prefix" --resource-pattern-type prefixed
 fi

@@ -14,7 +14,8 @@ package struct TopicDescription: Equatable, Sendable {
     package var name: String
     package var partitions: [Partition]
 
-    package var replicationFactor: Int { partitions.first?.replicas.count ?? 0 }
+    /// Of the partition that has the fewest.
+    package var replicationFactor: Int { partitions.map(\.replicas.count).min() ?? 0 }
 }
 
 /// A topic to be made.

@@ -42,6 +42,8 @@ package struct Configuration: Sendable, Equatable {
     package var reportDeadlineDays: Int
     package var reportMonthlyRepeat: Bool
     package var reportUnknownReminders: UnknownReminders
+    /// Whether less than the promise's brokers and replicas will do: a trial.
+    package var kafkaSingleBroker: Bool
     /// Every setting in a fixed order, librdkafka's last.
     package var entries: [Entry]
 
@@ -74,8 +76,9 @@ package struct Configuration: Sendable, Equatable {
         reportHold = try reader.duration(.reportHold)
         reportUnrecognizedGrace = try reader.duration(.reportUnrecognizedGrace)
         reportDeadlineDays = try reader.wholeNumber(.reportDeadlineDays, in: 1...365)
-        reportMonthlyRepeat = try reader.onOff(.reportMonthlyRepeat)
+        reportMonthlyRepeat = try reader.oneOf(.reportMonthlyRepeat, yes: "on", no: "off")
         reportUnknownReminders = try reader.unknownReminders()
+        kafkaSingleBroker = try reader.oneOf(.kafkaSingleBroker, yes: "yes", no: "no")
         kafka = try reader.kafka(clientID: "\(topicPrefix)\(program.name)-\(instance)")
         entries = reader.entries
         try refuseMissing(ingest)

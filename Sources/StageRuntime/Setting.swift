@@ -37,6 +37,8 @@ package enum Setting: String, CaseIterable, Sendable {
     case reportDeadlineDays = "REPORT_DEADLINE_DAYS"
     case reportMonthlyRepeat = "REPORT_MONTHLY_REPEAT"
     case reportUnknownReminders = "REPORT_UNKNOWN_REMINDERS"
+    /// Ours, although it begins as those do that are passed through.
+    case kafkaSingleBroker = "KAFKA_SINGLE_BROKER"
 
     package static let prefix = "TOLLWAY_"
     package static let kafkaPrefix = "TOLLWAY_KAFKA_"
@@ -60,6 +62,7 @@ package enum Setting: String, CaseIterable, Sendable {
         case .reportDeadlineDays: "10"
         case .reportMonthlyRepeat: "on"
         case .reportUnknownReminders: UnknownReminders.report.rawValue
+        case .kafkaSingleBroker: "no"
         case .instance, .adminListen, .ingestKeysFile, .ingestCustomerKeyFile, .appsFile,
             .appleRootsFile:
             nil
@@ -87,6 +90,8 @@ package enum Setting: String, CaseIterable, Sendable {
         case .reportMonthlyRepeat: "on or off: report active custom-link tokens every month"
         case .reportUnknownReminders:
             "report or note: what a reminder about a token that nobody brought asks for"
+        case .kafkaSingleBroker:
+            "yes for a trial on less than three brokers, where a lost broker loses tokens; else no"
         }
     }
 }

@@ -151,13 +151,17 @@ struct SettingReader {
         return number
     }
 
-    mutating func onOff(_ setting: Setting) throws(ConfigurationFault) -> Bool {
+    /// One of two words.
+    mutating func oneOf(
+        _ setting: Setting,
+        yes: String,
+        no: String
+    ) throws(ConfigurationFault) -> Bool {
         let value = try text(setting)
-        switch value {
-        case "on": return true
-        case "off": return false
-        default: throw invalid(setting, value, "on or off")
+        guard value == yes || value == no else {
+            throw invalid(setting, value, "\(yes) or \(no)")
         }
+        return value == yes
     }
 
     mutating func unknownReminders() throws(ConfigurationFault) -> UnknownReminders {
@@ -193,6 +197,7 @@ extension SettingReader {
         )
         let names = environment.keys
             .filter { $0.hasPrefix(Setting.kafkaPrefix) && $0 != Setting.kafkaBootstrapServers }
+            .filter { $0 != Setting.kafkaSingleBroker.fullName }
         for name in names.sorted() {
             let (key, value) = try kafkaSetting(name, environment[name] ?? "")
             if key == "client.id" {
@@ -278,6 +283,7 @@ extension SettingReader {
                 return Setting.kafkaPrefix
                     + String(key.map { $0 == "." ? "_" : $0 }).uppercased() + suffix
             }
-        return Spelling.nearest(to: name, among: passedThrough + [Setting.kafkaBootstrapServers])
+        let own = [Setting.kafkaBootstrapServers, Setting.kafkaSingleBroker.fullName]
+        return Spelling.nearest(to: name, among: passedThrough + own)
     }
 }

@@ -38,7 +38,7 @@ struct TopicCheck {
                 let missing = missingTopics(topics)
                 if missing.isEmpty || missingCount == Self.missingRetryCountMax {
                     try check(clusterID: clusterID, topics: topics)
-                    return try describe(clusterID, admin)
+                    return try describe(clusterID, topics, admin)
                 }
                 missingCount += 1
                 log.limited(
@@ -83,10 +83,17 @@ struct TopicCheck {
         try checkCounts(topics)
     }
 
-    private func describe(_ clusterID: String, _ admin: KafkaAdmin) throws(LogFault) -> Cluster {
+    private func describe(
+        _ clusterID: String,
+        _ shown: [TopicDescription],
+        _ admin: KafkaAdmin
+    ) throws(LogFault) -> Cluster {
         var cluster = Cluster(id: clusterID)
         guard !MockBroker.isClusterID(clusterID) else {
             return cluster
+        }
+        if configuration.durability == .trial {
+            log.warning("a trial: TOLLWAY_KAFKA_SINGLE_BROKER is yes, a lost broker loses tokens")
         }
         let prefix = configuration.topicPrefix
         let topics = worker.sources + WorkerLoop.targets(of: worker)
@@ -96,6 +103,7 @@ struct TopicCheck {
         } catch .misconfigured(let message) {
             // A worker needs the right to read and write, not the right to ask for settings.
             log.warning("the topics' settings may not be read", ("because", .text(message)))
+            try refuse(replicaShortfalls(shown))
             return cluster
         }
         guard present.count == topics.count else {
@@ -113,47 +121,73 @@ struct TopicCheck {
         return cluster
     }
 
+    /// What is asked of Kafka.
+    ///
+    /// Under at-least-once nothing is promised but at the door, whose receipts are Kafka's.
+    private var durability: Durability {
+        configuration.delivery == .exactlyOnce || worker == .ingest
+            ? configuration.durability : .trial
+    }
+
     /// Refuses what would lose records or state; says what is merely otherwise.
     func checkSettings(_ present: [String: TopicReview.Present]) throws(LogFault) {
         let prefix = configuration.topicPrefix
-        var vital: [String] = []
-        for topic in worker.sources + WorkerLoop.targets(of: worker) {
-            let sourceByteCountMax = TopicReview.recordByteCountMax(
-                of: topic.buriedSources,
-                prefix: prefix,
-                present: present
-            )
-            guard let known = present[topic.name(prefix: prefix)] else {
-                continue
-            }
-            let review = TopicReview(
-                topic,
-                prefix: prefix,
-                present: known,
-                sourceByteCountMax: sourceByteCountMax
-            )
-            for difference in review.differences {
-                let (name, wish) = (difference.setting.name, difference.setting.wish.text)
-                let value = difference.present ?? "unknown"
-                if difference.setting.isVital {
-                    vital.append("\(review.name) has \(name) \(value) and needs \(wish)")
-                } else {
-                    log.warning(
-                        "a topic is not as it should be; see tollway topics plan",
-                        ("topic", .text(review.name)),
-                        ("setting", .text(name)),
-                        ("value", .text(value)),
-                        ("wanted", .text(wish))
-                    )
-                }
+        let reviews = (worker.sources + WorkerLoop.targets(of: worker)).compactMap { topic in
+            present[topic.name(prefix: prefix)].map { known in
+                TopicReview(
+                    topic,
+                    prefix: prefix,
+                    present: known,
+                    sourceByteCountMax: TopicReview.recordByteCountMax(
+                        of: topic.buriedSources,
+                        prefix: prefix,
+                        present: present
+                    ),
+                    durability: durability
+                )
             }
         }
-        guard vital.isEmpty else {
-            throw .misconfigured(
-                message: "\(vital.joined(separator: ", ")): repair it with"
-                    + " `tollway topics apply --yes`"
+        let shortfalls = TopicShortfall.among(reviews)
+        for shortfall in shortfalls where !shortfall.isVital {
+            log.warning(
+                "a topic is not as it should be; see tollway topics plan",
+                ("topic", .text(NameList.text(shortfall.topics))),
+                ("setting", .text(shortfall.setting)),
+                ("value", .text(shortfall.value)),
+                ("wanted", .text(shortfall.wanted))
             )
         }
+        try refuse(shortfalls.filter(\.isVital))
+    }
+
+    /// How many replicas a topic has is told with the topic, also to who may not read its settings.
+    private func replicaShortfalls(_ shown: [TopicDescription]) -> [TopicShortfall] {
+        let least = durability.replicationFactorMin
+        let names = (worker.sources + WorkerLoop.targets(of: worker)).map {
+            $0.name(prefix: configuration.topicPrefix)
+        }
+        var found: [TopicShortfall] = []
+        for topic in shown where names.contains(topic.name) && topic.replicationFactor < least {
+            TopicShortfall.add(
+                to: &found,
+                TopicShortfall(replicas: topic.replicationFactor, of: topic.name)
+            )
+        }
+        return found
+    }
+
+    private func refuse(_ shortfalls: [TopicShortfall]) throws(LogFault) {
+        guard !shortfalls.isEmpty else {
+            return
+        }
+        var repairs: [String] = []
+        for shortfall in shortfalls where !repairs.contains(shortfall.repair) {
+            repairs.append(shortfall.repair)
+        }
+        throw .misconfigured(
+            message: "\(shortfalls.map(\.sentence).joined(separator: ", ")): to repair it,"
+                + " \(repairs.joined(separator: "; then "))"
+        )
     }
 
     private func missingTopics(_ topics: [TopicDescription]) -> [String] {

@@ -27,18 +27,36 @@ package struct TopicReview: Equatable, Sendable {
         package var present: String?
     }
 
+    /// Why a topic cannot be made as wanted.
+    package struct Refusal: Equatable, Sendable {
+        package var sentence: String
+        package var repair: String
+
+        package var text: String { "\(sentence): \(repair)" }
+    }
+
     /// What a run is asked for.
     package struct Wanted: Equatable, Sendable {
         /// Nil: what the topics that are read together have, else what all have, else 12.
         ///
         /// A topic that is read alone may have any number.
         package var partitionCount: Int?
-        /// Nil: the broker's default for new topics, anything for others.
+        /// Nil: what the durability needs for new topics, that or more for others.
         package var replicationFactor: Int?
+        package var durability: Durability
+        /// How many brokers there are to hold replicas.
+        package var brokerCount: Int
 
-        package init(partitionCount: Int? = nil, replicationFactor: Int? = nil) {
+        package init(
+            partitionCount: Int? = nil,
+            replicationFactor: Int? = nil,
+            durability: Durability = .promised,
+            brokerCount: Int = Durability.replicationFactor
+        ) {
             self.partitionCount = partitionCount
             self.replicationFactor = replicationFactor
+            self.durability = durability
+            self.brokerCount = brokerCount
         }
     }
 
@@ -50,8 +68,10 @@ package struct TopicReview: Equatable, Sendable {
     package var plan: TopicPlan
     /// Settings to be changed; for a new topic, none.
     package var differences: [Difference] = []
-    /// Why it cannot be made as wanted, a sentence each: nothing is to be changed then.
-    package var refusals: [String] = []
+    /// Why it cannot be made as wanted: nothing is to be changed then.
+    package var refusals: [Refusal] = []
+    /// How many replicas it has, where the durability needs more.
+    package var replicationFactorShort: Int?
 
     package var isRight: Bool { present != nil && differences.isEmpty && refusals.isEmpty }
 
@@ -82,19 +102,19 @@ package struct TopicReview: Equatable, Sendable {
                 ),
                 letterMilliseconds: letterMilliseconds(prefix: prefix, present: present),
                 partitionCount: partitionCount,
+                durability: wanted.durability,
                 replicationFactor: wanted.replicationFactor
+                    ?? wanted.durability.replicationFactor(brokerCount: wanted.brokerCount)
             )
             let mustMatch = wanted.partitionCount != nil || topic.countedTogether.count > 1
-            review.judgeCounts(
-                partitionCount: mustMatch ? partitionCount : nil,
-                replicationFactor: wanted.replicationFactor
-            )
+            review.judgePartitions(mustMatch ? partitionCount : nil)
+            review.judgeReplicas(wanted)
             return review
         }
     }
 
     /// Compares one topic; for `sourceByteCountMax` and `letterMilliseconds` see
-    /// ``TopicShape/init(of:sourceByteCountMax:letterMilliseconds:)``.
+    /// ``TopicShape/init(of:sourceByteCountMax:letterMilliseconds:durability:replicationFactor:)``.
     package init(
         _ topic: Topic,
         prefix: String,
@@ -102,7 +122,8 @@ package struct TopicReview: Equatable, Sendable {
         sourceByteCountMax: Int = TopicShape.recordByteCountMax,
         letterMilliseconds: Int64? = TopicShape.letterMilliseconds,
         partitionCount: Int = TopicShape.partitionCountDefault,
-        replicationFactor: Int? = nil
+        durability: Durability = .promised,
+        replicationFactor: Int = Durability.replicationFactor
     ) {
         self.topic = topic
         self.present = present
@@ -110,15 +131,20 @@ package struct TopicReview: Equatable, Sendable {
         let shape = TopicShape(
             of: topic,
             sourceByteCountMax: sourceByteCountMax,
-            letterMilliseconds: letterMilliseconds
+            letterMilliseconds: letterMilliseconds,
+            durability: durability,
+            replicationFactor: present?.replicationFactor ?? replicationFactor
         )
         plan = TopicPlan(
             name: name,
             partitionCount: partitionCount,
-            replicationFactor: replicationFactor ?? -1,
+            replicationFactor: replicationFactor,
             configuration: shape.configuration
         )
         if let present {
+            if present.replicationFactor < durability.replicationFactorMin {
+                replicationFactorShort = present.replicationFactor
+            }
             differences = shape.settings
                 .filter { !$0.wish.isMet(by: present.configuration[$0.name]) }
                 .map { Difference(setting: $0, present: present.configuration[$0.name]) }
@@ -165,27 +191,57 @@ package struct TopicReview: Equatable, Sendable {
         return longest
     }
 
-    /// Neither count can be changed with the topic's records kept where they belong.
-    private mutating func judgeCounts(partitionCount: Int?, replicationFactor: Int?) {
-        guard let present else {
+    /// The count cannot be changed with the topic's records kept where they belong.
+    private mutating func judgePartitions(_ wantedCount: Int?) {
+        guard let present, let wantedCount, wantedCount != present.partitionCount else {
             return
         }
-        if let partitionCount, partitionCount < present.partitionCount {
+        let sentence = "it has \(present.partitionCount) partitions and \(wantedCount) are wanted"
+        refusals.append(
+            wantedCount < present.partitionCount
+                ? Refusal(sentence: sentence, repair: "partitions cannot be taken away")
+                : Refusal(
+                    sentence: sentence,
+                    repair: "more would move keys away from their state, so first drain and delete"
+                        + " it, or keep \(present.partitionCount)"
+                )
+        )
+    }
+
+    /// The client library cannot move replicas, and never are fewer made than the promise needs.
+    private mutating func judgeReplicas(_ wanted: Wanted) {
+        let least = wanted.durability.replicationFactorMin
+        if let replicationFactorShort {
             refusals.append(
-                "it has \(present.partitionCount) partitions and \(partitionCount) are wanted:"
-                    + " partitions cannot be taken away"
+                Refusal(
+                    sentence: "it has \(replicationFactorShort) replicas and \(least) are needed",
+                    repair: TopicShortfall.replicaRepair
+                )
             )
-        } else if let partitionCount, partitionCount > present.partitionCount {
+        } else if let present {
+            if let factor = wanted.replicationFactor, factor != present.replicationFactor {
+                refusals.append(
+                    Refusal(
+                        sentence: "it has \(present.replicationFactor) replicas and \(factor) are"
+                            + " wanted",
+                        repair: "replicas are moved with kafka-reassign-partitions.sh"
+                    )
+                )
+            }
+        } else if plan.replicationFactor < least {
             refusals.append(
-                "it has \(present.partitionCount) partitions and \(partitionCount) are wanted: more"
-                    + " would move keys away from their state, so first drain and delete it, or"
-                    + " keep \(present.partitionCount)"
+                Refusal(
+                    sentence: "\(plan.replicationFactor) replicas are wanted and \(least) needed",
+                    repair: "TOLLWAY_KAFKA_SINGLE_BROKER=yes says that this is a trial"
+                )
             )
-        }
-        if let replicationFactor, replicationFactor != present.replicationFactor {
+        } else if plan.replicationFactor > wanted.brokerCount {
             refusals.append(
-                "it has \(present.replicationFactor) replicas and \(replicationFactor) are wanted:"
-                    + " replicas are moved with kafka-reassign-partitions.sh"
+                Refusal(
+                    sentence: "\(plan.replicationFactor) replicas are needed and there are"
+                        + " \(wanted.brokerCount) brokers",
+                    repair: "add brokers, or set TOLLWAY_KAFKA_SINGLE_BROKER=yes for a trial"
+                )
             )
         }
     }

@@ -24,12 +24,15 @@ package struct TopicShape: Equatable, Sendable {
         case atLeast(Int64)
         /// A time in milliseconds; -1 is for ever, and more than any.
         case lastingAtLeast(Int64)
+        /// `made` is what a topic is set to that has a number outside.
+        case within(ClosedRange<Int64>, made: Int64)
 
         /// As a topic is made with it.
         package var text: String {
             switch self {
             case .exactly(let text): text
-            case .atLeast(let number), .lastingAtLeast(let number): String(number)
+            case .atLeast(let number), .lastingAtLeast(let number), .within(_, let number):
+                String(number)
             }
         }
 
@@ -41,6 +44,7 @@ package struct TopicShape: Equatable, Sendable {
             case .atLeast(let least): text.flatMap { Int64($0) }.map { $0 >= least } ?? false
             case .lastingAtLeast(let least):
                 text.flatMap { Int64($0) }.map { $0 == -1 || $0 >= least } ?? false
+            case .within(let range, _): text.flatMap { Int64($0) }.map(range.contains) ?? false
             }
         }
     }
@@ -76,10 +80,13 @@ package struct TopicShape: Equatable, Sendable {
     /// `sourceByteCountMax` is the largest `max.message.bytes` of the topics whose records may come
     /// to lie in this one; only dead letters have such. `letterMilliseconds` is how long a dead
     /// letter can lie there, nil for ever: what became of it is remembered for longer.
+    /// `replicationFactor` is what the topic has, or is made with.
     package init(
         of topic: Topic,
         sourceByteCountMax: Int = Self.recordByteCountMax,
-        letterMilliseconds: Int64? = Self.letterMilliseconds
+        letterMilliseconds: Int64? = Self.letterMilliseconds,
+        durability: Durability = .promised,
+        replicationFactor: Int = Durability.replicationFactor
     ) {
         self.topic = topic
         keeping = topic.keeping
@@ -119,6 +126,21 @@ package struct TopicShape: Equatable, Sendable {
                 wish: .atLeast(Int64(byteCount)),
                 // A dead letter that cannot be written stops its stage.
                 isVital: topic.isForDeadLetters
+            )
+        )
+        let inSync = durability.inSync(replicationFactor: replicationFactor)
+        settings.append(
+            Setting(
+                name: "min.insync.replicas",
+                wish: .within(inSync.range, made: inSync.made),
+                isVital: true
+            )
+        )
+        settings.append(
+            Setting(
+                name: "unclean.leader.election.enable",
+                wish: .exactly("false"),
+                isVital: durability == .promised
             )
         )
     }

@@ -128,6 +128,7 @@ import Testing
         ("TOLLWAY_REPORT_UNKNOWN_REMINDERS", "on"),
         ("TOLLWAY_KAFKA_BOOTSTRAP_SERVERS", ""), ("TOLLWAY_KAFKA_BOOTSTRAP_SERVERS", "a:1,,b:2"),
         ("TOLLWAY_KAFKA_BOOTSTRAP_SERVERS", "a:1, b:2"),
+        ("TOLLWAY_KAFKA_SINGLE_BROKER", "true"), ("TOLLWAY_KAFKA_SINGLE_BROKER", ""),
     ])
     func `says which value is wrong`(name: String, value: String) throws {
         let fault = #expect(throws: ConfigurationFault.self) { try read([name: value]) }
@@ -136,6 +137,20 @@ import Testing
         let sentence = try #require(fault?.sentence)
         #expect(sentence.hasPrefix("\(name) is \"") && sentence.contains("it must be"))
         #expect(!sentence.contains("\n") && sentence.utf8.count < 400)
+    }
+
+    @Test(arguments: [(nil, Durability.promised), ("no", .promised), ("yes", .trial)])
+    func `takes a single broker for a trial only, and does not pass it through`(
+        text: String?,
+        durability: Durability
+    ) throws {
+        var environment: [String: String] = [:]
+        environment["TOLLWAY_KAFKA_SINGLE_BROKER"] = text
+        let configuration = try read(environment)
+        #expect(configuration.durability == durability)
+        #expect(configuration.kafka.extra.isEmpty)
+        let entries = configuration.entries.filter { $0.name == "TOLLWAY_KAFKA_SINGLE_BROKER" }
+        #expect(entries.map(\.value) == [text ?? "no"])
     }
 
     @Test(arguments: [

@@ -146,6 +146,7 @@ final class GuardedRig {
     ) -> [String: String] {
         [
             Setting.kafkaBootstrapServers: kafka.guardedServers,
+            Setting.kafkaSingleBroker.fullName: "yes",
             "TOLLWAY_KAFKA_SECURITY_PROTOCOL": "SASL_SSL",
             "TOLLWAY_KAFKA_SASL_MECHANISM": mechanism,
             "TOLLWAY_KAFKA_SASL_USERNAME": "tollway-\(user)",

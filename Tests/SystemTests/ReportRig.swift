@@ -101,6 +101,7 @@ final class ReportRig {
             name: "report-\(number)",
             environment: [
                 Setting.kafkaBootstrapServers: kafka.bootstrapServers,
+                Setting.kafkaSingleBroker.fullName: "yes",
                 "TOLLWAY_TOPIC_PREFIX": Self.prefix,
                 "TOLLWAY_INSTANCE": "rig-\(number)",
                 "TOLLWAY_STATE_DIR": folder.appendingPathComponent("state-\(number)").path,

@@ -170,6 +170,56 @@ import TokenDomain
         }
     }
 
+    @Test(.enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))
+    func `tells a trial from what loses tokens`() throws {
+        let world = try DeadLetterWorld()
+        let folder = try TemporaryFolder()
+        var settings = try settings(folder).merging(world.environment) { $1 }
+        func sentences(_ verdict: String, _ findings: [[String: Any]]) -> String {
+            findings.filter { $0["verdict"] as? String == verdict }
+                .compactMap { $0["finding"] as? String }.joined(separator: "\n")
+        }
+        let (exit, findings) = try run(settings, ["--no-apple"])
+        #expect(exit == 0, "\(findings)")
+        #expect(sentences("warning", findings).contains("this is a trial"))
+        settings["TOLLWAY_KAFKA_SINGLE_BROKER"] = nil
+        let (strictExit, strict) = try run(settings, ["--no-apple"])
+        #expect(strictExit == 1)
+        for part in ["replication factor 1 and need 3", "min.insync.replicas 1 and need 2"] {
+            #expect(sentences("failed", strict).contains(part), "\(strict)")
+        }
+        // Once for all of them.
+        #expect(failed(strict).count { $0["area"] as? String == "topics" } <= 6)
+    }
+
+    @Test(
+        arguments: [
+            ("__transaction_state", 3, "2", "false", []),
+            ("__transaction_state", 1, "1", "true", [.failed, .failed, .failed]),
+            ("__transaction_state", 3, "1", "false", [.failed]),
+            ("__consumer_offsets", 3, "2", nil, []),
+            ("__consumer_offsets", 3, "1", nil, [.warning]),
+            ("__consumer_offsets", 2, "2", "false", [.failed]),
+        ] as [(String, Int, String, String?, [DoctorFinding.Verdict])]
+    )
+    func `looks at what commits rest upon`(
+        topic: String,
+        replicationFactor: Int,
+        inSync: String,
+        unclean: String?,
+        verdicts: [DoctorFinding.Verdict]
+    ) {
+        var configuration = ["min.insync.replicas": inSync]
+        configuration["unclean.leader.election.enable"] = unclean
+        let findings = DoctorInternalTopics.findings(
+            of: topic,
+            replicationFactor: replicationFactor,
+            configuration
+        )
+        #expect(findings.map(\.verdict) == verdicts)
+        #expect(findings.allSatisfy { $0.sentence.hasPrefix(topic) && $0.repair != nil })
+    }
+
     @Test func `knows the embedded broker, and what it is good for`() throws {
         let broker = try MockBroker()
         defer { broker.close() }

@@ -32,6 +32,34 @@ private let day: Int64 = 86_400_000
         #expect(configuration[lasting] == "\(milliseconds)")
         #expect(configuration["max.message.bytes"] == "\(byteCountMax)")
         #expect(configuration["retention.bytes"] == (policy == "compact" ? nil : "-1"))
+        #expect(configuration["min.insync.replicas"] == "2")
+        #expect(configuration["unclean.leader.election.enable"] == "false")
+    }
+
+    @Test(
+        arguments: [
+            (.promised, 3, "2", ["2", "3"], ["1", "4", nil]),
+            (.promised, 5, "2", ["2", "3", "5"], ["1", "6"]),
+            (.trial, 1, "1", ["1"], ["2", "0"]), (.trial, 2, "1", ["1", "2"], ["3"]),
+            (.trial, 3, "2", ["1", "2", "3"], ["4"]),
+        ] as [(Durability, Int, String, [String], [String?])]
+    )
+    func `has as many replicas in sync as its durability asks for, and as there are`(
+        durability: Durability,
+        replicationFactor: Int,
+        made: String,
+        right: [String],
+        wrong: [String?]
+    ) throws {
+        let shape = TopicShape(
+            of: .tokensReceived,
+            durability: durability,
+            replicationFactor: replicationFactor
+        )
+        let setting = try #require(shape.settings.first { $0.name == "min.insync.replicas" })
+        #expect(setting.isVital && setting.wish.text == made)
+        #expect(right.allSatisfy { setting.wish.isMet(by: $0) })
+        #expect(!wrong.contains { setting.wish.isMet(by: $0) })
     }
 
     @Test(
@@ -55,13 +83,14 @@ private let day: Int64 = 86_400_000
 @Suite struct `The review of a cluster's topics` {
     private func cluster(
         partitionCount: Int = 12,
+        replicationFactor: Int = 3,
         changing changes: [Topic: (inout TopicReview.Present) -> Void] = [:]
     ) -> [String: TopicReview.Present] {
         var present: [String: TopicReview.Present] = [:]
         for topic in Topic.all {
             var one = TopicReview.Present(
                 partitionCount: partitionCount,
-                replicationFactor: 1,
+                replicationFactor: replicationFactor,
                 configuration: TopicShape(of: topic).configuration
             )
             changes[topic]?(&one)
@@ -146,16 +175,87 @@ private let day: Int64 = 86_400_000
     @Test(arguments: [
         (TopicReview.Wanted(partitionCount: 6), "cannot be taken away"),
         (TopicReview.Wanted(partitionCount: 13), "move keys"),
-        (TopicReview.Wanted(replicationFactor: 3), "kafka-reassign-partitions.sh"),
+        (TopicReview.Wanted(replicationFactor: 4), "kafka-reassign-partitions.sh"),
     ])
     func `refuses what cannot be done to a topic with records`(
         wanted: TopicReview.Wanted,
         part: String
     ) {
         for review in review(cluster(), wanted).values {
-            #expect(review.refusals.count == 1 && review.refusals[0].contains(part))
+            #expect(review.refusals.count == 1 && review.refusals[0].text.contains(part))
             #expect(!review.isRight)
         }
+    }
+
+    @Test func `refuses topics that one broker holds, unless it is a trial`() {
+        let present = cluster(replicationFactor: 1)
+        for review in review(present).values {
+            #expect(review.refusals.map(\.repair) == [TopicShortfall.replicaRepair])
+            #expect(review.refusals[0].sentence == "it has 1 replicas and 3 are needed")
+        }
+        let trial = TopicReview.Wanted(durability: .trial, brokerCount: 1)
+        for review in review(present, trial).values {
+            // With two in sync of one replica nothing could be written.
+            #expect(review.refusals.isEmpty)
+            #expect(review.differences.map(\.setting.wish.text) == ["1"], "\(review.name)")
+        }
+    }
+
+    @Test(
+        arguments: [
+            (TopicReview.Wanted(), 3, "2", ""),
+            (TopicReview.Wanted(brokerCount: 5), 3, "2", ""),
+            (TopicReview.Wanted(brokerCount: 2), 3, "2", "there are 2 brokers"),
+            (TopicReview.Wanted(replicationFactor: 2), 2, "2", "2 replicas are wanted"),
+            (TopicReview.Wanted(durability: .trial, brokerCount: 1), 1, "1", ""),
+            (TopicReview.Wanted(durability: .trial, brokerCount: 2), 1, "1", ""),
+            (TopicReview.Wanted(durability: .trial, brokerCount: 3), 3, "2", ""),
+            (
+                TopicReview.Wanted(replicationFactor: 2, durability: .trial, brokerCount: 3), 2,
+                "1", ""
+            ),
+        ] as [(TopicReview.Wanted, Int, String, String)]
+    )
+    func `makes topics that survive the loss of a broker, and others for a trial only`(
+        wanted: TopicReview.Wanted,
+        replicationFactor: Int,
+        inSync: String,
+        refusal: String
+    ) {
+        for review in review([:], wanted).values {
+            #expect(review.plan.replicationFactor == replicationFactor)
+            #expect(review.plan.configuration["min.insync.replicas"] == inSync)
+            #expect(review.refusals.count == (refusal.isEmpty ? 0 : 1))
+            #expect(refusal.isEmpty || review.refusals[0].sentence.contains(refusal))
+        }
+    }
+
+    @Test func `says together what topics lack alike`() {
+        let reviews = TopicReview.all(
+            prefix: "t.",
+            wanted: TopicReview.Wanted(),
+            present: cluster(changing: [
+                .tokensReceived: { $0.configuration["min.insync.replicas"] = "1" },
+                .tokensDistinct: { $0.configuration["min.insync.replicas"] = "1" },
+                .tokensDecoded: { $0.configuration["unclean.leader.election.enable"] = "true" },
+                .audit: { $0.replicationFactor = 2 },
+            ])
+        )
+        let found = TopicShortfall.among(reviews)
+        #expect(
+            found.map(\.sentence) == [
+                "t.tokens.received.v1, t.tokens.distinct.v1 have min.insync.replicas 1 and need 2",
+                "t.tokens.decoded.v1 has unclean.leader.election.enable true and needs false",
+                "t.audit.v1 has replication factor 2 and needs 3",
+            ]
+        )
+        #expect(found.allSatisfy { $0.isVital })
+        #expect(
+            found.map(\.repair) == [
+                TopicShortfall.settingRepair, TopicShortfall.settingRepair,
+                TopicShortfall.replicaRepair,
+            ]
+        )
     }
 
     @Test func `refuses unequal counts only where topics are read together`() {
@@ -177,10 +277,13 @@ private let day: Int64 = 86_400_000
 }
 
 @Suite struct `A worker's look at its topics` {
-    private func check(_ worker: Worker) throws -> TopicCheck {
+    private func check(
+        _ worker: Worker,
+        _ environment: [String: String] = [:]
+    ) throws -> TopicCheck {
         TopicCheck(
             worker: worker,
-            configuration: try Configuration(environment: [:], program: .worker(worker)),
+            configuration: try Configuration(environment: environment, program: .worker(worker)),
             log: Log(worker: worker.rawValue)
         )
     }
@@ -188,14 +291,15 @@ private let day: Int64 = 86_400_000
     private func present(
         _ topic: Topic,
         _ setting: String,
-        _ value: String
+        _ value: String,
+        replicationFactor: Int = 3
     ) -> [String: TopicReview.Present] {
         var configuration = TopicShape(of: topic).configuration
         configuration[setting] = value
         return [
             topic.name(prefix: "tollway."): TopicReview.Present(
                 partitionCount: 1,
-                replicationFactor: 1,
+                replicationFactor: replicationFactor,
                 configuration: configuration
             )
         ]
@@ -206,6 +310,8 @@ private let day: Int64 = 86_400_000
         (.dedupeState, "cleanup.policy", "compact,delete"),
         (.tokensDecoded, "cleanup.policy", "compact"),
         (.deadLetters(.dedupe), "max.message.bytes", "1048588"),
+        (.dedupeState, "min.insync.replicas", "1"),
+        (.tokensDistinct, "unclean.leader.election.enable", "true"),
     ])
     func `refuses what would lose records or state, and says how to repair it`(
         topic: Topic,
@@ -234,5 +340,43 @@ private let day: Int64 = 86_400_000
         value: String
     ) throws {
         try check(.dedupe).checkSettings(present(topic, setting, value))
+    }
+
+    @Test(
+        arguments: [
+            (.dedupe, [:], false), (.ingest, [:], false),
+            (.dedupe, ["TOLLWAY_KAFKA_SINGLE_BROKER": "yes"], true),
+            (.ingest, ["TOLLWAY_KAFKA_SINGLE_BROKER": "yes"], true),
+            (.dedupe, ["TOLLWAY_DELIVERY": "at-least-once"], true),
+            // The door's receipts are Kafka's, whatever the stages behind it do.
+            (.ingest, ["TOLLWAY_DELIVERY": "at-least-once"], false),
+        ] as [(Worker, [String: String], Bool)]
+    )
+    func `starts on one broker for a trial only`(
+        worker: Worker,
+        environment: [String: String],
+        starts: Bool
+    ) throws {
+        let topic = worker == .ingest ? Topic.tokensReceived : .tokensDistinct
+        let check = try check(worker, environment)
+        let single = present(topic, "min.insync.replicas", "1", replicationFactor: 1)
+        guard !starts else {
+            return try check.checkSettings(single)
+        }
+        let fault = #expect(throws: LogFault.self) {
+            try check.checkSettings(single)
+        }
+        guard case .misconfigured(let sentence) = fault else {
+            Issue.record("\(String(describing: fault))")
+            return
+        }
+        let name = topic.name(prefix: "tollway.")
+        for part in [
+            "\(name) has replication factor 1 and needs 3",
+            "\(name) has min.insync.replicas 1 and needs 2", "kafka-reassign-partitions.sh",
+            "TOLLWAY_KAFKA_SINGLE_BROKER=yes", "tollway topics apply --yes",
+        ] {
+            #expect(sentence.contains(part), "\(sentence)")
+        }
     }
 }

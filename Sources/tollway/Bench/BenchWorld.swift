@@ -50,7 +50,10 @@ final class BenchWorld {
         tokens = BenchTokens(now: Int64(Date().timeIntervalSince1970 * 1_000))
         kafkaEnvironment = ProcessInfo.processInfo.environment
             .filter { $0.key.hasPrefix("TOLLWAY_KAFKA_") || $0.key == "PATH" }
-            .merging([Setting.kafkaBootstrapServers: cluster.bootstrapServers]) { $1 }
+            .merging([
+                Setting.kafkaBootstrapServers: cluster.bootstrapServers,
+                Setting.kafkaSingleBroker.fullName: cluster.isTrial ? "yes" : "no",
+            ]) { $1 }
         ingestKey = RandomBytes.next(count: 24).map { String($0, radix: 16) }.joined()
         keysFile = try processes.write(
             Array(ingestKey.utf8),

@@ -25,6 +25,14 @@ enum DemoCluster {
         }
     }
 
+    /// Whether the workers must be told that this is a trial: three brokers of one's own are not.
+    var isTrial: Bool {
+        switch self {
+        case .given, .embedded: true
+        case .local(let cluster): cluster.nodeCount < Durability.replicationFactor
+        }
+    }
+
     var sentence: String {
         switch self {
         case .given(let servers): "Kafka at \(servers), exactly-once"
@@ -82,7 +90,11 @@ enum DemoCluster {
         try admin.create(
             TopicReview.all(
                 prefix: prefix,
-                wanted: TopicReview.Wanted(partitionCount: Self.partitionCount),
+                wanted: TopicReview.Wanted(
+                    partitionCount: Self.partitionCount,
+                    durability: isTrial ? .trial : .promised,
+                    brokerCount: try admin.brokerCount()
+                ),
                 present: [:]
             )
             .map(\.plan)

@@ -138,6 +138,7 @@ struct DemoWorkers {
         var environment = environment
         environment[Setting.kafkaBootstrapServers] = cluster.bootstrapServers
         environment[Setting.delivery.fullName] = cluster.delivery.rawValue
+        environment[Setting.kafkaSingleBroker.fullName] = cluster.isTrial ? "yes" : "no"
         environment[Setting.adminListen.fullName] = "127.0.0.1:\(adminPorts[worker] ?? 0)"
         environment[Setting.instance.fullName] = "demo"
         environment.merge(changes) { $1 }

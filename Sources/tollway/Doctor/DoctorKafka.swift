@@ -10,8 +10,6 @@ struct DoctorKafka {
     /// Asking for the record that a transaction holds back.
     private static let readWaitMilliseconds = 500
     private static let readCountMax = 10
-    private static let namesShownMax = 6
-
     let configuration: Configuration
     /// Whose rights are looked at; nil: whoever's they are enough for.
     let role: DoctorRights.Role?
@@ -39,7 +37,11 @@ struct DoctorKafka {
         }
         let there = Set(ours.map(\.name))
         let hidden = try hidden(among: names.subtracting(there), admin)
+        if configuration.durability == .trial {
+            findings.append(.warning(.kafka, Durability.trialSentence, Durability.trialRepair))
+        }
         findings += topics(admin, there, hidden)
+        findings += DoctorInternalTopics(durability: configuration.durability).findings(admin)
         findings += DoctorRights(
             configuration: configuration,
             role: role,
@@ -91,7 +93,7 @@ struct DoctorKafka {
             findings.append(
                 .failed(
                     .kafka,
-                    "no leader for \(list(headless))",
+                    "no leader for \(NameList.text(headless))",
                     "bring back the brokers that hold them; nothing is read or written there"
                 )
             )
@@ -100,18 +102,8 @@ struct DoctorKafka {
             findings.append(
                 .warning(
                     .kafka,
-                    "replicas are behind for \(list(thin))",
+                    "replicas are behind for \(NameList.text(thin))",
                     "look at the brokers' logs; one more loss can stop these partitions"
-                )
-            )
-        }
-        let single = topics.filter { $0.replicationFactor == 1 }.map(\.name)
-        if !single.isEmpty {
-            findings.append(
-                .warning(
-                    .kafka,
-                    "one replica only for \(list(single))",
-                    "three brokers, three replicas and min.insync.replicas=2; see the runbook"
                 )
             )
         }
@@ -154,7 +146,7 @@ struct DoctorKafka {
             findings.append(
                 .failed(
                     .topics,
-                    "missing under the prefix \"\(prefix)\": \(list(missing))",
+                    "missing under the prefix \"\(prefix)\": \(NameList.text(missing))",
                     "tollway topics apply --yes"
                 )
             )
@@ -169,22 +161,20 @@ struct DoctorKafka {
         }
         let reviews = TopicReview.all(
             prefix: prefix,
-            wanted: TopicReview.Wanted(),
+            wanted: TopicReview.Wanted(durability: configuration.durability),
             present: present
         )
-        for review in reviews where review.present != nil {
+        .filter { $0.present != nil }
+        // Of too few replicas it is told once for all topics, below.
+        for review in reviews where review.replicationFactorShort == nil {
             findings += review.refusals.map {
-                .failed(.topics, "\(review.name): \($0)", "see tollway topics plan")
+                .failed(.topics, "\(review.name): \($0.sentence)", $0.repair)
             }
-            findings += review.differences.map { difference in
-                let sentence =
-                    "\(review.name) has \(difference.setting.name)"
-                    + " \(difference.present ?? "unknown") and needs"
-                    + " \(difference.setting.wish.text)"
-                let repair = "tollway topics apply --yes"
-                return difference.setting.isVital
-                    ? .failed(.topics, sentence, repair) : .warning(.topics, sentence, repair)
-            }
+        }
+        findings += TopicShortfall.among(reviews).map { shortfall in
+            shortfall.isVital
+                ? .failed(.topics, shortfall.sentence, shortfall.repair)
+                : .warning(.topics, shortfall.sentence, shortfall.repair)
         }
         let unseenCount = Topic.all.count - missing.count - present.count
         if findings.isEmpty, unseenCount == 0 {
@@ -230,7 +220,7 @@ struct DoctorKafka {
             return [
                 .failed(
                     .transactions,
-                    "a transaction that never ended hides what lies behind it: \(list(stuck))",
+                    "a transaction that never ended hides what lies behind it: \(NameList.text(stuck))",
                     "kafka-transactions.sh find-hanging, then abort; see the runbook"
                 )
             ]
@@ -265,15 +255,6 @@ struct DoctorKafka {
             }
         }
         return nil
-    }
-
-    private func list(_ names: [String]) -> String { Self.list(names) }
-
-    /// The first few, and how many more.
-    static func list(_ names: [String]) -> String {
-        let rest = names.count - namesShownMax
-        return names.prefix(namesShownMax).joined(separator: ", ")
-            + (rest > 0 ? " and \(rest) more" : "")
     }
 
     static func sentence(_ fault: LogFault) -> String {

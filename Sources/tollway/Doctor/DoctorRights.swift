@@ -150,7 +150,7 @@ struct DoctorRights {
         return [
             .failed(
                 .rights,
-                "these credentials may not \(DoctorKafka.list(refused[least] ?? [])), as"
+                "these credentials may not \(NameList.text(refused[least] ?? [])), as"
                     + " \(least.name) must",
                 "Deploy/acls.sh --only \(least.name) gives what it needs; --for says whose they are"
             )
@@ -158,7 +158,7 @@ struct DoctorRights {
     }
 
     private static func enough(_ roles: [Role], _ provesWrites: Bool) -> DoctorFinding {
-        let names = DoctorKafka.list(roles.map(\.name))
+        let names = NameList.text(roles.map(\.name))
         return provesWrites
             ? .ok(
                 .rights,

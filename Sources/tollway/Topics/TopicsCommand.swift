@@ -14,7 +14,11 @@ enum TopicsCommand {
             "N",
             "of every topic; default: what they have, and 12 where there is none"
         ),
-        .value("--replication", "N", "replicas of every topic; default: the broker's"),
+        .value(
+            "--replication",
+            "N",
+            "replicas of every topic; default: 3, or 1 for a trial on less than three brokers"
+        ),
     ]
 
     static let plan = Verb(
@@ -23,7 +27,8 @@ enum TopicsCommand {
         options: shape,
         details: """
             Compares every topic under TOLLWAY_TOPIC_PREFIX with what it must be: partitions,
-            replicas, compaction, retention and the largest record. Changes nothing. A longer
+            replicas, compaction, retention, the largest record, how many replicas have a record
+            before it is acknowledged, and no unclean leader. Changes nothing. A longer
             retention than asked for is right as it is. Exit 5 if apply would refuse.
             """,
         run: runPlan
@@ -37,16 +42,17 @@ enum TopicsCommand {
             Does what tollway topics plan shows. Settings that the plan does not name are kept.
             Never takes away partitions or replicas, and adds no partitions to a topic that is
             there, as keys would move away from their state: then nothing is changed at all,
-            exit 5. Without --yes, where there is something to do: exit 5 too. May be run again
+            exit 5. So too where there are less than three replicas or brokers and
+            TOLLWAY_KAFKA_SINGLE_BROKER=yes does not say that this is a trial. Without --yes, where there is something to do: exit 5 too. May be run again
             at any time; exit 4 if only a part could be done.
             """,
         run: runApply
     )
 
     private static func runPlan(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
-        let reviews = try reviews(invocation, KafkaQuestion.configuration())
-        Console.write(TopicsReport.text(reviews, format: invocation.output))
-        Console.say(TopicsReport.summary(reviews))
+        let configuration = try KafkaQuestion.configuration()
+        let reviews = try reviews(invocation, configuration)
+        show(reviews, configuration, invocation)
         return reviews.contains { !$0.refusals.isEmpty } ? .refusedBySafetyRule : .ok
     }
 
@@ -54,8 +60,7 @@ enum TopicsCommand {
         let configuration = try KafkaQuestion.configuration()
         let reviews = try reviews(invocation, configuration)
         let due = reviews.filter { !$0.isRight }
-        Console.write(TopicsReport.text(reviews, format: invocation.output))
-        Console.say(TopicsReport.summary(reviews))
+        show(reviews, configuration, invocation)
         guard !due.contains(where: { !$0.refusals.isEmpty }) else {
             Console.say("nothing was changed")
             return .refusedBySafetyRule
@@ -72,6 +77,18 @@ enum TopicsCommand {
         try change(due, configuration)
         Console.say("done")
         return .ok
+    }
+
+    private static func show(
+        _ reviews: [TopicReview],
+        _ configuration: Configuration,
+        _ invocation: Invocation
+    ) {
+        Console.write(TopicsReport.text(reviews, format: invocation.output))
+        Console.say(TopicsReport.summary(reviews))
+        if configuration.durability == .trial {
+            Console.say(Durability.trialSentence)
+        }
     }
 
     private static func change(
@@ -121,26 +138,32 @@ enum TopicsCommand {
         _ invocation: Invocation,
         _ configuration: Configuration
     ) throws(CommandFailure) -> [TopicReview] {
-        let wanted = TopicReview.Wanted(
+        var wanted = TopicReview.Wanted(
             partitionCount: try number("--partitions", invocation, in: 1...partitionCountMax),
-            replicationFactor: try number("--replication", invocation, in: 1...replicationFactorMax)
+            replicationFactor: try number(
+                "--replication",
+                invocation,
+                in: 1...replicationFactorMax
+            ),
+            durability: configuration.durability
         )
         let prefix = configuration.topicPrefix
-        let present = try KafkaQuestion.ask(configuration) {
-            admin throws(LogFault) -> [String: TopicReview.Present]? in
+        typealias Answer = (present: [String: TopicReview.Present], brokerCount: Int)
+        let answer = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Answer? in
             guard !MockBroker.isClusterID(try admin.clusterID()) else {
                 return nil
             }
-            return try admin.present(Topic.all, prefix: prefix)
+            return (try admin.present(Topic.all, prefix: prefix), try admin.brokerCount())
         }
-        guard let present else {
+        guard let answer else {
             throw CommandFailure(
                 .failed,
                 code: "topics.embedded_broker",
                 "the embedded broker makes its topics itself and has no settings for them"
             )
         }
-        return TopicReview.all(prefix: prefix, wanted: wanted, present: present)
+        wanted.brokerCount = answer.brokerCount
+        return TopicReview.all(prefix: prefix, wanted: wanted, present: answer.present)
     }
 
     private static func number(

@@ -44,7 +44,7 @@ enum TopicsReport {
     private static func row(_ review: TopicReview) -> [String] {
         let what =
             switch action(review) {
-            case .refuse: review.refusals.joined(separator: "; ")
+            case .refuse: review.refusals.map(\.text).joined(separator: "; ")
             case .keep: "-"
             case .create:
                 review.plan.configuration.sorted { $0.key < $1.key }
@@ -97,7 +97,10 @@ enum TopicsReport {
                 review.plan.replicationFactor < 0 ? "null" : "\(review.plan.replicationFactor)"
             ),
             ("settings", "[" + settings.joined(separator: ",") + "]"),
-            ("refusals", "[" + review.refusals.map(JSONText.quoted).joined(separator: ",") + "]"),
+            (
+                "refusals",
+                "[" + review.refusals.map { JSONText.quoted($0.text) }.joined(separator: ",") + "]"
+            ),
         ])
     }
 }

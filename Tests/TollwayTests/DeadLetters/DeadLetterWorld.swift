@@ -20,7 +20,7 @@ struct DeadLetterWorld {
         settings = KafkaSettings(bootstrapServers: servers, clientID: "test")
         environment = [
             "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": servers, "TOLLWAY_TOPIC_PREFIX": prefix,
-            "USER": "somebody",
+            "TOLLWAY_KAFKA_SINGLE_BROKER": "yes", "USER": "somebody",
         ]
         let made = try TollwayProcess.run(
             ["topics", "apply", "--yes", "--partitions", "\(partitionCount)"],
