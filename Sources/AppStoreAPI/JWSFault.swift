@@ -8,7 +8,8 @@ package enum JWSFault: Error, Equatable, Sendable {
     case algorithm
     /// Not a chain of three certificates that ends at one of our roots at the time of signing.
     case chain(explanation: String)
-    /// A certificate of the chain cannot be read, or the leaf's key is not on P-256.
+    /// A certificate of the chain cannot be read, or the leaf is not for signing data: its key is not
+    /// on P-256, it is an authority, or its key usage does not name digitalSignature.
     case certificate(CertificateRole)
     /// A certificate of the chain is not marked as one that signs for the App Store.
     case objectIdentifier(CertificateRole)

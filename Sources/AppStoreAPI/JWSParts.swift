@@ -6,16 +6,20 @@ internal import TokenWire
 struct JWSParts {
     /// Text of the chain's members, standard base64: leaf, intermediate, and one that is ignored.
     var chain: [[UInt8]]
-    /// Decoded.
+    /// Decoded: a JSON object.
     var payload: [UInt8]
-    var payloadValue: JSONValue
+    /// The payload's `signedDate`; nil where it is absent or no integer.
+    var signedDate: Int64?
     /// Decoded, of any length.
     var signature: [UInt8]
     /// How many bytes of the text were signed: header, dot and payload as they stand.
     var signedByteCount: Int
 
     init(_ text: Span<UInt8>) throws(JWSFault) {
-        let dots = text.indices.filter { text[$0] == UInt8(ascii: ".") }
+        var dots: [Int] = []
+        for index in text.indices where text[index] == UInt8(ascii: ".") && dots.count <= 2 {
+            dots.append(index)
+        }
         guard dots.count == 2 else {
             throw .malformed("it has not three parts")
         }
@@ -28,13 +32,29 @@ struct JWSParts {
             throw .malformed("its header has no list of certificates")
         }
         payload = try Self.decoded(text.extracting(dots[0] + 1..<dots[1]))
-        guard let value = JSONValue(payload), value.members != nil else {
-            throw .malformed("its payload is not a JSON object")
-        }
-        payloadValue = value
+        signedDate = try Self.signedDate(in: payload)
         signature = try Self.decoded(text.extracting(dots[1] + 1..<text.count))
         signedByteCount = dots[1]
         self.chain = chain
+    }
+
+    /// The payload is read through and not kept: most of what a forger sends ends here.
+    private static func signedDate(in payload: [UInt8]) throws(JWSFault) -> Int64? {
+        var signedDate: Int64?
+        do throws(WireFault) {
+            try JSONScanner.scanObject(payload.span) { (key, scanner) throws(WireFault) in
+                guard key == "signedDate" else {
+                    return try scanner.skip()
+                }
+                // Of a member that stands twice the last one counts, as in ``JSONValue``.
+                let isNumber = try scanner.peekKind() == .number
+                let literal = try scanner.raw()
+                signedDate = isNumber ? DecimalNumber(literal: literal).integer : nil
+            }
+        } catch {
+            throw .malformed("its payload is not a JSON object")
+        }
+        return signedDate
     }
 
     private static func decoded(_ part: Span<UInt8>) throws(JWSFault) -> [UInt8] {

@@ -4,6 +4,7 @@
 #include <openssl/err.h>
 #include <openssl/objects.h>
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 
 #include <limits.h>
 #include <stdlib.h>
@@ -93,6 +94,42 @@ ccrypto_certificate_has_extension(const ccrypto_certificate *certificate, const 
 	ASN1_OBJECT_free(object);
 	ERR_clear_error();
 	return (index >= 0);
+}
+
+int
+ccrypto_certificate_may_sign_data(const ccrypto_certificate *certificate)
+{
+	uint32_t usage;
+
+	ERR_clear_error();
+	/* All bits are set where there is no keyUsage: then no use is excluded (RFC 5280, 4.2.1.3). */
+	usage = X509_get_key_usage(certificate->x509);
+	ERR_clear_error();
+	return ((usage & KU_DIGITAL_SIGNATURE) != 0 &&
+	    (X509_get_extension_flags(certificate->x509) & (EXFLAG_CA | EXFLAG_INVALID)) == 0);
+}
+
+int
+ccrypto_certificate_names_issuer(const ccrypto_certificate *certificate,
+    const ccrypto_certificate *issuer)
+{
+
+	return (X509_NAME_cmp(X509_get_issuer_name(certificate->x509),
+	    X509_get_subject_name(issuer->x509)) == 0);
+}
+
+int
+ccrypto_certificate_is_signed_by(const ccrypto_certificate *certificate,
+    const ccrypto_certificate *issuer)
+{
+	EVP_PKEY *pkey;
+	int ok;
+
+	ERR_clear_error();
+	pkey = X509_get0_pubkey(issuer->x509);
+	ok = pkey != NULL && X509_verify(certificate->x509, pkey) == 1;
+	ERR_clear_error();
+	return (ok ? CCRYPTO_OK : CCRYPTO_ERROR_MISMATCH);
 }
 
 int

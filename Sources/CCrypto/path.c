@@ -93,6 +93,23 @@ ccrypto_roots_free(ccrypto_roots *roots)
 	free(roots);
 }
 
+int
+ccrypto_roots_have_issuer(const ccrypto_roots *roots, const ccrypto_certificate *certificate)
+{
+	X509_STORE_CTX *context;
+	X509_OBJECT *object = NULL;
+
+	ERR_clear_error();
+	if ((context = X509_STORE_CTX_new()) != NULL &&
+	    X509_STORE_CTX_init(context, roots->store, NULL, NULL) == 1)
+		object = X509_STORE_CTX_get_obj_by_subject(context, X509_LU_X509,
+		    X509_get_issuer_name(certificate->x509));
+	X509_STORE_CTX_free(context);
+	ERR_clear_error();
+	X509_OBJECT_free(object);
+	return (object != NULL);
+}
+
 /*
  * RFC 5280, 4.1.2.5: the last second of the validity belongs to it.  OpenSSL takes it for expired.
  */

@@ -62,6 +62,31 @@ package final class Certificate: @unchecked Sendable {
         return answer == 1
     }
 
+    /// Whether its key is for signing data: it is no authority, and its key usage, where it has one,
+    /// names digitalSignature.
+    ///
+    /// Without a key usage no use is excluded. Apple's leaves have the extension, and so has the leaf
+    /// of the mock data in Apple's own library.
+    ///
+    /// Source: RFC 5280, 4.2.1.3 and 4.2.1.9
+    package var maySignData: Bool {
+        unsafe ccrypto_certificate_may_sign_data(pointer) == 1
+    }
+
+    /// Whether it gives the other's name for its issuer: a look at two names, and no proof.
+    package func namesIssuer(_ issuer: Certificate) -> Bool {
+        unsafe issuer.withPointer { issuer in
+            unsafe ccrypto_certificate_names_issuer(pointer, issuer) == 1
+        }
+    }
+
+    /// Whether the other's key signed it; nothing else of a path is looked at.
+    package func isSigned(by issuer: Certificate) -> Bool {
+        unsafe issuer.withPointer { issuer in
+            unsafe ccrypto_certificate_is_signed_by(pointer, issuer) == CCRYPTO_OK
+        }
+    }
+
     /// The subject's key.
     ///
     /// - Throws: ``CryptoFault/wrongCurve`` if it is not on P-256.

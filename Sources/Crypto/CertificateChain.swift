@@ -33,6 +33,13 @@ package final class TrustedRoots: @unchecked Sendable {
 
     package var count: Int { unsafe ccrypto_roots_count(pointer) }
 
+    /// Whether one of them has the name that a certificate gives for its issuer: no proof.
+    package func haveIssuer(of certificate: Certificate) -> Bool {
+        unsafe certificate.withPointer { certificate in
+            unsafe ccrypto_roots_have_issuer(pointer, certificate) == 1
+        }
+    }
+
     func withPointer<Result>(_ body: (OpaquePointer) -> Result) -> Result {
         unsafe body(pointer)
     }
@@ -42,6 +49,8 @@ package final class TrustedRoots: @unchecked Sendable {
 package enum CertificateChainFault: Error, Equatable, Sendable {
     /// RFC 5280 path validation said no; the text is OpenSSL's.
     case untrusted(explanation: String)
+    /// The leaf is an authority, or its key usage does not name digitalSignature.
+    case leafMayNotSign
     /// The leaf has not the extension asked for.
     case leafWithoutExtension(oid: String)
     /// The intermediate has not the extension asked for.
@@ -53,7 +62,8 @@ package struct CertificateChain: Equatable, Sendable {
     /// UNIX seconds in which the chain is valid: all three certificates are, both ends included.
     package let validSeconds: ClosedRange<Int64>
 
-    /// Validates a path of exactly three certificates as RFC 5280 has it, then their marks.
+    /// Validates a path of exactly three certificates as RFC 5280 has it, then whether the leaf may
+    /// sign data, then their marks.
     ///
     /// Key identifiers may be missing, as in Apple's own mock data: OpenSSL's strict flag is not set.
     ///
@@ -65,7 +75,7 @@ package struct CertificateChain: Equatable, Sendable {
     ///   - leafOID: an extension that the leaf must have, dotted.
     ///   - intermediateOID: an extension that the intermediate must have, dotted.
     /// - Returns: when the chain is valid.
-    /// - Throws: the first thing that is wrong; the path comes before the marks.
+    /// - Throws: the first thing that is wrong; the path comes first, and the marks last.
     package static func verify(
         leaf: Certificate,
         intermediate: Certificate,
@@ -86,6 +96,9 @@ package struct CertificateChain: Equatable, Sendable {
         guard code == CCRYPTO_OK, path.valid_from <= path.valid_to else {
             let text = unsafe ccrypto_path_reason(path.reason)
             throw .untrusted(explanation: unsafe text.map { unsafe String(cString: $0) } ?? "")
+        }
+        guard leaf.maySignData else {
+            throw .leafMayNotSign
         }
         guard leaf.hasExtension(leafOID) else {
             throw .leafWithoutExtension(oid: leafOID)

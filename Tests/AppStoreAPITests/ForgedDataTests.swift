@@ -149,6 +149,15 @@ struct Forgery: Sendable, CustomTestStringConvertible {
             draft.leafCurve = .secp256k1
         },
         Forgery("leaf's key on P-384", "jws.certificate") { $0.leafCurve = .p384 },
+        Forgery("a leaf that is an authority", "jws.certificate") { draft in
+            draft.leaf.authority = .yes(pathLengthMax: nil)
+        },
+        Forgery("a leaf for key agreement", "jws.certificate") { draft in
+            draft.leaf.keyUsage = "critical,keyAgreement"
+        },
+        Forgery("a leaf for non-repudiation alone", "jws.certificate") { draft in
+            draft.leaf.keyUsage = "nonRepudiation"
+        },
         Forgery("leaf without its mark", "jws.oid") { $0.leaf.markerOIDs = [] },
         Forgery("leaf with the intermediate's mark", "jws.oid") { draft in
             draft.leaf.markerOIDs = [SignedDataVerifier.intermediateOID]

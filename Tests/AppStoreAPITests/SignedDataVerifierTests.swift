@@ -138,6 +138,51 @@ import TokenWire
         }
     }
 
+    @Test func `is not signed by a leaf that a known intermediate did not sign`() throws {
+        let draft = JWSDraft()
+        let genuine = try draft.issue()
+        let foreign = try draft.issue()
+        let forger = JWSDraft.Signer(
+            root: genuine.root,
+            intermediate: genuine.intermediate,
+            leaf: foreign.leaf
+        )
+        let roots = try TrustedRoots(pem: genuine.root.certificate.pem)
+        let verifier = SignedDataVerifier(roots: roots)
+        let forged = try draft.make(by: forger).text
+        let next = JWSDraft.Signer(
+            root: genuine.root,
+            intermediate: genuine.intermediate,
+            leaf: try IssuedCertificate(draft.leaf, issuer: genuine.intermediate)
+        )
+        // Before the intermediate is known, and after.
+        for signer in [genuine, next] {
+            #expect(throws: JWSFault.self) { try verifier.verify(forged, now: Self.now) }
+            _ = try verifier.verify(try draft.make(by: signer).text, now: Self.now)
+            let fault = #expect(throws: JWSFault.self) {
+                try verifier.verify(forged, now: Self.now)
+            }
+            #expect(fault?.code == "jws.chain")
+        }
+    }
+
+    @Test func `of a chain that is known shows so before its signature is looked at`() throws {
+        let (text, rootPEM) = try JWSDraft().make()
+        let verifier = SignedDataVerifier(roots: try TrustedRoots(pem: rootPEM))
+        #expect(try !verifier.read(text.utf8.span, now: Self.now).isChainKnown)
+        _ = try verifier.verify(text, now: Self.now)
+        #expect(try verifier.read(text.utf8.span, now: Self.now).isChainKnown)
+    }
+
+    @Test func `makes no chain known by a signature that is wrong`() throws {
+        var draft = JWSDraft()
+        draft.signsWithAnotherKey = true
+        let (text, rootPEM) = try draft.make()
+        let verifier = SignedDataVerifier(roots: try TrustedRoots(pem: rootPEM))
+        #expect(throws: JWSFault.signature) { try verifier.verify(text, now: Self.now) }
+        #expect(try !verifier.read(text.utf8.span, now: Self.now).isChainKnown)
+    }
+
     @Test func `remembers no more chains than it may, and believes on`() throws {
         let authority = try TestCertificateAuthority(validSeconds: JWSDraft.validSeconds)
         let verifier = SignedDataVerifier(roots: try TrustedRoots(pem: authority.rootPEM))

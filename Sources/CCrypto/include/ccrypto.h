@@ -88,6 +88,9 @@ long ccrypto_certificate_write_pem(const ccrypto_certificate *certificate, uint8
 /** Return 1 if an extension ${oid} (dotted) is there, 0 if not, or a negative code. */
 int ccrypto_certificate_has_extension(const ccrypto_certificate *certificate, const char *oid);
 
+/** Return 1 if it is no authority and its keyUsage, where it has one, names digitalSignature; else 0. */
+int ccrypto_certificate_may_sign_data(const ccrypto_certificate *certificate);
+
 /** Set ${key} to the subject's public key if it lies on P-256. */
 int ccrypto_certificate_public_key(const ccrypto_certificate *certificate, ccrypto_key **key);
 
@@ -98,6 +101,20 @@ typedef struct ccrypto_roots ccrypto_roots;
 int ccrypto_roots_read(const uint8_t *pem, size_t count, ccrypto_roots **roots);
 size_t ccrypto_roots_count(const ccrypto_roots *roots);
 void ccrypto_roots_free(ccrypto_roots *roots);
+
+/**
+ * ccrypto_roots_have_issuer(roots, certificate):
+ * Return 1 if one of ${roots} has the name that ${certificate} gives for its issuer, else 0.
+ */
+int ccrypto_roots_have_issuer(const ccrypto_roots *roots, const ccrypto_certificate *certificate);
+
+/** Return 1 if ${certificate} gives the name of ${issuer} for its issuer, else 0. */
+int ccrypto_certificate_names_issuer(const ccrypto_certificate *certificate,
+    const ccrypto_certificate *issuer);
+
+/** Return CCRYPTO_OK if the key of ${issuer} signed ${certificate}, else CCRYPTO_ERROR_MISMATCH. */
+int ccrypto_certificate_is_signed_by(const ccrypto_certificate *certificate,
+    const ccrypto_certificate *issuer);
 
 /* What a path was found to be. */
 struct ccrypto_path {
