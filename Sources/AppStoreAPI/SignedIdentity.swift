@@ -11,7 +11,7 @@ package struct SignedIdentity: Equatable, Sendable {
         case other
     }
 
-    package private(set) var bundleIDs: Set<String> = []
+    package private(set) var bundleIDs: Set<BundleID> = []
     package private(set) var appAppleIDs: Set<Int64> = []
     package private(set) var worlds: [World] = []
     package let isNotification: Bool
@@ -35,7 +35,7 @@ package struct SignedIdentity: Equatable, Sendable {
 
     private mutating func add(_ section: JSONValue) {
         if let bundleID = section["bundleId"]?.text {
-            bundleIDs.insert(bundleID)
+            bundleIDs.insert(BundleID(bundleID))
         }
         if let appAppleID = section["appAppleId"]?.integer {
             appAppleIDs.insert(appAppleID)
@@ -64,7 +64,7 @@ package struct SignedIdentity: Equatable, Sendable {
         environment: AppleEnvironment? = nil
     ) throws(JWSFault) {
         if let bundleID {
-            guard bundleIDs == [bundleID] else {
+            guard bundleIDs == [BundleID(bundleID)] else {
                 throw .wrongApp("its bundle id is another or none")
             }
         }

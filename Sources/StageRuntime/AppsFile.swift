@@ -1,3 +1,4 @@
+internal import TokenDomain
 internal import TokenWire
 
 /// The apps we speak for, and their keys for Apple: the content of `TOLLWAY_APPS_FILE`.
@@ -62,7 +63,7 @@ package struct AppsFile: Equatable, Sendable {
     }
 
     package func app(bundleID: String) -> App? {
-        apps.first { $0.bundleID == bundleID }
+        apps.first { BundleID($0.bundleID) == BundleID(bundleID) }
     }
 
     /// Reads the file and everything it says; the key files themselves are left to `report`.
@@ -136,7 +137,7 @@ extension AppsFile {
         if let twice = Self.firstRepeated(apps.map(\.appAppleID)) {
             throw AppsFileFault("app \(twice) is there twice")
         }
-        if let twice = Self.firstRepeated(apps.map(\.bundleID)) {
+        if let twice = Self.firstRepeated(apps.map { BundleID($0.bundleID) }) {
             throw AppsFileFault("the bundle \(twice) is there twice")
         }
         self.init(apps: apps)

@@ -14,6 +14,30 @@ package struct TokenID: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
+/// An app's bundle id, compared as bytes.
+///
+/// Two texts of Swift are equal where Unicode says that they look alike: `K` and U+212A, the Kelvin
+/// sign. Two apps are not.
+package struct BundleID: Hashable, Sendable, CustomStringConvertible {
+    package let text: String
+
+    package init(_ text: String) {
+        self.text = text
+    }
+
+    package var description: String { text }
+
+    package static func == (one: BundleID, other: BundleID) -> Bool {
+        one.text.utf8.elementsEqual(other.text.utf8)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        for byte in text.utf8 {
+            hasher.combine(byte)
+        }
+    }
+}
+
 /// A customer of the platform as the pipeline knows them: `c1.` + base64url(HMAC-SHA-256), 46 bytes.
 package struct CustomerID: Hashable, Sendable, CustomStringConvertible {
     package let text: String

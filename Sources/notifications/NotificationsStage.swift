@@ -24,7 +24,7 @@ final class NotificationsStage: ReloadingStage {
     private let log: Log?
     private var verifier: SignedDataVerifier
     private var appsByID: [Int64: AppsFile.App] = [:]
-    private var bundleIDs: Set<String> = []
+    private var bundleIDs: Set<BundleID> = []
 
     /// Reads the apps and the roots, now and at every reload.
     ///
@@ -46,7 +46,10 @@ final class NotificationsStage: ReloadingStage {
             let files = try load()
             verifier = SignedDataVerifier(roots: files.roots)
             take(files.apps)
-            log?.info("the settings files were read again", ("apps", .integer(Int64(files.apps.apps.count))))
+            log?.info(
+                "the settings files were read again",
+                ("apps", .integer(Int64(files.apps.apps.count)))
+            )
         } catch {
             log?.error(
                 "a settings file cannot be read again; what was read before stays in force",
@@ -57,7 +60,7 @@ final class NotificationsStage: ReloadingStage {
 
     private func take(_ file: AppsFile) {
         appsByID = Dictionary(file.apps.map { ($0.appAppleID, $0) }) { first, _ in first }
-        bundleIDs = Set(file.apps.map(\.bundleID))
+        bundleIDs = Set(file.apps.map { BundleID($0.bundleID) })
     }
 
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
@@ -147,7 +150,8 @@ final class NotificationsStage: ReloadingStage {
         do throws(JWSFault) {
             for appAppleID in identity.appAppleIDs {
                 let app = appsByID[appAppleID]
-                let isWhole = app.map { identity.bundleIDs.isSubset(of: [$0.bundleID]) } ?? false
+                let isWhole =
+                    app.map { identity.bundleIDs.isSubset(of: [BundleID($0.bundleID)]) } ?? false
                 guard isWhole else {
                     throw .wrongApp("its bundle id and its Apple id belong to two apps")
                 }

@@ -109,7 +109,7 @@ enum TokenDecodeCommand {
         }
         let link = try TokenLink(reading: bytes.span)
         let token = try decodeToken(Array(link.token.utf8).span)
-        guard link.bundleID == nil || link.bundleID == token.bundleID else {
+        guard link.bundleID.map({ BundleID($0) == BundleID(token.bundleID) }) ?? true else {
             throw .bundleMismatch
         }
         return Decoded(token: token, text: link.token)

@@ -82,6 +82,12 @@ import TokenDomain
         SignedIdentity(try #require(JSONValue(Array(text.utf8))))
     }
 
+    @Test func `compares bundle ids as bytes, where Swift takes U+212A for K`() throws {
+        let identity = try identity(#"{"bundleId":"a.K"}"#)
+        try identity.check(bundleID: "a.K")
+        #expect(throws: JWSFault.self) { try identity.check(bundleID: "a.\u{212A}") }
+    }
+
     @Test(arguments: ["data", "summary", "appData"])
     func `is named in a section of a notification`(section: String) throws {
         let identity = try identity(

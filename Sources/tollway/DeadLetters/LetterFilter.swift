@@ -76,7 +76,7 @@ struct LetterFilter {
             let isOurs = apps.contains { app in
                 switch app {
                 case .number(let number): subject.appAppleID == number
-                case .bundle(let bundle): subject.bundleID == bundle
+                case .bundle(let bundle): subject.bundleID.map(BundleID.init) == BundleID(bundle)
                 }
             }
             guard isOurs else {
