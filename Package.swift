@@ -101,7 +101,7 @@ let package = Package(
         library("Telemetry", ["HTTPServer"]),
         library(
             "StageRuntime",
-            ["Kafka", "StateStore", "TokenDomain", "TokenWire", "Telemetry"]
+            ["Kafka", "StateStore", "TokenDomain", "TokenWire", "Telemetry", "Crypto"]
         ),
         library("AppleSimulator", ["HTTPServer", "HTTPClient", "Crypto"]),
 
@@ -110,7 +110,7 @@ let package = Package(
             "ingest",
             [
                 "StageRuntime", "HTTPServer", "Crypto", "Kafka", "TokenDomain", "TokenWire",
-                "Telemetry",
+                "Telemetry", "AppStoreAPI",
             ]
         ),
         program("decode", ["StageRuntime", "Kafka", "TokenDomain", "TokenWire", "Telemetry"]),
@@ -178,7 +178,7 @@ let package = Package(
         // One message of every kind, for the tests of readers, writers and schemas.
         .target(
             name: "MessageExamples",
-            dependencies: ["TokenDomain"],
+            dependencies: ["TokenDomain", "TokenWire", "Crypto"],
             path: "Tests/MessageExamples",
             swiftSettings: strict
         ),
@@ -210,7 +210,7 @@ let package = Package(
             "IngestTests",
             [
                 "ingest", "HTTPServer", "HTTPClient", "Kafka", "TokenDomain", "TokenWire",
-                "Telemetry",
+                "Telemetry", "Crypto", "StageRuntime", "AppStoreAPI", "MessageExamples",
             ],
             resources: [.copy("Fixtures")]
         ),
@@ -242,7 +242,7 @@ let package = Package(
             "NotificationsTests",
             [
                 "notifications", "AppStoreAPI", "Crypto", "Kafka", "StageRuntime", "TokenDomain",
-                "TokenWire",
+                "TokenWire", "MessageExamples",
             ]
         ),
         tests(

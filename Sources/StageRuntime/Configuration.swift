@@ -30,12 +30,15 @@ package struct Configuration: Sendable, Equatable {
     package var ingestKeysFile: String?
     /// Nil: `ingest` refuses a `customer`.
     package var ingestCustomerKeyFile: String?
+    /// Nil: `ingest` takes notifications from any address.
+    package var ingestNotificationSources: AddressRanges?
     /// Set for the workers that need it (decode, notifications, report).
     package var appsFile: String?
     /// Scheme, host and port, no slash at the end.
     package var appleProductionURL: String
     package var appleSandboxURL: String
-    /// Set for `notifications`; `report` refuses signed transactions without it.
+    /// Set for `notifications`; without it `ingest` takes no notifications and `report` no signed
+    /// transactions.
     package var appleRootsFile: String?
     package var reportHold: Milliseconds
     package var reportUnrecognizedGrace: Milliseconds
@@ -69,6 +72,7 @@ package struct Configuration: Sendable, Equatable {
         ingestListen = ingest.text
         ingestKeysFile = try reader.optionalText(.ingestKeysFile)
         ingestCustomerKeyFile = try reader.optionalText(.ingestCustomerKeyFile)
+        ingestNotificationSources = try reader.addressRanges(.ingestNotificationSources)
         appsFile = try reader.optionalText(.appsFile)
         appleProductionURL = try reader.origin(.appleProductionURL)
         appleSandboxURL = try reader.origin(.appleSandboxURL)
@@ -132,6 +136,7 @@ package struct Configuration: Sendable, Equatable {
                     setting: Setting.ingestCustomerKeyFile.fullName
                 )
             }
+            _ = try appleRoots()
         case .worker(.decode), .worker(.notifications), .worker(.report):
             let needsKeys = program == .worker(.report)
             let apps = try AppsFile.load(try requiredFile(.appsFile), needsKeys: needsKeys)
@@ -141,12 +146,8 @@ package struct Configuration: Sendable, Equatable {
                     setting: Setting.appsFile.fullName
                 )
             }
-            if let appleRootsFile, program != .worker(.decode) {
-                _ = try BoundedFile.read(
-                    path: appleRootsFile,
-                    setting: Setting.appleRootsFile.fullName,
-                    byteCountMax: BoundedFile.rootsByteCountMax
-                )
+            if program != .worker(.decode) {
+                _ = try appleRoots()
             }
         case .worker(.dedupe), .tollway:
             break

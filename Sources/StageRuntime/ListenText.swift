@@ -25,7 +25,7 @@ package struct ListenText: Equatable, Sendable {
         if isBracketed {
             host = String(host.dropFirst().dropLast())
         }
-        let bytes = Self.addressBytes(host, family: isBracketed ? AF_INET6 : AF_INET)
+        let bytes = NumericAddress.bytes(host, family: isBracketed ? AF_INET6 : AF_INET)
         guard bytes != nil || (host == "localhost" && !isBracketed) else {
             return nil
         }
@@ -34,14 +34,6 @@ package struct ListenText: Equatable, Sendable {
         self.port = port
         let loopback6 = [UInt8](repeating: 0, count: 15) + [1]
         isLoopback = bytes == nil || bytes == loopback6 || (bytes?.count == 4 && bytes?[0] == 127)
-    }
-
-    private static func addressBytes(_ host: String, family: Int32) -> [UInt8]? {
-        var bytes = [UInt8](repeating: 0, count: family == AF_INET6 ? 16 : 4)
-        let status = unsafe bytes.withUnsafeMutableBytes { buffer in
-            unsafe inet_pton(family, host, buffer.baseAddress)
-        }
-        return status == 1 ? bytes : nil
     }
 }
 

@@ -71,9 +71,6 @@ package enum SecretFile {
 
 /// A file read whole, of a size known to be small.
 package enum BoundedFile {
-    /// A bundle of trusted roots: some hundreds of certificates.
-    package static let rootsByteCountMax = 1 << 20
-
     /// - Throws: ``ConfigurationFault/unreadableFile(setting:path:because:)`` where it is missing, no
     ///   regular file, too large, or (a secret) readable by everybody.
     package static func read(

@@ -28,6 +28,7 @@ package enum Setting: String, CaseIterable, Sendable {
     case ingestListen = "INGEST_LISTEN"
     case ingestKeysFile = "INGEST_KEYS_FILE"
     case ingestCustomerKeyFile = "INGEST_CUSTOMER_KEY_FILE"
+    case ingestNotificationSources = "INGEST_NOTIFICATION_SOURCES"
     case appsFile = "APPS_FILE"
     case appleProductionURL = "APPLE_PRODUCTION_URL"
     case appleSandboxURL = "APPLE_SANDBOX_URL"
@@ -63,8 +64,8 @@ package enum Setting: String, CaseIterable, Sendable {
         case .reportMonthlyRepeat: "on"
         case .reportUnknownReminders: UnknownReminders.report.rawValue
         case .kafkaSingleBroker: "no"
-        case .instance, .adminListen, .ingestKeysFile, .ingestCustomerKeyFile, .appsFile,
-            .appleRootsFile:
+        case .instance, .adminListen, .ingestKeysFile, .ingestCustomerKeyFile,
+            .ingestNotificationSources, .appsFile, .appleRootsFile:
             nil
         }
     }
@@ -80,6 +81,8 @@ package enum Setting: String, CaseIterable, Sendable {
         case .ingestListen: "where ingest takes HTTP"
         case .ingestKeysFile: "bearer keys, one a line, two at most; none: loopback only"
         case .ingestCustomerKeyFile: "the key that replaces customers by their codes"
+        case .ingestNotificationSources:
+            "who may send notifications, as 17.0.0.0/8 and commas; none: anybody"
         case .appsFile: "the apps and their keys for Apple, as JSON"
         case .appleProductionURL: "Apple's production host"
         case .appleSandboxURL: "Apple's sandbox host"

@@ -92,6 +92,20 @@ struct SettingReader {
         return listen
     }
 
+    mutating func addressRanges(_ setting: Setting) throws(ConfigurationFault) -> AddressRanges? {
+        guard let value = try optionalText(setting) else {
+            return nil
+        }
+        guard let ranges = AddressRanges(value) else {
+            throw invalid(
+                setting,
+                value,
+                "addresses or ranges such as 17.0.0.0/8, separated by commas, without blanks"
+            )
+        }
+        return ranges
+    }
+
     /// Scheme, host and port of a server; a slash at the end is dropped.
     ///
     /// In plain text only on this machine: whoever stands between could answer in the server's place,

@@ -20,17 +20,13 @@ struct Door {
     /// Nil: no key is asked for (loopback only).
     private let keys: BearerKeys?
     private let seal: CustomerSeal?
-    private var notificationLimit: RateLimit
+    /// Nil: no notification is taken in, for none could be verified.
+    var notifications: NotificationGate?
 
-    /// `now` is monotonic milliseconds.
-    init(keys: BearerKeys?, seal: CustomerSeal?, now: Int64) {
+    init(keys: BearerKeys?, seal: CustomerSeal?, notifications: NotificationGate?) {
         self.keys = keys
         self.seal = seal
-        notificationLimit = RateLimit(
-            perSecond: IngestLimits.notificationsPerSecond,
-            burst: IngestLimits.notificationBurst,
-            now: now
-        )
+        self.notifications = notifications
     }
 
     /// Judges the head of a request: everything that can be known before its body is taken.
@@ -40,8 +36,14 @@ struct Door {
         guard let route = Route(rawValue: head.path) else {
             throw .notFound
         }
+        guard route != .notifications || notifications != nil else {
+            throw .noNotifications
+        }
         guard head.method == "POST" else {
             throw .methodNotAllowed
+        }
+        if route == .notifications {
+            try notifications?.checkSource(head)
         }
         if route.needsKey, let keys {
             guard keys.accept(head.header("authorization")) else {
@@ -60,22 +62,23 @@ struct Door {
 
     /// Judges one request, complete and within the server's limits.
     ///
-    /// `isBusy` is what refuses everything at this time, if anything does. `now` is monotonic
-    /// milliseconds, for the rate limit; `receivedAt` is what the records say. They are
-    /// appended to `outputs`; nothing is where it throws.
+    /// `isBusy` is what refuses everything at this time, if anything does. `isTurn`: it is a
+    /// notification whose turn came. `now` is monotonic milliseconds, for the rate limits;
+    /// `receivedAt` is what the records say. They are appended to `outputs`; nothing is where it
+    /// throws.
+    ///
+    /// - Returns: nil for a notification that waits in line: it comes back as a turn.
     mutating func admit(
         _ request: HTTPRequest,
         isBusy: Problem?,
+        isTurn: Bool = false,
         now: Int64,
         receivedAt: Timestamp,
         to outputs: inout OutputBatch
-    ) throws(Problem) -> Admission {
+    ) throws(Problem) -> Admission? {
         let route = try judge(request, isBusy: isBusy)
         guard request.body.count <= route.bodyByteCountMax else {
             throw .bodyTooLarge(byteCountMax: route.bodyByteCountMax)
-        }
-        guard route != .notifications || notificationLimit.take(now: now) else {
-            throw .tooManyRequests
         }
         let isBatch = try isBatch(request, route)
         // Asked for once: it costs much more than the bytes.
@@ -84,13 +87,27 @@ struct Door {
         let arenaCount = outputs.arena.count
         let outputCount = outputs.outputs.count
         do throws(Problem) {
-            let admission = try append(
-                request,
-                Admission(route: route, recordCount: 1, requestID: requestID),
-                isBatch: isBatch,
-                receivedAt: receivedAt,
-                to: &outputs
-            )
+            var admission = Admission(route: route, recordCount: 1, requestID: requestID)
+            if route == .notifications {
+                let isStored = try notifications?.append(
+                    request,
+                    isTurn: isTurn,
+                    now: now,
+                    receivedAt: receivedAt,
+                    to: &outputs
+                )
+                guard isStored == true else {
+                    return nil
+                }
+            } else {
+                admission.recordCount = try append(
+                    request,
+                    admission,
+                    isBatch: isBatch,
+                    receivedAt: receivedAt,
+                    to: &outputs
+                )
+            }
             let trace = trace(request, random: random.dropFirst(UUIDText.byteCount))
             let headers = TraceHeader.append(trace, to: &outputs.arena)
             for index in outputCount..<outputs.outputs.count {
@@ -104,14 +121,14 @@ struct Door {
         }
     }
 
+    /// - Returns: how many records it made.
     private func append(
         _ request: HTTPRequest,
-        _ single: Admission,
+        _ admission: Admission,
         isBatch: Bool,
         receivedAt: Timestamp,
         to outputs: inout OutputBatch
-    ) throws(Problem) -> Admission {
-        var admission = single
+    ) throws(Problem) -> Int {
         switch admission.route {
         case .tokens:
             let body = TokensBody(
@@ -119,18 +136,17 @@ struct Door {
                 requestID: admission.requestID,
                 seal: seal
             )
-            if isBatch {
-                admission.recordCount = try body.appendLines(request.body, to: &outputs)
-            } else {
-                try body.appendOne(request.body, to: &outputs)
+            guard !isBatch else {
+                return try body.appendLines(request.body, to: &outputs)
             }
-        case .notifications:
-            try NotificationBody(receivedAt: receivedAt).append(request.body, to: &outputs)
+            try body.appendOne(request.body, to: &outputs)
         case .accountTokens:
             try AccountTokenBody(receivedAt: receivedAt, requestID: admission.requestID)
                 .append(request.body, to: &outputs)
+        case .notifications:
+            preconditionFailure("notifications have a gate of their own")
         }
-        return admission
+        return 1
     }
 
     /// Whether the body is a batch of lines.

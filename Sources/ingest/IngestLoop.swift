@@ -1,3 +1,4 @@
+internal import Crypto
 internal import Glibc
 internal import HTTPServer
 internal import Kafka
@@ -71,12 +72,22 @@ final class IngestLoop {
         if let milliseconds = server.millisecondsUntilTimeout {
             wait = min(wait, Int64(milliseconds))
         }
+        if let milliseconds = door.notifications?.line.millisecondsUntilTurn(
+            now: clocks.monotonic()
+        ) {
+            wait = min(wait, milliseconds)
+        }
         for deadline in [waiting.nextDeadline(), stopsAt] {
             if let deadline {
                 wait = min(wait, deadline - clocks.monotonic())
             }
         }
         return Int(max(wait, 0))
+    }
+
+    /// From now on these roots decide which notifications are genuine.
+    func trust(_ roots: TrustedRoots) {
+        door.notifications?.trust(roots)
     }
 
     /// Takes nothing new in; what is held is still answered.
@@ -121,7 +132,8 @@ final class IngestLoop {
         measures.set(
             inFlight: waiting.openCount,
             fillLevel: sink.fillLevel,
-            connections: server.connectionCount
+            connections: server.connectionCount,
+            notificationsWaiting: door.notifications?.line.count ?? 0
         )
         for status in HTTPServer.refusalStatuses {
             measures.refused(status: status, count: server.refusalCount(status: status))
@@ -144,6 +156,9 @@ final class IngestLoop {
         for entry in waiting.takeAll() {
             answer(entry, .stopping, now: clocks.monotonic())
         }
+        for id in door.notifications?.line.takeAll() ?? [] {
+            refuse(id, .stopping, route: .notifications)
+        }
         server.run()
         server.close()
     }
@@ -155,23 +170,16 @@ final class IngestLoop {
                 judge(request)
                 continue
             }
-            do throws(Problem) {
-                let admission = try door.admit(
-                    request,
-                    isBusy: busyProblem,
-                    now: now,
-                    receivedAt: receivedAt,
-                    to: &outputs
-                )
-                let tag = waiting.add(request.id, admission, now: now)
-                tags.append(contentsOf: repeatElement(tag, count: admission.recordCount))
-            } catch {
-                refuse(request.id, error)
-                measures.answered(route: Route(rawValue: request.path), status: error.status)
+            try admit(request, now: now, receivedAt: receivedAt)
+        }
+        for _ in 0..<NotificationLine.turnCountMax {
+            guard let request = door.notifications?.line.takeTurn(now: now) else {
+                break
             }
-            if outputs.arena.count >= Self.handOverByteCount {
-                try handOver()
-            }
+            try admit(request, isTurn: true, now: now, receivedAt: receivedAt)
+        }
+        for id in door.notifications?.line.takeDisplaced() ?? [] {
+            refuse(id, .tooManyRequests, route: .notifications)
         }
         try handOver()
     }
@@ -182,8 +190,42 @@ final class IngestLoop {
             let route = try door.judge(head, isBusy: busyProblem)
             server.accept(head.id, lane: route.lane, bodyByteCountMax: route.bodyByteCountMax)
         } catch {
-            refuse(head.id, error)
-            measures.answered(route: Route(rawValue: head.path), status: error.status)
+            refuse(head.id, error, route: Route(rawValue: head.path))
+        }
+    }
+
+    private func admit(
+        _ request: HTTPRequest,
+        isTurn: Bool = false,
+        now: Int64,
+        receivedAt: Timestamp
+    ) throws(LogFault) {
+        do throws(Problem) {
+            let admission = try door.admit(
+                request,
+                isBusy: busyProblem,
+                isTurn: isTurn,
+                now: now,
+                receivedAt: receivedAt,
+                to: &outputs
+            )
+            if let admission {
+                let tag = waiting.add(request.id, admission, now: now)
+                tags.append(contentsOf: repeatElement(tag, count: admission.recordCount))
+            }
+        } catch {
+            if error.code.hasPrefix("jws.") {
+                log.limited(
+                    .warning,
+                    "a notification is not genuine",
+                    ("code", .text(error.code)),
+                    ("peer", .text(request.remoteAddress))
+                )
+            }
+            refuse(request.id, error, route: Route(rawValue: request.path))
+        }
+        if outputs.arena.count >= Self.handOverByteCount {
+            try handOver()
         }
     }
 
@@ -225,7 +267,7 @@ final class IngestLoop {
     private func answer(_ entry: Waiting.Entry, _ problem: Problem?, now: Int64) {
         let route = entry.admission.route
         if let problem {
-            refuse(entry.request, problem)
+            refuse(entry.request, problem, route: route)
         } else {
             var body: [UInt8] = []
             JSONWriter.append(to: &body) { writer in
@@ -242,12 +284,16 @@ final class IngestLoop {
                 ],
                 body: body
             )
+            measures.answered(route: route, status: route.acceptedStatus)
         }
-        measures.answered(route: route, status: problem?.status ?? route.acceptedStatus)
         measures.took(milliseconds: now - entry.startedAt, route: route)
     }
 
-    private func refuse(_ request: HTTPRequest.ID, _ problem: Problem) {
+    private func refuse(_ request: HTTPRequest.ID, _ problem: Problem, route: Route?) {
+        measures.answered(route: route, status: problem.status)
+        if route == .notifications {
+            measures.refusedNotification(code: problem.code)
+        }
         server.respond(
             to: request,
             status: problem.status,

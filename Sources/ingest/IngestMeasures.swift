@@ -4,6 +4,7 @@ internal import Telemetry
 final class IngestMeasures {
     private let requests: Counter
     private var requestSeries: [RequestKey: Counter.Series] = [:]
+    private let notificationRefusals: Counter
     private var refusalCounts: [Int: Int] = [:]
     private let durations: [Route: Histogram.Series]
     private let stored: [Counter.Series]
@@ -11,6 +12,7 @@ final class IngestMeasures {
     private let inFlight: Gauge.Series
     private let fillLevel: Gauge.Series
     private let connections: Gauge.Series
+    private let notificationsWaiting: Gauge.Series
 
     private struct RequestKey: Hashable {
         var route: Route?
@@ -23,6 +25,11 @@ final class IngestMeasures {
             "ingest_requests_total",
             help: "Requests answered, by route and status.",
             labels: ["route", "status"]
+        )
+        notificationRefusals = metrics.counter(
+            "ingest_notifications_refused_total",
+            help: "Notifications refused, by the code of the answer; jws. ones are not Apple's.",
+            labels: ["code"]
         )
         let duration = metrics.histogram(
             "ingest_request_duration_seconds",
@@ -48,6 +55,10 @@ final class IngestMeasures {
             "ingest_requests_in_flight",
             help: "Requests that wait for receipts."
         ).series()
+        notificationsWaiting = metrics.gauge(
+            "ingest_notifications_waiting",
+            help: "Notifications under a chain never seen before that wait for their turn."
+        ).series()
         fillLevel = metrics.gauge(
             "ingest_queue_fill_ratio",
             help: "How full the producer's queue is; at 0.5 the door closes."
@@ -67,6 +78,10 @@ final class IngestMeasures {
         let series = requests.series(route?.rawValue ?? "other", String(status))
         requestSeries[key] = series
         series.add()
+    }
+
+    func refusedNotification(code: String) {
+        notificationRefusals.add(1, code)
     }
 
     /// What the server refused by itself, before there was a request to route.
@@ -89,7 +104,13 @@ final class IngestMeasures {
         (isStored ? stored : failed)[topic].add(Int64(recordCount))
     }
 
-    func set(inFlight count: Int, fillLevel level: Double, connections connectionCount: Int) {
+    func set(
+        inFlight count: Int,
+        fillLevel level: Double,
+        connections connectionCount: Int,
+        notificationsWaiting waitingCount: Int
+    ) {
+        notificationsWaiting.set(Double(waitingCount))
         inFlight.set(Double(count))
         fillLevel.set(level)
         connections.set(Double(connectionCount))

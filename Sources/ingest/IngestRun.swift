@@ -1,3 +1,4 @@
+internal import Crypto
 internal import Glibc
 internal import HTTPServer
 internal import Kafka
@@ -113,7 +114,8 @@ struct IngestRun {
             ("prefix", .text(configuration.topicPrefix)),
             ("listen", .text("\(address.host) \(server.port)")),
             ("keys", .flag(configuration.ingestKeysFile != nil)),
-            ("customers", .flag(configuration.ingestCustomerKeyFile != nil))
+            ("customers", .flag(configuration.ingestCustomerKeyFile != nil)),
+            ("notifications", .flag(configuration.appleRootsFile != nil))
         )
         health.setStarted()
         health.setNotReady(because: "waiting for Kafka")
@@ -124,7 +126,9 @@ struct IngestRun {
             loop.end()
             producer.close(deadlineMilliseconds: producerCloseMilliseconds)
         }
-        try turn(loop, producer, signals, log, watch)
+        try turn(loop, producer, signals, log, watch) {
+            readRootsAgain(for: loop, configuration, log)
+        }
         return .toldToStop
     }
 
@@ -140,7 +144,33 @@ struct IngestRun {
                 )
             )
         }
-        return Door(keys: keys, seal: seal, now: WallClock.monotonicMilliseconds())
+        let notifications = try configuration.appleRoots().map { roots in
+            NotificationGate(
+                roots: roots,
+                sources: configuration.ingestNotificationSources,
+                now: WallClock.monotonicMilliseconds()
+            )
+        }
+        return Door(keys: keys, seal: seal, notifications: notifications)
+    }
+
+    private static func readRootsAgain(
+        for loop: IngestLoop,
+        _ configuration: Configuration,
+        _ log: Log
+    ) {
+        do throws(ConfigurationFault) {
+            guard let roots = try configuration.appleRoots() else {
+                return
+            }
+            loop.trust(roots)
+            log.info("the settings files were read again", ("roots", .integer(Int64(roots.count))))
+        } catch {
+            log.error(
+                "a settings file cannot be read again; what was read before stays in force",
+                ("because", .text(error.sentence))
+            )
+        }
     }
 
     private static func turn(
@@ -148,7 +178,8 @@ struct IngestRun {
         _ producer: KafkaProducer,
         _ signals: ProcessSignals,
         _ log: Log,
-        _ watch: TopicWatch
+        _ watch: TopicWatch,
+        reload: () -> Void
     ) throws(LogFault) {
         var entries = ([signals.descriptor] + loop.wakeDescriptors).map {
             pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
@@ -163,9 +194,12 @@ struct IngestRun {
                 producer.nameTargets()
             }
             _ = unsafe poll(&entries, nfds_t(entries.count), Int32(loop.waitMilliseconds()))
-            if entries[0].revents != 0, signals.take()?.isStop == true {
+            switch entries[0].revents != 0 ? signals.take() : nil {
+            case .terminate, .interrupt:
                 log.info("told to stop")
                 loop.stop()
+            case .reload: reload()
+            case nil: break
             }
             try loop.turn()
         }

@@ -43,6 +43,7 @@ struct Problem: Error, Equatable {
         switch status {
         case 400: "Bad Request"
         case 401: "Unauthorized"
+        case 403: "Forbidden"
         case 404: "Not Found"
         case 405: "Method Not Allowed"
         case 413: "Content Too Large"
@@ -91,6 +92,11 @@ extension Problem {
         code: "ingest.not_found",
         detail: "There are /v1/tokens, /v1/notifications and /v1/account-tokens."
     )
+    static let noNotifications = Problem(
+        status: 404,
+        code: "ingest.not_found",
+        detail: "No notifications are taken in here: there are no roots to verify them by."
+    )
     static let methodNotAllowed = Problem(
         status: 405,
         code: "ingest.method_not_allowed",
@@ -99,7 +105,7 @@ extension Problem {
     static let tooManyRequests = Problem(
         status: 429,
         code: "ingest.too_many_requests",
-        detail: "More notifications a second than are taken in.",
+        detail: "More notifications than are taken in; send it again.",
         retryAfterSeconds: 1
     )
     static let queueFull = Problem(

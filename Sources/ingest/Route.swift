@@ -58,8 +58,6 @@ enum IngestLimits {
     /// Transaction and bundle ids.
     static let identifierByteCountMax = 256
     static let requestIDByteCountMax = 64
-    static let notificationsPerSecond = 1_000.0
-    static let notificationBurst = 2_000.0
     /// From a complete request to its answer, whatever the broker does.
     static let answerTimeoutMilliseconds: Int64 = 8_000
     /// From SIGTERM to the last answer; within 10 s the process is gone.

@@ -3,39 +3,6 @@ internal import Kafka
 internal import TokenDomain
 internal import TokenWire
 
-/// Makes the record of `notifications.received` from the body of `POST /v1/notifications`.
-struct NotificationBody {
-    let receivedAt: Timestamp
-
-    func append(_ body: [UInt8], to outputs: inout OutputBatch) throws(Problem) {
-        let signedPayload: String
-        do throws(WireFault) {
-            var text: String?
-            try JSONScanner.scanObject(body.span) { (key, scanner) throws(WireFault) in
-                switch key {
-                case "signedPayload": try scanner.fill(&text)
-                default: try scanner.skip()
-                }
-            }
-            signedPayload = try JSONScanner.require(text, "signedPayload")
-        } catch {
-            throw Problem(error)
-        }
-        try SignedText.check(signedPayload, field: "signedPayload")
-        let start = outputs.arena.count
-        NotificationReceived(signedPayload: signedPayload, receivedAt: receivedAt)
-            .write(to: &outputs.arena)
-        outputs.outputs.append(
-            OutputBatch.Output(
-                topic: Route.notifications.topic,
-                timestampMilliseconds: receivedAt.milliseconds,
-                key: .absent,
-                value: outputs.placed(from: start)
-            )
-        )
-    }
-}
-
 /// Makes the record of `account-tokens.requested` from the body of `POST /v1/account-tokens`.
 struct AccountTokenBody {
     let receivedAt: Timestamp

@@ -4,8 +4,8 @@ internal import TokenWire
 ///
 /// Whether it is genuine is found out behind the log; here it only must not be something else.
 enum SignedText {
-    /// - Throws: 400, or 413 for more than 64 KiB.
-    static func check(_ text: String, field: String) throws(Problem) {
+    /// - Throws: 413 for more than 64 KiB.
+    static func checkSize(_ text: String, field: String) throws(Problem) {
         guard text.utf8.count <= IngestLimits.signedTextByteCountMax else {
             throw Problem(
                 status: 413,
@@ -14,6 +14,11 @@ enum SignedText {
                     + "\(IngestLimits.signedTextByteCountMax) bytes."
             )
         }
+    }
+
+    /// - Throws: 400, or 413 for more than 64 KiB.
+    static func check(_ text: String, field: String) throws(Problem) {
+        try checkSize(text, field: field)
         let parts = Array(text.utf8).split(
             separator: UInt8(ascii: "."),
             omittingEmptySubsequences: false

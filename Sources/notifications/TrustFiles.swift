@@ -16,20 +16,6 @@ struct TrustFiles {
     /// - Throws: which setting names a file that cannot be used, and why.
     init(_ configuration: Configuration) throws(ConfigurationFault) {
         apps = try AppsFile.load(try configuration.requiredFile(.appsFile))
-        let path = try configuration.requiredFile(.appleRootsFile)
-        let pem = try BoundedFile.read(
-            path: path,
-            setting: Setting.appleRootsFile.fullName,
-            byteCountMax: BoundedFile.rootsByteCountMax
-        )
-        do throws(CryptoFault) {
-            roots = try TrustedRoots(pem: pem)
-        } catch {
-            throw .unreadableFile(
-                setting: Setting.appleRootsFile.fullName,
-                path: path,
-                because: error.explanation
-            )
-        }
+        roots = try AppleRoots.load(try configuration.requiredFile(.appleRootsFile))
     }
 }

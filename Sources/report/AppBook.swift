@@ -35,7 +35,7 @@ final class AppBook {
             signers[app.appAppleID] = try signer(of: app)
         }
         let verifier = try rootsPath.map { (path) throws(ConfigurationFault) in
-            try Self.verifier(path: path)
+            SignedDataVerifier(roots: try AppleRoots.load(path))
         }
         return (file, signers, verifier)
     }
@@ -79,26 +79,15 @@ final class AppBook {
     func reload() {
         do throws(ConfigurationFault) {
             (file, signers, verifier) = try Self.read(path: path, rootsPath: rootsPath)
-            log.info("the settings files were read again", ("apps", .integer(Int64(file.apps.count))))
+            log.info(
+                "the settings files were read again",
+                ("apps", .integer(Int64(file.apps.count)))
+            )
         } catch {
             log.error(
                 "a settings file cannot be read again; what was read before stays in force",
                 ("because", .text(error.sentence))
             )
-        }
-    }
-
-    private static func verifier(path: String) throws(ConfigurationFault) -> SignedDataVerifier {
-        let setting = Setting.appleRootsFile.fullName
-        let pem = try BoundedFile.read(
-            path: path,
-            setting: setting,
-            byteCountMax: BoundedFile.rootsByteCountMax
-        )
-        do throws(CryptoFault) {
-            return SignedDataVerifier(roots: try TrustedRoots(pem: pem))
-        } catch {
-            throw .unreadableFile(setting: setting, path: path, because: error.explanation)
         }
     }
 

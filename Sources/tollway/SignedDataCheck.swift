@@ -90,8 +90,7 @@ enum SignedDataCheck {
         do throws(CryptoFault) {
             return try TrustedRoots(pem: pem)
         } catch {
-            // Apple hands its roots out in DER.
-            let hint = pem.first == 0x30 ? "; openssl x509 -inform der turns DER into PEM" : ""
+            let hint = AppleRoots.hint(pem)
             throw .usage(
                 "bad_roots",
                 "the roots in \"\(path)\" cannot be used: \(error.explanation)\(hint)"

@@ -43,7 +43,11 @@ private final class BrokerBench {
         loop = IngestLoop(
             server: server,
             sink: producer,
-            door: Door(keys: nil, seal: CustomerSeal(key: Array("customer-key-16b".utf8)), now: 0),
+            door: Door(
+                keys: nil,
+                seal: CustomerSeal(key: Array("customer-key-16b".utf8)),
+                notifications: nil
+            ),
             clocks: IngestLoop.Clocks(
                 now: { Timestamp(milliseconds: WallClock.nowMilliseconds()) },
                 monotonic: { WallClock.monotonicMilliseconds() }

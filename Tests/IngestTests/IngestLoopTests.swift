@@ -1,6 +1,7 @@
 import Glibc
 import HTTPClient
 import HTTPServer
+import MessageExamples
 import Telemetry
 import Testing
 import TokenDomain
@@ -22,8 +23,12 @@ final class IngestBench {
         var milliseconds: Int64 = 1_000
     }
 
+    /// Signs what the door takes for Apple's.
+    let apple: SignedPayloads
+
     /// `isOpen`: whether the topics are known to be there.
     init(isOpen: @escaping () -> Bool = { true }) throws {
+        apple = try SignedPayloads()
         server = try HTTPServer(
             listen: ListenAddress(host: "127.0.0.1", port: 0),
             limits: IngestRun.serverLimits
@@ -36,7 +41,11 @@ final class IngestBench {
         loop = IngestLoop(
             server: server,
             sink: sink,
-            door: Door(keys: nil, seal: nil, now: 0),
+            door: Door(
+                keys: nil,
+                seal: nil,
+                notifications: NotificationGate(roots: apple.roots, sources: nil, now: 0)
+            ),
             clocks: IngestLoop.Clocks(
                 now: { Timestamp(milliseconds: 1_700_000_000_000) },
                 monotonic: { clock.milliseconds }
@@ -115,10 +124,6 @@ final class IngestBench {
         (
             "/v1/tokens", "{\"token\":\"a\"}\n{\"token\":\"b\"}\n", batchType, 202,
             "{\"accepted\":2}"
-        ),
-        (
-            "/v1/notifications", "{\"signedPayload\":\"\(signedText())\"}", "application/json",
-            200, "{\"accepted\":1}"
         ),
         (
             "/v1/account-tokens",

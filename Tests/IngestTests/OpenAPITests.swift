@@ -1,6 +1,7 @@
 import Foundation
 import HTTPClient
 import Kafka
+import MessageExamples
 import Testing
 import TokenDomain
 
@@ -64,7 +65,7 @@ struct `The OpenAPI document` {
     @Test func `describes every refusal of the door`() throws {
         var entries: [(schema: String, json: String)] = []
         for refused in `The door of ingest`.refusals {
-            var door = `The door of ingest`.door()
+            var door = try `The door of ingest`.door()
             var outputs = OutputBatch()
             let problem = try #require(throws: Problem.self) {
                 try door.admit(
@@ -93,13 +94,17 @@ struct `The OpenAPI document` {
 
     @Test func `describes what is asked and answered`() throws {
         let uuid = `The door of ingest`.uuid
+        let bench = try IngestBench()
         let asked = [
             ("Token", "/v1/tokens", "{\"token\":\"abc\"}"),
             (
                 "Token", "/v1/tokens",
                 "{\"url\":\"https://a.example/?externalPurchaseToken=b\",\"x\":1}"
             ),
-            ("Notification", "/v1/notifications", "{\"signedPayload\":\"\(signedText())\"}"),
+            (
+                "Notification", "/v1/notifications",
+                "{\"signedPayload\":\"\(bench.apple.sign("{\"signedDate\":1700000000000}"))\"}"
+            ),
             (
                 "AccountToken", "/v1/account-tokens",
                 "{\"appAccountToken\":\"\(uuid)\",\"signedTransaction\":\"\(signedText())\"}"
@@ -110,7 +115,6 @@ struct `The OpenAPI document` {
                     + "\"bundleId\":\"b\",\"environment\":\"sandbox\"}"
             ),
         ]
-        let bench = try IngestBench()
         var entries: [(schema: String, json: String)] = []
         for (schema, path, body) in asked {
             let answer = try bench.answer(path, body)

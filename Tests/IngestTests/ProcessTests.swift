@@ -33,8 +33,9 @@ import Testing
     struct Refusal: CustomTestStringConvertible, Sendable {
         var testDescription: String
         var environment: [String: String]
-        /// Becomes the file that the setting names.
+        /// Becomes the file that this setting names.
         var content: String?
+        var fileSetting = "TOLLWAY_INGEST_KEYS_FILE"
         var setting: String
     }
 
@@ -68,6 +69,18 @@ import Testing
             setting: "TOLLWAY_INGEST_CUSTOMER_KEY_FILE"
         ),
         Refusal(
+            testDescription: "roots that are none",
+            environment: [:],
+            content: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+            fileSetting: "TOLLWAY_APPLE_ROOTS_FILE",
+            setting: "TOLLWAY_APPLE_ROOTS_FILE"
+        ),
+        Refusal(
+            testDescription: "a range of addresses that is none",
+            environment: ["TOLLWAY_INGEST_NOTIFICATION_SOURCES": "17.1.0.0/8"],
+            setting: "TOLLWAY_INGEST_NOTIFICATION_SOURCES"
+        ),
+        Refusal(
             testDescription: "a setting nobody knows",
             environment: ["TOLLWAY_INGEST_KEY_FILE": "x"],
             setting: "TOLLWAY_INGEST_KEY_FILE"
@@ -76,7 +89,7 @@ import Testing
     func `does not start, and says why in one line`(refusal: Refusal) throws {
         var environment = refusal.environment
         if let content = refusal.content {
-            environment["TOLLWAY_INGEST_KEYS_FILE"] = try file(content)
+            environment[refusal.fileSetting] = try file(content)
         }
         let (process, talk) = try make(environment)
         try process.run()

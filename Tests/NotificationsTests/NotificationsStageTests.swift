@@ -1,5 +1,6 @@
 import Crypto
 import Kafka
+import MessageExamples
 import StageRuntime
 import Testing
 import TokenDomain

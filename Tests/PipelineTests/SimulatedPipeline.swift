@@ -46,7 +46,7 @@ final class SimulatedPipeline {
     let apple: SimulatedApple
     private var generator: TokenDomain.SeededGenerator
     private var inputs: SimulatedInputs
-    private var door = Door(keys: nil, seal: nil, now: 0)
+    private var door = Door(keys: nil, seal: nil, notifications: nil)
     private let roots: TrustedRoots
     private var now = Timestamp(milliseconds: 1_800_000_000_000)
     private var instances: [Place: Instance] = [:]

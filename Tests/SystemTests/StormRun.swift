@@ -257,9 +257,10 @@ final class StormRun {
                 isHeard[id] = isHeard[id, default: false] || isAnswered
             }
         }
-        let lost = isHeard.filter { !$0.value }.keys.sorted()
+        // What is forged is never answered with 200.
+        let lost = isHeard.filter { !$0.value && !forged.contains($0.key) }.keys.sorted()
         for id in lost {
-            try run.notify(id, forged: forged.contains(id) ? "wrong-root" : nil)
+            try run.notify(id, forged: nil)
         }
         return !lost.isEmpty
     }

@@ -77,7 +77,9 @@ import TokenDomain
         settings["TOLLWAY_STATE_DIR"] = folder.url.appending(path: "a/b/c").path
         let (exit, findings) = try run(settings, ["--no-kafka", "--no-apple"])
         #expect(exit == 1)
-        #expect(failed(findings).map { $0["area"] as? String } == ["keys", "keys", "state"])
+        // Three workers read the roots: ingest, report and notifications.
+        let areas = ["configuration", "configuration", "configuration", "keys", "keys", "state"]
+        #expect(failed(findings).map { $0["area"] as? String } == areas)
         #expect(failed(findings).allSatisfy { ($0["repair"] as? String)?.isEmpty == false })
     }
 

@@ -15,10 +15,13 @@ struct DemoAccount {
         var ledgerCount = 0
         var deadLetterGoal = 0
         var deadLetterCount = 0
+        /// Refused at the door, so that nothing is stored.
+        var refusedGoal = 0
+        var refusedCount = 0
 
         var agrees: Bool {
             owedCount == appleCount && owedCount == ledgerCount
-                && deadLetterGoal == deadLetterCount
+                && deadLetterGoal == deadLetterCount && refusedGoal == refusedCount
         }
     }
 
@@ -46,12 +49,14 @@ struct DemoAccount {
     /// Compares what went in with what came out.
     ///
     /// `apple` has every status that Apple's side stored, by token; `ledger` every outcome we
-    /// recorded. `deadLetters` says how many there are, by `<worker> <code>`.
+    /// recorded. `deadLetters` says how many there are, by `<worker> <code>`; `refusedNoticeCount`
+    /// how many notices the door took for forged, where that was counted.
     init(
         truth: DemoTruth,
         apple: [String: [String]],
         ledger: [LedgerEntry],
-        deadLetters: [String: Int]
+        deadLetters: [String: Int],
+        refusedNoticeCount: Int? = nil
     ) {
         verifiedCount = ledger.count { $0.outcome == "verified" }
         retriedCount = ledger.count { $0.attempts > 1 }
@@ -94,11 +99,16 @@ struct DemoAccount {
             let count = deadLetters[kind] ?? 0
             let goal = truth.deadLetters[kind] ?? 0
             // Each code of the demo belongs to one class; any other is in none and differs.
-            let demoClass: DemoClass = kind.hasPrefix("notifications") ? .forged : .undecodable
-            byClass[demoClass]?.deadLetterCount += min(count, goal)
+            byClass[.undecodable]?.deadLetterCount += min(count, goal)
             if count != goal {
                 differ("dead letters \(kind): \(count), and \(goal) went in")
             }
+        }
+        let forgedCount = truth.inputs[.forged] ?? 0
+        byClass[.forged]?.refusedGoal = forgedCount
+        byClass[.forged]?.refusedCount = refusedNoticeCount ?? forgedCount
+        if let refusedNoticeCount, refusedNoticeCount != forgedCount {
+            differ("forged notices refused: \(refusedNoticeCount), and \(forgedCount) went in")
         }
         rows = DemoClass.allCases.compactMap { byClass[$0] }.filter { $0.inputCount > 0 }
     }
@@ -148,15 +158,16 @@ struct DemoAccount {
     // MARK: As text and as data
 
     func table() -> String {
-        let heads = ["input", "in", "owed", "Apple has", "ledger has", "dead letters", ""]
+        let heads = [
+            "input", "in", "owed", "Apple has", "ledger has", "dead letters", "refused", "",
+        ]
         var lines = [heads]
         for row in rows {
             lines.append([
                 row.demoClass.rawValue, String(row.inputCount), String(row.owedCount),
                 String(row.appleCount), String(row.ledgerCount),
-                row.deadLetterGoal == row.deadLetterCount
-                    ? String(row.deadLetterCount)
-                    : "\(row.deadLetterCount) of \(row.deadLetterGoal)",
+                Self.cell(row.deadLetterCount, of: row.deadLetterGoal),
+                Self.cell(row.refusedCount, of: row.refusedGoal),
                 row.agrees ? "ok" : "DIFFERS",
             ])
         }
@@ -167,6 +178,10 @@ struct DemoAccount {
                 return column == 0 || column == heads.count - 1 ? cell + pad : pad + cell
             }.joined(separator: "  ")
         }.joined(separator: "\n") + "\n"
+    }
+
+    private static func cell(_ count: Int, of goal: Int) -> String {
+        count == goal ? String(count) : "\(count) of \(goal)"
     }
 
     var json: [String: Any] {
@@ -181,6 +196,7 @@ struct DemoAccount {
                     "input": row.demoClass.rawValue, "in": row.inputCount, "owed": row.owedCount,
                     "apple": row.appleCount, "ledger": row.ledgerCount,
                     "deadLetters": row.deadLetterCount, "deadLettersOwed": row.deadLetterGoal,
+                    "refused": row.refusedCount, "refusedOwed": row.refusedGoal,
                     "agrees": row.agrees,
                 ] as [String: Any]
             },

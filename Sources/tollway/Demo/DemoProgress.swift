@@ -7,6 +7,8 @@ struct DemoCounts: Equatable {
     var distinct = 0
     var reported = 0
     var deadLetters = 0
+    /// Notices that the door took for forged.
+    var refusedNotices = 0
     /// Tokens that were known already, to dedupe or to report.
     var repeats = 0
 

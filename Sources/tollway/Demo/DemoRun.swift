@@ -231,13 +231,14 @@ final class DemoRun {
     // MARK: Accounting
 
     func account() throws -> DemoAccount {
+        let counts = try workers.counts(http: http, reported: 0)
         var account = DemoAccount(
             truth: stream.truth,
             apple: try appleSide(),
             ledger: try ledger(),
-            deadLetters: try deadLetters()
+            deadLetters: try deadLetters(),
+            refusedNoticeCount: counts.refusedNotices
         )
-        let counts = try workers.counts(http: http, reported: 0)
         account.counted = (counts.received, counts.repeats)
         account.apps = try appAccounts()
         return account

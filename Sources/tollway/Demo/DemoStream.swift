@@ -190,7 +190,6 @@ struct DemoStream {
             registrations.append(token)
             deliveries.append(.forgedNotice(externalPurchaseID: token.externalPurchaseID))
             truth.count(.forged)
-            truth.bury("jws.chain", worker: "notifications", .forged)
         }
     }
 

@@ -171,7 +171,7 @@ struct DemoWorkers {
     /// What the stages say of themselves.
     func counts(http: DemoHTTP, reported: Int) throws -> DemoCounts {
         var counts = DemoCounts(reported: reported)
-        for worker in [Worker.decode, .dedupe, .report, .notifications] {
+        for worker in Worker.allCases {
             guard let answer = try http.call("GET", adminURL(worker, "/metrics")) else {
                 continue
             }
@@ -183,6 +183,12 @@ struct DemoWorkers {
                 ["outcome=\"repeat\""]
             )
             switch worker {
+            case .ingest:
+                counts.refusedNotices = DemoCounts.sum(
+                    text,
+                    "tollway_ingest_notifications_refused_total",
+                    ["code=\"jws."]
+                )
             case .decode:
                 counts.received = DemoCounts.sum(text, "tollway_records_received_total")
                 counts.decoded = DemoCounts.sum(

@@ -57,8 +57,8 @@ struct DoctorFiles {
             findings.append(
                 .warning(
                     .keys,
-                    "\(Setting.appleRootsFile.fullName) is not set: no notification and no signed"
-                        + " transaction can be verified",
+                    "\(Setting.appleRootsFile.fullName) is not set: ingest takes no notification, and no"
+                        + " signed transaction can be verified",
                     "name a PEM file with Apple Root CA - G3 (www.apple.com/certificateauthority)"
                 )
             )
@@ -122,22 +122,11 @@ struct DoctorFiles {
     }
 
     private func roots(_ path: String) -> DoctorFinding {
-        do {
-            let pem = try BoundedFile.read(
-                path: path,
-                setting: Setting.appleRootsFile.fullName,
-                byteCountMax: SecretFile.byteCountMax
-            )
-            _ = try TrustedRoots(pem: pem)
+        do throws(ConfigurationFault) {
+            _ = try AppleRoots.load(path)
             return .ok(.keys, "the trusted roots can be read (\(path))")
-        } catch let fault as ConfigurationFault {
-            return .failed(.keys, fault.sentence, Self.repair(of: fault))
         } catch {
-            return .failed(
-                .keys,
-                "\(path) holds no certificates (\(error))",
-                "put Apple Root CA - G3 there, in PEM"
-            )
+            return .failed(.keys, error.sentence, "put Apple Root CA - G3 there, in PEM")
         }
     }
 

@@ -1,0 +1,127 @@
+internal import AppStoreAPI
+internal import Crypto
+internal import HTTPServer
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+internal import TokenWire
+
+/// Judges notifications before anything of them is stored.
+///
+/// Apple has no key of ours, so whoever knows the address can send. What is not Apple's is refused
+/// and costs no more than it must: its form first, then the names in its certificates, then, where
+/// the chain is known, one cheap signature. Only a chain that nobody has seen waits in line.
+struct NotificationGate {
+    /// What a holder of a genuine notification could store by sending it over and over.
+    static let storedBytesPerSecond = 8 << 20
+    static let storedBytesBurst = 16 << 20
+
+    private var verifier: SignedDataVerifier
+    /// Nil: anybody may send.
+    private let sources: AddressRanges?
+    private var storedBytes: RateLimit
+    var line: NotificationLine
+
+    /// `now` is monotonic milliseconds.
+    init(roots: TrustedRoots, sources: AddressRanges?, now: Int64) {
+        verifier = SignedDataVerifier(roots: roots)
+        self.sources = sources
+        storedBytes = RateLimit(
+            perSecond: Double(Self.storedBytesPerSecond),
+            burst: Double(Self.storedBytesBurst),
+            now: now
+        )
+        line = NotificationLine(now: now)
+    }
+
+    /// From now on these roots decide; what was genuine under others must prove itself again.
+    mutating func trust(_ roots: TrustedRoots) {
+        verifier = SignedDataVerifier(roots: roots)
+    }
+
+    /// - Throws: 403 where the peer is none of those that may send.
+    func checkSource(_ request: HTTPRequest) throws(Problem) {
+        guard sources?.contains(request.remoteAddress) ?? true else {
+            throw Problem(
+                status: 403,
+                code: "ingest.foreign_source",
+                detail: "Notifications are not taken in from this address."
+            )
+        }
+    }
+
+    /// Appends the record of a genuine notification.
+    ///
+    /// `isTurn`: it comes out of the line. `now` is monotonic milliseconds.
+    ///
+    /// - Returns: whether it did; if not, the notification waits in line.
+    /// - Throws: 400 where it is not genuine, 429 where there is no room for it.
+    mutating func append(
+        _ request: HTTPRequest,
+        isTurn: Bool,
+        now: Int64,
+        receivedAt: Timestamp,
+        to outputs: inout OutputBatch
+    ) throws(Problem) -> Bool {
+        let signedPayload = try Self.signedPayload(in: request.body)
+        guard try isGenuine(signedPayload.utf8.span, isTurn: isTurn, receivedAt: receivedAt) else {
+            try line.add(request)
+            return false
+        }
+        guard storedBytes.take(signedPayload.utf8.count, now: now) else {
+            throw .tooManyRequests
+        }
+        let start = outputs.arena.count
+        NotificationReceived(signedPayload: signedPayload, receivedAt: receivedAt)
+            .write(to: &outputs.arena)
+        outputs.outputs.append(
+            OutputBatch.Output(
+                topic: Route.notifications.topic,
+                timestampMilliseconds: receivedAt.milliseconds,
+                key: .absent,
+                value: outputs.placed(from: start)
+            )
+        )
+        return true
+    }
+
+    /// - Returns: false where that is too dear to find out now.
+    private func isGenuine(
+        _ text: Span<UInt8>,
+        isTurn: Bool,
+        receivedAt: Timestamp
+    ) throws(Problem) -> Bool {
+        do throws(JWSFault) {
+            let candidate = try verifier.read(text, now: receivedAt)
+            guard candidate.isChainKnown || isTurn else {
+                return false
+            }
+            try verifier.check(candidate, text)
+            return true
+        } catch {
+            throw Problem(
+                status: 400,
+                code: error.code,
+                detail: "The field \"signedPayload\" is not genuine: \(error.message)."
+            )
+        }
+    }
+
+    private static func signedPayload(in body: [UInt8]) throws(Problem) -> String {
+        let signedPayload: String
+        do throws(WireFault) {
+            var text: String?
+            try JSONScanner.scanObject(body.span) { (key, scanner) throws(WireFault) in
+                switch key {
+                case "signedPayload": try scanner.fill(&text)
+                default: try scanner.skip()
+                }
+            }
+            signedPayload = try JSONScanner.require(text, "signedPayload")
+        } catch {
+            throw Problem(error)
+        }
+        try SignedText.checkSize(signedPayload, field: "signedPayload")
+        return signedPayload
+    }
+}

@@ -1,0 +1,110 @@
+internal import HTTPServer
+
+/// Notifications under a chain of certificates that nobody has seen before: they wait for their turn.
+///
+/// To validate a chain costs ten times what a notification under a known one costs, and a forger can
+/// send a new one each time. So chains are validated at a bounded rate, in the order in which they
+/// came, and all else is judged at once. The line is bounded in bytes; where it is full the largest
+/// gives way, and then the peer that has most in it, not the newcomer: one of usual size waits six
+/// seconds at most, and nobody at another address can have it sent away.
+struct NotificationLine {
+    /// Of all that wait together; one counts at least ``slotByteCount``, more than Apple's need.
+    static let byteCountMax = 8 << 20
+    static let slotByteCount = 8 << 10
+    /// What a chain costs, as bytes of the rate.
+    static let chainByteCount = 16 << 10
+    static let bytesPerSecond = 4 << 20
+    /// As many turns are given between two looks at the sockets.
+    static let turnCountMax = 4
+
+    private var waiting: [HTTPRequest] = []
+    private var byteCount = 0
+    private var rate: RateLimit
+    private var displaced: [HTTPRequest.ID] = []
+
+    /// `now` is monotonic milliseconds.
+    init(now: Int64) {
+        rate = RateLimit(
+            perSecond: Double(Self.bytesPerSecond),
+            burst: Double(Self.bytesPerSecond),
+            now: now
+        )
+    }
+
+    var count: Int { waiting.count }
+
+    /// Puts one at the end.
+    ///
+    /// - Throws: 429 where the line is full and nobody in it gives way.
+    mutating func add(_ request: HTTPRequest) throws(Problem) {
+        while byteCount + Self.room(of: request) > Self.byteCountMax {
+            guard let index = indexThatGivesWay(to: request) else {
+                throw .tooManyRequests
+            }
+            displaced.append(waiting[index].id)
+            remove(at: index)
+        }
+        byteCount += Self.room(of: request)
+        waiting.append(request)
+    }
+
+    /// The largest, where it is larger than the newcomer; else the last of the peer that has most
+    /// in the line, where the newcomer's has less: who hangs up leaves what it sent behind, so the
+    /// number of connections alone does not bound what one peer has here.
+    private func indexThatGivesWay(to request: HTTPRequest) -> Int? {
+        let largest = waiting.indices.max {
+            Self.room(of: waiting[$0]) < Self.room(of: waiting[$1])
+        }
+        if let largest, Self.room(of: waiting[largest]) > Self.room(of: request) {
+            return largest
+        }
+        var counts: [String: Int] = [:]
+        for one in waiting {
+            counts[one.remoteAddress, default: 0] += 1
+        }
+        let greediest = counts.max { $0.value < $1.value }
+        guard let greediest, greediest.value > counts[request.remoteAddress, default: 0] + 1 else {
+            return nil
+        }
+        return waiting.lastIndex { $0.remoteAddress == greediest.key }
+    }
+
+    /// The next one, if the rate allows it.
+    mutating func takeTurn(now: Int64) -> HTTPRequest? {
+        guard let first = waiting.first,
+            rate.take(Self.chainByteCount + first.body.count, now: now)
+        else {
+            return nil
+        }
+        remove(at: 0)
+        return first
+    }
+
+    /// Milliseconds until the next turn; nil where nobody waits.
+    mutating func millisecondsUntilTurn(now: Int64) -> Int64? {
+        waiting.first.map { first in
+            rate.milliseconds(until: Self.chainByteCount + first.body.count, now: now)
+        }
+    }
+
+    /// Those that had to give way since the last call.
+    mutating func takeDisplaced() -> [HTTPRequest.ID] {
+        defer { displaced = [] }
+        return displaced
+    }
+
+    /// Everybody, at the end.
+    mutating func takeAll() -> [HTTPRequest.ID] {
+        defer { (waiting, byteCount) = ([], 0) }
+        return takeDisplaced() + waiting.map(\.id)
+    }
+
+    private mutating func remove(at index: Int) {
+        byteCount -= Self.room(of: waiting[index])
+        waiting.remove(at: index)
+    }
+
+    private static func room(of request: HTTPRequest) -> Int {
+        max(request.body.count, slotByteCount)
+    }
+}

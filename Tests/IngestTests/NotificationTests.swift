@@ -1,0 +1,321 @@
+import HTTPClient
+import HTTPServer
+import Kafka
+import MessageExamples
+import StageRuntime
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import ingest
+
+/// The door with roots, as far as notifications go; the test turns its clock.
+private struct NotificationDoor {
+    static let receivedAt = Timestamp(milliseconds: SignedPayloads.signedSeconds * 1_000)
+
+    let apple: SignedPayloads
+    var door: Door
+    var outputs = OutputBatch()
+    var now: Int64 = 0
+    private var requestNumber: UInt64 = 0
+
+    init(sources: AddressRanges? = nil) throws {
+        apple = try SignedPayloads()
+        door = Door(
+            keys: nil,
+            seal: nil,
+            notifications: NotificationGate(roots: apple.roots, sources: sources, now: 0)
+        )
+    }
+
+    /// A payload of about so many bytes.
+    static func payload(_ more: String = "", byteCount: Int = 0) -> String {
+        let filling = String(repeating: "x", count: byteCount)
+        return #"{"signedDate":1700000000000,"filling":"\#(filling)"\#(more)}"#
+    }
+
+    /// The status and code of a refusal; 200 where it is admitted, 0 where it waits.
+    mutating func send(signed: String, from address: String = "17.0.0.1") -> (Int, String) {
+        send(body: "{\"signedPayload\":\"\(signed)\"}", from: address)
+    }
+
+    mutating func send(body: String, from address: String = "17.0.0.1") -> (Int, String) {
+        requestNumber += 1
+        let request = HTTPRequest(
+            id: HTTPRequest.ID(number: requestNumber),
+            method: "POST",
+            path: "/v1/notifications",
+            query: "",
+            body: Array(body.utf8),
+            remoteAddress: address,
+            headerBytes: Array("Content-Type\0application/json\0".utf8)
+        )
+        return admit(request)
+    }
+
+    /// Moves the clock in steps of 10 ms and gives turns, until nobody waits or the time is over.
+    ///
+    /// - Returns: the answers by request, with the time of each.
+    mutating func turns(milliseconds: Int64) -> [(HTTPRequest.ID, Int, Int64)] {
+        var answers: [(HTTPRequest.ID, Int, Int64)] = []
+        let end = now + milliseconds
+        while now <= end, door.notifications?.line.millisecondsUntilTurn(now: now) != nil {
+            while let request = door.notifications?.line.takeTurn(now: now) {
+                answers.append((request.id, admit(request, isTurn: true).0, now))
+            }
+            now += 10
+        }
+        return answers
+    }
+
+    private mutating func admit(_ request: HTTPRequest, isTurn: Bool = false) -> (Int, String) {
+        do {
+            let admission = try door.admit(
+                request,
+                isBusy: nil,
+                isTurn: isTurn,
+                now: now,
+                receivedAt: Self.receivedAt,
+                to: &outputs
+            )
+            return (admission == nil ? 0 : 200, "")
+        } catch {
+            return (error.status, error.code)
+        }
+    }
+
+    /// Makes the first chain known.
+    mutating func meetApple() throws {
+        let status = send(signed: apple.sign(Self.payload())).0
+        try #require(status == 0)
+        try #require(turns(milliseconds: 0).map(\.1) == [200])
+    }
+}
+
+@Suite struct `Notifications at the door` {
+    @Test func `are stored as they came when they are genuine, in any order of members`() throws {
+        var door = try NotificationDoor()
+        try door.meetApple()
+        let signed = door.apple.sign(NotificationDoor.payload())
+        let answer = door.send(body: "{\"x\":[1],\"signedPayload\":\"\(signed)\"}")
+        #expect(answer == (200, ""))
+        #expect(door.outputs.outputs.count == 2)
+        let output = door.outputs.outputs[1]
+        #expect(output.topic == Route.notifications.topic)
+        let value = Array(door.outputs.arena[output.value.indices])
+        #expect(
+            try NotificationReceived(reading: value.span)
+                == NotificationReceived(
+                    signedPayload: signed,
+                    receivedAt: NotificationDoor.receivedAt
+                )
+        )
+    }
+
+    /// What a forger sends once the true chain is known, and the code of the answer.
+    static let forgeries: [(String, String, @Sendable (String) -> String)] = [
+        ("two parts", "jws.malformed", { String($0[..<($0.lastIndex(of: ".") ?? $0.endIndex)]) }),
+        ("another signature", "jws.signature", { String($0.dropLast(86)) + signature("A") }),
+        (
+            "another payload", "jws.signature",
+            { text in
+                var parts = text.split(separator: ".").map(String.init)
+                parts[1] = Base64URL.encode(Array("{\"signedDate\":1700000000001}".utf8).span)
+                return parts.joined(separator: ".")
+            }
+        ),
+        (
+            "alg none", "jws.alg",
+            { text in
+                let header = Base64URL.encode(Array("{\"alg\":\"none\"}".utf8).span)
+                return header + text.drop { $0 != "." }
+            }
+        ),
+        ("certificates that are none", "jws.certificate", { _ in signedText() }),
+    ]
+
+    private static func signature(_ character: Character) -> String {
+        String(repeating: character, count: 86)
+    }
+
+    @Test(arguments: forgeries.indices)
+    func `are refused at once when they are not, and nothing is stored`(row: Int) throws {
+        let (name, code, change) = Self.forgeries[row]
+        var door = try NotificationDoor()
+        try door.meetApple()
+        let forged = change(door.apple.sign(NotificationDoor.payload()))
+        #expect(door.send(signed: forged) == (400, code), "\(name)")
+        #expect(door.outputs.outputs.count == 1)
+    }
+
+    @Test func `are refused under another's roots, and under roots taken back`() throws {
+        var door = try NotificationDoor()
+        try door.meetApple()
+        let signed = door.apple.sign(NotificationDoor.payload())
+        door.door.notifications?.trust(try SignedPayloads().roots)
+        #expect(door.send(signed: signed) == (0, ""))
+        #expect(door.turns(milliseconds: 0).map(\.1) == [400])
+        door.door.notifications?.trust(door.apple.roots)
+        #expect(door.send(signed: signed) == (0, ""))
+        #expect(door.turns(milliseconds: 0).map(\.1) == [200])
+    }
+
+    @Test func `find the door open although another sends nonsense without end`() throws {
+        var door = try NotificationDoor()
+        try door.meetApple()
+        let signed = door.apple.sign(NotificationDoor.payload())
+        for _ in 0..<20 {
+            for _ in 0..<1_000 {
+                #expect(door.send(body: "{}") == (400, "ingest.missing_field"))
+            }
+            #expect(door.send(signed: signed) == (200, ""))
+        }
+    }
+
+    @Test func `under a known chain are judged at once while forged chains wait in line`() throws {
+        var door = try NotificationDoor()
+        try door.meetApple()
+        let forged = try door.apple.forge(NotificationDoor.payload())
+        let signed = door.apple.sign(NotificationDoor.payload())
+        for _ in 0..<1_000 {
+            #expect(door.send(signed: forged) == (0, ""))
+        }
+        for _ in 0..<100 {
+            #expect(door.send(signed: signed) == (200, ""))
+        }
+        #expect(door.outputs.outputs.count == 101)
+    }
+
+    @Test func `under a new chain get their turn within six seconds, whatever is before them`()
+        throws
+    {
+        var door = try NotificationDoor()
+        try door.meetApple()
+        let forged = try door.apple.forge(NotificationDoor.payload())
+        let large = try door.apple.forge(NotificationDoor.payload(byteCount: 40_000))
+        // One for each connection that the server takes, but one; large ones between.
+        for number in 0..<IngestRun.serverLimits.connectionCountMax - 1 {
+            _ = door.send(signed: number % 8 == 0 ? large : forged)
+        }
+        let new = try door.apple.signUnderNewChain(NotificationDoor.payload())
+        #expect(door.send(signed: new) == (0, ""))
+        let answers = door.turns(milliseconds: 6_000)
+        #expect(answers.dropLast().allSatisfy { $0.1 == 400 })
+        #expect(answers.last?.1 == 200)
+        // From then on its chain is known.
+        #expect(door.send(signed: new) == (200, ""))
+    }
+
+    @Test func `that are larger give way where the line is full`() throws {
+        var door = try NotificationDoor()
+        let large = try door.apple.forge(NotificationDoor.payload(byteCount: 40_000))
+        var waitingCount = 0
+        while door.send(signed: large) == (0, "") {
+            waitingCount += 1
+            try #require(waitingCount < 1_000)
+        }
+        // A newcomer as large as all the others is the one that goes.
+        #expect(door.send(signed: large) == (429, "ingest.too_many_requests"))
+        #expect(door.door.notifications?.line.takeDisplaced().isEmpty == true)
+        let signed = door.apple.sign(NotificationDoor.payload())
+        for _ in 0..<100 {
+            #expect(door.send(signed: signed) == (0, ""))
+        }
+        let displaced = door.door.notifications?.line.takeDisplaced() ?? []
+        #expect((1...100).contains(displaced.count))
+        #expect(Set(displaced).count == displaced.count)
+    }
+
+    @Test func `are not sent away for a peer that fills the line and hangs up`() throws {
+        var door = try NotificationDoor()
+        let forged = try door.apple.forge(NotificationDoor.payload())
+        for _ in 0..<5_000 {
+            _ = door.send(signed: forged, from: "203.0.113.1")
+        }
+        #expect(door.send(signed: forged, from: "203.0.113.1").0 == 429)
+        let signed = door.apple.sign(NotificationDoor.payload())
+        #expect(door.send(signed: signed, from: "17.0.0.1") == (0, ""))
+        for _ in 0..<5_000 {
+            _ = door.send(signed: forged, from: "203.0.113.1")
+        }
+        #expect(door.turns(milliseconds: 6_000).map(\.1).filter { $0 == 200 } == [200])
+    }
+
+    @Test func `that are genuine and sent over and over fill the topic at a bounded rate`() throws {
+        var door = try NotificationDoor()
+        try door.meetApple()
+        let signed = door.apple.sign(NotificationDoor.payload(byteCount: 30_000))
+        var byteCount = 0
+        while door.send(signed: signed) == (200, "") {
+            byteCount += signed.utf8.count
+            try #require(byteCount <= NotificationGate.storedBytesBurst)
+            door.outputs.removeAll()
+        }
+        #expect(door.send(signed: signed) == (429, "ingest.too_many_requests"))
+        #expect(byteCount > NotificationGate.storedBytesBurst / 10 * 9)
+        door.now += 10
+        #expect(door.send(signed: signed) == (200, ""))
+    }
+
+    @Test(arguments: [
+        ("17.0.0.1", 0), ("17.255.255.255", 0), ("::ffff:17.1.2.3", 0), ("18.0.0.1", 403),
+        ("127.0.0.1", 403), ("::1", 403), ("", 403), ("2620:149:a:b::1", 0),
+    ])
+    func `are taken in from the addresses named, and from no other`(
+        address: String,
+        status: Int
+    ) throws {
+        var door = try NotificationDoor(sources: AddressRanges("17.0.0.0/8,2620:149::/32"))
+        let signed = door.apple.sign(NotificationDoor.payload())
+        let answer = door.send(signed: signed, from: address)
+        #expect(answer == (status, status == 403 ? "ingest.foreign_source" : ""))
+    }
+
+    @Test func `have no address where there are no roots to verify them by`() throws {
+        var door = try NotificationDoor()
+        let signed = door.apple.sign(NotificationDoor.payload())
+        door.door.notifications = nil
+        #expect(door.send(signed: signed) == (404, "ingest.not_found"))
+    }
+}
+
+@Suite struct `Notifications in the loop of ingest` {
+    @Test func `are answered when the broker has them, and counted by code when they are forged`()
+        throws
+    {
+        let bench = try IngestBench()
+        let payload = #"{"signedDate":1700000000000}"#
+        let genuine = "{\"signedPayload\":\"\(bench.apple.sign(payload))\"}"
+        let forged = "{\"signedPayload\":\"\(try bench.apple.forge(payload))\"}"
+        bench.sink.storesAtOnce = false
+        bench.post("/v1/notifications", genuine)
+        #expect(bench.turn { bench.sink.records.count == 1 })
+        #expect(bench.server.heldRequestCount == 1)
+        bench.sink.settle(0..<1)
+        #expect(bench.turn { bench.answers[0] != nil })
+        #expect(bench.answers[0]?.status == 200)
+        #expect(String(decoding: bench.answers[0]?.body ?? [], as: UTF8.self) == "{\"accepted\":1}")
+        #expect(try bench.answer("/v1/notifications", forged).status == 400)
+        #expect(try bench.answer("/v1/notifications", "{}").status == 400)
+        #expect(bench.sink.records.count == 1)
+        for (code, count) in [("jws.chain", 1), ("ingest.missing_field", 1)] {
+            let series = "tollway_ingest_notifications_refused_total{code=\"\(code)\"} \(count)"
+            #expect(bench.rendered.contains(series), "\(bench.rendered)")
+        }
+    }
+
+    @Test func `that wait in line are answered when the door closes`() throws {
+        let bench = try IngestBench()
+        let forged = try bench.apple.forge(#"{"signedDate":1700000000000}"#)
+        for tag in 0..<300 {
+            bench.post("/v1/notifications", "{\"signedPayload\":\"\(forged)\"}", tag: UInt64(tag))
+        }
+        // The test's clock stands still, so the rate gives no more turns than its burst.
+        #expect(bench.turn { bench.answers.count >= 100 && bench.server.heldRequestCount > 0 })
+        bench.loop.end()
+        let codes = bench.rendered.split(separator: "\n").filter {
+            $0.hasPrefix("tollway_ingest_notifications_refused_total")
+        }
+        #expect(codes.contains { $0.contains("ingest.stopping") }, "\(codes)")
+    }
+}
