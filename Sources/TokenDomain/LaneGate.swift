@@ -1,6 +1,7 @@
-/// Whether a lane sends at all: open, held by Apple's 429, or stopped because something is wrong
-/// with its key, its role or its address, and then probed with one request at a time.
+/// The circuit breaker of a lane: open, or stopped because something is wrong with its key, its role
+/// or its address, and then probed with one request at a time.
 ///
+/// A 429 is the ``Pace``'s.
 /// A lane that is stopped listens to its probe alone: what else is on its way was sent before, and
 /// its answer tells of then. A clock that was set back ends every wait.
 package struct LaneGate: Equatable, Sendable {
@@ -10,7 +11,6 @@ package struct LaneGate: Equatable, Sendable {
 
     package enum State: Equatable, Sendable {
         case open
-        case held(since: Timestamp, until: Timestamp)
         /// One request may go at `probeAt`, signed anew. `interval` is zero for the one retry that
         /// follows a first 401 at once.
         case stopped(LaneTrouble, probeAt: Timestamp, interval: Milliseconds)
@@ -19,7 +19,6 @@ package struct LaneGate: Equatable, Sendable {
 
     /// What a person should hear of.
     package enum Change: Equatable, Sendable {
-        case held(until: Timestamp)
         /// Sign again, at once.
         case resigning
         /// Alarms. The key is loaded again before each probe.
@@ -44,7 +43,6 @@ package struct LaneGate: Equatable, Sendable {
     package func opensAt(now: Timestamp) -> Timestamp? {
         switch state {
         case .open: now
-        case .held(let since, let until): now < since ? now : max(until, now)
         case .stopped(_, let probeAt, let interval):
             now < probeAt + -interval ? now : max(probeAt, now)
         case .probing: nil
@@ -55,7 +53,7 @@ package struct LaneGate: Equatable, Sendable {
     package var isProbe: Bool {
         switch state {
         case .stopped: true
-        case .open, .held, .probing: false
+        case .open, .probing: false
         }
     }
 
@@ -64,39 +62,29 @@ package struct LaneGate: Equatable, Sendable {
     /// It must be allowed to.
     package mutating func started(now: Timestamp) {
         precondition(opensAt(now: now).map { $0 <= now } == true, "a closed lane sends nothing")
-        switch state {
-        case .open, .held, .probing:
-            state = .open
-        case .stopped(let trouble, _, let interval):
+        if case .stopped(let trouble, _, let interval) = state {
             state = .probing(trouble, interval: interval)
         }
     }
 
     /// An answer came.
     ///
-    /// `isProbe`: it belongs to the request that was started while the lane was stopped. A 429
-    /// without `Retry-After` holds until `retryAt`.
-    package mutating func heard(
-        _ word: Word,
-        isProbe: Bool,
-        retryAt: Timestamp,
-        now: Timestamp
-    ) -> Change? {
+    /// `isProbe`: it belongs to the request that was started while the lane was stopped.
+    package mutating func heard(_ word: Word, isProbe: Bool, now: Timestamp) -> Change? {
         switch state {
         case .stopped: return nil
         case .probing where !isProbe: return nil
-        case .open, .held, .probing: break
+        case .open, .probing: break
         }
         switch word {
-        case .fine:
+        case .fine, .trouble(.rateLimited, _):
+            // To be told to slow down is to be let in: it ends a probe too.
             return hearFine()
         case .inconclusive:
             if case .probing(let trouble, let interval) = state {
                 stop(trouble, after: max(interval, Self.probeFirst), now: now)
             }
             return nil
-        case .trouble(.rateLimited, let until):
-            return hold(until: until ?? retryAt, now: now)
         case .trouble(let trouble, _):
             return hear(trouble, now: now)
         }
@@ -111,11 +99,7 @@ package struct LaneGate: Equatable, Sendable {
 
     /// The clock was set back: a wait keeps what was left of it.
     package mutating func clockWasSetBack(by setBack: Milliseconds) {
-        switch state {
-        case .open, .probing: break
-        case .held(let since, let until):
-            state = .held(since: since + -setBack, until: until + -setBack)
-        case .stopped(let trouble, let probeAt, let interval):
+        if case .stopped(let trouble, let probeAt, let interval) = state {
             state = .stopped(trouble, probeAt: probeAt + -setBack, interval: interval)
         }
     }
@@ -129,21 +113,10 @@ package struct LaneGate: Equatable, Sendable {
 
     private mutating func hearFine() -> Change? {
         guard case .probing(_, let interval) = state else {
-            // A 200 that was on its way when Apple said 429 does not end the hold.
             return nil
         }
         state = .open
         return interval.count > 0 ? .reopened : nil
-    }
-
-    private mutating func hold(until: Timestamp, now: Timestamp) -> Change? {
-        if case .held(let since, let earlier) = state, since <= now {
-            state = .held(since: now, until: max(earlier, until))
-            return nil
-        }
-        // To be told to slow down is to be let in: it ends a probe too.
-        state = .held(since: now, until: until)
-        return .held(until: until)
     }
 
     private mutating func hear(_ trouble: LaneTrouble, now: Timestamp) -> Change? {

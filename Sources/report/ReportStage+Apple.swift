@@ -76,52 +76,59 @@ extension ReportStage {
         guard var lane = lanes[queue] else {
             return
         }
-        var retryAt = now
-        if case .trouble(.rateLimited, let until) = word {
-            lane.pace.rateLimited(sentAt: flight.sentAt, until: until, now: now)
-            lane.limitedCount = until == nil ? lane.limitedCount + 1 : 0
-            retryAt = now + backoff.delay(failureCount: lane.limitedCount, using: &generator)
-        } else if word == .inconclusive {
-            lane.retryBudget.failed()
-        } else if word == .fine {
+        switch word {
+        case .fine:
             lane.retryBudget.accepted()
             lane.pace.accepted(sentAt: flight.sentAt, now: now)
-            lane.limitedCount = 0
+        case .inconclusive:
+            lane.retryBudget.failed()
+        case .trouble(.rateLimited, let until):
+            let isHeld = lane.pace.rateLimited(
+                sentAt: flight.sentAt,
+                until: until,
+                now: now,
+                using: &generator
+            )
+            if isHeld {
+                tellHeld(queue, until: lane.pace.holdEnd(now: now) ?? now, now: now)
+            }
+        case .trouble:
+            break
         }
         let change = lane.gate.heard(
             word.ofEndpoint,
             isProbe: flight.isEndpointProbe,
-            retryAt: retryAt,
             now: now
         )
         lanes[queue] = lane
-        tell(change, of: [queue], now: now)
+        tell(change, of: [queue])
         let keyChange = keyGates[queue.lane, default: LaneGate()].heard(
             word.ofKey,
             isProbe: flight.isKeyProbe,
-            retryAt: retryAt,
             now: now
         )
         // The key is that of every endpoint.
-        tell(keyChange, of: queues.filter { $0.lane == queue.lane }, now: now)
+        tell(keyChange, of: queues.filter { $0.lane == queue.lane })
     }
 
-    private func tell(_ change: LaneGate.Change?, of queues: [SendQueue], now: Timestamp) {
+    private func tellHeld(_ queue: SendQueue, until: Timestamp, now: Timestamp) {
+        metrics.changed([queue], "held", isStopped: false)
+        log.limited(
+            .warning,
+            "Apple limits the rate of a lane",
+            ("appAppleId", .integer(queue.lane.appAppleID)),
+            ("environment", .text(queue.lane.environment.rawValue)),
+            ("seconds", .number(Double((until - now).count) / 1_000))
+        )
+    }
+
+    private func tell(_ change: LaneGate.Change?, of queues: [SendQueue]) {
         guard let change, let lane = queues.first?.lane else {
             return
         }
         let app = LogValue.integer(lane.appAppleID)
         let environment = LogValue.text(lane.environment.rawValue)
         switch change {
-        case .held(let until):
-            metrics.changed(queues, "held", isStopped: false)
-            log.limited(
-                .warning,
-                "Apple limits the rate of a lane",
-                ("appAppleId", app),
-                ("environment", environment),
-                ("seconds", .number(Double((until - now).count) / 1_000))
-            )
         case .resigning:
             metrics.changed(queues, "resigning", isStopped: false)
         case .stopped(let trouble):

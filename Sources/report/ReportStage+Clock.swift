@@ -48,6 +48,7 @@ extension ReportStage {
             ("seconds", .number(Double(setBack.count) / 1_000))
         )
         for queue in queues {
+            lanes[queue]?.pace.clockWasSetBack(by: setBack)
             lanes[queue]?.gate.clockWasSetBack(by: setBack)
         }
         for lane in keyGates.keys {

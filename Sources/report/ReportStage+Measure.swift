@@ -133,13 +133,10 @@ extension ReportStage: ShowingStage {
         let keyState = keyGates[queue.lane]?.state ?? .open
         switch keyState == .open ? lane.gate.state : keyState {
         case .open:
-            writer.field("state", "open")
+            let until = lane.pace.holdEnd(now: now)
+            writer.field("state", until == nil ? "open" : "held")
             writer.field("because", spells[queue]?.reason)
-        case .held(_, let until):
-            // What the time has opened, the next request will.
-            writer.field("state", until > now ? "held" : "open")
-            writer.field("because", spells[queue]?.reason)
-            writer.field("until", until > now ? until.milliseconds : nil)
+            writer.field("until", until?.milliseconds)
         case .stopped(let trouble, let probeAt, _):
             writer.field("state", "stopped")
             writer.field("because", trouble.rawValue)

@@ -8,7 +8,7 @@ extension ReportStage {
     func send(now: Timestamp) throws(StoreFault) {
         for queue in queues {
             while let debt = try nextDebt(queue, now: now) {
-                guard lanes[queue]?.takeTurn(now: now) == true else {
+                guard lanes[queue]?.pace.take(now: now) == true else {
                     lanes[queue]?.putBack(debt)
                     break
                 }

@@ -11,7 +11,7 @@ struct ReadyDebt: Equatable {
 /// The debts themselves lie in the due table; only a slice of them is here.
 struct SendLane {
     var pace: Pace
-    /// For what is the endpoint's alone, as 429; the key has a gate that endpoints share.
+    /// For what is the endpoint's alone; the key has a gate that endpoints share.
     var gate = LaneGate()
     /// What failed may be tried again early only as often as this allows.
     var retryBudget = RetryBudget()
@@ -24,8 +24,6 @@ struct SendLane {
     var flightCount = 0
     /// Requests started since the lane was opened.
     var startedCount: Int64 = 0
-    /// 429s in a row without a time to wait for.
-    var limitedCount = 0
 
     init(pace: Pace) {
         self.pace = pace
@@ -64,13 +62,5 @@ struct SendLane {
             return nil
         }
         return max(opensAt, keyOpensAt, turn)
-    }
-
-    /// Takes one turn, if there is one; what passed while the lane was held is gone.
-    mutating func takeTurn(now: Timestamp) -> Bool {
-        if case .held(_, let until) = gate.state {
-            pace.rested(until: min(until, now))
-        }
-        return pace.take(now: now)
     }
 }

@@ -64,6 +64,18 @@ import TokenDomain
         #expect(try bench.outcomes().allSatisfy { $0.outcome == .accepted })
     }
 
+    @Test func `take refusals that were under way together for one`() throws {
+        let bench = ReportBench()
+        bench.latency = Milliseconds(100)
+        let end = ReportBench.start + .seconds(3)
+        bench.script = { $0.at < end ? .status(429) : .answered }
+        bench.launch()
+        due(300, on: bench)
+        try bench.pass(.seconds(12))
+        // Three holds or four, of a second, two and four at most.
+        #expect(bench.appleStore.accepted.count == 300)
+    }
+
     @Test func `spare an Apple that is down their early retries, and go on soon after`() throws {
         let bench = ReportBench()
         var isDown = true

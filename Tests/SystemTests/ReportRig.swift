@@ -146,6 +146,22 @@ final class ReportRig {
             .first { $0.hasPrefix(start) }?.split(separator: " ").last.flatMap { Double($0) }
     }
 
+    /// What a replica has used of the processor since it was started.
+    func processorSeconds(_ number: Int) throws -> Double {
+        guard let process = processes.process("report-\(number)") else {
+            throw RigFault(sentence: "replica \(number) does not run")
+        }
+        let path = "/proc/\(process.processIdentifier)/stat"
+        let fields =
+            try String(contentsOfFile: path, encoding: .utf8).split(separator: ")")
+            .last?.split(separator: " ") ?? []
+        guard fields.count > 12, let user = Double(fields[11]), let system = Double(fields[12])
+        else {
+            throw RigFault(sentence: "\(path) reads otherwise")
+        }
+        return (user + system) / Double(sysconf(Int32(_SC_CLK_TCK)))
+    }
+
     // MARK: Tokens
 
     /// Makes tokens that are due at once, known to Apple, and hands them to `report`.

@@ -3,7 +3,6 @@ import TokenDomain
 
 @Suite struct `The gate of a lane` {
     static let now = Timestamp(milliseconds: 1_768_003_200_000)
-    static let retryAt = now + .seconds(2)
 
     /// Hears the answer to the probe, if one is under way.
     static func hear(
@@ -12,7 +11,7 @@ import TokenDomain
         isProbe: Bool = true,
         at time: Timestamp = now
     ) -> LaneGate.Change? {
-        gate.heard(word, isProbe: isProbe, retryAt: retryAt, now: time)
+        gate.heard(word, isProbe: isProbe, now: time)
     }
 
     @Test func `signs again once, then stops, then probes at doubling intervals`() {
@@ -48,24 +47,15 @@ import TokenDomain
         #expect(gate.state == .open)
     }
 
-    @Test func `holds for 429 until Apple's time, or until ours`() {
+    @Test func `lets a 429 end a probe, and is not stopped by one`() {
         var gate = LaneGate()
-        let until = Self.now + .minutes(30)
-        expect(
-            Self.hear(.trouble(.rateLimited, until: until), &gate),
-            .held(until: until)
-        )
-        expect(
-            Self.hear(.trouble(.rateLimited, until: nil), &gate),
-            nil
-        )
-        // A 200 that was on its way does not end it.
-        expect(Self.hear(.fine, &gate), nil)
-        #expect(gate.opensAt(now: Self.now) == until)
-        gate.started(now: until)
+        let limited = LaneGate.Word.trouble(.rateLimited, until: nil)
+        expect(Self.hear(limited, &gate, isProbe: false), nil)
         #expect(gate.state == .open)
-        _ = Self.hear(.trouble(.rateLimited, until: nil), &gate)
-        #expect(gate.opensAt(now: Self.now) == Self.retryAt)
+        _ = Self.hear(.trouble(.misdirected, until: nil), &gate)
+        gate.started(now: Self.now + .seconds(5))
+        expect(Self.hear(limited, &gate, at: Self.now + .seconds(6)), .reopened)
+        #expect(gate.state == .open)
     }
 
     @Test func `stops at once for a redirect and probes again after a probe without answer`() {
@@ -101,12 +91,6 @@ import TokenDomain
 
     @Test func `waits no longer for a clock that was set back`() {
         let before = Self.now + .days(-1)
-        var held = LaneGate()
-        _ = Self.hear(.trouble(.rateLimited, until: Self.now + .minutes(60)), &held)
-        #expect(held.opensAt(now: before) == before)
-        held.started(now: before)
-        _ = Self.hear(.trouble(.rateLimited, until: before + .seconds(9)), &held, at: before)
-        #expect(held.opensAt(now: before) == before + .seconds(9))
         var stopped = LaneGate()
         _ = Self.hear(.trouble(.misdirected, until: nil), &stopped)
         #expect(stopped.opensAt(now: before) == before)

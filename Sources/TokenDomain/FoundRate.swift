@@ -1,0 +1,64 @@
+/// The rate that Apple was found to allow: multiplicative decrease at a 429, and an increase that is
+/// slow near the rate of the last 429 and fast far from it, as CUBIC's.
+struct FoundRate: Equatable, Sendable {
+    /// What a 429 takes away of the rate that Apple was seen to take.
+    private static let decrease = 0.05
+    /// One 429 leaves at least this part of the rate, and all of them together this one.
+    private static let partMin = 0.25
+    private static let floor = 0.005
+    /// The rate before a 429 is back after twice the time since the one before, within these.
+    private static let recoveryMin = Milliseconds.seconds(5)
+    private static let recoveryMax = Milliseconds.seconds(60)
+    private static let recoveryCount = 100.0
+
+    /// The rate before the last 429, since when it is less, and how long its way back takes.
+    private var ceiling = 0.0
+    private var cutAt: Timestamp?
+    private var recovery = recoveryMin
+    /// Requests that Apple took in the clock's second of the last one, and in the second before.
+    private var second: Int64 = 0
+    private var count = 0
+    private var countBefore = 0
+
+    /// At most `rate`, the limit that we were given.
+    func value(of rate: Double, now: Timestamp) -> Double {
+        guard let cutAt else {
+            return rate
+        }
+        let way = Double(max((now - cutAt).count, 0)) / Double(recovery.count) - 1
+        return min(max(ceiling * (1 + Self.decrease * way * way * way), rate * Self.floor), rate)
+    }
+
+    mutating func accepted(now: Timestamp) {
+        look(at: now)
+        count += 1
+    }
+
+    /// Nothing is sent until the end of the hold, and nothing grows.
+    mutating func refused(of rate: Double, share: Double, heldUntil: Timestamp, now: Timestamp) {
+        look(at: now)
+        let part = 1 - Double(now.milliseconds % 1_000) / 1_000
+        let taken = Double(count) + part * Double(countBefore)
+        // Of a few, one more or less is chance.
+        let found = max(taken, min(taken + 1, 10)) / share
+        let rateBefore = value(of: rate, now: now)
+        ceiling = max(min(rateBefore, found), rateBefore * Self.partMin)
+        let way = min(Milliseconds(2 * (now - (cutAt ?? now)).count), Self.recoveryMax)
+        let least = Milliseconds(Int64(Self.recoveryCount / (ceiling * share) * 1_000))
+        recovery = max(way, least, Self.recoveryMin)
+        cutAt = heldUntil
+    }
+
+    mutating func clockWasSetBack(by setBack: Milliseconds) {
+        cutAt = cutAt.map { $0 + -setBack }
+    }
+
+    private mutating func look(at now: Timestamp) {
+        let second = now.milliseconds / 1_000
+        if second != self.second {
+            countBefore = second == self.second + 1 ? count : 0
+            count = 0
+            self.second = second
+        }
+    }
+}
