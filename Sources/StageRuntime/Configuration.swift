@@ -25,7 +25,11 @@ package struct Configuration: Sendable, Equatable {
     package var instance: String
     package var stateDirectory: String
     package var adminListen: String
+    /// In lower case; besides addresses and `localhost`.
+    package var adminHosts: [String]
     package var ingestListen: String
+    /// As ``adminHosts``; asked for where there are no keys, or some are given.
+    package var ingestHosts: [String]
     /// Nil: `ingest` asks for no key, on loopback only.
     package var ingestKeysFile: String?
     /// Nil: `ingest` refuses a `customer`.
@@ -68,8 +72,10 @@ package struct Configuration: Sendable, Equatable {
         instance = try reader.name(.instance, default: hostName, characterCountMax: 100)
         stateDirectory = try reader.text(.stateDirectory)
         adminListen = try reader.listen(.adminListen, default: Self.adminListen(of: program)).text
+        adminHosts = try reader.hostNames(.adminHosts)
         let ingest = try reader.listen(.ingestListen)
         ingestListen = ingest.text
+        ingestHosts = try reader.hostNames(.ingestHosts)
         ingestKeysFile = try reader.optionalText(.ingestKeysFile)
         ingestCustomerKeyFile = try reader.optionalText(.ingestCustomerKeyFile)
         ingestNotificationSources = try reader.addressRanges(.ingestNotificationSources)

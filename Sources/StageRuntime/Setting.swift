@@ -25,7 +25,9 @@ package enum Setting: String, CaseIterable, Sendable {
     case instance = "INSTANCE"
     case stateDirectory = "STATE_DIR"
     case adminListen = "ADMIN_LISTEN"
+    case adminHosts = "ADMIN_HOSTS"
     case ingestListen = "INGEST_LISTEN"
+    case ingestHosts = "INGEST_HOSTS"
     case ingestKeysFile = "INGEST_KEYS_FILE"
     case ingestCustomerKeyFile = "INGEST_CUSTOMER_KEY_FILE"
     case ingestNotificationSources = "INGEST_NOTIFICATION_SOURCES"
@@ -64,8 +66,8 @@ package enum Setting: String, CaseIterable, Sendable {
         case .reportMonthlyRepeat: "on"
         case .reportUnknownReminders: UnknownReminders.report.rawValue
         case .kafkaSingleBroker: "no"
-        case .instance, .adminListen, .ingestKeysFile, .ingestCustomerKeyFile,
-            .ingestNotificationSources, .appsFile, .appleRootsFile:
+        case .instance, .adminListen, .adminHosts, .ingestHosts, .ingestKeysFile,
+            .ingestCustomerKeyFile, .ingestNotificationSources, .appsFile, .appleRootsFile:
             nil
         }
     }
@@ -78,7 +80,9 @@ package enum Setting: String, CaseIterable, Sendable {
         case .instance: "this replica's name, stable over restarts; default: the host name"
         case .stateDirectory: "where dedupe and report keep their local state"
         case .adminListen: "probes and metrics; default: 127.0.0.1:9401 to 9405, by worker"
+        case .adminHosts: "host names that the admin port answers to, besides addresses; by commas"
         case .ingestListen: "where ingest takes HTTP"
+        case .ingestHosts: "host names that ingest answers to, besides addresses; by commas"
         case .ingestKeysFile: "bearer keys, one a line, two at most; none: loopback only"
         case .ingestCustomerKeyFile: "the key that replaces customers by their codes"
         case .ingestNotificationSources:

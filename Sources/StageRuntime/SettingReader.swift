@@ -106,6 +106,30 @@ struct SettingReader {
         return ranges
     }
 
+    /// Names by commas, none where it is not set.
+    mutating func hostNames(_ setting: Setting) throws(ConfigurationFault) -> [String] {
+        guard let value = try optionalText(setting) else {
+            return []
+        }
+        let names = value.lowercased().split(separator: ",", omittingEmptySubsequences: false)
+        let isFit = names.allSatisfy { name in
+            (1...253).contains(name.utf8.count)
+                && name.utf8.allSatisfy { byte in
+                    switch byte {
+                    case UInt8(ascii: "a")...UInt8(ascii: "z"),
+                        UInt8(ascii: "0")...UInt8(ascii: "9"),
+                        UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                        true
+                    default: false
+                    }
+                }
+        }
+        guard isFit else {
+            throw invalid(setting, value, "host names without port, by commas, without blanks")
+        }
+        return names.map(String.init)
+    }
+
     /// Scheme, host and port of a server; a slash at the end is dropped.
     ///
     /// In plain text only on this machine: whoever stands between could answer in the server's place,

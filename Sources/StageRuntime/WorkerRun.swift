@@ -123,6 +123,7 @@ package final class WorkerRun {
         do {
             let admin = try AdminServer(
                 listen: configuration.adminListen,
+                hosts: configuration.adminHosts,
                 metrics: metrics,
                 health: health,
                 status: { [board, health, worker, instance = configuration.instance] in

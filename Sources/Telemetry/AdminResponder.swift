@@ -8,6 +8,17 @@ package struct AdminResponder: Sendable {
         package var allow: String?
     }
 
+    /// Where the `Host` header is a name that is not ours.
+    static let misdirected = Answer(
+        status: 421,
+        contentType: "application/problem+json",
+        body: Array(
+            (#"{"type":"about:blank","title":"Misdirected Request","status":421,"#
+                + #""code":"admin.misdirected","detail":"The Host header is no address, and no "#
+                + #"name in TOLLWAY_ADMIN_HOSTS."}"# + "\n").utf8
+        )
+    )
+
     private let metrics: Metrics
     private let health: Health
     private let status: @Sendable () -> [UInt8]

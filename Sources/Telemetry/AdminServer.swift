@@ -24,12 +24,14 @@ package final class AdminServer {
     ///
     /// - Parameters:
     ///   - listen: `127.0.0.1:9401`, `[::1]:9401`; port 0 is any.
+    ///   - hosts: names that it answers to, besides addresses and `localhost`.
     ///   - metrics: what `/metrics` shows.
     ///   - health: what the three probes show.
     ///   - status: the JSON of `/debug/status`; called on the admin thread.
     /// - Throws: ``AdminServerFault/cannotListen(address:because:)``.
     package init(
         listen: String,
+        hosts: [String] = [],
         metrics: Metrics,
         health: Health,
         status: @escaping @Sendable () -> [UInt8]
@@ -55,6 +57,7 @@ package final class AdminServer {
         loop = AdminLoop(
             server: server,
             responder: AdminResponder(metrics: metrics, health: health, status: status),
+            hosts: HostRule(names: hosts),
             stopDescriptor: ends[0]
         )
     }
@@ -122,11 +125,18 @@ private final class AdminLoop: @unchecked Sendable {
 
     private let server: HTTPServer
     private let responder: AdminResponder
+    private let hosts: HostRule
     private let stopDescriptor: Int32
 
-    init(server: HTTPServer, responder: AdminResponder, stopDescriptor: Int32) {
+    init(
+        server: HTTPServer,
+        responder: AdminResponder,
+        hosts: HostRule,
+        stopDescriptor: Int32
+    ) {
         self.server = server
         self.responder = responder
+        self.hosts = hosts
         self.stopDescriptor = stopDescriptor
     }
 
@@ -155,11 +165,11 @@ private final class AdminLoop: @unchecked Sendable {
     }
 
     private func answer(_ request: HTTPRequest) {
-        let answer = responder.answer(
-            method: request.method,
-            path: request.path,
-            query: request.query
-        )
+        let isForUs = hosts.accepts(request.header("host"))
+        let answer =
+            isForUs
+            ? responder.answer(method: request.method, path: request.path, query: request.query)
+            : AdminResponder.misdirected
         var headers = [("Content-Type", answer.contentType), ("Cache-Control", "no-store")]
         if let allow = answer.allow {
             headers.append(("Allow", allow))

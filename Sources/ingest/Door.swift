@@ -17,13 +17,21 @@ struct Door {
         var requestID: String
     }
 
+    /// Nil: whatever name the request came to.
+    private let hosts: HostRule?
     /// Nil: no key is asked for (loopback only).
     private let keys: BearerKeys?
     private let seal: CustomerSeal?
     /// Nil: no notification is taken in, for none could be verified.
     var notifications: NotificationGate?
 
-    init(keys: BearerKeys?, seal: CustomerSeal?, notifications: NotificationGate?) {
+    init(
+        hosts: HostRule? = nil,
+        keys: BearerKeys?,
+        seal: CustomerSeal?,
+        notifications: NotificationGate?
+    ) {
+        self.hosts = hosts
         self.keys = keys
         self.seal = seal
         self.notifications = notifications
@@ -33,6 +41,9 @@ struct Door {
     ///
     /// `isBusy` is what refuses everything at this time, if anything does.
     func judge(_ head: HTTPRequest, isBusy: Problem?) throws(Problem) -> Route {
+        guard hosts?.accepts(head.header("host")) ?? true else {
+            throw .misdirected
+        }
         guard let route = Route(rawValue: head.path) else {
             throw .notFound
         }

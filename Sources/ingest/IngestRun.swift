@@ -78,6 +78,7 @@ struct IngestRun {
         let server = try HTTPServer(listen: address, limits: serverLimits)
         let admin = try AdminServer(
             listen: configuration.adminListen,
+            hosts: configuration.adminHosts,
             metrics: metrics,
             health: health,
             status: { [instance = configuration.instance] in
@@ -151,7 +152,11 @@ struct IngestRun {
                 now: WallClock.monotonicMilliseconds()
             )
         }
-        return Door(keys: keys, seal: seal, notifications: notifications)
+        // A key is a better lock than a name, and no page in a browser has one.
+        let hosts =
+            keys == nil || !configuration.ingestHosts.isEmpty
+            ? HostRule(names: configuration.ingestHosts) : nil
+        return Door(hosts: hosts, keys: keys, seal: seal, notifications: notifications)
     }
 
     private static func readRootsAgain(

@@ -48,6 +48,7 @@ struct Problem: Error, Equatable {
         case 405: "Method Not Allowed"
         case 413: "Content Too Large"
         case 415: "Unsupported Media Type"
+        case 421: "Misdirected Request"
         case 429: "Too Many Requests"
         default: "Service Unavailable"
         }
@@ -101,6 +102,11 @@ extension Problem {
         status: 405,
         code: "ingest.method_not_allowed",
         detail: "Only POST."
+    )
+    static let misdirected = Problem(
+        status: 421,
+        code: "ingest.misdirected",
+        detail: "The Host header is no address, and no name that this server answers to."
     )
     static let tooManyRequests = Problem(
         status: 429,

@@ -99,6 +99,15 @@ import Testing
         #expect(fault?.sentence.contains(key) == true)
     }
 
+    @Test func `reads host names by commas, without case`() throws {
+        let configuration = try read([
+            "TOLLWAY_ADMIN_HOSTS": "Decode,decode.tollway.svc", "TOLLWAY_INGEST_HOSTS": "door-1",
+        ])
+        #expect(configuration.adminHosts == ["decode", "decode.tollway.svc"])
+        #expect(configuration.ingestHosts == ["door-1"])
+        #expect(try read([:]).adminHosts.isEmpty)
+    }
+
     @Test func `lets a setting of another worker pass`() throws {
         _ = try read([
             "TOLLWAY_REPORT_HOLD": "1h", "TOLLWAY_INGEST_LISTEN": "0.0.0.0:8080",
@@ -114,6 +123,9 @@ import Testing
         ("TOLLWAY_ADMIN_LISTEN", "127.0.0.1:65536"), ("TOLLWAY_ADMIN_LISTEN", "1.2.3:80"),
         ("TOLLWAY_ADMIN_LISTEN", "::1:80"), ("TOLLWAY_ADMIN_LISTEN", "[127.0.0.1]:80"),
         ("TOLLWAY_ADMIN_LISTEN", "example.com:80"), ("TOLLWAY_ADMIN_LISTEN", "127.0.0.1:+1"),
+        ("TOLLWAY_ADMIN_HOSTS", ""), ("TOLLWAY_ADMIN_HOSTS", "a,,b"),
+        ("TOLLWAY_ADMIN_HOSTS", "a:1"),
+        ("TOLLWAY_INGEST_HOSTS", "a, b"), ("TOLLWAY_INGEST_HOSTS", "*"),
         ("TOLLWAY_INGEST_LISTEN", ":8080"), ("TOLLWAY_INGEST_LISTEN", "[::1]:"),
         ("TOLLWAY_APPLE_PRODUCTION_URL", "api.storekit.apple.com"),
         ("TOLLWAY_APPLE_PRODUCTION_URL", "ftp://a"), ("TOLLWAY_APPLE_SANDBOX_URL", "http://"),

@@ -54,12 +54,12 @@ func readAccountToken(_ value: [UInt8]) throws -> AccountTokenRequested {
             return changed
         }
 
+        var headerBytes: [UInt8] {
+            headers.flatMap { Array($0.utf8) + [0] + Array($1.utf8) + [0] }
+        }
+
         var request: HTTPRequest {
-            var headerBytes: [UInt8] = []
-            for (name, value) in headers {
-                headerBytes += Array(name.utf8) + [0] + Array(value.utf8) + [0]
-            }
-            return HTTPRequest(
+            HTTPRequest(
                 id: HTTPRequest.ID(number: 1),
                 method: method,
                 path: path,
@@ -310,6 +310,53 @@ func readAccountToken(_ value: [UInt8]) throws -> AccountTokenRequested {
         #expect((body["detail"] as? String)?.isEmpty == false)
     }
 
+    @Test(arguments: [
+        Case(name: "a batch too large", status: 413, code: "http.body_too_large"),
+        Case(name: "the largest batch"),
+        Case(name: "no key", status: 401, code: "ingest.unauthorized").with("Authorization", nil),
+        Case(name: "no path", path: "/v2", status: 404, code: "ingest.not_found"),
+        Case(name: "GET", method: "GET", status: 405, code: "ingest.method_not_allowed"),
+        Case(name: "a form", status: 415, code: "ingest.unsupported_media_type")
+            .with("Content-Type", "text/plain"),
+        Case(
+            name: "a large notification",
+            path: "/v1/notifications",
+            status: 413,
+            code: "http.body_too_large"
+        ),
+    ])
+    func `is decided by the head alone, as far as that goes`(judged: Case) throws {
+        let byteCounts = [
+            "a batch too large": (1 << 20) + 1, "the largest batch": 1 << 20,
+            "a large notification": (64 << 10) + 4_097,
+        ]
+        let whole = judged.request
+        let head = HTTPRequest(
+            id: whole.id,
+            method: whole.method,
+            path: whole.path,
+            query: "",
+            body: [],
+            remoteAddress: "",
+            headerBytes: judged.headerBytes,
+            isComplete: false,
+            announcedByteCount: byteCounts[judged.name]
+        )
+        guard judged.status != 202 else {
+            #expect(try Self.door().judge(head, isBusy: nil) == .tokens)
+            // What refuses everything does so before the body, too.
+            #expect(throws: Problem.queueFull) {
+                try Self.door().judge(head, isBusy: .queueFull)
+            }
+            return
+        }
+        let problem = try #require(throws: Problem.self) {
+            try Self.door().judge(head, isBusy: .queueFull)
+        }
+        #expect(problem.status == judged.status)
+        #expect(problem.code == judged.code)
+    }
+
     /// Admits one request and gives back its records.
     private func admit(_ accepted: Case) throws -> [(key: String?, value: [UInt8])] {
         var door = try Self.door()
@@ -493,6 +540,32 @@ func readAccountToken(_ value: [UInt8]) throws -> AccountTokenRequested {
                 try admit(Case(name: "").with("Authorization", scheme + key)).count == 1
             )
         }
+    }
+
+    @Test(arguments: [
+        ("127.0.0.1:8080", true), ("localhost", true), ("[::1]:8080", true), ("door:80", true),
+        (nil, true), ("rebound.example:8080", false), ("localhost.example", false),
+    ])
+    func `answers to addresses and its own names where no key is asked for`(
+        host: String?,
+        isAnswered: Bool
+    ) throws {
+        let door = Door(
+            hosts: HostRule(names: ["door"]),
+            keys: nil,
+            seal: nil,
+            notifications: nil
+        )
+        let request = Case(name: "").with("Authorization", nil).with("Host", host).request
+        guard isAnswered else {
+            let problem = try #require(throws: Problem.self) {
+                try door.judge(request, isBusy: nil)
+            }
+            #expect(problem == .misdirected)
+            #expect(problem.title == "Misdirected Request")
+            return
+        }
+        #expect(try door.judge(request, isBusy: nil) == .tokens)
     }
 
     @Test func `asks for no key where none is set`() throws {

@@ -9,12 +9,19 @@ import Testing
     private func ask(
         _ server: AdminServer,
         _ path: String,
-        method: String = "GET"
+        method: String = "GET",
+        host: String? = nil
     ) throws -> HTTPClientResponse.Answer {
         let client = try HTTPClient(userAgent: "test")
         defer { client.close() }
         let url = "http://127.0.0.1:\(server.port)\(path)"
-        _ = client.submit(HTTPClientRequest(method: method, url: url))
+        _ = client.submit(
+            HTTPClientRequest(
+                method: method,
+                url: url,
+                headers: host.map { [("Host", $0)] } ?? []
+            )
+        )
         while true {
             client.run()
             if let response = client.takeResponses().first {
@@ -30,11 +37,12 @@ import Testing
 
     private func server(
         _ health: Health = Health(),
-        listen: String = "127.0.0.1:0"
+        listen: String = "127.0.0.1:0",
+        hosts: [String] = []
     ) throws -> AdminServer {
         let metrics = Metrics()
         metrics.counter("a_total", help: "A.").add(3)
-        return try AdminServer(listen: listen, metrics: metrics, health: health) {
+        return try AdminServer(listen: listen, hosts: hosts, metrics: metrics, health: health) {
             Array(#"{"worker":"decode"}"#.utf8)
         }
     }
@@ -58,6 +66,24 @@ import Testing
         let refusal = try ask(server, "/metrics", method: "DELETE")
         #expect(refusal.status == 405)
         #expect(refusal.header("allow") == "GET, HEAD")
+    }
+
+    /// A page can let its own name point to this machine; what it then reads is this.
+    @Test func `answers to addresses and to the names it was given`() throws {
+        let health = Health()
+        let server = try server(health, hosts: ["decode"])
+        server.start()
+        defer { server.stop() }
+        for host in ["127.0.0.1", "10.0.0.7:9402", "[::1]:9402", "localhost:1", "Decode:9402"] {
+            #expect(try ask(server, "/livez", host: host).status == 200, "\(host)")
+        }
+        for path in ["/livez", "/metrics", "/debug/status", "/none"] {
+            let answer = try ask(server, path, host: "rebound.example:9402")
+            #expect(answer.status == 421)
+            #expect(answer.header("content-type") == "application/problem+json")
+            let text = String(decoding: answer.body, as: UTF8.self)
+            #expect(text.contains(#""code":"admin.misdirected""#))
+        }
     }
 
     @Test func `tells of a loop that is stuck, with its age`() throws {
