@@ -135,6 +135,7 @@ final class IngestLoop {
             connections: server.connectionCount,
             notificationsWaiting: door.notifications?.line.count ?? 0
         )
+        measures.setIncomplete { server.incompleteByteCount(lane: $0.lane) }
         for status in HTTPServer.refusalStatuses {
             measures.refused(status: status, count: server.refusalCount(status: status))
         }

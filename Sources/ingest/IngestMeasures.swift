@@ -13,6 +13,7 @@ final class IngestMeasures {
     private let fillLevel: Gauge.Series
     private let connections: Gauge.Series
     private let notificationsWaiting: Gauge.Series
+    private let incomplete: [(route: Route, series: Gauge.Series)]
 
     private struct RequestKey: Hashable {
         var route: Route?
@@ -67,6 +68,12 @@ final class IngestMeasures {
             "ingest_connections",
             help: "Connections open."
         ).series()
+        let incomplete = metrics.gauge(
+            "ingest_incomplete_bytes",
+            help: "Bytes of incomplete bodies, by route; beyond a limit the slowest goes.",
+            labels: ["route"]
+        )
+        self.incomplete = Route.allCases.map { ($0, incomplete.series($0.rawValue)) }
     }
 
     func answered(route: Route?, status: Int) {
@@ -102,6 +109,13 @@ final class IngestMeasures {
 
     func received(_ topic: Int, isStored: Bool, recordCount: Int) {
         (isStored ? stored : failed)[topic].add(Int64(recordCount))
+    }
+
+    /// `byteCount` gives what the incomplete bodies of a route hold.
+    func setIncomplete(_ byteCount: (Route) -> Int) {
+        for (route, series) in incomplete {
+            series.set(Double(byteCount(route)))
+        }
     }
 
     func set(

@@ -27,7 +27,7 @@ final class IngestBench {
     let apple: SignedPayloads
 
     /// `isOpen`: whether the topics are known to be there.
-    init(isOpen: @escaping () -> Bool = { true }) throws {
+    init(keys: [String] = [], isOpen: @escaping () -> Bool = { true }) throws {
         apple = try SignedPayloads()
         server = try HTTPServer(
             listen: ListenAddress(host: "127.0.0.1", port: 0),
@@ -42,7 +42,7 @@ final class IngestBench {
             server: server,
             sink: sink,
             door: Door(
-                keys: nil,
+                keys: keys.isEmpty ? nil : BearerKeys(keys.map { Array($0.utf8) }),
                 seal: nil,
                 notifications: NotificationGate(roots: apple.roots, sources: nil, now: 0)
             ),
@@ -65,13 +65,15 @@ final class IngestBench {
         _ path: String,
         _ body: String,
         type: String = "application/json",
-        tag: UInt64 = 0
+        tag: UInt64 = 0,
+        key: String? = nil
     ) {
         _ = client.submit(
             HTTPClientRequest(
                 method: "POST",
                 url: "http://127.0.0.1:\(server.port)\(path)",
-                headers: [("Content-Type", type)],
+                headers: [("Content-Type", type)]
+                    + (key.map { [("Authorization", "Bearer \($0)")] } ?? []),
                 body: Array(body.utf8),
                 tag: tag
             )

@@ -1,0 +1,123 @@
+import Foundation
+import Glibc
+import HTTPClient
+import HTTPServer
+import Testing
+
+@testable import ingest
+
+/// Attackers that hold connections and bodies, and honest clients beside them.
+@Suite struct `The door of ingest under siege` {
+    private static let key = "0123456789abcdef"
+
+    /// A socket that sends what it is told, as far as the server takes it.
+    private final class Attacker {
+        let descriptor: Int32
+        private var unsent: ArraySlice<UInt8>
+
+        init(port: UInt16, _ head: String, bodyByteCount: Int) throws {
+            descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            unsent = (Array(head.utf8) + [UInt8](repeating: 0x20, count: bodyByteCount))[...]
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_port = port.bigEndian
+            address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+            let result = unsafe withUnsafePointer(to: &address) {
+                unsafe $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    unsafe connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+                }
+            }
+            guard result == 0, fcntl(descriptor, F_SETFL, O_NONBLOCK) == 0 else {
+                throw POSIXError(POSIXErrorCode(rawValue: errno) ?? .EIO)
+            }
+        }
+
+        deinit {
+            close(descriptor)
+        }
+
+        /// Sends on; false once the server has let it go.
+        func push() -> Bool {
+            while !unsent.isEmpty {
+                let count = unsafe unsent.withUnsafeBytes {
+                    unsafe send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+                }
+                guard count > 0 else {
+                    return errno == EAGAIN
+                }
+                unsent.removeFirst(count)
+            }
+            var byte: UInt8 = 0
+            return unsafe recv(descriptor, &byte, 1, 0) < 0 && errno == EAGAIN
+        }
+    }
+
+    /// Who attacks, and with what.
+    struct Attack: CustomTestStringConvertible, Sendable {
+        var testDescription: String
+        var path = "/v1/tokens"
+        var hasKey = false
+        var byteCount = 1 << 20
+        var count = 32
+    }
+
+    @Test(arguments: [
+        Attack(testDescription: "without a key"),
+        Attack(testDescription: "with a key", hasKey: true),
+        Attack(
+            testDescription: "on the way without key",
+            path: "/v1/notifications",
+            byteCount: 64 << 10,
+            count: 80
+        ),
+    ])
+    func `stays open to honest clients`(attack: Attack) throws {
+        let bench = try IngestBench(keys: [Self.key])
+        let head =
+            "POST \(attack.path) HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            + (attack.hasKey ? "Authorization: Bearer \(Self.key)\r\n" : "")
+            + "Content-Length: \(attack.byteCount)\r\n\r\n"
+        // Half of them hold back the last byte, half send one; who is let go comes again.
+        func make(_ index: Int) throws -> Attacker {
+            try Attacker(
+                port: bench.server.port,
+                head,
+                bodyByteCount: index % 2 == 0 ? attack.byteCount - 1 : 1
+            )
+        }
+        var attackers = try (0..<attack.count).map(make)
+        var letGoCount = 0
+        func renew() throws {
+            for index in attackers.indices where !attackers[index].push() {
+                letGoCount += 1
+                attackers[index] = try make(index)
+            }
+        }
+        let token = "{\"token\":\"\(String(repeating: "A", count: 300))\"}"
+        let batch = Array(repeating: token, count: 1_000).joined(separator: "\n")
+        var statuses: [Int: Int] = [:]
+        for number in 0..<100 {
+            try renew()
+            let tag = UInt64(number)
+            let isBatch = number % 4 == 0
+            bench.post(
+                "/v1/tokens",
+                isBatch ? batch : token,
+                type: isBatch ? "application/x-ndjson" : "application/json",
+                tag: tag,
+                key: Self.key
+            )
+            #expect(bench.turn { bench.answers[tag] != nil })
+            statuses[bench.answers[tag]?.status ?? 0, default: 0] += 1
+        }
+        #expect(statuses == [202: 100])
+        let lanes = Route.allCases.map { bench.server.incompleteByteCount(lane: $0.lane) }
+        for (lane, route) in zip(lanes, Route.allCases) {
+            #expect(lane <= route.incompleteByteCountMax)
+        }
+        if !attack.hasKey, attack.path == "/v1/tokens" {
+            #expect(lanes == [0, 0, 0])
+            #expect(letGoCount >= attack.count)
+        }
+    }
+}
