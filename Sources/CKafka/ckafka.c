@@ -29,6 +29,30 @@ int64_t ck_wall_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+void ck_open_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+void ck_wait_condition(pthread_cond_t *condition, pthread_mutex_t *lock, int milliseconds)
+{
+    struct timespec until;
+    if (milliseconds <= 0)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += milliseconds / 1000;
+    until.tv_nsec += (long)(milliseconds % 1000) * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_cond_timedwait(condition, lock, &until);
+}
+
 void ck_wake(int descriptor)
 {
     uint64_t one = 1;
@@ -68,6 +92,36 @@ void *ck_grow(void *memory, size_t size)
     return memory;
 }
 
+void ck_broken(const char *sentence)
+{
+    fprintf(stderr, "tollway: %s\n", sentence);
+    abort();
+}
+
+bool ck_is_refusal(rd_kafka_resp_err_t code)
+{
+    switch (code) {
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION: return true;
+    default: return false;
+    }
+}
+
+void ck_refusal_text(char *text, size_t size, rd_kafka_resp_err_t code, const char *what)
+{
+    const char *form = "Kafka refuses %s (%s): give this worker's user the right, with Deploy/acls.sh";
+    if (code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+        code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION)
+        form = "%s is not there any more (%s): find out who deleted it, then make it anew with"
+               " `tollway topics apply --yes`";
+    snprintf(text, size, form, what, rd_kafka_err2name(code));
+}
+
 int ck_is_damage(rd_kafka_resp_err_t code)
 {
     return code == RD_KAFKA_RESP_ERR__BAD_MSG || code == RD_KAFKA_RESP_ERR__BAD_COMPRESSION ||
@@ -86,9 +140,13 @@ int ck_fail(ckafka_fault *fault, int kind, int code, const char *message)
     return -1;
 }
 
-int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code)
+int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code, const char *refused)
 {
-    char text[200];
+    char text[400];
+    if (ck_is_refusal(code)) {
+        ck_refusal_text(text, sizeof text, code, refused);
+        return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, code, text);
+    }
     snprintf(text, sizeof text,
              "what the group has committed cannot be told for %d s (%s): a transaction that nobody"
              " ends holds its offsets, or its coordinator hangs",
@@ -292,14 +350,27 @@ int ckafka_check_settings(const char *settings, ckafka_fault *fault)
     return 0;
 }
 
-rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, ckafka_fault *fault)
+rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, watch *w,
+                           ckafka_fault *fault)
 {
     char message[300];
     rd_kafka_t *rk = rd_kafka_new(type, conf, message, sizeof message);
+    int errno_was = errno;
     if (!rk) {
-        /* Settings that do not go together are found only here. */
-        ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, rd_kafka_last_error(), message);
-        rd_kafka_conf_destroy(conf);
+        /* Settings that do not go together are found only here; else the system gave no thread,
+         * descriptor or memory, or the library did not start in its time. */
+        rd_kafka_resp_err_t code = rd_kafka_last_error();
+        bool is_setting = code == RD_KAFKA_RESP_ERR__INVALID_ARG ||
+                          code == RD_KAFKA_RESP_ERR__SSL ||
+                          code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE;
+        ck_fail(fault, is_setting ? CKAFKA_FAULT_MISCONFIGURED : CKAFKA_FAULT_UNUSABLE, code,
+                message);
+        /* Where its threads were not seen to start in time (a clock that is shifted), 2.0.2 gives up and
+         * leaves them running with what lies in the configuration: that and their watch must stay. */
+        if (code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE && errno_was == EDEADLK)
+            ck_abandon(w);
+        else
+            rd_kafka_conf_destroy(conf);
     }
     return rk;
 }

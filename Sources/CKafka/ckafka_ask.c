@@ -20,6 +20,7 @@ enum {
     /* Longer than the asking handle remembers a coordinator that it does not use: its setting
        metadata.max.age.ms, and the second between two looks at it. */
     COORDINATOR_REST_MS = 4000,
+    REFUSED_SIZE = 260, /* a topic's name, or a group's */
 };
 
 rd_kafka_resp_err_t ck_ask_partition_count(rd_kafka_t *rk, const char *topic, int deadline_ms,
@@ -160,7 +161,7 @@ struct inquiries {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool is_closing;
+    bool is_closing, has_ended;
     rd_kafka_t *asker;
     int wake_descriptor;
     watch *watches[4];
@@ -191,10 +192,12 @@ static void set_lost(ckafka_fault *fault, const char *topic, int32_t partition, 
     fault->end = end;
 }
 
-/* Where each partition of ${list} begins or ends: at ${time}, Kafka's -2 or -1. */
+/* Where each partition of ${list} begins or ends: at ${time}, Kafka's -2 or -1.  ${refused} gets the topic
+ * of the first that fails. */
 static rd_kafka_resp_err_t ask_edges(rd_kafka_t *asker, const rd_kafka_topic_partition_list_t *list,
                                      int64_t time, int deadline_ms,
-                                     rd_kafka_topic_partition_list_t **edges)
+                                     rd_kafka_topic_partition_list_t **edges,
+                                     char refused[REFUSED_SIZE])
 {
     rd_kafka_topic_partition_list_t *asked = rd_kafka_topic_partition_list_new(list->cnt + 1);
     for (int i = 0; i < list->cnt; i++)
@@ -202,8 +205,11 @@ static rd_kafka_resp_err_t ask_edges(rd_kafka_t *asker, const rd_kafka_topic_par
             ->offset = time;
     rd_kafka_resp_err_t code =
         list->cnt ? rd_kafka_offsets_for_times(asker, asked, deadline_ms) : 0;
-    for (int i = 0; i < asked->cnt && !code; i++)
+    for (int i = 0; i < asked->cnt && !code; i++) {
         code = asked->elems[i].err;
+        if (code && refused)
+            snprintf(refused, REFUSED_SIZE, "%s", asked->elems[i].topic);
+    }
     if (code) {
         rd_kafka_topic_partition_list_destroy(asked);
         return code;
@@ -218,11 +224,11 @@ rd_kafka_resp_err_t ck_ask_marks(rd_kafka_t *asker, const char *topic, int32_t p
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1), *told = NULL;
     rd_kafka_topic_partition_list_add(list, topic, partition);
     rd_kafka_resp_err_t code =
-        ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, deadline_ms, &told);
+        ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, deadline_ms, &told, NULL);
     if (!code) {
         *start = told->elems[0].offset;
         rd_kafka_topic_partition_list_destroy(told);
-        code = ask_edges(asker, list, RD_KAFKA_OFFSET_END, deadline_ms, &told);
+        code = ask_edges(asker, list, RD_KAFKA_OFFSET_END, deadline_ms, &told, NULL);
     }
     if (!code) {
         *end = told->elems[0].offset;
@@ -250,9 +256,12 @@ static int64_t offset_in(rd_kafka_topic_partition_list_t *list,
 /* Committed offsets, and the earliest record where there is none. A committed offset that has no
  * record behind it any more is a fault: going on would step over what was lost, and say nothing. */
 static rd_kafka_resp_err_t ask_starts(const inquiries *q, rd_kafka_topic_partition_list_t *list,
-                                      bool may_leave_open, ckafka_fault *lost)
+                                      bool may_leave_open, ckafka_fault *lost,
+                                      char refused[REFUSED_SIZE])
 {
     rd_kafka_t *asker = q->asker;
+    size_t size = REFUSED_SIZE;
+    rd_kafka_conf_get(rd_kafka_conf(q->consumer), "group.id", refused, &size);
     /* Under read_committed this waits out pending transactional offsets ("require stable"). */
     rd_kafka_resp_err_t code = rd_kafka_committed(q->consumer, list, ASK_DEADLINE_MS);
     for (int i = 0; i < list->cnt && !code; i++)
@@ -262,10 +271,11 @@ static rd_kafka_resp_err_t ask_starts(const inquiries *q, rd_kafka_topic_partiti
                                 may_leave_open);
     rd_kafka_topic_partition_list_t *starts = NULL, *ends = NULL;
     if (!code)
-        code = ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, ASK_DEADLINE_MS, &starts);
+        code = ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, ASK_DEADLINE_MS, &starts,
+                         refused);
     /* The ends after what is committed: that never passes an end of an earlier time. */
     if (!code)
-        code = ask_edges(asker, list, RD_KAFKA_OFFSET_END, ASK_DEADLINE_MS, &ends);
+        code = ask_edges(asker, list, RD_KAFKA_OFFSET_END, ASK_DEADLINE_MS, &ends, refused);
     for (int i = 0; i < list->cnt && !code; i++) {
         rd_kafka_topic_partition_t *at = &list->elems[i];
         int64_t start = offset_in(starts, at), end = offset_in(ends, at);
@@ -290,14 +300,14 @@ static bool is_any_away(const inquiries *q)
 }
 
 /* Asked in vain: whether that has become a fault. */
-static void judge_patience(inquiries *q, rd_kafka_resp_err_t code)
+static void judge_patience(inquiries *q, rd_kafka_resp_err_t code, const char *refused)
 {
     int64_t now = ck_now_ms();
     if (is_any_away(q))
         q->starts_since = now;
     if (now - q->starts_since <= UNTOLD_PATIENCE_MS)
         return;
-    ck_fail_untold(&q->starts_fault, code);
+    ck_fail_untold(&q->starts_fault, code, refused);
 }
 
 static void answer_starts(inquiries *q)
@@ -307,7 +317,8 @@ static void answer_starts(inquiries *q)
     bool may_leave_open = ck_now_ms() - q->starts_since > WITNESS_PATIENCE_MS;
     pthread_mutex_unlock(&q->lock);
     ckafka_fault lost = {0};
-    rd_kafka_resp_err_t code = ask_starts(q, list, may_leave_open, &lost);
+    char refused[REFUSED_SIZE] = "";
+    rd_kafka_resp_err_t code = ask_starts(q, list, may_leave_open, &lost, refused);
     pthread_mutex_lock(&q->lock);
     bool is_beyond = !code && lost.kind && lost.position > lost.end;
     if (code || generation != q->starts_generation ||
@@ -315,7 +326,7 @@ static void answer_starts(inquiries *q)
         /* Asked again at the next turn, until it is answered or forgotten. */
         rd_kafka_topic_partition_list_destroy(list);
         if (generation == q->starts_generation && !is_beyond)
-            judge_patience(q, code);
+            judge_patience(q, code, refused);
         return;
     }
     if (lost.kind) {
@@ -373,19 +384,6 @@ static void probe(inquiries *q)
     pthread_mutex_lock(&q->lock);
 }
 
-static void wait_for_change(inquiries *q, int milliseconds)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += milliseconds / 1000;
-    until.tv_nsec += (long)(milliseconds % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    pthread_cond_timedwait(&q->changed, &q->lock, &until);
-}
-
 static question *first_asked(inquiries *q)
 {
     for (size_t i = 0; i < q->question_count; i++)
@@ -411,8 +409,10 @@ static void *run_inquiries(void *argument)
         if (!q->is_closing && is_any_away(q))
             probe(q);
         if (!q->is_closing && !first_asked(q) && !(q->starts_asked && !had_starts))
-            wait_for_change(q, PROBE_EVERY_MS);
+            ck_wait_condition(&q->changed, &q->lock, PROBE_EVERY_MS);
     }
+    q->has_ended = true;
+    pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
     return NULL;
 }
@@ -421,11 +421,7 @@ inquiries *ck_inquiries_open(rd_kafka_t *asker, int wake_descriptor, watch **wat
                           size_t watch_count)
 {
     inquiries *q = ck_take_memory(sizeof *q);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    ck_open_condition(&q->changed);
     pthread_mutex_init(&q->lock, NULL);
     q->asker = asker;
     q->wake_descriptor = wake_descriptor;
@@ -445,12 +441,19 @@ void ck_inquiries_hear_witnesses(inquiries *q, const char *settings, watch *w)
     pthread_mutex_unlock(&q->lock);
 }
 
-void ck_inquiries_close(inquiries *q)
+bool ck_inquiries_close(inquiries *q, int deadline_ms)
 {
+    int64_t until = ck_now_ms() + deadline_ms;
     pthread_mutex_lock(&q->lock);
     q->is_closing = true;
     pthread_cond_broadcast(&q->changed);
+    /* A question that is with a broker waits for its answer. */
+    for (int64_t left = deadline_ms; !q->has_ended && left > 0; left = until - ck_now_ms())
+        ck_wait_condition(&q->changed, &q->lock, (int)left);
+    bool has_ended = q->has_ended;
     pthread_mutex_unlock(&q->lock);
+    if (!has_ended)
+        return false;
     pthread_join(q->thread, NULL);
     for (size_t i = 0; i < q->question_count; i++) {
         free(q->questions[i].group);
@@ -465,6 +468,7 @@ void ck_inquiries_close(inquiries *q)
     pthread_cond_destroy(&q->changed);
     pthread_mutex_destroy(&q->lock);
     free(q);
+    return true;
 }
 
 static question *find_question(inquiries *q, const char *group, const char *topic)
@@ -490,7 +494,7 @@ int ck_inquiries_ask(inquiries *q, const char *group, const char *topic, const i
     pthread_mutex_lock(&q->lock);
     question *asked = find_question(q, group, topic);
     if (!asked) {
-        result = ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__QUEUE_FULL,
+        result = ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__QUEUE_FULL,
                       "more than 64 different questions about offsets");
     } else if (asked->state == ANSWERED && ck_now_ms() - asked->answered_at <= ANSWER_FRESH_MS) {
         asked->state = IDLE;

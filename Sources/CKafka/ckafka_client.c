@@ -111,9 +111,11 @@ ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault)
     ck_watch_open(&c->watch, c);
     rd_kafka_conf_t *conf = ck_configure(settings, &c->watch, fault);
     if (conf)
-        c->rk = ck_open_handle(RD_KAFKA_CONSUMER, conf, fault);
+        c->rk = ck_open_handle(RD_KAFKA_CONSUMER, conf, &c->watch, fault);
     if (c->rk)
         return c;
+    if (!ck_retired_all(&c->watch, 0))
+        return NULL;
     ck_watch_close(&c->watch);
     free(c->user);
     free(c->password);
@@ -121,10 +123,10 @@ ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault)
     return NULL;
 }
 
-void ckafka_client_close(ckafka_client *c)
+void ckafka_client_close(ckafka_client *c, int deadline_ms)
 {
     ck_retire(c->rk, &c->watch, NULL);
-    if (!ck_retired_all(&c->watch, 2000))
+    if (!ck_retired_all(&c->watch, deadline_ms))
         return; /* it hangs; the process's end takes it */
     ck_watch_close(&c->watch);
     free(c->user);
@@ -517,7 +519,7 @@ int ckafka_reader_start(ckafka_reader *r, int32_t topic, int32_t partition, int6
         return fail_answer(fault, rd_kafka_last_error(), r->topics.items[topic]);
     if (rd_kafka_consume_start_queue(handle, partition, offset, r->queue) != 0) {
         rd_kafka_topic_destroy(handle);
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, rd_kafka_last_error(),
+        return ck_fail(fault, CKAFKA_FAULT_OURS, rd_kafka_last_error(),
                     "a partition that is being read already");
     }
     r->started = ck_grow(r->started, sizeof *r->started * (r->started_count + 1));

@@ -7,11 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
-    IDLE_LOOK_MS = 100,
     STORE_MS = 30000,          /* for all outputs to be stored; below the transaction's 40 s */
     FIRST_REPORT_MS = 2000,
     DOUBTFUL_MS = 5000,        /* a commit that took longer may have been sent twice */
@@ -42,18 +40,18 @@ static enum verdict judge_error(committer *c, rd_kafka_error_t *error)
         verdict = ABORT;
     set_code(c, rd_kafka_error_code(error));
     ck_watch_note(c->watch, 4, "TXNERR", rd_kafka_error_string(error));
+    ck_committer_note_refusal(c, rd_kafka_error_code(error), rd_kafka_error_string(error));
     rd_kafka_error_destroy(error);
     return verdict;
 }
 
-static enum verdict judge_produce_error(committer *c, rd_kafka_resp_err_t code)
+static enum verdict judge_produce_error(committer *c, rd_kafka_resp_err_t code, size_t target)
 {
     char text[200];
     set_code(c, code);
     if (rd_kafka_fatal_error(c->producer, text, sizeof text))
         return REBUILD;
-    if (code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION || code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC)
-        ck_watch_note(c->watch, 3, "PRODUCE", "an output for a topic or partition that is not there");
+    ck_committer_note_refusal(c, code, c->targets.items[target]);
     return ABORT;
 }
 
@@ -81,7 +79,7 @@ static enum verdict produce(committer *c, bool only_changelog, bool only_others,
                 break;
             }
             if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL || ck_now_ms() > until)
-                return judge_produce_error(c, code);
+                return judge_produce_error(c, code, (size_t)output->topic);
             rd_kafka_poll(c->producer, RETRY_MS);
         }
         if ((i & 1023) == 0)
@@ -97,7 +95,7 @@ static enum verdict flush(committer *c, int64_t until)
     while (c->waiting_count > 0) {
         rd_kafka_flush(c->producer, 200);
         if (c->failed_count > 0)
-            return judge_produce_error(c, c->failed_code);
+            return judge_produce_error(c, c->failed_code, c->failed_target);
         if (rd_kafka_fatal_error(c->producer, text, sizeof text)) {
             set_code(c, rd_kafka_fatal_error(c->producer, text, sizeof text));
             return REBUILD;
@@ -108,7 +106,7 @@ static enum verdict flush(committer *c, int64_t until)
             return REBUILD;
         }
     }
-    return c->failed_count > 0 ? judge_produce_error(c, c->failed_code) : FINE;
+    return c->failed_count > 0 ? judge_produce_error(c, c->failed_code, c->failed_target) : FINE;
 }
 
 /* ${has_written}: whether what a successor may look for was written with them. */
@@ -254,6 +252,7 @@ static void show_committed(committer *c)
                 .topic = (int32_t)t,
                 .partition = c->next[t].items[i].partition,
             };
+    c->refused_since = 0;
     c->outcome.kind = CKAFKA_OUTCOME_COMMITTED;
     c->outcome.positions = c->outcome_positions;
     c->outcome.position_count = count;
@@ -516,18 +515,6 @@ static bool wants_rebuild(committer *c)
            atomic_load(&c->watch->disconnect_count) != c->disconnects_known;
 }
 
-void ck_committer_wait(committer *c)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)IDLE_LOOK_MS * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    pthread_cond_timedwait(&c->changed, &c->lock, &until);
-}
-
 static void run_idle(committer *c)
 {
     if (!c->is_transactional || !atomic_load(&c->is_ready) || ck_committer_has_given_up(c))
@@ -547,7 +534,7 @@ void *ck_committer_run(void *argument)
             break;
         pthread_mutex_lock(&c->lock);
         if (c->state != SUBMITTED && !c->is_closing)
-            ck_committer_wait(c);
+            ck_wait_condition(&c->changed, &c->lock, COMMITTER_LOOK_MS);
         bool closing = c->is_closing;
         bool has_work = c->state == SUBMITTED;
         if (has_work && !closing)

@@ -4,7 +4,7 @@
 
 #include "ckafka_internal.h"
 
-enum { REBUILD_MAX = 10, MARK_MAX = 48 };
+enum { REBUILD_MAX = 10, MARK_MAX = 48, COMMITTER_LOOK_MS = 100 };
 
 enum phase { RESTING, SENDING_OFFSETS, ENDING, ASKING };
 enum state { NOTHING, SUBMITTED, RUNNING, DONE };
@@ -96,6 +96,8 @@ struct committer {
     size_t waiting_count, stored_count, failed_count;
     rd_kafka_resp_err_t failed_code;
     next_offsets *next; /* one a target */
+    size_t failed_target; /* where failed_count */
+    int64_t refused_since; /* something without a commit in between; 0: nothing */
 };
 
 /* Whether the assignment is still the one that the records were read under. Asked after the
@@ -139,8 +141,6 @@ int64_t ck_committer_before(const committer *c, const ckafka_position *at);
 void ck_committer_name_witnesses(const committer *c, int32_t partition,
                                  char witnesses[WITNESSES_MAX]);
 
-/* Waits until something changes, at most 100 ms; under the lock. */
-void ck_committer_wait(committer *c);
 /* What the thread does until it is closed. */
 void *ck_committer_run(void *argument);
 
@@ -152,6 +152,9 @@ bool ck_committer_make_ready(committer *c);
 bool ck_committer_count_rebuild(committer *c);
 /* Whether the group says that a newer instance has our name. */
 bool ck_committer_await_fence_verdict(committer *c);
+
+/* A right or a target is missing: gives up when that lasts. */
+void ck_committer_note_refusal(committer *c, rd_kafka_resp_err_t code, const char *what);
 
 bool ck_committer_is_closing(committer *c);
 /* The loop hears of it with its next call. */

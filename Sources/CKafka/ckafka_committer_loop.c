@@ -57,11 +57,7 @@ committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
         return NULL;
     rd_kafka_conf_destroy(conf);
     committer *c = ck_take_memory(sizeof *c);
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    ck_open_condition(&c->changed);
     pthread_mutex_init(&c->lock, NULL);
     copy_names(&c->sources, setup->sources);
     copy_names(&c->targets, setup->targets);
@@ -118,7 +114,7 @@ int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
     c->is_prepared = c->state == NOTHING;
     pthread_mutex_unlock(&c->lock);
     if (!c->is_prepared)
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
+        return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__STATE,
                        "a transaction is under way already");
     if (c->arena_capacity > BUFFER_KEPT || arena_count > c->arena_capacity) {
         free(c->arena);
@@ -141,10 +137,10 @@ int ck_committer_submit(committer *c, const ckafka_position *positions, size_t p
                         kept_headers *kept, ckafka_fault *fault)
 {
     if (position_count == 0)
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
+        return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__INVALID_ARG,
                     "a transaction without positions: nothing would fence it");
     if (!c->is_prepared)
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
+        return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__STATE,
                        "a transaction that was not prepared");
     c->is_prepared = false;
     if (ck_committer_check(c, fault) ||
@@ -183,7 +179,7 @@ int ck_committer_check(committer *c, ckafka_fault *fault)
 {
     int phase = atomic_load(&c->phase);
     if (phase == ASKING && ck_now_ms() - atomic_load(&c->phase_since) > UNTOLD_PATIENCE_MS)
-        return ck_fail_untold(fault, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT);
+        return ck_fail_untold(fault, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT, "");
     if ((phase == SENDING_OFFSETS || phase == ENDING) &&
         ck_now_ms() - atomic_load(&c->phase_since) > c->watchdog_ms) {
         char text[120];
@@ -210,7 +206,7 @@ int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka
             return -1;
         pthread_mutex_lock(&c->lock);
         if (c->state != NOTHING && c->state != DONE && ck_now_ms() < until)
-            ck_committer_wait(c);
+            ck_wait_condition(&c->changed, &c->lock, COMMITTER_LOOK_MS);
         /* Where the thread has given up its outcome is nobody's business any more. */
         bool is_done = c->state == DONE && c->fault.kind == CKAFKA_FAULT_NONE;
         bool is_waiting = c->state != NOTHING && !is_done && !c->is_discarded;
@@ -231,7 +227,7 @@ bool ck_committer_close(committer *c, int deadline_ms)
     c->is_closing = true;
     pthread_cond_broadcast(&c->changed);
     while (!c->has_ended && ck_now_ms() < until)
-        ck_committer_wait(c);
+        ck_wait_condition(&c->changed, &c->lock, (int)(until - ck_now_ms()));
     bool has_ended = c->has_ended;
     pthread_mutex_unlock(&c->lock);
     if (!has_ended)

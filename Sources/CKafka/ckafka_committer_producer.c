@@ -33,6 +33,20 @@ void ck_committer_give_up(committer *c, int kind, int code, const char *message)
     ck_wake(c->wake_descriptor);
 }
 
+void ck_committer_note_refusal(committer *c, rd_kafka_resp_err_t code, const char *what)
+{
+    char text[400];
+    if (!ck_is_refusal(code))
+        return;
+    ck_refusal_text(text, sizeof text, code, what);
+    if (!c->refused_since) {
+        c->refused_since = ck_now_ms();
+        ck_watch_note(c->watch, 3, "REFUSED", text);
+    } else if (ck_now_ms() - c->refused_since > c->watchdog_ms) {
+        ck_committer_give_up(c, CKAFKA_FAULT_MISCONFIGURED, code, text);
+    }
+}
+
 bool ck_committer_has_given_up(committer *c)
 {
     pthread_mutex_lock(&c->lock);
@@ -49,14 +63,17 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void 
     /* A retired producer reports its remains on another thread. */
     if (rk != c->producer)
         return;
+    size_t target = (size_t)(uintptr_t)message->_private;
+    if (c->waiting_count == 0)
+        ck_broken("a record had two delivery reports");
     c->waiting_count--;
     if (message->err) {
         c->failed_count++;
         c->failed_code = message->err;
+        c->failed_target = target;
         return;
     }
     c->stored_count++;
-    size_t target = (size_t)(uintptr_t)message->_private;
     next_offsets *next = &c->next[target];
     for (size_t i = 0; i < next->count; i++) {
         if (next->items[i].partition != message->partition)
@@ -101,14 +118,20 @@ static bool open_producer(committer *c)
     rd_kafka_conf_t *conf = ck_configure(c->settings, c->watch, &fault);
     if (conf) {
         rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
-        c->producer = ck_open_handle(RD_KAFKA_PRODUCER, conf, &fault);
+        c->producer = ck_open_handle(RD_KAFKA_PRODUCER, conf, c->watch, &fault);
     }
     if (!c->producer) {
         ck_committer_give_up(c, fault.kind, fault.code, fault.message);
         return false;
     }
-    for (size_t i = 0; i < c->targets.count; i++)
+    for (size_t i = 0; i < c->targets.count; i++) {
         c->topics[i] = rd_kafka_topic_new(c->producer, c->targets.items[i], NULL);
+        if (!c->topics[i]) {
+            ck_committer_give_up(c, CKAFKA_FAULT_UNUSABLE, rd_kafka_last_error(),
+                                 c->targets.items[i]);
+            return false;
+        }
+    }
     atomic_fetch_add(&c->producer_count, 1);
     return true;
 }
@@ -220,8 +243,11 @@ bool ck_committer_make_ready(committer *c)
                 continue;
             }
         }
-        if (!ck_warm_up(c->producer, c->topics, c->targets.count, is_stopped, c))
+        topic_refusal refused;
+        if (!ck_warm_up(c->producer, c->topics, c->targets.count, is_stopped, c, &refused))
             return false;
+        if (refused.code)
+            ck_committer_note_refusal(c, refused.code, c->targets.items[refused.index]);
         c->disconnects_known = atomic_load(&c->watch->disconnect_count);
         atomic_store(&c->watch->is_away, 0);
         atomic_store(&c->is_ready, 1);

@@ -76,11 +76,18 @@ bool ck_watch_refusal(watch *w, char *text, size_t size);
 size_t ck_watch_take(watch *w, ckafka_note *notes, size_t capacity);
 
 int ck_fail(ckafka_fault *fault, int kind, int code, const char *message);
+/* Ends the process with a sentence: something on which memory safety rests is not so. */
+_Noreturn void ck_broken(const char *sentence);
+/* Whether an error says that a right or a topic is missing, which waiting alone does not mend. */
+bool ck_is_refusal(rd_kafka_resp_err_t code);
+/* The sentence for it; ${what} is the topic, the group or the transactional id. */
+void ck_refusal_text(char *text, size_t size, rd_kafka_resp_err_t code, const char *what);
 /* Whether an error says that records arrived and cannot be read.  librdkafka drops them and reads
    on: going on would step over them, so it is never taken for a broker that is away. */
 int ck_is_damage(rd_kafka_resp_err_t code);
-/* What the group has committed was asked for longer than UNTOLD_PATIENCE_MS, Kafka being there. */
-int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code);
+/* What the group has committed was asked for longer than UNTOLD_PATIENCE_MS, Kafka being there;
+ * ${refused} is what a right is missing for, or what is not there. */
+int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code, const char *refused);
 int ck_fail_error(ckafka_fault *fault, int kind, rd_kafka_error_t *error); /* takes the error */
 
 /* Keeps the id that the group has given to a consumer, for ck_fail_fatal. */
@@ -98,8 +105,10 @@ char *ck_settings_copy(const char *settings);
 /* The value of a setting in a list, "none" without one; the caller's to free. */
 char *ck_setting_of(const char *settings, const char *name);
 
-/* A handle; ${conf} is taken in any case. */
-rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, ckafka_fault *fault);
+/* A handle; ${conf} is taken in any case.  ${w} is the opaque of ${conf}: where it is retiring after a
+ * failure, the memory that it lies in must stay. */
+rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, watch *w,
+                           ckafka_fault *fault);
 
 /* Destroys a handle on a thread of its own: rd_kafka_destroy of 2.0.2 may hang after a broker
  * outage (#4519, #4674), and nobody waits for it.  ${lent} is memory that its messages may still point
@@ -140,14 +149,23 @@ int ck_check_outputs(const names *targets, const int64_t *byte_count_max,
 bool ck_may_repeat(const rd_kafka_error_t *error);
 /* Whether an error says that somebody else has our transactional id. */
 bool ck_is_fence(rd_kafka_resp_err_t code);
+/* A topic that is not there, or may not be seen; no code where there is none. */
+typedef struct topic_refusal {
+    size_t index;
+    rd_kafka_resp_err_t code;
+} topic_refusal;
+
 /* Asks for the leaders of topics: the first record for one would wait up to a second (#5032).  False
- * where ${is_stopped} said so first. */
+ * where ${is_stopped} said so first.  ${refused}, which may be null, gets the first that has none. */
 bool ck_warm_up(rd_kafka_t *rk, rd_kafka_topic_t **topics, size_t count,
-                bool (*is_stopped)(void *), void *argument);
+                bool (*is_stopped)(void *), void *argument, topic_refusal *refused);
 void ck_pause_ms(int milliseconds);
 
 int64_t ck_now_ms(void); /* monotonic */
 int64_t ck_wall_ms(void);
+/* A condition on the monotonic clock, and a wait for it of at most so long, under its lock. */
+void ck_open_condition(pthread_cond_t *condition);
+void ck_wait_condition(pthread_cond_t *condition, pthread_mutex_t *lock, int milliseconds);
 void ck_wake(int descriptor);
 void ck_calm(int descriptor); /* forgets wakes so far */
 /* Waits until ${descriptor} is readable, at most ${wait_ms}. */
@@ -212,7 +230,8 @@ inquiries *ck_inquiries_open(rd_kafka_t *asker, int wake_descriptor, watch **wat
 /* Answers about starts look for the witnesses of what was committed, as readers with these settings, which
  * stay the caller's. */
 void ck_inquiries_hear_witnesses(inquiries *q, const char *settings, watch *w);
-void ck_inquiries_close(inquiries *q);
+/* Ends the thread; false if it does not end in time (the memory is left then). */
+bool ck_inquiries_close(inquiries *q, int deadline_ms);
 int ck_inquiries_ask(inquiries *q, const char *group, const char *topic, const int64_t **offsets,
                   size_t *count, ckafka_fault *fault);
 /* Where to start these partitions: ${consumer}'s committed offsets, the earliest where none. */

@@ -16,7 +16,7 @@ ckafka_mock *ckafka_mock_new(int broker_count, ckafka_fault *fault)
     ck_watch_open(&m->watch, NULL);
     rd_kafka_conf_t *conf = ck_configure("client.id\0tollway-broker\0", &m->watch, fault);
     if (conf)
-        m->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, fault);
+        m->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, &m->watch, fault);
     if (m->rk)
         m->cluster = rd_kafka_mock_cluster_new(m->rk, broker_count);
     if (m->cluster)
@@ -26,6 +26,8 @@ ckafka_mock *ckafka_mock_new(int broker_count, ckafka_fault *fault)
              "the embedded broker could not listen on loopback");
         rd_kafka_destroy(m->rk);
     }
+    if (!ck_retired_all(&m->watch, 0))
+        return NULL;
     ck_watch_close(&m->watch);
     free(m);
     return NULL;

@@ -10,6 +10,9 @@
 enum {
     STALLED_MS = 5000, /* nothing stored for so long while something waits: the broker is away */
     PURGE_MS = 1000,
+    PURGE_MS_MIN = 50, /* reports of what was purged are there at once */
+    REPLACE_MS = 1500,
+    RETIRE_MS_MIN = 100,
     MALLOC_ARENA_MAX = 2,
 };
 
@@ -87,7 +90,11 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void 
     rd_kafka_headers_t *headers;
     (void)rk;
     /* Const to the callback, but its headers can be detached. */
-    rd_kafka_message_detach_headers((rd_kafka_message_t *)message, &headers);
+    if (rd_kafka_message_detach_headers((rd_kafka_message_t *)message, &headers))
+        headers = NULL;
+    /* A second report of a message would find its lot freed, or the list given to another. */
+    if (p->waiting_count == 0 || headers != l->headers)
+        ck_broken("a record had two delivery reports, or another's headers");
     p->waiting_count--;
     p->waiting_byte_count -= message->len + message->key_len;
     p->has_stored |= !message->err;
@@ -105,10 +112,43 @@ static void note_stored(ckafka_producer *p)
     atomic_store(&p->watch.is_away, 0);
 }
 
-static void open_topics(ckafka_producer *p)
+static int open_topics(ckafka_producer *p, ckafka_fault *fault)
 {
-    for (size_t i = 0; i < p->targets.count; i++)
+    for (size_t i = 0; i < p->targets.count; i++) {
         p->topics[i] = rd_kafka_topic_new(p->rk, p->targets.items[i], NULL);
+        if (!p->topics[i])
+            return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, rd_kafka_last_error(),
+                           p->targets.items[i]);
+    }
+    return 0;
+}
+
+/* Until ${until_ms}; what does not end by then is left to the process's end.  What waits is given up.
+ * Destroying the handle frees messages without a report, and their headers with each of them: where a
+ * report is missing the handle stays. */
+static void close_client(ckafka_producer *p, int64_t until_ms)
+{
+    if (!p->rk)
+        return;
+    rd_kafka_purge(p->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
+                              RD_KAFKA_PURGE_F_NON_BLOCKING);
+    int64_t left = until_ms - ck_now_ms();
+    rd_kafka_flush(p->rk, left > PURGE_MS ? PURGE_MS : left > PURGE_MS_MIN ? (int)left : PURGE_MS_MIN);
+    bool has_ended = !p->prober || ck_inquiries_close(p->prober, (int)(until_ms - ck_now_ms()));
+    for (size_t i = 0; i < p->targets.count; i++)
+        if (p->topics[i])
+            rd_kafka_topic_destroy(p->topics[i]);
+    memset(p->topics, 0, sizeof *p->topics * p->targets.count);
+    if (p->queue)
+        rd_kafka_queue_destroy(p->queue);
+    if (p->waiting_count == 0 && has_ended)
+        ck_retire(p->rk, &p->watch, NULL);
+    else
+        ck_abandon(&p->watch);
+    p->rk = NULL;
+    p->queue = NULL;
+    p->prober = NULL;
+    p->waiting_count = p->waiting_byte_count = 0;
 }
 
 static int open_client(ckafka_producer *p, ckafka_fault *fault)
@@ -118,35 +158,18 @@ static int open_client(ckafka_producer *p, ckafka_fault *fault)
     if (!conf)
         return -1;
     rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
-    p->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, fault);
+    p->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, &p->watch, fault);
     if (!p->rk)
         return -1;
-    if (p->is_named)
-        open_topics(p);
+    if (p->is_named && open_topics(p, fault)) {
+        close_client(p, ck_now_ms());
+        return -1;
+    }
     p->queue = rd_kafka_queue_get_main(p->rk);
     rd_kafka_queue_io_event_enable(p->queue, p->wake_descriptor, &one, sizeof one);
     watch *watches[] = {&p->watch};
     p->prober = ck_inquiries_open(p->rk, p->wake_descriptor, watches, 1);
     return 0;
-}
-
-/* What waits is given up.  Destroying the handle frees messages without a report, and their headers
- * with each of them: where a report is missing the handle stays. */
-static void close_client(ckafka_producer *p)
-{
-    rd_kafka_purge(p->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT |
-                              RD_KAFKA_PURGE_F_NON_BLOCKING);
-    rd_kafka_flush(p->rk, PURGE_MS);
-    ck_inquiries_close(p->prober);
-    for (size_t i = 0; p->is_named && i < p->targets.count; i++)
-        rd_kafka_topic_destroy(p->topics[i]);
-    rd_kafka_queue_destroy(p->queue);
-    if (p->waiting_count == 0)
-        ck_retire(p->rk, &p->watch, NULL);
-    else
-        ck_abandon(&p->watch);
-    p->rk = NULL;
-    p->waiting_count = p->waiting_byte_count = 0;
 }
 
 static void free_producer(ckafka_producer *p)
@@ -176,15 +199,16 @@ ckafka_producer *ckafka_producer_new(const char *settings, const char *targets,
     } else if (open_client(p, fault) == 0) {
         return p;
     }
-    free_producer(p);
+    if (ck_retired_all(&p->watch, 0))
+        free_producer(p);
     return NULL;
 }
 
 void ckafka_producer_name_targets(ckafka_producer *p)
 {
-    if (!p->is_named)
-        open_topics(p);
-    p->is_named = true;
+    /* A topic that cannot be named refuses its outputs. */
+    if (!p->is_named && p->rk && open_topics(p, NULL) == 0)
+        p->is_named = true;
 }
 
 int ckafka_producer_wake_descriptor(const ckafka_producer *p)
@@ -218,6 +242,8 @@ void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, s
         rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR__QUEUE_FULL;
         if (o->topic < 0 || (size_t)o->topic >= p->targets.count)
             code = RD_KAFKA_RESP_ERR__INVALID_ARG;
+        else if (!p->rk || !p->topics[o->topic])
+            code = RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE;
         else if (p->waiting_byte_count + size <= p->queue_byte_count_max)
             code = ck_produce(&out, o, l->headers, l);
         if (code) {
@@ -236,7 +262,7 @@ void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, s
  * client takes what comes. What was stored after all is a repeat for dedupe to absorb. */
 static int replace_client(ckafka_producer *p, ckafka_fault *fault)
 {
-    close_client(p);
+    close_client(p, ck_now_ms() + REPLACE_MS);
     return open_client(p, fault);
 }
 
@@ -250,10 +276,13 @@ int ckafka_producer_take_receipts(ckafka_producer *p, const ckafka_receipt **rec
         p->shown_count = 0;
     }
     ck_calm(p->wake_descriptor);
-    rd_kafka_poll(p->rk, 0);
-    note_stored(p);
     int result = 0;
-    if (rd_kafka_fatal_error(p->rk, text, sizeof text)) {
+    if (!p->rk)
+        result = open_client(p, fault);
+    if (p->rk)
+        rd_kafka_poll(p->rk, 0);
+    note_stored(p);
+    if (p->rk && rd_kafka_fatal_error(p->rk, text, sizeof text)) {
         ck_watch_note(&p->watch, 3, "FATAL", text);
         result = replace_client(p, fault);
     }
@@ -286,16 +315,20 @@ size_t ckafka_producer_take_notes(ckafka_producer *p, ckafka_note *notes, size_t
 
 int ckafka_producer_flush(ckafka_producer *p, int deadline_ms)
 {
-    rd_kafka_flush(p->rk, deadline_ms);
+    if (p->rk)
+        rd_kafka_flush(p->rk, deadline_ms);
     note_stored(p);
     return p->waiting_count == 0;
 }
 
 void ckafka_producer_close(ckafka_producer *p, int deadline_ms)
 {
-    rd_kafka_flush(p->rk, deadline_ms);
-    close_client(p);
+    int64_t until = ck_now_ms() + deadline_ms;
+    if (p->rk)
+        rd_kafka_flush(p->rk, deadline_ms);
+    close_client(p, until);
     /* A handle that hangs may still write notes: then the memory is left to the process's end. */
-    if (ck_retired_all(&p->watch, deadline_ms > 100 ? deadline_ms : 100))
+    int64_t left = until - ck_now_ms();
+    if (ck_retired_all(&p->watch, left > RETIRE_MS_MIN ? (int)left : RETIRE_MS_MIN))
         free_producer(p);
 }

@@ -28,7 +28,7 @@ int ck_check_outputs(const names *targets, const int64_t *byte_count_max,
     for (size_t i = 0; i < count; i++) {
         const ckafka_output *o = &outputs[i];
         if (o->topic < 0 || (size_t)o->topic >= targets->count)
-            return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__INVALID_ARG,
+            return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__INVALID_ARG,
                            "an output for a topic that is no target");
         int64_t size = (int64_t)(o->key_count > 0 ? o->key_count : 0) +
                        (o->value_count > 0 ? o->value_count : 0) + o->headers_count +
@@ -52,8 +52,10 @@ bool ck_is_fence(rd_kafka_resp_err_t code)
 }
 
 bool ck_warm_up(rd_kafka_t *rk, rd_kafka_topic_t **topics, size_t count,
-                bool (*is_stopped)(void *), void *argument)
+                bool (*is_stopped)(void *), void *argument, topic_refusal *refused)
 {
+    if (refused)
+        refused->code = RD_KAFKA_RESP_ERR_NO_ERROR;
     for (size_t i = 0; i < count; i++) {
         for (int turn = 0;; turn++) {
             const struct rd_kafka_metadata *metadata = NULL;
@@ -62,12 +64,19 @@ bool ck_warm_up(rd_kafka_t *rk, rd_kafka_topic_t **topics, size_t count,
             rd_kafka_resp_err_t code = rd_kafka_metadata(rk, 0, topics[i], &metadata, WARM_UP_MS);
             bool is_there = !code && metadata->topic_cnt == 1 && !metadata->topics[0].err &&
                             metadata->topics[0].partition_cnt > 0;
+            rd_kafka_resp_err_t topic_code =
+                !code && metadata->topic_cnt == 1 ? metadata->topics[0].err : code;
             if (!code)
                 rd_kafka_metadata_destroy(metadata);
             rd_kafka_poll(rk, 0);
-            /* A topic that is not there is told by the first transaction that needs it. */
-            if (is_there || (!code && turn == WARM_UP_TURN_MAX))
+            if (is_there)
                 break;
+            if (!code && turn == WARM_UP_TURN_MAX) {
+                /* The first transaction that needs it finds out that it is not there. */
+                if (refused && !refused->code && ck_is_refusal(topic_code))
+                    *refused = (topic_refusal){.index = i, .code = topic_code};
+                break;
+            }
             ck_pause_ms(RETRY_MS);
         }
     }

@@ -87,10 +87,11 @@ ckafka_transactor *ckafka_transactor_new(const char *settings, const char *targe
     rd_kafka_conf_t *conf = ck_configure(settings, &t->watch, fault);
     if (conf) {
         rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
-        t->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, fault);
+        t->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, &t->watch, fault);
     }
     if (!t->rk) {
-        free_transactor(t);
+        if (ck_retired_all(&t->watch, 0))
+            free_transactor(t);
         return NULL;
     }
     for (size_t i = 0; i < t->targets.count; i++)
@@ -183,7 +184,7 @@ int ckafka_transactor_take_over(ckafka_transactor *t, int deadline_ms, ckafka_fa
         return fail_transaction(fault, error);
     }
     /* Also where time ran out: a leader that is not known is only waited for later. */
-    ck_warm_up(t->rk, t->topics, t->targets.count, is_past, &until);
+    ck_warm_up(t->rk, t->topics, t->targets.count, is_past, &until, NULL);
     t->disconnects_known = atomic_load(&t->watch.disconnect_count);
     return 0;
 }

@@ -40,7 +40,7 @@ rd_kafka_t *ck_witness_reader(const char *settings, watch *w)
     /* One record is wanted of each partition. */
     rd_kafka_conf_set(conf, "fetch.message.max.bytes", "16384", message, sizeof message);
     rd_kafka_conf_set(conf, "queued.min.messages", "1", message, sizeof message);
-    return ck_open_handle(RD_KAFKA_CONSUMER, conf, &fault);
+    return ck_open_handle(RD_KAFKA_CONSUMER, conf, w, &fault);
 }
 
 /* Who has no right to look takes it as it was told. */

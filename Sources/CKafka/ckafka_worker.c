@@ -16,6 +16,7 @@ enum {
     MALLOC_LARGE = 1 << 18,
     MALLOC_SPARE = 2 << 20,
     RETIRE_MS = 60000,
+    REFUSAL_QUESTION_MS = 2000,
 };
 
 /* One partition that is ours. */
@@ -27,6 +28,14 @@ typedef struct holding {
     int64_t changelog_end;   /* of what was committed with it in the changelog; -1: not known */
     rd_kafka_queue_t *queue; /* must be destroyed on revocation, or destroying the handle hangs */
 } holding;
+
+/* What Kafka refuses the consumer, though it is there: a right or a topic is missing. */
+typedef struct refusal {
+    int64_t since; /* 0: nothing */
+    rd_kafka_resp_err_t code;
+    char topic[260]; /* empty where it is the group */
+    char text[400];
+} refusal;
 
 struct ckafka_worker {
     names sources, targets;
@@ -64,6 +73,8 @@ struct ckafka_worker {
     rd_kafka_topic_t *last_topic; /* of the last message, and whose partition that was */
     holding *last_holding;
     ckafka_fault held_fault; /* found behind records that were delivered first */
+    refusal refusal;
+    int watchdog_ms;
 
     /* The library's own, to be freed by it: the newest told, and the one last handed out. */
     char *statistics, *shown_statistics;
@@ -86,6 +97,8 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
     w->is_event_shown = false;
     if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
         w->event = CKAFKA_EVENT_ASSIGN;
+        if (w->refusal.code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED)
+            w->refusal.since = 0;
         ck_remember_member(rk);
         ck_inquiries_ask_starts(w->inquiries, rk, partitions);
     } else if (code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !rd_kafka_assignment_lost(rk)) {
@@ -216,7 +229,7 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
                          ckafka_fault *fault)
 {
     if (w->event != CKAFKA_EVENT_ASSIGN || !w->is_event_shown || !w->starts)
-        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
+        return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__STATE,
                     "no assignment is to be completed");
     drop_holdings(w);
     drop_early(w);
@@ -286,6 +299,49 @@ static holding *holding_of(ckafka_worker *w, const rd_kafka_message_t *message)
     return h;
 }
 
+/* The library tells of it once, and goes on asking. */
+static void remember_refusal(ckafka_worker *w, const rd_kafka_message_t *message)
+{
+    refusal *r = &w->refusal;
+    if (r->since)
+        return;
+    r->since = ck_now_ms();
+    r->code = message->err;
+    char what[300];
+    const char *topic = message->rkt ? rd_kafka_topic_name(message->rkt) : "";
+    bool is_group = message->err == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    snprintf(r->topic, sizeof r->topic, "%s", is_group ? "" : topic);
+    if (is_group)
+        snprintf(what, sizeof what, "the group %s", w->group);
+    else if (*topic)
+        snprintf(what, sizeof what, "the topic %s", topic);
+    else
+        snprintf(what, sizeof what, "%s", rd_kafka_message_errstr(message));
+    ck_refusal_text(r->text, sizeof r->text, message->err, what);
+    ck_watch_note(&w->consumer_watch, 3, "REFUSED", r->text);
+}
+
+/* Whether it lasts: a broker that has just started knows rights and topics a few seconds later. */
+static int check_refusal(ckafka_worker *w, ckafka_fault *fault)
+{
+    refusal *r = &w->refusal;
+    if (!r->since || ck_now_ms() - r->since < w->watchdog_ms)
+        return 0;
+    int count = 0;
+    bool is_missing = r->code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+                      r->code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+                      r->code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
+    rd_kafka_resp_err_t code =
+        is_missing && r->topic[0]
+            ? ck_ask_partition_count(w->inquirer, r->topic, REFUSAL_QUESTION_MS, &count)
+            : r->code;
+    if (ck_is_refusal(code))
+        return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, r->code, r->text);
+    /* It is there again, or nobody says. */
+    r->since = code ? ck_now_ms() : 0;
+    return 0;
+}
+
 /* An error that the library delivers in the place of a message. */
 static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, ckafka_fault *fault)
 {
@@ -306,6 +362,10 @@ static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, c
         ck_watch_note(&w->consumer_watch, 4, "MAXPOLL", rd_kafka_message_errstr(message));
         return 0;
     default:
+        if (ck_is_refusal(message->err)) {
+            remember_refusal(w, message);
+            return 0;
+        }
         return ck_fail(fault,
                     ck_is_damage(message->err) ? CKAFKA_FAULT_UNUSABLE : CKAFKA_FAULT_UNAVAILABLE,
                     message->err, rd_kafka_message_errstr(message));
@@ -328,6 +388,9 @@ static int take_message(ckafka_worker *w, rd_kafka_message_t *message, ckafka_fa
         }
         /* Else not ours any more, or delivered before. */
         atomic_store(&w->consumer_watch.is_away, 0);
+        if (w->refusal.since && message->rkt &&
+            strcmp(rd_kafka_topic_name(message->rkt), w->refusal.topic) == 0)
+            w->refusal.since = 0;
     }
     rd_kafka_message_destroy(message);
     return result;
@@ -403,7 +466,7 @@ static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_bat
         w->held_fault.kind = CKAFKA_FAULT_NONE;
         return -1;
     }
-    if (serve_main_queue(w, fault))
+    if (serve_main_queue(w, fault) || check_refusal(w, fault))
         return -1;
     if (w->event == CKAFKA_EVENT_ASSIGN && ck_inquiries_check_starts(w->inquiries, fault))
         return -1;
@@ -463,7 +526,7 @@ int ckafka_worker_submit(ckafka_worker *w, const ckafka_position *positions,
 {
     for (size_t i = 0; i < position_count; i++)
         if (!find_holding(w, positions[i].topic, positions[i].partition))
-            return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
+            return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__STATE,
                         "a position of a partition that is not assigned");
     return ck_committer_submit(w->committer, positions, position_count, &w->kept, fault);
 }
@@ -548,7 +611,7 @@ static int open_consumer(ckafka_worker *w, const char *consumer_settings,
         return -1;
     rd_kafka_conf_set_rebalance_cb(conf, on_rebalance);
     rd_kafka_conf_set_stats_cb(conf, on_statistics);
-    w->consumer = ck_open_handle(RD_KAFKA_CONSUMER, conf, fault);
+    w->consumer = ck_open_handle(RD_KAFKA_CONSUMER, conf, &w->consumer_watch, fault);
     if (!w->consumer)
         return -1;
     rd_kafka_poll_set_consumer(w->consumer);
@@ -559,7 +622,7 @@ static int open_consumer(ckafka_worker *w, const char *consumer_settings,
     conf = ck_configure(inquirer_settings, &w->inquirer_watch, fault);
     if (!conf)
         return -1;
-    w->inquirer = ck_open_handle(RD_KAFKA_CONSUMER, conf, fault);
+    w->inquirer = ck_open_handle(RD_KAFKA_CONSUMER, conf, &w->inquirer_watch, fault);
     return w->inquirer ? 0 : -1;
 }
 
@@ -602,6 +665,7 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
     ck_names_read(&w->sources, sources);
     ck_names_read(&w->targets, targets);
     w->changelog = changelog;
+    w->watchdog_ms = watchdog_ms;
     w->user = ck_setting_of(consumer_settings, "sasl.username");
     w->password = ck_setting_of(consumer_settings, "sasl.password");
     w->group = ck_setting_of(consumer_settings, "group.id");
@@ -654,7 +718,8 @@ failed:
         rd_kafka_destroy_flags(w->consumer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     if (w->inquirer)
         rd_kafka_destroy_flags(w->inquirer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    free_worker(w);
+    if (ck_retired_all(&w->consumer_watch, 0) && ck_retired_all(&w->inquirer_watch, 0))
+        free_worker(w);
     return NULL;
 }
 
@@ -697,6 +762,11 @@ int64_t ckafka_worker_changelog_end(const ckafka_worker *w, int32_t partition)
     return end;
 }
 
+const char *ckafka_worker_refusal(const ckafka_worker *w)
+{
+    return w->refusal.since ? w->refusal.text : NULL;
+}
+
 int ckafka_worker_is_assigning(const ckafka_worker *w)
 {
     return w->event == CKAFKA_EVENT_ASSIGN && !w->is_event_shown;
@@ -726,6 +796,9 @@ static void *depart(void *argument)
 {
     departure *d = argument;
     ckafka_worker *w = d->worker;
+    drop_early(w);
+    drop_holdings(w);
+    finish_event(w);
     rd_kafka_consumer_close(w->consumer);
     rd_kafka_queue_destroy(w->main_queue);
     rd_kafka_queue_destroy(w->records);
@@ -743,32 +816,22 @@ static void *depart(void *argument)
 void ckafka_worker_close(ckafka_worker *w, int deadline_ms)
 {
     int64_t until = ck_now_ms() + deadline_ms;
-    /* A committer that does not end uses the consumer: then nothing is freed, and the process's
-     * end does it all. */
-    if (!ck_committer_close(w->committer, deadline_ms))
+    /* Both use the handles: where one does not end nothing is freed, and the process's end does it. */
+    if (!ck_committer_close(w->committer, deadline_ms) ||
+        !ck_inquiries_close(w->inquiries, (int)(until - ck_now_ms())))
         return;
-    ck_inquiries_close(w->inquiries);
     w->is_closing = true;
-    drop_early(w);
-    drop_holdings(w);
-    finish_event(w);
     departure *d = ck_take_memory(sizeof *d);
     pthread_mutex_init(&d->lock, NULL);
-    pthread_cond_init(&d->changed, NULL);
+    ck_open_condition(&d->changed);
     d->worker = w;
     pthread_t thread;
     if (pthread_create(&thread, NULL, depart, d) != 0)
         return;
     pthread_detach(thread);
-    int64_t left = until - ck_now_ms() > 100 ? until - ck_now_ms() : 100;
-    struct timespec wall;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    wall.tv_sec += left / 1000 + (wall.tv_nsec + left % 1000 * 1000000) / 1000000000;
-    wall.tv_nsec = (wall.tv_nsec + left % 1000 * 1000000) % 1000000000;
     pthread_mutex_lock(&d->lock);
-    while (!d->is_done)
-        if (pthread_cond_timedwait(&d->changed, &d->lock, &wall))
-            break;
+    while (!d->is_done && ck_now_ms() < until)
+        ck_wait_condition(&d->changed, &d->lock, (int)(until - ck_now_ms()));
     bool is_done = d->is_done;
     pthread_mutex_unlock(&d->lock);
     if (!is_done)

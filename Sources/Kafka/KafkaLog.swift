@@ -186,6 +186,12 @@ package final class KafkaLog: RecordLog {
     /// True from the moment no broker answers until one does.
     package var isBrokerAway: Bool { handle.isAway }
 
+    /// The right or the topic that the consumer lacks, in a sentence.
+    ///
+    /// When that lasts beyond ``KafkaSettings/watchdogMilliseconds``,
+    /// ``poll(into:recordCountMax:waitMilliseconds:)`` fails with it.
+    package var refusal: String? { handle.refusal }
+
     /// Whether partitions were assigned and it is not known yet where they are to be read from: a
     /// transaction of a predecessor may have to end first.
     package var isAssigning: Bool { handle.isAssigning }
@@ -194,12 +200,21 @@ package final class KafkaLog: RecordLog {
     /// lost coordinators.
     package var producerCount: Int { handle.producerCount }
 
+    /// Leaves the group and frees everything, or leaves it to the process's end when the time is over.
     package func close(deadlineMilliseconds: Int) {
-        committed?.close()
-        uncommitted?.close()
+        let end = ContinuousClock.now + .milliseconds(deadlineMilliseconds)
+        // What leaves the group comes first: the others hold nothing that anybody waits for.
+        handle.close(deadlineMilliseconds: deadlineMilliseconds)
+        for client in [committed, uncommitted] {
+            client?.close(deadlineMilliseconds: Self.milliseconds(until: end))
+        }
         committed = nil
         uncommitted = nil
-        handle.close(deadlineMilliseconds: deadlineMilliseconds)
+    }
+
+    private static func milliseconds(until end: ContinuousClock.Instant) -> Int {
+        let left = (end - ContinuousClock.now).components
+        return max(Int(left.seconds) * 1_000 + Int(left.attoseconds / 1_000_000_000_000_000), 0)
     }
 
     private func client(

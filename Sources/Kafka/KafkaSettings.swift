@@ -23,7 +23,8 @@ package struct KafkaSettings: Sendable, Equatable {
     ///
     /// Below the transaction's 40 s; the heartbeat is a fifth of it.
     package var sessionMilliseconds = 15_000
-    /// How long sending offsets or ending a transaction may take before the worker is beyond repair.
+    /// How long sending offsets or ending a transaction may take before the worker is beyond repair,
+    /// and how long a right or a topic may be missing before the worker ends.
     ///
     /// Above the transaction's 40 s: until then the coordinator may still be right.
     package var watchdogMilliseconds = 45_000
@@ -39,17 +40,21 @@ package struct KafkaSettings: Sendable, Equatable {
     /// Settings on which the promises of ``RecordLog`` rest: not for an operator to turn.
     ///
     /// Among them the ladder of times (`heartbeat < session < socket < transaction`), what must be
-    /// ours to know whether a record is too large, and lag's marks.
+    /// ours to know whether a record is too large, lag's marks, up to which size the library copies
+    /// a value that is lent to it (`message.copy.max.bytes`), the order and the place in which records
+    /// and log lines arrive, and the group's protocol.
     package static let reserved: Set<String> = [
         "acks", "allow.auto.create.topics", "auto.commit.enable", "auto.offset.reset",
         "batch.size", "bootstrap.servers", "check.crcs", "delivery.report.only.error",
         "delivery.timeout.ms", "enable.auto.commit", "enable.auto.offset.store",
-        "enable.gapless.guarantee", "enable.idempotence", "enable.partition.eof", "group.id",
-        "group.instance.id", "group.protocol", "heartbeat.interval.ms", "isolation.level",
+        "enable.gapless.guarantee", "enable.idempotence", "enable.partition.eof",
+        "enabled_events", "group.id", "group.instance.id", "group.protocol",
+        "group.protocol.type", "heartbeat.interval.ms", "isolation.level", "log.queue",
         "max.in.flight", "max.in.flight.requests.per.connection", "max.poll.interval.ms",
-        "message.max.bytes", "message.send.max.retries", "message.timeout.ms",
-        "metadata.broker.list", "metadata.max.age.ms", "partition.assignment.strategy",
-        "partitioner", "receive.message.max.bytes", "request.required.acks",
+        "message.copy.max.bytes", "message.max.bytes", "message.send.max.retries",
+        "message.timeout.ms", "metadata.broker.list", "metadata.max.age.ms",
+        "partition.assignment.strategy", "partitioner", "produce.offset.report",
+        "queuing.strategy", "receive.message.max.bytes", "request.required.acks",
         "request.timeout.ms", "retries", "session.timeout.ms", "socket.timeout.ms",
         "statistics.interval.ms", "test.mock.num.brokers", "topic.blacklist",
         "transaction.timeout.ms", "transactional.id",

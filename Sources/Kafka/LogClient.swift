@@ -26,12 +26,14 @@ internal import CKafka
         return unsafe handle
     }
 
-    func close() {
+    static let closeMilliseconds = 2_000
+
+    func close(deadlineMilliseconds: Int = closeMilliseconds) {
         guard let handle = unsafe open else {
             return
         }
         unsafe open = nil
-        unsafe ckafka_client_close(handle)
+        unsafe ckafka_client_close(handle, Int32(clamping: deadlineMilliseconds))
     }
 
     func takeNotes() -> [KafkaNote] {

@@ -23,6 +23,7 @@ extension LogFault {
                 start: fault.start,
                 end: fault.end
             )
+        case CKAFKA_FAULT_OURS: self = .ours(message: message)
         default: self = .unusable(message: message)
         }
     }

@@ -119,8 +119,10 @@ package enum LogFault: Error, Equatable, Sendable {
     case fenced(message: String)
     /// A call hangs or the client is beyond repair: exit 75 and be restarted.
     case unusable(message: String)
-    /// A setting or a topic is wrong: one sentence, exit 2.
+    /// A setting, a right or a topic is wrong: one sentence, exit 2.
     case misconfigured(message: String)
+    /// We called in an order that is forbidden: our own fault, which no restart repairs: exit 70.
+    case ours(message: String)
     /// What was to be read next is not there: records were removed before they were read, or the
     /// topic was cut off or made anew.
     ///

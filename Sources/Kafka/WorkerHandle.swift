@@ -178,6 +178,13 @@ internal import CKafka
 
     var isAway: Bool { unsafe ckafka_worker_is_away(handle) != 0 }
 
+    var refusal: String? {
+        guard let text = unsafe ckafka_worker_refusal(handle) else {
+            return nil
+        }
+        return unsafe String(cString: text)
+    }
+
     var isAssigning: Bool { unsafe ckafka_worker_is_assigning(handle) != 0 }
 
     var producerCount: Int { Int(unsafe ckafka_worker_producer_count(handle)) }

@@ -156,6 +156,8 @@ package final class WorkerRun {
         case LogFault.unavailable(_, let message), LogFault.fenced(let message),
             LogFault.unusable(let message):
             WorkerEnd(exitCode: 75, sentence: message)
+        case LogFault.ours(let message):
+            WorkerEnd(exitCode: 70, sentence: "a fault of Tollway's own: \(message)")
         case LogFault.recordTooLarge(_, let byteCount, let byteCountMax):
             WorkerEnd(
                 exitCode: 70,
@@ -188,6 +190,9 @@ package final class WorkerRun {
 
     private func serve() throws -> WorkerEnd {
         let prefix = configuration.topicPrefix
+        if worker.changelog != nil {
+            try Self.checkStateFolder(configuration.stateDirectory)
+        }
         health.setNotReady(because: "waiting for Kafka")
         health.setCondition("kafka", "waiting for Kafka")
         let topics = TopicCheck(worker: worker, configuration: configuration, log: log)
@@ -276,6 +281,21 @@ package final class WorkerRun {
         }
         limits.lower(toTopicsOf: known.min() ?? .max)
         return limits
+    }
+
+    /// A folder that cannot be written is a wrong setting, and no restart repairs it.
+    package static func checkStateFolder(_ path: String) throws {
+        do throws(StoreFault) {
+            try StateDirectory.makeWritable(path)
+        } catch {
+            guard case .failed(let message) = error else {
+                throw error
+            }
+            throw WorkerEnd(
+                exitCode: 2,
+                sentence: "\(Setting.stateDirectory.fullName) cannot be written: \(message)"
+            )
+        }
     }
 
     private func stateDirectory(clusterID: String) throws -> StateDirectory {
@@ -378,7 +398,7 @@ package final class WorkerRun {
             health.setReady()
         }
         let isAway = recordLog.isBrokerAway
-        health.setCondition("kafka", isAway ? "no broker answers" : nil)
+        health.setCondition("kafka", isAway ? "no broker answers" : recordLog.refusal)
         if isAway {
             // The library says by what it was refused, once a minute too.
             log.limited(.warning, "Kafka is away; waiting", ("code", "_ALL_BROKERS_DOWN"))

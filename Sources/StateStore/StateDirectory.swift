@@ -1,4 +1,5 @@
 internal import CStore
+internal import Glibc
 
 /// Where the stores of one worker lie: `STATE_DIR/<cluster id>/<prefix>/<worker>/<partition>`.
 ///
@@ -33,6 +34,20 @@ package final class StateDirectory {
         self.shared = shared
         self.idleMillisecondsMax = idleMillisecondsMax
         self.clockMilliseconds = clockMilliseconds
+    }
+
+    /// Makes a folder where there is none, and looks whether files can be made in it.
+    ///
+    /// - Throws: ``StoreFault/failed(message:)`` where they cannot: a read-only file system, or another
+    ///   user's folder.
+    package static func makeWritable(_ path: String) throws(StoreFault) {
+        var error = cstore_error()
+        guard unsafe cstore_make_folder(path, &error) == 0 else {
+            throw StoreFault(error)
+        }
+        guard unsafe access(path, W_OK | X_OK) == 0 else {
+            throw .failed(message: unsafe "\(path): \(String(cString: strerror(errno)))")
+        }
     }
 
     /// The folder of one partition's store.

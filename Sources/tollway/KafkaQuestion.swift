@@ -51,7 +51,7 @@ enum KafkaQuestion {
                 "no answer from Kafka at \(configuration.kafka.bootstrapServers):"
                     + " \(message) (\(code))"
             )
-        case .misconfigured, .fenced, .unusable, .recordTooLarge, .recordsLost:
+        case .misconfigured, .fenced, .unusable, .ours, .recordTooLarge, .recordsLost:
             CommandFailure(.failed, code: "kafka.refused", "Kafka refuses: \(sentence(fault))")
         }
     }
@@ -59,7 +59,7 @@ enum KafkaQuestion {
     private static func sentence(_ fault: LogFault) -> String {
         switch fault {
         case .unavailable(_, let message), .fenced(let message), .unusable(let message),
-            .misconfigured(let message):
+            .misconfigured(let message), .ours(let message):
             message
         case .recordTooLarge(_, let byteCount, let byteCountMax):
             "a record of \(byteCount) bytes, and \(byteCountMax) are taken"

@@ -54,6 +54,7 @@ import Testing
     @Test(arguments: [
         // 0 would freeze lag; a lower limit would make good records dead letters; and so on.
         "STATISTICS_INTERVAL_MS", "MESSAGE_MAX_BYTES", "TRANSACTION_TIMEOUT_MS", "ACKS",
+        "MESSAGE_COPY_MAX_BYTES", "QUEUING_STRATEGY", "LOG_QUEUE",
         "SOCKET_TIMEOUT_MS", "DELIVERY_REPORT_ONLY_ERROR",
     ])
     func `keeps what a promise rests on out of reach`(name: String) {

@@ -123,7 +123,7 @@ final class CopyLoop {
         } catch let fault as LogFault {
             switch fault {
             case .fenced, .unusable: try restart(after: fault)
-            case .unavailable, .misconfigured, .recordTooLarge, .recordsLost: throw fault
+            case .unavailable, .misconfigured, .ours, .recordTooLarge, .recordsLost: throw fault
             }
         }
     }

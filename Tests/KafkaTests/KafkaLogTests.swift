@@ -133,6 +133,9 @@ import Testing
     @Test(arguments: [
         (["no.such.setting": "1"], "no.such.setting"),
         (["isolation.level": "read_uncommitted"], "isolation.level"),
+        // What is lent to the client library is lent on the strength of its default.
+        (["message.copy.max.bytes": "1000"], "message.copy.max.bytes"),
+        (["queuing.strategy": "lifo"], "queuing.strategy"),
         (["statistics.interval.ms": "0"], "statistics.interval.ms"),
         (["fetch.wait.max.ms": "soon"], "fetch.wait.max.ms"),
     ])

@@ -48,6 +48,13 @@ final class KafkaWorld: RecordLogWorld {
         self.settings = settings
     }
 
+    /// On a real Kafka, exactly once, with settings of the test's own.
+    init(bootstrapServers: String, settings: KafkaSettings) {
+        mock = nil
+        delivery = .exactlyOnce
+        self.settings = settings
+    }
+
     /// Orders and questions that are given as long as the world has patience.
     func openAdmin() throws -> KafkaAdmin {
         try KafkaAdmin(settings: settings, deadlineMilliseconds: patienceMilliseconds)

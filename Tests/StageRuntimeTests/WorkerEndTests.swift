@@ -19,9 +19,17 @@ struct `The end of a worker` {
         }
     }
 
+    @Test(arguments: ["/dev/null/state", "/proc/state"])
+    func `is the configuration's where no state can be written`(path: String) {
+        let end = #expect(throws: WorkerEnd.self) { try WorkerRun.checkStateFolder(path) }
+        #expect(end?.exitCode == 2)
+        #expect(end?.sentence.contains("TOLLWAY_STATE_DIR cannot be written: /") == true)
+    }
+
     @Test func `that is somebody's fault stays one`() {
         let faults: [(LogFault, Int32)] = [
             (.misconfigured(message: "a right is missing"), 2),
+            (.ours(message: "a transaction is under way already"), 70),
             (.recordTooLarge(outputIndex: 0, byteCount: 2, byteCountMax: 1), 70),
         ]
         for (fault, exitCode) in faults {

@@ -22,6 +22,7 @@ enum {
     CKAFKA_FAULT_MISCONFIGURED = 4,
     CKAFKA_FAULT_TOO_LARGE = 5,
     CKAFKA_FAULT_LOST = 6,
+    CKAFKA_FAULT_OURS = 7, /* calls in an order that they must not have */
 };
 
 typedef struct ckafka_fault {
@@ -125,7 +126,8 @@ typedef struct ckafka_worker ckafka_worker;
 /*
  * ckafka_worker_new: the settings are those of its three handles, ${sources} and ${targets} lists
  * of topics, ${target_byte_count_max} the largest record of each target, ${changelog} an index
- * into the targets or -1.  A call to a coordinator that takes longer than ${watchdog_ms} is a fault.
+ * into the targets or -1.  A call to a coordinator that takes longer than ${watchdog_ms}, and a right or a topic that is
+ * missing for longer, is a fault.
  * Asks the broker nothing: it may be away.
  */
 ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *producer_settings,
@@ -204,6 +206,9 @@ int ckafka_worker_inquire(ckafka_worker *worker, const char *group, const char *
 size_t ckafka_worker_take_statistics(ckafka_worker *worker, const char **json);
 
 int ckafka_worker_is_away(const ckafka_worker *worker);
+/* ckafka_worker_refusal: the right or the topic that the consumer lacks, in a sentence; null where it
+ * lacks none.  When that lasts beyond the watchdog's time, the next poll fails with it. */
+const char *ckafka_worker_refusal(const ckafka_worker *worker);
 /* ckafka_worker_is_assigning: whether partitions were assigned and it is not known yet where they
  * are to be read from. */
 int ckafka_worker_is_assigning(const ckafka_worker *worker);
@@ -276,7 +281,8 @@ typedef struct ckafka_topics {
 } ckafka_topics;
 
 ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault);
-void ckafka_client_close(ckafka_client *client);
+/* ckafka_client_close: what does not end in time is left to the process's end. */
+void ckafka_client_close(ckafka_client *client, int deadline_ms);
 int ckafka_client_cluster_id(ckafka_client *client, int deadline_ms, const char **text,
                              ckafka_fault *fault);
 /* ckafka_client_topics: every topic, or the one named (none: an empty answer). */

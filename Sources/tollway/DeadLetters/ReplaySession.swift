@@ -197,7 +197,7 @@ final class ReplaySession {
             )
         case .fenced, .unavailable, .unusable:
             return .lost(fault)
-        case .misconfigured, .recordTooLarge, .recordsLost:
+        case .misconfigured, .ours, .recordTooLarge, .recordsLost:
             throw KafkaQuestion.failure(fault, order.configuration)
         }
     }

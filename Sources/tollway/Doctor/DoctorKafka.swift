@@ -260,7 +260,9 @@ struct DoctorKafka {
     static func sentence(_ fault: LogFault) -> String {
         switch fault {
         case .unavailable(let code, let message): "\(message) (\(code))"
-        case .fenced(let message), .unusable(let message), .misconfigured(let message): message
+        case .fenced(let message), .unusable(let message), .misconfigured(let message),
+            .ours(let message):
+            message
         case .recordTooLarge(_, let byteCount, _): "a record of \(byteCount) bytes"
         case .recordsLost(let partition, let position, _, _):
             "offset \(position) of \(partition) is not there"
