@@ -208,15 +208,11 @@ package final class KafkaAdmin {
             reader = try LogClient(settings: settings.reader(isolation: .readCommitted))
             committedClient = reader
         }
-        var offsets: [Int64] = []
-        for partition in 0..<Int32(clamping: try endOffsets(ofTopic: name).count) {
-            let marks = try reader.watermarks(
-                TopicPartition(topic: name, partition: partition),
-                deadlineMilliseconds: deadlineMilliseconds
-            )
-            offsets.append(marks.end)
-        }
-        return offsets
+        return try reader.offsets(
+            ofTopic: name,
+            at: -1,
+            deadlineMilliseconds: deadlineMilliseconds
+        )
     }
 
     /// What a group has committed, by partition number; nil where it has nothing.

@@ -27,4 +27,9 @@ extension LogFault {
         default: self = .unusable(message: message)
         }
     }
+
+    /// Kafka's name for one of its error codes.
+    static func name(ofCode code: Int16) -> String {
+        unsafe String(cString: ckafka_code_name(Int32(code)))
+    }
 }

@@ -94,8 +94,16 @@ final class PassedOverRig {
 
     /// Its process ends, and one with the same name begins.
     func beginAnew(meanwhile: () throws -> Void = {}) throws {
-        member.close()
+        endMember()
         try meanwhile()
+        try beginMember()
+    }
+
+    func endMember() {
+        member.close()
+    }
+
+    func beginMember() throws {
         member = try Self.begin(world, place, target, state)
         log = try #require(member.log as? KafkaLog)
     }

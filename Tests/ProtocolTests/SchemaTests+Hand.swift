@@ -1,3 +1,4 @@
+@testable import Kafka
 import MessageExamples
 import StageRuntime
 import TokenDomain
@@ -27,28 +28,62 @@ extension `The schemas of Protocols` {
             ),
             now: MessageExamples.time
         )
-        return [replay, discard].flatMap { order in
-            let target: Topic = order.action == .replay ? .tokensReceived : .deadLetterArchive
-            let audit = LetterAudit(
-                order: order,
-                stage: .decode,
-                part: 1,
-                at: MessageExamples.time.milliseconds,
-                state: .interrupted,
-                counts: [target: 3],
-                runCount: 3
+        return try repairs()
+            + [replay, discard].flatMap { order in
+                let target: Topic = order.action == .replay ? .tokensReceived : .deadLetterArchive
+                let audit = LetterAudit(
+                    order: order,
+                    stage: .decode,
+                    part: 1,
+                    at: MessageExamples.time.milliseconds,
+                    state: .interrupted,
+                    counts: [target: 3],
+                    runCount: 3
+                )
+                let settled = SettledLetter(
+                    state: order.action == .replay ? .replayed : .discarded,
+                    letterTimestamp: 1,
+                    replayID: order.runID,
+                    at: MessageExamples.time.milliseconds,
+                    target: target.name(prefix: order.prefix)
+                )
+                return [
+                    written("audit.v1", order.action, audit.write),
+                    written("dlq.replays.v1", order.action, settled.write),
+                ]
+            }
+    }
+
+    private static func repairs() throws -> [Case] {
+        let transaction = HangingTransaction(
+            partition: TopicPartition(topic: "tollway.tokens.decoded.v1", partition: 3),
+            producerID: 7,
+            producerEpoch: 2,
+            transactionalID: "tollway.decode-0",
+            startOffset: 100,
+            verdict: .commit,
+            coordinatorEpoch: 1
+        )
+        var audit = RepairAudit(
+            runID: LetterOrder.newRunID("repair", now: MessageExamples.time),
+            by: "operator@host",
+            why: "a node was killed",
+            transactions: [transaction]
+        )
+        var documents: [[UInt8]] = []
+        for state in [RepairAudit.State.running, .finished] {
+            audit.state = state
+            var arena: [UInt8] = []
+            audit.append(to: &arena, at: MessageExamples.time.milliseconds)
+            documents.append(arena)
+        }
+        return documents.map {
+            Case(
+                name: "transactions repair",
+                schema: "audit.v1",
+                isValid: true,
+                document: String(decoding: $0, as: UTF8.self)
             )
-            let settled = SettledLetter(
-                state: order.action == .replay ? .replayed : .discarded,
-                letterTimestamp: 1,
-                replayID: order.runID,
-                at: MessageExamples.time.milliseconds,
-                target: target.name(prefix: order.prefix)
-            )
-            return [
-                written("audit.v1", order.action, audit.write),
-                written("dlq.replays.v1", order.action, settled.write),
-            ]
         }
     }
 

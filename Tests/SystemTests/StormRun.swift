@@ -164,15 +164,15 @@ final class StormRun {
 
     /// - Returns: whether one was ended: what it held back goes on.
     private func endHangingTransactions() throws -> Bool {
+        let ended: [HangingTransaction]
         do {
-            _ = try transactions.look()
+            ended = try transactions.mend()
         } catch LogFault.unavailable {
             return false
         }
-        let ended = try transactions.mend()
         for held in ended {
-            let place = "\(held.topic)/\(held.partition) at \(held.stableOffset)"
-            storm.note("a transaction that nobody ended: \(place): \(transactions.lastMended)")
+            let place = "\(held.partition) at \(held.startOffset)"
+            storm.note("a transaction that nobody ended: \(place): \(held.verdict.rawValue)")
             if storm.struck[.killBroker] == nil, storm.struck[.killMachine] == nil {
                 storm.find("an open transaction was left although no broker died: \(place)")
             }

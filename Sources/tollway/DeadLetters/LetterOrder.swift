@@ -61,7 +61,7 @@ struct LetterOrder {
         self.action = action
         configuration = try KafkaQuestion.configuration()
         filter = try LetterFilter(invocation, now: now)
-        runID = Self.newRunID(action, now: now)
+        runID = Self.newRunID(action.rawValue, now: now)
         by = Self.user()
         if let why = invocation.value("--why") {
             self.why = try Self.why(why)
@@ -90,7 +90,7 @@ struct LetterOrder {
         }
     }
 
-    private static func why(_ text: String) throws(CommandFailure) -> String {
+    static func why(_ text: String) throws(CommandFailure) -> String {
         let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
         guard !trimmed.isEmpty, trimmed.utf8.count <= whyByteCountMax else {
             throw .usage(
@@ -131,16 +131,16 @@ struct LetterOrder {
         }
     }
 
-    private static func newRunID(_ action: Action, now: Timestamp) -> String {
+    static func newRunID(_ action: String, now: Timestamp) -> String {
         let time = WallClock.rfc3339(milliseconds: now.milliseconds)
             .filter { $0.isNumber }
             .prefix(14)
         let random = String(UInt32.random(in: .min ... .max), radix: 16)
-        return "\(action.rawValue)-\(time)-"
+        return "\(action)-\(time)-"
             + String(repeating: "0", count: 8 - random.count) + random
     }
 
-    private static func user() -> String {
+    static func user() -> String {
         let environment = ProcessInfo.processInfo.environment
         let name = ["SUDO_USER", "USER", "LOGNAME"].compactMap { environment[$0] }
             .first { !$0.isEmpty }

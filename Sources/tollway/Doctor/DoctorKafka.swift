@@ -221,7 +221,7 @@ struct DoctorKafka {
                 .failed(
                     .transactions,
                     "a transaction that never ended hides what lies behind it: \(NameList.text(stuck))",
-                    "kafka-transactions.sh find-hanging, then abort; see the runbook"
+                    "tollway transactions list, then repair; see the runbook"
                 )
             ]
         }

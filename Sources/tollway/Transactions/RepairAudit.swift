@@ -1,0 +1,110 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+/// A value of `<prefix>audit.v1`: which markers are written, by whose order, and what came of it.
+struct RepairAudit {
+    enum State: String {
+        case running, finished
+    }
+
+    private static let source = "__transaction_state"
+
+    var runID: String
+    var by: String
+    var why: String?
+    var transactions: [HangingTransaction]
+    var state = State.running
+    var part = 1
+    var refusals: [(HangingTransaction, code: String)] = []
+
+    init(runID: String, by: String, why: String?, transactions: [HangingTransaction]) {
+        self.runID = runID
+        self.by = by
+        self.why = why
+        self.transactions = transactions
+    }
+
+    /// Stores the record.
+    func write(_ configuration: Configuration) throws(CommandFailure) {
+        let topic = Topic.audit.name(prefix: configuration.topicPrefix)
+        var outputs = OutputBatch()
+        let key = outputs.place(runID.utf8)
+        let start = outputs.arena.count
+        append(to: &outputs.arena, at: WallClock.nowMilliseconds())
+        outputs.outputs.append(
+            OutputBatch.Output(topic: 0, key: key, value: outputs.placed(from: start))
+        )
+        do throws(LogFault) {
+            let transactor = try KafkaTransactor(
+                settings: configuration.kafka,
+                transactionalID: "\(configuration.topicPrefix)transactions.repair",
+                targets: [topic]
+            )
+            defer { transactor.close() }
+            try transactor.takeOver()
+            _ = try transactor.commit(outputs)
+        } catch {
+            throw KafkaQuestion.failure(error, configuration)
+        }
+    }
+
+    func append(to arena: inout [UInt8], at now: Int64) {
+        let done = transactions.count - refusals.count
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            writer.field("action", "transactions.repair")
+            writer.field("runId", runID)
+            writer.field("part", part)
+            writer.field("state", state.rawValue)
+            writer.field("at", now)
+            writer.field("by", by)
+            writer.field("why", why)
+            writer.field("filter", "")
+            writer.field("isPlan", false)
+            writer.field("source", Self.source)
+            writer.field("count", state == .running ? 0 : done)
+            writer.field("runCount", state == .running ? 0 : done)
+            writer.name("targets")
+            writer.beginObject()
+            if state == .finished {
+                for (topic, count) in counts.sorted(by: { $0.key < $1.key }) {
+                    writer.name(text: topic)
+                    writer.integer(Int64(count))
+                }
+            }
+            writer.endObject()
+            writer.name("transactions")
+            writer.beginArray()
+            transactions.forEach { append($0, &writer) }
+            writer.endArray()
+            writer.endObject()
+        }
+    }
+
+    private func refusal(of transaction: HangingTransaction) -> String? {
+        refusals.first { $0.0 == transaction }?.code
+    }
+
+    private var counts: [String: Int] {
+        Dictionary(
+            transactions.filter { refusal(of: $0) == nil }.map { ($0.partition.topic, 1) },
+            uniquingKeysWith: +
+        )
+    }
+
+    private func append(_ transaction: HangingTransaction, _ writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.field("topic", transaction.partition.topic)
+        writer.field("partition", Int(transaction.partition.partition))
+        writer.field("startOffset", transaction.startOffset)
+        writer.field("producerId", transaction.producerID)
+        writer.field("producerEpoch", Int(transaction.producerEpoch))
+        writer.field("transactionalId", transaction.transactionalID)
+        writer.field("marker", transaction.verdict.rawValue)
+        writer.field("refused", refusal(of: transaction))
+        writer.endObject()
+    }
+}

@@ -1,0 +1,154 @@
+import Foundation
+import RecordLogContract
+import Testing
+
+@testable import Kafka
+
+@Suite struct `What a coordinator has decided` {
+    private static let place = TopicPartition(topic: "t", partition: 3)
+    private static let other = TopicPartition(topic: "t", partition: 4)
+
+    /// `__transaction_state` as Kafka 4.3 writes it: version 1.
+    private static func value(
+        _ state: CoordinatorRecord.State,
+        epoch: UInt8 = 9,
+        in partitions: [TopicPartition] = [place]
+    ) -> [UInt8] {
+        var writer = WireWriter()
+        writer.put(Int16(1))
+        writer.put(Int64(77))
+        writer.put(Int16(epoch))
+        writer.put(Int32(40_000))
+        writer.put(state.rawValue)
+        writer.putCompact(count: partitions.count)
+        for partition in partitions {
+            writer.putCompact(text: partition.topic)
+            writer.putCompact(count: 1)
+            writer.put(partition.partition)
+            writer.putNoTags()
+        }
+        writer.put(Int64(0))
+        writer.put(Int64(0))
+        writer.putNoTags()
+        return writer.bytes
+    }
+
+    private static let key: [UInt8] = [0, 0, 0, 2] + "id".utf8
+
+    @Test func `is read from its records`() throws {
+        let record = try #require(
+            CoordinatorRecord(
+                key: Self.key,
+                value: Self.value(.prepareCommit, in: [Self.place, Self.other])
+            )
+        )
+        #expect(record.transactionalID == "id")
+        #expect(record.producerID == 77)
+        #expect(record.producerEpoch == 9)
+        #expect(record.state == .prepareCommit)
+        #expect(record.partitions == [Self.place, Self.other])
+        for count in 0..<20 {
+            let cut = Array(Self.value(.prepareCommit).prefix(count))
+            #expect(CoordinatorRecord(key: Self.key, value: cut) == nil)
+        }
+    }
+
+    private typealias Step = (state: CoordinatorRecord.State, epoch: UInt8, at: TopicPartition)
+
+    @Test func `is what the last record that names the partition says`() {
+        let cases: [([Step], HangingTransaction.Verdict)] = [
+            ([], .unknown),
+            ([(.ongoing, 9, Self.place), (.prepareCommit, 9, Self.place)], .commit),
+            ([(.prepareCommit, 9, Self.place), (.completeCommit, 9, Self.other)], .commit),
+            // A later transaction elsewhere was aborted: that says nothing of this one.
+            ([(.prepareCommit, 9, Self.place), (.prepareAbort, 10, Self.other)], .commit),
+            // Its producer's next life, or the time-out, aborts under the next epoch.
+            ([(.ongoing, 9, Self.place), (.prepareAbort, 10, Self.place)], .abort),
+            ([(.ongoing, 9, Self.place)], .underWay),
+            // The producer goes on under the same epoch: a marker now could end what it writes.
+            ([(.prepareCommit, 9, Self.place), (.ongoing, 9, Self.other)], .underWay),
+            ([(.prepareCommit, 9, Self.place), (.ongoing, 10, Self.other)], .commit),
+            // Of another life.
+            ([(.prepareCommit, 7, Self.place)], .unknown),
+            ([(.prepareCommit, 9, Self.other)], .unknown),
+        ]
+        for (steps, expected) in cases {
+            var verdict = CoordinatorVerdict(
+                producerID: 77,
+                producerEpoch: 9,
+                partition: Self.place
+            )
+            for step in steps {
+                let value = Self.value(step.state, epoch: step.epoch, in: [step.at])
+                guard let record = CoordinatorRecord(key: Self.key, value: value) else {
+                    Issue.record("\(step) cannot be read")
+                    continue
+                }
+                verdict.take(record, at: 1_000)
+            }
+            #expect(verdict.verdict(now: 11_000, patience: 10_000) == expected, "\(steps)")
+            // Markers of what was decided just now are on their way.
+            let isDecided = expected == .commit || expected == .abort
+            #expect(
+                verdict.verdict(now: 10_999, patience: 10_000)
+                    == (isDecided ? .underWay : expected)
+            )
+        }
+    }
+
+    @Test func `is asked for over PLAINTEXT only, and says what to do instead`() throws {
+        var settings = KafkaSettings(bootstrapServers: "127.0.0.1:1", clientID: "test")
+        settings.extra["security.protocol"] = "SASL_SSL"
+        let admin = try KafkaAdmin(settings: settings)
+        defer { admin.close() }
+        let fault = #expect(throws: LogFault.self) {
+            try HangingTransactions(settings: settings, admin: admin)
+        }
+        guard case .misconfigured(let message) = fault else {
+            Issue.record("\(String(describing: fault))")
+            return
+        }
+        #expect(message.contains("kafka-transactions.sh"))
+    }
+}
+
+@Suite(.enabled(if: RealKafka.isThere, RealKafka.skipped))
+struct `A transaction that hangs` {
+    /// The state that a single node leaves which was killed at the wrong instant: committed, and
+    /// without markers in its outputs.
+    @Test func `is found, repaired by its coordinator's verdict, and seen once`() async throws {
+        try await onThread {
+            let rig = try PassedOverRig()
+            defer { rig.close() }
+            try rig.commit(0)
+            try rig.commit(1)
+            try rig.expectOnce(0...1)
+            rig.endMember()
+            try rig.crash(before: .outputMarkers)
+            let admin = try rig.world.openAdmin()
+            defer { admin.close() }
+            let hanging = try HangingTransactions(settings: rig.world.settings, admin: admin)
+            let topics = [rig.target, rig.state.topic]
+            let found = try until(rig.world, "nothing is owed") {
+                let found = try hanging.find(
+                    in: topics,
+                    now: Int64(Date().timeIntervalSince1970 * 1_000)
+                )
+                return found.count == topics.count && found.allSatisfy(\.isOwed) ? found : nil
+            }
+            #expect(Set(found.map(\.partition.topic)) == Set(topics))
+            #expect(found.allSatisfy { $0.verdict == .commit })
+            #expect(Set(found.map(\.transactionalID)).count == 1)
+            let refused = try hanging.repair(found)
+            #expect(refused.isEmpty, "\(refused)")
+            let left = try hanging.find(in: topics, now: .max)
+            #expect(left.isEmpty, "\(left)")
+            try rig.expectOnce(0...1)
+            try rig.beginMember()
+            for number in UInt8(2)...3 {
+                try rig.commit(number)
+            }
+            try rig.expectOnce(0...3)
+        }
+    }
+}
