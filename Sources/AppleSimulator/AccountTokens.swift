@@ -73,7 +73,7 @@ struct AccountTokens: Sendable {
         bundleID: String
     ) -> AppleAnswer {
         guard let request = Self.read(body) else {
-            return .malformed("Simulated: no UpdateAppAccountTokenRequest")
+            return .malformedWithoutCode
         }
         let key = Key(environment: environment, id: transactionID)
         if appTransactions.contains(key) {

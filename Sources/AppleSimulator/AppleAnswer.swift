@@ -72,6 +72,13 @@ package struct AppleAnswer: Equatable, Sendable {
         .error(400, code: 4_000_000, message)
     }
 
+    /// The same where Apple gives no code at all (5.2).
+    static let malformedWithoutCode = AppleAnswer(
+        status: 400,
+        headers: ["Content-Type": "text/plain"],
+        body: Array("Simulated: malformed request\n".utf8)
+    )
+
     /// No JSON, so that nobody comes to need it on a 401 (S2).
     static let unauthenticated = AppleAnswer(
         status: 401,

@@ -125,7 +125,7 @@ extension AppleWorld {
             return get(target.identifier, environment: request.environment, bundleID: bundleID)
         case .accountToken:
             guard request.hasJSONBody else {
-                return .malformed("Simulated: Content-Type is not application/json")
+                return .malformedWithoutCode
             }
             return accountTokens.set(
                 request.body,

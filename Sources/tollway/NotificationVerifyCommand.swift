@@ -7,6 +7,8 @@ enum NotificationVerifyCommand {
         operandCountMax: 1,
         options: SignedDataCheck.options,
         details: SignedDataCheck.details,
-        run: SignedDataCheck.run
+        run: { (invocation) throws(CommandFailure) in
+            try SignedDataCheck.run(invocation, .notification)
+        }
     )
 }

@@ -22,12 +22,32 @@ enum SignedDataCheck {
         FILE holds a JWS, or an object with one: {"signedPayload":"..."} or
         {"signedTransaction":"..."}; without FILE, or with -, standard input does. Prints the
         payload as Apple signed it. The certificates must have been valid when it was signed.
-        Exit 1 and a code if it is not genuine or not for the app asked for: jws.malformed .alg
-        .chain .certificate .oid .signature .wrong_app .wrong_environment. Exit 2 if that cannot
-        be found out.
+        Exit 1 and a code if it is not genuine, not what the verb names or not for the app asked
+        for: jws.malformed .alg .chain .certificate .oid .signature .wrong_app
+        .wrong_environment. Exit 2 if that cannot be found out.
         """
 
-    static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+    /// What Apple signs, told apart by the one field that every notification has and nothing else.
+    enum Kind {
+        case notification
+        case transaction
+
+        func check(_ identity: SignedIdentity) throws(JWSFault) {
+            switch self {
+            case .notification where !identity.isNotification:
+                throw .malformed("it is signed, and no notification: it has no notificationType")
+            case .transaction where identity.isNotification:
+                throw .malformed("it is signed, and no transaction: it is a notification")
+            case .notification, .transaction:
+                break
+            }
+        }
+    }
+
+    static func run(
+        _ invocation: Invocation,
+        _ kind: Kind
+    ) throws(CommandFailure) -> ExitCode {
         let expected = try Expected(invocation)
         let roots = try roots(invocation)
         let file = try InputFile.read(
@@ -38,7 +58,9 @@ enum SignedDataCheck {
             let text = try jws(in: file)
             let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
             let payload = try SignedDataVerifier(roots: roots).verify(text.span, now: now)
-            try SignedIdentity(payload.value).check(
+            let identity = SignedIdentity(payload.value)
+            try kind.check(identity)
+            try identity.check(
                 bundleID: expected.bundleID,
                 appAppleID: expected.appAppleID,
                 environment: expected.environment

@@ -149,6 +149,17 @@ private struct SigningFolder {
         #expect(try run.errorCode() == code)
     }
 
+    @Test func `refuse what is genuine and not what they are asked about`() throws {
+        for (what, other) in [("notification", transaction), ("transaction", notification)] {
+            let run = try verify(what, folder.sign(other), ["--bundle-id", "com.other"])
+            #expect(run.exitCode == 1)
+            #expect(try run.errorCode() == "jws.malformed")
+            // Who signed it is asked first.
+            let stranger = try SigningFolder()
+            #expect(try verify(what, stranger.sign(other)).errorCode() == "jws.chain")
+        }
+    }
+
     @Test func `trust no roots but those given`() throws {
         let stranger = try SigningFolder()
         let run = try verify("notification", stranger.sign(notification))
