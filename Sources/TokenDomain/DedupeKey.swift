@@ -82,7 +82,7 @@ package enum DedupeMaterial {
         arena.append(period)
         appendField(customer, to: &arena)
         arena.append(value.environment == .production ? 0 : 1)
-        arena.append(value.tokenType == .acquisition ? 0 : 1)
+        arena.append(value.typeByte)
         append(UInt64(bitPattern: value.appAppleID), to: &arena)
         append(UInt64(bitPattern: value.creation.milliseconds), to: &arena)
         append(UInt64(bitPattern: value.expiration.milliseconds), to: &arena)

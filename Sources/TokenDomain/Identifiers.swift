@@ -88,32 +88,23 @@ package struct Lane: Hashable, Sendable {
 /// `tokenType` of a token; a type nobody knows yet is kept and reported like a plain token.
 ///
 /// Source: developer.apple.com/documentation/appstoreservernotifications/tokentype
-package enum TokenType: Hashable, Sendable {
-    case acquisition
-    case services
-    case other(String)
+package struct TokenType: Hashable, Sendable {
+    package static let acquisition = TokenType(.acquisition)
+    package static let services = TokenType(.services)
+
+    package let text: String
 
     package init(text: String) {
-        switch text {
-        case "ACQUISITION": self = .acquisition
-        case "SERVICES": self = .services
-        default: self = .other(text)
-        }
+        self.text = text
     }
 
-    package var text: String {
-        switch self {
-        case .acquisition: "ACQUISITION"
-        case .services: "SERVICES"
-        case .other(let text): text
-        }
+    package init(_ known: KnownTokenType) {
+        text = known.rawValue
     }
 
-    /// Whether Apple accepts DUPLICATE_TOKEN for it, and whether a period tells its tokens apart.
-    package var hasPeriod: Bool {
-        switch self {
-        case .acquisition, .services: true
-        case .other: false
-        }
-    }
+    /// Nil for one that is not in our list.
+    package var known: KnownTokenType? { KnownTokenType(rawValue: text) }
+
+    /// Whether Apple takes DUPLICATE_TOKEN for it.
+    package var hasDuplicates: Bool { known?.duplicateByte != nil }
 }

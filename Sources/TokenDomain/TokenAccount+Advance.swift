@@ -133,7 +133,7 @@ extension TokenAccount {
     mutating func oweNextMonth(after intent: ReportIntent, at time: Timestamp, policy: ReportPolicy)
     {
         guard policy.repeatsMonthly, lastAccepted == .noLineItem, isKnown,
-            tokenType?.hasPeriod == true, let expiration = tokenExpirationDate
+            hasPeriod, let expiration = tokenExpirationDate
         else {
             return
         }

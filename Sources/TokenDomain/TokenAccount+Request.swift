@@ -196,9 +196,12 @@ extension TokenAccount {
         guard (request.lineItems != nil) == (request.status == .lineItem) else {
             return fault("line_items", "line items go with LINE_ITEM and with nothing else")
         }
-        guard request.status != .duplicateToken || tokenType == nil || tokenType?.hasPeriod == true
+        guard request.status != .duplicateToken || tokenType?.hasDuplicates ?? true
         else {
-            return fault("duplicate_not_allowed", "DUPLICATE_TOKEN is for ACQUISITION and SERVICES")
+            return fault(
+                "duplicate_not_allowed",
+                "DUPLICATE_TOKEN is for \(KnownTokenType.namesWithDuplicates)"
+            )
         }
         guard request.requestIdentifier.map(Self.isUUID) ?? true else {
             return fault("bad_identifier", "requestIdentifier is not a UUID")

@@ -149,10 +149,13 @@ package struct TokenAccount: Equatable, Sendable {
         role != nil || lastAccepted != nil || intentCount > 0 || !notices.isEmpty
     }
 
-    /// What its own debt is, by its role: DUPLICATE_TOKEN exists for two types only.
+    /// Whether it shares a period with others: it expires, and Apple knows duplicates of its type.
+    var hasPeriod: Bool { tokenExpirationDate != nil && tokenType?.hasDuplicates == true }
+
+    /// What its own debt is, by its role: DUPLICATE_TOKEN exists only within a period.
     var dueEvent: DueEvent {
         switch role {
-        case .duplicate where tokenType?.hasPeriod == true:
+        case .duplicate where hasPeriod:
             .duplicateDue
         case .primary, .duplicate, .seen, nil:
             lastAccepted == nil ? .primaryDue : .monthDue

@@ -8,25 +8,26 @@
 package struct TokenPeriod: Hashable, Sendable {
     package let environment: AppleEnvironment
     package let appAppleID: Int64
-    package let tokenType: TokenType
+    /// ``KnownTokenType/duplicateByte`` of its type.
+    package let typeByte: UInt8
     package let creation: Timestamp
     package let expiration: Timestamp
 
-    /// The period of a token; nil where it has none: a type that Apple takes no DUPLICATE_TOKEN for,
-    /// or no expiry, without which the token names no span of time.
+    /// The period of a token; nil where it has none: no expiry, without which the token names no
+    /// span of time, or a type that Apple takes no DUPLICATE_TOKEN for.
     package init?(
         environment: AppleEnvironment,
         appAppleID: Int64,
-        tokenType: TokenType?,
+        tokenType: KnownTokenType?,
         creation: Timestamp,
         expiration: Timestamp?
     ) {
-        guard let tokenType, tokenType.hasPeriod, let expiration else {
+        guard let expiration, let typeByte = tokenType?.duplicateByte else {
             return nil
         }
         self.environment = environment
         self.appAppleID = appAppleID
-        self.tokenType = tokenType
+        self.typeByte = typeByte
         self.creation = creation
         self.expiration = expiration
     }
@@ -35,7 +36,7 @@ package struct TokenPeriod: Hashable, Sendable {
         self.init(
             environment: token.environment,
             appAppleID: token.appAppleID,
-            tokenType: token.tokenType,
+            tokenType: token.tokenType?.known,
             creation: token.tokenCreationDate,
             expiration: token.tokenExpirationDate
         )

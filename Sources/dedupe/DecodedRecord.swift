@@ -105,7 +105,7 @@ struct DecodedRecord {
         return TokenPeriod(
             environment: environment,
             appAppleID: appAppleID,
-            tokenType: tokenType.map { Self.tokenType(texts.extracting($0)) },
+            tokenType: tokenType.flatMap { KnownTokenType(utf8: texts.extracting($0)) },
             creation: Timestamp(milliseconds: tokenCreationDate),
             expiration: tokenExpirationDate.map { Timestamp(milliseconds: $0) }
         )
@@ -186,26 +186,6 @@ struct DecodedRecord {
         from scanner: inout JSONScanner,
         texts: inout [UInt8]
     ) throws(WireFault) {
-        slot = try scanner.appendString(to: &texts, isFirstTime: slot == nil)
-    }
-
-    /// The types that have periods by name; of the others only that they are others.
-    private static func tokenType(_ text: Span<UInt8>) -> TokenType {
-        if equals(text, "ACQUISITION") {
-            return .acquisition
-        }
-        return equals(text, "SERVICES") ? .services : .other("")
-    }
-
-    private static func equals(_ text: Span<UInt8>, _ word: StaticString) -> Bool {
-        guard text.count == word.utf8CodeUnitCount else {
-            return false
-        }
-        for index in text.indices {
-            guard unsafe text[index] == word.utf8Start[index] else {
-                return false
-            }
-        }
-        return true
+        slot = try scanner.appendString(to: &texts, isFirstTime: slot == nil, atMost: limit)
     }
 }

@@ -79,8 +79,9 @@ import TokenWire
         (
             "types without periods",
             [
-                token("a", type: nil), token("b", type: nil), token("d", type: .other("LINK_OUT")),
-                token("e", type: .other("LINK_OUT")),
+                token("a", type: nil), token("b", type: nil),
+                token("d", type: TokenType(text: "LINK_OUT")),
+                token("e", type: TokenType(text: "LINK_OUT")),
             ],
             [.primary, .primary, .primary, .primary]
         ),
@@ -160,7 +161,7 @@ import TokenWire
     }
 
     @Test(arguments: [
-        token("a\"\\é", customer: nil, type: .other("IN_APP"), expiration: nil),
+        token("a\"\\é", customer: nil, type: TokenType(text: "IN_APP"), expiration: nil),
         token("SANDBOX_b", type: .acquisition),
     ])
     func `writes what TokenDistinct writes`(token: TokenDecoded) throws {
@@ -284,7 +285,9 @@ import TokenWire
 
     private static func random(using generator: inout SeededGenerator) -> TokenDecoded {
         let ids = (0..<30).map { $0 < 5 ? "SANDBOX_\($0)" : "\($0)" }
-        let types: [TokenType?] = [.services, .services, .acquisition, nil, .other("IN_APP")]
+        let types: [TokenType?] = [
+            .services, .services, .acquisition, nil, TokenType(text: "IN_APP"),
+        ]
         return token(
             ids.randomElement(using: &generator) ?? "",
             customer: [nil, "c1.a", "c1.b"].randomElement(using: &generator) ?? nil,

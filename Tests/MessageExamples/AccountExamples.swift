@@ -77,7 +77,7 @@ extension MessageExamples {
         account.trace = TraceParent(ofTopic: "in", partition: 1, offset: 2)
         account.appAppleID = 1
         account.bundleID = "com.example"
-        account.tokenType = .other("IN_APP")
+        account.tokenType = TokenType(text: "IN_APP")
         account.tokenCreationDate = time
         account.tokenExpirationDate = time + .days(1)
         account.role = .duplicate(of: TokenID("first"))

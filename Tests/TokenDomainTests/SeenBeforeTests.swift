@@ -67,18 +67,32 @@ import Testing
         (.acquisition, 20, true),
         (.services, nil, false),
         (.acquisition, nil, false),
-        (.other("CORE_TECHNOLOGY"), 20, false),
-        (.other("LINK_OUT"), 20, false),
-        (.other("services"), 20, false),
-        (.other(""), 20, false),
+        (TokenType(text: "CORE_TECHNOLOGY"), 20, false),
+        (TokenType(text: "LINK_OUT"), 20, false),
+        (TokenType(text: "services"), 20, false),
+        (TokenType(text: ""), 20, false),
     ])
-    func `is for the two types that have one, with an expiry`(
+    func `is for the types with duplicates, where they expire`(
         type: TokenType?,
         expiration: Int64?,
         hasPeriod: Bool
     ) {
         let period = TokenPeriod(of: Self.token(type: type, expiration: expiration))
         #expect((period != nil) == hasPeriod)
+    }
+
+    /// Keys of the state hold these bytes: another byte for a type makes every token of it new.
+    @Test func `has a byte of its own for each type with duplicates, and always the same`() {
+        var bytes: [String: UInt8] = [:]
+        for type in KnownTokenType.allCases {
+            bytes[type.rawValue] = type.duplicateByte
+            let name = Array(type.rawValue.utf8)
+            let other = Array(type.rawValue.lowercased().utf8)
+            let (found, none) = (KnownTokenType(utf8: name.span), KnownTokenType(utf8: other.span))
+            #expect(found == type && none == nil)
+        }
+        #expect(bytes == ["ACQUISITION": 0, "SERVICES": 1])
+        #expect(Set(bytes.values).count == bytes.count)
     }
 
     @Test(arguments: [
@@ -123,7 +137,7 @@ import Testing
             TokenPeriod(
                 environment: environment,
                 appAppleID: app,
-                tokenType: type,
+                tokenType: type.known,
                 creation: Timestamp(milliseconds: creation),
                 expiration: Timestamp(milliseconds: expiration)
             )

@@ -51,7 +51,7 @@ import Testing
     @Test(arguments: [
         (TokenType.services, ReportStatus.duplicateToken),
         (.acquisition, .duplicateToken),
-        (.other("IN_APP"), .noLineItem),
+        (TokenType(text: "IN_APP"), .noLineItem),
     ])
     func `says DUPLICATE_TOKEN at once, for the types that have it`(
         type: TokenType,

@@ -283,7 +283,7 @@ struct DemoStream {
     private mutating func makeToken(type: String?) -> DemoToken {
         let app = Self.apps[below(Self.apps.count)]
         let isSandbox = below(4) == 0
-        let hasPeriod = type == "SERVICES" || type == "ACQUISITION"
+        let hasPeriod = type.map { TokenType(text: $0).hasDuplicates } ?? false
         let minute: Int64 = 60_000
         // Within the last minutes in the sandbox, where a period is an hour; within three days else.
         let age = Int64(below(isSandbox ? 20 : 3 * 24 * 60)) * minute
