@@ -110,6 +110,15 @@ package struct RecordBatch: Sendable {
 
     package init() {}
 
+    /// The least of the records' times, UNIX milliseconds; nil where none has one.
+    package var oldestTimestampMilliseconds: Int64? {
+        var oldest = Int64.max
+        for record in records where record.timestampMilliseconds >= 0 {
+            oldest = min(oldest, record.timestampMilliseconds)
+        }
+        return oldest == .max ? nil : oldest
+    }
+
     /// Forgets the records and keeps the memory.
     package mutating func removeAll() {
         arena.removeAll(keepingCapacity: true)

@@ -10,16 +10,22 @@ internal import TokenWire
 /// record, each seeing what those before it took: the lowest offset is the first.
 final class DedupeStage: StatefulStage {
     private var sweep = KeySweep()
+    private var forgetting = ForgettingClock()
     private var work = DedupeBatch()
 
     let derivesFromPrevious = false
 
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
         work.read(batch)
+        if let milliseconds = batch.oldestTimestampMilliseconds {
+            forgetting.heard(recordTime: Timestamp(milliseconds: milliseconds))
+        }
         do throws(StoreFault) {
             try work.look(in: plan.state)
-            for removal in try sweep.expired(in: plan.state, now: plan.now) {
-                remove(removal, in: &plan)
+            if let horizon = forgetting.horizon(now: plan.now) {
+                for removal in try sweep.expired(by: horizon, in: plan.state, now: plan.now) {
+                    remove(removal, in: &plan)
+                }
             }
         } catch {
             plan.storeFault = error

@@ -30,7 +30,10 @@ struct KeySweep {
     private var cursors: [Int32: [UInt8]] = [:]
 
     /// The keys to be removed, if a stretch is due.
+    ///
+    /// They expired by `horizon`, which is ``ForgettingClock``'s; `now` is for the turns alone.
     mutating func expired(
+        by horizon: Timestamp,
         in state: StagedState,
         now: Timestamp
     ) throws(StoreFault) -> [Expired] {
@@ -61,7 +64,7 @@ struct KeySweep {
             }
             left -= 1
             let entry = DedupeEntry.identity(key: key, value: value)
-            if entry.keysExpire <= now {
+            if entry.keysExpire <= horizon {
                 found.append(
                     Expired(
                         partition: partition,

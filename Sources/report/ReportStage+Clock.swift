@@ -7,15 +7,11 @@ internal import TokenDomain
 ///
 /// Due times are times of day, for they outlive the process. A wait that runs when the clock is set
 /// back keeps what was left of it, and is not prolonged by the jump. Forwards, what has become due
-/// is due; only forgetting waits, because what is forgotten would be reported again.
+/// is due; only forgetting believes no clock alone: ``ForgettingClock``.
 extension ReportStage {
     /// The clock may be slewed or stand still; less than this is no jump.
     static let backMin = Milliseconds.seconds(1)
-    /// Ticks are a second apart at most, but while a process sleeps or reads its state.
-    static let forwardMin = Milliseconds.hours(1)
     static let forgettingInterval = Milliseconds.hours(1)
-    /// After a jump nothing is forgotten for so long.
-    static let forgettingPause = Milliseconds.hours(24)
 
     /// Retries of a partition that have to be looked through.
     struct RetrySweep {
@@ -34,10 +30,6 @@ extension ReportStage {
         let jump = now - tickedAt
         if jump < -Self.backMin {
             hearSetBack(by: -jump, now: now)
-        } else if jump > Self.forwardMin {
-            for partition in sweeps.keys {
-                sweeps[partition]?.nextForgetting = now + Self.forgettingPause
-            }
         }
     }
 
@@ -62,7 +54,6 @@ extension ReportStage {
             let sum = Milliseconds(earlier.count + setBack.count)
             sweeps[partition]?.retries = RetrySweep(setBack: sum)
             sweeps[partition]?.isDue = true
-            sweeps[partition]?.nextForgetting = now + Self.forgettingPause
         }
         // A round that began at a time to come would serve whom it must not.
         proof.end()

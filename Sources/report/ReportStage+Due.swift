@@ -22,12 +22,13 @@ extension ReportStage {
     /// Looks through the due tables: what fell due becomes an intent, what is past use is forgotten.
     func sweepDueTables(into plan: inout BatchPlan) throws(StoreFault) {
         let now = plan.now
+        let horizon = forgetting.horizon(now: now)
         for partition in partitions {
             guard var sweep = sweeps[partition] else {
                 continue
             }
-            if sweep.nextForgetting <= now {
-                let isDone = try forget(partition, into: &plan)
+            if let horizon, sweep.isForgettingDue(now: now) {
+                let isDone = try forget(partition, by: horizon, into: &plan)
                 sweep.nextForgetting = isDone ? now + Self.forgettingInterval : now
             }
             try moveRetries(partition, &sweep, into: &plan)
@@ -165,9 +166,9 @@ extension ReportStage {
     /// - Returns: whether nothing is left to be forgotten now.
     private func forget(
         _ partition: Int32,
+        by horizon: Timestamp,
         into plan: inout BatchPlan
     ) throws(StoreFault) -> Bool {
-        let now = plan.now
         var keys: [[UInt8]] = []
         try plan.state.scan(
             .due,
@@ -175,7 +176,7 @@ extension ReportStage {
             from: DueKey.start(DueKey.Region.forgotten)
         ) { entry, _ in
             guard entry.first == DueKey.Region.forgotten.rawValue,
-                let (time, key) = DueKey.timed(entry), time <= now
+                let (time, key) = DueKey.timed(entry), time <= horizon
             else {
                 return false
             }

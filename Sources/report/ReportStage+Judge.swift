@@ -35,6 +35,9 @@ extension ReportStage {
     }
 
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
+        if let milliseconds = batch.oldestTimestampMilliseconds {
+            forgetting.heard(recordTime: Timestamp(milliseconds: milliseconds))
+        }
         let inputs = batch.records.map { read($0, of: batch, now: plan.now) }
         var desk = AccountDesk(state: plan.state)
         do throws(StoreFault) {

@@ -88,13 +88,13 @@ final class ReportStage: TickingStage {
         var nextGuarded: Timestamp?
         /// The guard has served what it may until the next commit.
         var isServed = false
-        var nextForgetting: Timestamp
+        var nextForgetting: Timestamp?
         /// The clock was set, or may have been before this process began.
         var retries: RetrySweep? = RetrySweep()
 
-        /// A clock that is wrong at the start must not forget at once.
-        init(now: Timestamp) {
-            nextForgetting = now + ReportStage.forgettingInterval
+        /// A clock that was set back must not put it off for as long.
+        func isForgettingDue(now: Timestamp) -> Bool {
+            nextForgetting.map { $0 <= now || $0 > now + ReportStage.forgettingInterval } ?? true
         }
     }
 
@@ -146,6 +146,7 @@ final class ReportStage: TickingStage {
     var proof = UnrecognizedGuard()
     var nextInquiry = Timestamp(milliseconds: 0)
     var nextMeasure = Timestamp(milliseconds: 0)
+    var forgetting = ForgettingClock()
     /// When the last tick was; nil before the first.
     var tickedAt: Timestamp?
     var view = LaneView()
@@ -194,7 +195,7 @@ final class ReportStage: TickingStage {
         self.state = state
         self.partitions = partitions.sorted()
         for partition in partitions where sweeps[partition] == nil {
-            sweeps[partition] = Sweep(now: now)
+            sweeps[partition] = Sweep()
         }
         // Whoever was proven unknown was so for the partitions of then.
         proof.end()

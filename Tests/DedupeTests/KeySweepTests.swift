@@ -60,9 +60,12 @@ import TokenDomain
         try desk.submitAndCommit()
         desk.now = Timestamp(milliseconds: 1_780_000_000_000) + Self.lifetime
         var rounds = 0
+        try desk.passADay()
+        try desk.submitAndCommit()
+        desk.now = desk.now + KeySweep.interval
         while try desk.entryCount() > 0, rounds < 10 {
             let before = try desk.entryCount()
-            _ = try desk.judge([])
+            try desk.hearTime()
             try desk.submitAndCommit()
             #expect(try before - desk.entryCount() <= KeySweep.entryCountMax)
             desk.now = desk.now + KeySweep.interval
@@ -76,18 +79,71 @@ import TokenDomain
         let desk = StageDesk(partitionCount: 1)
         _ = try desk.judge([Dedupe.token("a")])
         try desk.submitAndCommit()
-        desk.now = Timestamp(milliseconds: 1_780_000_000_000) + Self.lifetime
-        _ = try desk.judge([])
-        _ = try desk.judge([])
+        desk.now = Timestamp(milliseconds: 1_780_000_000_000) + Self.lifetime + .seconds(-1)
+        try desk.passADay()
+        try desk.submitAndCommit()
+        desk.now = desk.now + .seconds(1)
+        try desk.hearTime()
+        try desk.hearTime()
         #expect(desk.submit().map(\.changes.count).reduce(0, +) <= 1)
+    }
+
+    @Test(arguments: [365, 500, 36_500] as [Int64])
+    func `stay, where the clock of this machine goes ahead for longer than any pause, and back`(
+        days: Int64
+    ) throws {
+        let desk = StageDesk(partitionCount: 1)
+        let start = desk.now
+        #expect(try desk.judge([Dedupe.token("a"), Dedupe.token("b")]).count == 2)
+        try desk.submitAndCommit()
+        for hours in 0..<96 as Range<Int64> {
+            desk.recordTime = start + .hours(hours)
+            desk.now = start + .days(days) + .hours(hours)
+            try desk.hearTime()
+            try desk.submitAndCommit()
+        }
+        #expect(try desk.judge([Dedupe.token("c")]) == [.duplicate(of: "a")])
+        desk.recordTime = nil
+        desk.now = start + .hours(97)
+        #expect(try desk.judge([Dedupe.token("a"), Dedupe.token("b")]) == [.again, .again])
+    }
+
+    @Test func `stay for a day, where all clocks go ahead together`() throws {
+        let desk = StageDesk(partitionCount: 1)
+        let start = desk.now
+        #expect(try desk.judge([Dedupe.token("a")]) == [.primary])
+        try desk.submitAndCommit()
+        for hours in 0..<24 as Range<Int64> {
+            desk.now = start + .days(3_000) + .hours(hours)
+            try desk.hearTime()
+            try desk.submitAndCommit()
+        }
+        desk.now = start + .hours(25)
+        #expect(try desk.judge([Dedupe.token("a")]) == [.again])
+    }
+
+    @Test func `stay with a worker whose clock is ahead from its start`() throws {
+        let first = StageDesk(partitionCount: 1)
+        #expect(try first.judge([Dedupe.token("a")]) == [.primary])
+        try first.submitAndCommit()
+        let desk = try first.restored()
+        for hours in 0..<96 as Range<Int64> {
+            desk.recordTime = first.now + .hours(hours)
+            desk.now = first.now + .days(3_000) + .hours(hours)
+            try desk.hearTime()
+            try desk.submitAndCommit()
+        }
+        #expect(try desk.judge([Dedupe.token("a")]) == [.again])
     }
 
     /// A whole round of the partition, wherever it begins; the last stretch at the time that is set.
     private func sweep(_ desk: StageDesk) throws {
         let now = desk.now
+        desk.now = now + -.seconds(2)
+        try desk.passADay()
         for stretchesLeft in [2, 1, 0] as [Int64] {
             desk.now = now + -.seconds(stretchesLeft)
-            _ = try desk.judge([])
+            try desk.hearTime()
             try desk.submitAndCommit()
         }
     }

@@ -12,6 +12,9 @@ final class StageDesk {
     private(set) var state = StagedState()
     private(set) var stores: [Int32: MemoryStore] = [:]
     var now = Timestamp(milliseconds: 1_750_000_000_000)
+    var recordByteCountMax = 1_000_000
+    /// What writers of records say, where it is not the time of this machine.
+    var recordTime: Timestamp?
     /// Every record submitted so far.
     private(set) var changelog: [Int32: [(key: [UInt8], value: [UInt8]?)]] = [:]
     private var offset: Int64 = 0
@@ -59,6 +62,20 @@ final class StageDesk {
         try answers(plan(values: values))
     }
 
+    /// A record comes in that means nothing, so that the stage hears of the time.
+    func hearTime() throws {
+        _ = try judge(values: [(0, [])])
+    }
+
+    /// Records of the present time for longer than any pause, up to ``now``: time did not leap.
+    func passADay() throws {
+        let end = now
+        for hours in stride(from: 24, through: 0, by: -1) as StrideThrough<Int64> {
+            now = end + .hours(-hours)
+            try hearTime()
+        }
+    }
+
     func plan(values: [(partition: Int32, value: [UInt8])]) -> BatchPlan {
         var batch = RecordBatch()
         for (partition, value) in values {
@@ -69,7 +86,7 @@ final class StageDesk {
                     topic: 0,
                     partition: partition,
                     offset: offset,
-                    timestampMilliseconds: now.milliseconds,
+                    timestampMilliseconds: (recordTime ?? now).milliseconds,
                     key: .absent,
                     value: ByteRange(start: start, count: value.count),
                     headers: ByteRange(start: 0, count: 0)

@@ -1,4 +1,5 @@
 import Simulation
+import StageRuntime
 import Telemetry
 import Testing
 import TokenDomain
@@ -102,6 +103,41 @@ import TokenDomain
         bench.distinct(bench.id(1))
         try bench.pass(.days(2))
         #expect(bench.appleStore.accepted.count == 1)
+    }
+
+    @Test func `ahead for weeks, with records that are right, forgets nothing`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9_999)))
+        try bench.pass(.minutes(1))
+        #expect(bench.appleStore.accepted.count == 1)
+        for day in 0..<20 as Range<Int64> {
+            bench.recordTime = ReportBench.start + .days(day)
+            bench.clock.now = ReportBench.start + .days(3_000 + day)
+            bench.distinct(bench.id(2))
+            try bench.pass(.hours(2))
+        }
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9_999)))
+        try bench.pass(.hours(1))
+        #expect(bench.appleStore.statuses[bench.id(1).text] == ["DUPLICATE_TOKEN"])
+    }
+
+    @Test func `right, forgets what has expired by every clock`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9_999)))
+        try bench.pass(.minutes(1))
+        for day in stride(from: 0, through: 830, by: 1) as StrideThrough<Int64> {
+            bench.clock.now = ReportBench.start + .days(day) + .minutes(1)
+            bench.notice(bench.id(2), "CREATED")
+            try bench.settle()
+        }
+        let place = AccountPlace(bench.id(1), partition: 0)
+        let state = try #require(bench.instances[0]?.loop.state)
+        let known = try (0..<3 as Range<Int32>).flatMap {
+            try state.values([place.key], partition: $0)
+        }
+        #expect(known.compactMap { $0 }.isEmpty)
     }
 
     @Test func `forwards far, and a token reported before, make no second report`() throws {

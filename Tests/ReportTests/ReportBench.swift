@@ -67,6 +67,8 @@ final class ReportBench {
     private var readers: [String: MemoryLog] = [:]
     private var offset = 0
     /// The header `traceparent` of what comes in from now on.
+    /// What writers of records say, where it is not the time of this machine.
+    var recordTime: Timestamp?
     var trace: TraceParent?
 
     init(seed: UInt64 = 1, partitionCount: Int = 3) {
@@ -270,7 +272,7 @@ final class ReportBench {
             key: key,
             value: value,
             headers: arena,
-            timestampMilliseconds: clock.now.milliseconds
+            timestampMilliseconds: (recordTime ?? clock.now).milliseconds
         )
     }
 
