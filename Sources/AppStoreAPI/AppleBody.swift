@@ -30,9 +30,14 @@ package struct AppleBody: Equatable, Sendable {
         object["errorCode"]?.integer.map { code in
             AppleError(
                 code: code,
-                fieldName: object["fieldName"]?.text,
-                lineItemID: object["lineItemId"]?.text
+                fieldName: detail(object["fieldName"]),
+                lineItemID: detail(object["lineItemId"])
             )
         }
+    }
+
+    /// What is longer than anything Apple names is not kept: it would lie in the state.
+    private static func detail(_ value: JSONValue?) -> String? {
+        value?.text.flatMap { TextLimit.errorDetail.holds($0) ? $0 : nil }
     }
 }

@@ -43,8 +43,11 @@ package struct SignedNotification: Sendable {
         guard subtype == nil || subtype?.text != nil else {
             throw .wrongType(field: "subtype")
         }
+        guard subtype?.text.map(TextLimit.identifier.holds) ?? true else {
+            throw .outOfRange(field: "subtype")
+        }
         return NotificationVerified(
-            notificationUUID: try Self.text(payload, "notificationUUID"),
+            notificationUUID: try Self.text(payload, "notificationUUID", .identifier),
             subtype: subtype?.text,
             signedDate: payload["signedDate"]?.integer.map { Timestamp(milliseconds: $0) }
                 ?? receivedAt,
@@ -59,11 +62,14 @@ package struct SignedNotification: Sendable {
         guard type == nil || type?.text != nil else {
             throw .wrongType(field: "tokenType")
         }
+        guard type?.text.map(TextLimit.tokenField.holds) ?? true else {
+            throw .outOfRange(field: "tokenType")
+        }
         let expiration = value["tokenExpirationDate"]
         return ExternalPurchaseToken(
-            externalPurchaseID: TokenID(try text(value, "externalPurchaseId")),
+            externalPurchaseID: TokenID(try text(value, "externalPurchaseId", .tokenField)),
             appAppleID: try integer(value, "appAppleId"),
-            bundleID: try text(value, "bundleId"),
+            bundleID: try text(value, "bundleId", .tokenField),
             tokenType: type?.text.map { TokenType(text: $0) },
             tokenCreationDate: try time(value, "tokenCreationDate"),
             tokenExpirationDate: expiration == nil ? nil : try time(value, "tokenExpirationDate")
@@ -72,7 +78,8 @@ package struct SignedNotification: Sendable {
 
     private static func text(
         _ value: JSONValue,
-        _ name: String
+        _ name: String,
+        _ limit: TextLimit
     ) throws(NotificationFault) -> String {
         guard let field = value[name] else {
             throw .missing(field: name)
@@ -80,7 +87,7 @@ package struct SignedNotification: Sendable {
         guard let text = field.text else {
             throw .wrongType(field: name)
         }
-        guard !text.isEmpty else {
+        guard !text.isEmpty, limit.holds(text) else {
             throw .outOfRange(field: name)
         }
         return text

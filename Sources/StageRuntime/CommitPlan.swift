@@ -10,6 +10,7 @@ enum CommitPlan {
         var sources: [String]
         var deadLetterTopicIndex: Int?
         var recordByteCountMax: Int
+        var deadLetterByteCountMax: Int
         var now: Timestamp
     }
 
@@ -151,7 +152,7 @@ enum CommitPlan {
             topic: context.sources[record.topic]
         )
         let byteCount = (key?.count ?? 0) + max(record.value.count, 0) + record.headers.count
-        if byteCount + DeadLetter.headerByteCountMax <= DeadLetter.recordByteCountMax {
+        if byteCount + DeadLetter.headerByteCountMax <= context.deadLetterByteCountMax {
             outputs.append(
                 letter,
                 topic: topic,

@@ -20,8 +20,6 @@ package struct DeadLetter {
     ///
     /// The client counts up to 128 bytes of framing too.
     package static let topicByteCountMax = 1_048_588 + (16 << 10)
-    /// Key, value and all headers of a letter.
-    static let recordByteCountMax = topicByteCountMax - 1_024
     /// 4 KiB: the dead-letter topics accept the source's largest record and 16 KiB more.
     package static let headerByteCountMax = 4_096
     /// A fault's sentence is cut to this, so that the other headers always fit.

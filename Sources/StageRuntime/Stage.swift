@@ -40,16 +40,25 @@ package struct BatchPlan {
     package let state: StagedState
     /// The time at which this batch is judged.
     package let now: Timestamp
+    /// Key, value and headers of a record that Kafka takes, in every target and in the changelog: a
+    /// larger output becomes its record's dead letter, a larger state must not be put.
+    package let recordByteCountMax: Int
     /// The disk failed while the stage judged: nothing of this batch counts.
     ///
     /// The stage still concludes every record (any verdict), the loop drops them and acts on the
     /// fault.
     package var storeFault: StoreFault?
 
-    package init(outputs: OutputBatch, state: StagedState, now: Timestamp) {
+    package init(
+        outputs: OutputBatch,
+        state: StagedState,
+        now: Timestamp,
+        recordByteCountMax: Int = WorkerLoop.Limits.outputRecordByteCountDefault
+    ) {
         self.outputs = outputs
         self.state = state
         self.now = now
+        self.recordByteCountMax = recordByteCountMax
     }
 
     /// `app` is that of a token which came in, or ``TokenTally/unknownApp``; nil for a record of

@@ -12,8 +12,13 @@ extension WorkerLoop {
         package var recordCountMax = 10_000
         /// Bytes of outputs held for the next transaction before reading stops.
         package var outputByteCountMax = 8 << 20
-        /// Largest value of an output record; larger ones are their record's fault.
-        package var outputRecordByteCountMax = 1_000_000
+        /// Largest output or changelog record, key, value and headers; larger ones are the fault of
+        /// the record that they come of.
+        package var outputRecordByteCountMax = outputRecordByteCountDefault
+        /// Below Kafka's default of 1,048,588 with its framing.
+        package static let outputRecordByteCountDefault = 1_000_000
+        /// Largest dead letter; of a larger record the letter says only where it lies.
+        package var deadLetterByteCountMax = DeadLetter.topicByteCountMax - framingByteCountMax
         /// How long a revocation or a shutdown waits for the transaction under way: above the log's
         /// own watchdog, which ends it first.
         package var outcomeWaitMilliseconds = 60_000
@@ -23,7 +28,7 @@ extension WorkerLoop {
         var largeStateKeyCount = 6_000_000
 
         /// What framing may add to an output.
-        private static let framingByteCountMax = 1_024
+        static let framingByteCountMax = 1_024
         /// Below this no topic can hold what a stage writes, and its records are no culprits.
         private static let outputRecordByteCountMin = 65_536
 
@@ -35,7 +40,13 @@ extension WorkerLoop {
             keyCount > largeStateKeyCount ? max(recordCountMax / 2, 1) : recordCountMax
         }
 
-        /// Keeps outputs within the smallest `max.message.bytes` of the targets.
+        /// Dead letters may be as large as their topic's `max.message.bytes` allows: it follows
+        /// that of the sources.
+        mutating func setDeadLetters(toTopicOf byteCountMax: Int) {
+            deadLetterByteCountMax = byteCountMax - Self.framingByteCountMax
+        }
+
+        /// Keeps outputs within the smallest `max.message.bytes` of the targets and the changelog.
         mutating func lower(toTopicsOf byteCountMax: Int) {
             let least = max(
                 byteCountMax - Self.framingByteCountMax,

@@ -188,8 +188,7 @@ package final class WorkerLoop {
     }
 
     private func judgeRecords() throws {
-        var plan = BatchPlan(outputs: outputs, state: state, now: clock())
-        outputs = OutputBatch()
+        var plan = beginPlan()
         let firstOutput = plan.outputs.outputs.count
         if batch.records.count == 1, let code = aborts.culprits[place(of: batch.records[0])] {
             bury(code: code, into: &plan)
@@ -210,6 +209,7 @@ package final class WorkerLoop {
                 sources: log.sources,
                 deadLetterTopicIndex: deadLetterTopicIndex,
                 recordByteCountMax: limits.outputRecordByteCountMax,
+                deadLetterByteCountMax: limits.deadLetterByteCountMax,
                 now: plan.now
             ),
             telemetry: telemetry
@@ -232,14 +232,25 @@ package final class WorkerLoop {
         )
     }
 
+    /// A plan that goes on with the outputs of the next transaction.
+    private func beginPlan() -> BatchPlan {
+        let begun = BatchPlan(
+            outputs: outputs,
+            state: state,
+            now: clock(),
+            recordByteCountMax: limits.outputRecordByteCountMax
+        )
+        outputs = OutputBatch()
+        return begun
+    }
+
     private func tick() throws -> Bool {
         guard let ticking = stage as? any TickingStage, !isRestoring, !assigned.isEmpty,
             !aborts.isSearching
         else {
             return false
         }
-        var plan = BatchPlan(outputs: outputs, state: state, now: clock())
-        outputs = OutputBatch()
+        var plan = beginPlan()
         let outputCount = plan.outputs.outputs.count
         let hadOpenChanges = state.hasOpenChanges
         ticking.tick(into: &plan)

@@ -276,10 +276,15 @@ package final class WorkerRun {
     /// A target may take less than Kafka's default: then that is what an output may have.
     private func limits(of cluster: TopicCheck.Cluster) -> WorkerLoop.Limits {
         var limits = WorkerLoop.Limits()
-        let known = worker.targets.compactMap {
-            cluster.recordByteCountMax[$0.name(prefix: configuration.topicPrefix)]
+        func byteCountMax(_ topic: Topic) -> Int? {
+            cluster.recordByteCountMax[topic.name(prefix: configuration.topicPrefix)]
         }
+        let known = (worker.targets + [worker.changelog].compactMap { $0 })
+            .compactMap(byteCountMax)
         limits.lower(toTopicsOf: known.min() ?? .max)
+        if let deadLetters = worker.deadLetters.flatMap(byteCountMax) {
+            limits.setDeadLetters(toTopicOf: deadLetters)
+        }
         return limits
     }
 

@@ -23,7 +23,8 @@ extension Worker {
         case .dedupe: ["dedupe.bad_record"]
         case .report:
             Rejection.allCases.map { "report.\($0.rawValue)" } + [
-                "report.account_token_rejected", "report.app_mismatch", "report.bad_identifier",
+                "report.account_full", "report.account_token_rejected", "report.app_mismatch",
+                "report.bad_identifier",
                 "report.bad_key", "report.bad_record", "report.bad_transaction",
                 "report.duplicate_not_allowed", "report.family_shared", "report.line_items",
                 "report.missing_field", "report.no_roots", "report.queue_full",

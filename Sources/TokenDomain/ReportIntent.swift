@@ -8,6 +8,10 @@ package struct ReportIntent: Equatable, Sendable {
         case doubtful
     }
 
+    /// So many of Apple's reasons are kept, and so many bytes of what they name: they lie in the
+    /// state.
+    package static let refusalCountMax = 32
+    package static let refusalTextByteCountMax = 2_048
     /// So many of its requests are remembered.
     package static let exchangeCountMax = 12
 
@@ -36,7 +40,9 @@ package struct ReportIntent: Equatable, Sendable {
     /// Not before this; nil: as soon as the lane has room.
     package var nextAttemptAt: Timestamp?
     /// What Apple refused beside a taken identifier: it stands if GET finds nothing.
-    package var refusal: [AppleError]
+    ///
+    /// See ``keep(_:)``.
+    package private(set) var refusal: [AppleError]
     /// Of the dead letter whose replay asks for it; nil where none does.
     package var history: ReplayHistory?
 
@@ -48,6 +54,18 @@ package struct ReportIntent: Equatable, Sendable {
         if exchanges.count > Self.exchangeCountMax {
             exchanges.remove(at: 1)
         }
+    }
+
+    /// Keeps what Apple refused: the first reasons, as many as the state has room for.
+    package mutating func keep(_ errors: [AppleError]) {
+        var byteCount = 0
+        refusal = Array(
+            errors.prefix(Self.refusalCountMax).prefix { error in
+                byteCount += error.fieldName?.utf8.count ?? 0
+                byteCount += error.lineItemID?.utf8.count ?? 0
+                return byteCount <= Self.refusalTextByteCountMax
+            }
+        )
     }
 
     /// Bytes of ``lineItems`` as they came.

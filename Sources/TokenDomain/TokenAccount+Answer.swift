@@ -85,7 +85,7 @@ extension TokenAccount {
         case .verify(let isTaken, let isRefused):
             intent.phase = .doubtful
             intent.takenSince = isTaken ? intent.takenSince ?? answer.answeredAt : intent.takenSince
-            intent.refusal = isRefused ? answer.errors : []
+            intent.keep(isRefused ? answer.errors : [])
         case .notHeld:
             guard intent.refusal.isEmpty else {
                 return refuse(intent, .refused, answer, policy: policy)
@@ -150,6 +150,7 @@ extension TokenAccount {
         var refused = intent
         // Its dead letter has them, and a replay brings them again.
         refused.lineItems = nil
+        refused.keep([])
         parked.append(refused)
         parked.removeFirst(max(parked.count - Self.parkedCountMax, 0))
         if intent.reason != .request {

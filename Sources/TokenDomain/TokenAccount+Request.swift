@@ -123,7 +123,7 @@ extension TokenAccount {
         intent.phase = .planned
         intent.takenSince = nil
         intent.nextAttemptAt = nil
-        intent.refusal = []
+        intent.keep([])
         intent.history = history
         let absorption = enqueue(intent, request, time: time)
         if absorption == .owed {

@@ -1,11 +1,16 @@
+package import TokenDomain
+
 extension JSONScanner {
     /// A string, unescaped, at the end of an arena: for readers that take no memory per field.
     ///
     /// - Returns: where it lies; nil where the value is null, which counts as absent.
-    /// - Throws: ``WireFault/repeated(field:)`` where the field was read before.
+    /// - Throws: ``WireFault/repeated(field:)`` where the field was read before,
+    ///   ``WireFault/tooLong(field:byteCountMax:)`` beyond the limit; without one the text is state
+    ///   of our own.
     package mutating func appendString(
         to arena: inout [UInt8],
-        isFirstTime: Bool
+        isFirstTime: Bool,
+        atMost limit: TextLimit?
     ) throws(WireFault) -> Range<Int>? {
         guard isFirstTime else {
             throw .repeated(field: fieldName)
@@ -29,6 +34,9 @@ extension JSONScanner {
             }
             arena.removeLast(arena.count - start - count)
         }
-        return start..<arena.count
+        guard let limit, arena.count - start > limit.byteCountMax else {
+            return start..<arena.count
+        }
+        throw .tooLong(field: fieldName, byteCountMax: limit.byteCountMax)
     }
 }

@@ -2,11 +2,33 @@ package import TokenDomain
 
 /// Reading the fields of our own messages: null counts as absent, and none may stand twice.
 extension JSONScanner {
+    /// A text of what is bounded as a whole: a file, the body of a request, state of our own.
+    ///
+    /// The fields of a record each have a limit of their own.
     package mutating func fill(_ slot: inout String?) throws(WireFault) {
         guard try isPresent(slot == nil) else {
             return
         }
         slot = try string()
+    }
+
+    package mutating func fill(
+        _ slot: inout String?,
+        atMost limit: TextLimit
+    ) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        slot = try string(atMost: limit)
+    }
+
+    /// - Throws: ``WireFault/tooLong(field:byteCountMax:)`` beside what ``string()`` throws.
+    package mutating func string(atMost limit: TextLimit?) throws(WireFault) -> String {
+        let text = try string()
+        guard let limit, !limit.holds(text) else {
+            return text
+        }
+        throw .tooLong(field: fieldName, byteCountMax: limit.byteCountMax)
     }
 
     package mutating func fill(_ slot: inout Int64?) throws(WireFault) {
@@ -40,29 +62,41 @@ extension JSONScanner {
         slot = Timestamp(milliseconds: try integer())
     }
 
-    package mutating func fill(_ slot: inout TokenID?) throws(WireFault) {
+    /// Without a limit: from state of our own, which was read with one.
+    package mutating func fill(
+        _ slot: inout TokenID?,
+        atMost limit: TextLimit?
+    ) throws(WireFault) {
         guard try isPresent(slot == nil) else {
             return
         }
-        let text = try string()
+        let text = try string(atMost: limit)
         guard !text.isEmpty else {
             throw .outOfRange(field: fieldName)
         }
         slot = TokenID(text)
     }
 
-    package mutating func fill(_ slot: inout CustomerID?) throws(WireFault) {
+    /// Without a limit: from state of our own, which was read with one.
+    package mutating func fill(
+        _ slot: inout CustomerID?,
+        atMost limit: TextLimit?
+    ) throws(WireFault) {
         guard try isPresent(slot == nil) else {
             return
         }
-        slot = CustomerID(try string())
+        slot = CustomerID(try string(atMost: limit))
     }
 
-    package mutating func fill(_ slot: inout TokenType?) throws(WireFault) {
+    /// Without a limit: from state of our own, which was read with one.
+    package mutating func fill(
+        _ slot: inout TokenType?,
+        atMost limit: TextLimit?
+    ) throws(WireFault) {
         guard try isPresent(slot == nil) else {
             return
         }
-        slot = TokenType(text: try string())
+        slot = TokenType(text: try string(atMost: limit))
     }
 
     /// A text that is one of the values of a closed enum.

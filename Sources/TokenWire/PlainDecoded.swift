@@ -41,9 +41,10 @@ package struct PlainDecoded {
 
     private mutating func fields() -> Fields? {
         var fields = Fields()
-        guard take("{\"externalPurchaseId\":\""), let id = string(), take(",\"environment\":\""),
+        guard take("{\"externalPurchaseId\":\""), let id = string(.tokenField),
+            take(",\"environment\":\""),
             takeEnvironment(of: id), take(",\"appAppleId\":"), let app = integer(),
-            take(",\"bundleId\":\""), let bundle = string()
+            take(",\"bundleId\":\""), let bundle = string(.tokenField)
         else {
             return nil
         }
@@ -51,7 +52,7 @@ package struct PlainDecoded {
         fields.appAppleID = app
         fields.bundleID = bundle
         if take(",\"tokenType\":\"") {
-            guard let type = string() else {
+            guard let type = string(.tokenField) else {
                 return nil
             }
             fields.tokenType = type
@@ -67,7 +68,7 @@ package struct PlainDecoded {
             fields.tokenExpirationDate = expiration
         }
         if take(",\"customer\":\"") {
-            guard let customer = string(), !customer.isEmpty else {
+            guard let customer = string(.customer), !customer.isEmpty else {
                 return nil
             }
             fields.customer = customer
@@ -77,7 +78,8 @@ package struct PlainDecoded {
         }
         fields.receivedAt = receivedAt
         fields.keptEnd = position
-        guard take(",\"token\":\""), string() != nil, take("}"), unsafe position == bytes.count,
+        guard take(",\"token\":\""), string(.tokenText) != nil, take("}"),
+            unsafe position == bytes.count,
             !id.isEmpty
         else {
             return nil
@@ -108,10 +110,12 @@ package struct PlainDecoded {
     }
 
     /// The content of a string whose quote was taken, and the quote behind it.
-    private mutating func string() -> Range<Int>? {
+    private mutating func string(_ limit: TextLimit) -> Range<Int>? {
         let start = position
         let end = unsafe JSONString.plainEnd(bytes, from: start)
-        guard unsafe end < bytes.count && bytes[end] == UInt8(ascii: "\"") else {
+        guard unsafe end < bytes.count && bytes[end] == UInt8(ascii: "\""),
+            end - start <= limit.byteCountMax
+        else {
             return nil
         }
         position = end + 1

@@ -14,10 +14,10 @@ extension TokenAccount {
         var primary: TokenID?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
-            case "externalPurchaseId": try scanner.fill(&id)
+            case "externalPurchaseId": try scanner.fill(&id, atMost: nil)
             case "touchedAt": try scanner.fill(&touchedAt)
             case "role": try scanner.fill(&role)
-            case "primaryExternalPurchaseId": try scanner.fill(&primary)
+            case "primaryExternalPurchaseId": try scanner.fill(&primary, atMost: nil)
             default: try account.readMember(key, &scanner)
             }
         }
@@ -131,10 +131,10 @@ extension TokenAccount {
         switch key {
         case "appAppleId": try scanner.fill(&appAppleID)
         case "bundleId": try scanner.fill(&bundleID)
-        case "tokenType": try scanner.fill(&tokenType)
+        case "tokenType": try scanner.fill(&tokenType, atMost: nil)
         case "tokenCreationDate": try scanner.fill(&tokenCreationDate)
         case "tokenExpirationDate": try scanner.fill(&tokenExpirationDate)
-        case "customer": try scanner.fill(&customer)
+        case "customer": try scanner.fill(&customer, atMost: nil)
         case "ownerConflictCount": ownerConflictCount = Int(clamping: try scanner.integer())
         case "lastAccepted": try scanner.fill(&lastAccepted)
         case "lastAcceptedAt": try scanner.fill(&lastAcceptedAt)

@@ -112,7 +112,7 @@ package struct TokenReader: ~Copyable {
             switch error {
             case .notJSON(let byteIndex), .tooDeep(let byteIndex):
                 throw .notJSON(byteIndex: byteIndex)
-            case .missing, .wrongType, .outOfRange, .repeated:
+            case .missing, .wrongType, .outOfRange, .tooLong, .repeated:
                 throw .notJSON(byteIndex: 0)
             }
         }

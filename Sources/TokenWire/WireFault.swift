@@ -13,6 +13,8 @@ package enum WireFault: Error, Equatable, Sendable {
     case wrongType(field: String)
     /// An integer outside `Int64`, or a text that is none of the values defined.
     case outOfRange(field: String)
+    /// A text is longer than its field may be; see ``TextLimit``.
+    case tooLong(field: String, byteCountMax: Int)
     /// A known field stands twice: readers would differ on which of them counts.
     case repeated(field: String)
 
@@ -26,6 +28,8 @@ package enum WireFault: Error, Equatable, Sendable {
         case .wrongType(""): "not a JSON object"
         case .wrongType(let field): "the field \"\(field)\" has the wrong type"
         case .outOfRange(let field): "the field \"\(field)\" has a value out of range"
+        case .tooLong(let field, let byteCountMax):
+            "the field \"\(field)\" has more than \(byteCountMax) bytes"
         case .repeated(let field): "the field \"\(field)\" stands twice"
         }
     }

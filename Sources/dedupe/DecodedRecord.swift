@@ -70,13 +70,13 @@ struct DecodedRecord {
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "externalPurchaseId":
-                try Self.fill(&fields.externalPurchaseID, from: &scanner, texts: &texts)
+                try Self.fill(&fields.externalPurchaseID, .tokenField, &scanner, &texts)
             case "appAppleId": try scanner.fill(&fields.appAppleID)
-            case "bundleId": try Self.fill(&fields.bundleID, from: &scanner, texts: &texts)
-            case "tokenType": try Self.fill(&fields.tokenType, from: &scanner, texts: &texts)
+            case "bundleId": try Self.fill(&fields.bundleID, .tokenField, &scanner, &texts)
+            case "tokenType": try Self.fill(&fields.tokenType, .tokenField, &scanner, &texts)
             case "tokenCreationDate": try scanner.fill(&fields.tokenCreationDate)
             case "tokenExpirationDate": try scanner.fill(&fields.tokenExpirationDate)
-            case "customer": try Self.fill(&fields.customer, from: &scanner, texts: &texts)
+            case "customer": try Self.fill(&fields.customer, .customer, &scanner, &texts)
             case "receivedAt": try scanner.fill(&fields.receivedAt)
             default: try scanner.skip()
             }
@@ -183,8 +183,9 @@ struct DecodedRecord {
 
     private static func fill(
         _ slot: inout Range<Int>?,
-        from scanner: inout JSONScanner,
-        texts: inout [UInt8]
+        _ limit: TextLimit,
+        _ scanner: inout JSONScanner,
+        _ texts: inout [UInt8]
     ) throws(WireFault) {
         slot = try scanner.appendString(to: &texts, isFirstTime: slot == nil, atMost: limit)
     }

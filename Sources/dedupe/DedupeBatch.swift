@@ -205,11 +205,13 @@ struct DedupeBatch {
         case .again:
             plan.conclude(.settled("repeat"), app: candidate.record.appAppleID)
         case .duplicate(let first):
-            forward(candidate, duplicateOf: first, value: value, into: &plan)
-            take(candidate, isFirstOfPeriod: false, into: &plan, &scratch)
+            if forward(candidate, duplicateOf: first, value: value, into: &plan) {
+                take(candidate, isFirstOfPeriod: false, into: &plan, &scratch)
+            }
         case .primary:
-            forward(candidate, duplicateOf: nil, value: value, into: &plan)
-            take(candidate, isFirstOfPeriod: candidate.hasPeriod, into: &plan, &scratch)
+            if forward(candidate, duplicateOf: nil, value: value, into: &plan) {
+                take(candidate, isFirstOfPeriod: candidate.hasPeriod, into: &plan, &scratch)
+            }
         }
     }
 
@@ -222,12 +224,14 @@ struct DedupeBatch {
         }
     }
 
+    /// - Returns: whether Kafka takes the output; if not, the loop makes a dead letter of the
+    ///   record, and nothing of it may be in the state: its replay would be a repeat.
     private func forward(
         _ candidate: Candidate,
         duplicateOf first: TokenID?,
         value: Span<UInt8>,
         into plan: inout BatchPlan
-    ) {
+    ) -> Bool {
         let record = candidate.record
         let key = plan.outputs.place(texts.span.extracting(record.externalPurchaseID))
         let start = plan.outputs.arena.count
@@ -237,14 +241,12 @@ struct DedupeBatch {
             texts: texts.span,
             to: &plan.outputs.arena
         )
+        let written = plan.outputs.placed(from: start)
         plan.outputs.outputs.append(
-            OutputBatch.Output(
-                topic: Self.distinct,
-                key: key,
-                value: plan.outputs.placed(from: start)
-            )
+            OutputBatch.Output(topic: Self.distinct, key: key, value: written)
         )
         plan.conclude(.forward(outputCount: 1), app: candidate.record.appAppleID)
+        return key.count + written.count <= plan.recordByteCountMax
     }
 
     /// Puts a token into the state.

@@ -106,7 +106,11 @@ struct DedupeRecord: Equatable {
         try JSONScanner.scanObject(changelogValue.span) { (key, scanner) throws(WireFault) in
             switch key {
             case "externalPurchaseId":
-                id = try scanner.appendString(to: &texts, isFirstTime: id == nil)
+                id = try scanner.appendString(
+                    to: &texts,
+                    isFirstTime: id == nil,
+                    atMost: nil
+                )
             case "keysExpire": try scanner.fill(&keysExpire)
             default: try scanner.skip()
             }

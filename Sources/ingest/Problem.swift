@@ -157,7 +157,7 @@ extension Problem {
             case .notJSON, .tooDeep: "ingest.not_json"
             case .missing: "ingest.missing_field"
             case .wrongType: "ingest.wrong_type"
-            case .outOfRange: "ingest.out_of_range"
+            case .outOfRange, .tooLong: "ingest.out_of_range"
             case .repeated: "ingest.repeated_field"
             }
         self.init(status: 400, code: code, detail: "The body is wrong: \(fault.message).")

@@ -219,7 +219,12 @@ extension ReportStage {
         default:
             break
         }
-        tell(account.advance(now: now, policy: policy))
+        let effects = account.advance(now: now, policy: policy)
+        let bound = account.byteCountBound
+        if bound > plan.recordByteCountMax, bound > desk.token(at: place)?.byteCountBound ?? 0 {
+            return .deadLetter(account.tooLarge(byteCountMax: plan.recordByteCountMax))
+        }
+        tell(effects)
         if case .request = input {
             // The replay of a refused debt: the token is held once more.
             plan.tally.moved(from: desk.token(at: place), to: account)

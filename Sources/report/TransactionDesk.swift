@@ -104,11 +104,13 @@ final class TransactionDesk {
         guard let appAppleID = appAppleID(bundleID) else {
             throw refusal(id, "report.unknown_app", "the bundle id is none of an app of ours")
         }
-        guard !id.isEmpty, TokenAccount.isUUID(requested.appAccountToken) else {
+        guard !id.isEmpty, TextLimit.identifier.holds(id),
+            TokenAccount.isUUID(requested.appAccountToken)
+        else {
             throw refusal(
                 id,
                 "report.bad_record",
-                "appAccountToken is not a UUID, or the transaction has no id"
+                "appAccountToken is not a UUID, or the transaction's id is none"
             )
         }
         return Order(

@@ -231,6 +231,59 @@ import TokenWire
         #expect(try desk.judge(values: values) == [.deadLetter("dedupe.bad_record"), .primary])
     }
 
+    @Test(arguments: [
+        ("externalPurchaseId", TextLimit.tokenField), ("bundleId", .tokenField),
+        ("tokenType", .tokenField), ("customer", .customer),
+    ])
+    func `takes a text of its limit, and buries one of a byte more`(
+        field: String,
+        limit: TextLimit
+    ) throws {
+        let desk = StageDesk()
+        // As decode writes it, in another order, with an escape.
+        let forms = [
+            (
+                #"{"externalPurchaseId":"a","environment":"production","appAppleId":1,"#
+                    + #""bundleId":"b","tokenType":"t","tokenCreationDate":1,"customer":"c","#
+                    + #""receivedAt":1,"token":"a"}"#,
+                ""
+            ),
+            (
+                #"{"receivedAt":1,"externalPurchaseId":"a","appAppleId":1,"bundleId":"b","#
+                    + #""tokenType":"t","tokenCreationDate":1,"customer":"c"}"#,
+                #"\u0061"#
+            ),
+        ]
+        for (form, escape) in forms {
+            let head = try #require(form.firstRange(of: "\"\(field)\":\""))
+            for more in [1, 0] {
+                var value = form
+                let end = try #require(form[head.upperBound...].firstIndex(of: "\""))
+                let count = limit.byteCountMax + more - (escape.isEmpty ? 0 : 1)
+                value.replaceSubrange(
+                    head.upperBound..<end,
+                    with: escape + String(repeating: "x", count: count)
+                )
+                let answers = try desk.judge(values: [(0, Array(value.utf8))])
+                #expect(
+                    (answers == [.deadLetter("dedupe.bad_record")]) == (more == 1),
+                    "\(answers), \(value.prefix(30))"
+                )
+            }
+        }
+    }
+
+    @Test func `keeps nothing of a token whose output Kafka does not take`() throws {
+        let desk = StageDesk()
+        var value: [UInt8] = []
+        Self.token("a").write(to: &value)
+        desk.recordByteCountMax = 60
+        _ = desk.plan(values: [(0, value)])
+        #expect(desk.submit().isEmpty)
+        desk.recordByteCountMax = 1_000
+        #expect(try desk.judge(values: [(0, value)]) == [.primary])
+    }
+
     @Test func `buries a record without a value`() throws {
         let desk = StageDesk()
         var batch = RecordBatch()

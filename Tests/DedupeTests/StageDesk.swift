@@ -94,7 +94,12 @@ final class StageDesk {
             )
             offset += 1
         }
-        var plan = BatchPlan(outputs: OutputBatch(), state: state, now: now)
+        var plan = BatchPlan(
+            outputs: OutputBatch(),
+            state: state,
+            now: now,
+            recordByteCountMax: recordByteCountMax
+        )
         plan.outputs.arena = arena
         stage.judge(batch, into: &plan)
         arena = plan.outputs.arena

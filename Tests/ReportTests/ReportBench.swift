@@ -61,14 +61,15 @@ final class ReportBench {
     var latency = Milliseconds(0)
     var failure: TransportFailure?
     var rate = 1_000.0
+    var limits = WorkerLoop.Limits()
     var policy = ReportPolicy(requestIdentifier: ReportStage.requestIdentifier)
     var instances: [Int: Instance] = [:]
     private var disks: [Int: MemoryDisk] = [:]
     private var readers: [String: MemoryLog] = [:]
     private var offset = 0
-    /// The header `traceparent` of what comes in from now on.
     /// What writers of records say, where it is not the time of this machine.
     var recordTime: Timestamp?
+    /// The header `traceparent` of what comes in from now on.
     var trace: TraceParent?
 
     init(seed: UInt64 = 1, partitionCount: Int = 3) {
@@ -122,6 +123,7 @@ final class ReportBench {
             log: log,
             stage: stage,
             provider: disk,
+            limits: limits,
             telemetry: tally,
             clock: { [clock] in clock.now }
         )

@@ -1,4 +1,5 @@
 import Kafka
+import Simulation
 import TokenDomain
 import Testing
 
@@ -35,6 +36,56 @@ import Testing
             },
             uniquingKeysWith: { first, _ in first }
         )
+    }
+
+    /// Topics that take larger records than Kafka's default have dead letters to match.
+    @Test(arguments: [
+        (1_048_588, 1_048_500, true),
+        (1_048_588, 3_000_000, false), (3_100_000, 3_000_000, true),
+    ])
+    func `is whole, up to the largest record of its source`(
+        topicByteCountMax: Int,
+        valueByteCount: Int,
+        isWhole: Bool
+    ) {
+        var batch = RecordBatch()
+        batch.arena = [UInt8](repeating: 7, count: valueByteCount)
+        batch.records = [
+            RecordBatch.Record(
+                topic: 0,
+                partition: 0,
+                offset: 42,
+                timestampMilliseconds: 1,
+                key: .absent,
+                value: ByteRange(start: 0, count: valueByteCount),
+                headers: ByteRange(start: 0, count: 0)
+            )
+        ]
+        var limits = WorkerLoop.Limits()
+        limits.setDeadLetters(toTopicOf: topicByteCountMax + TopicShape.deadLetterByteCountMore)
+        var plan = BatchPlan(
+            outputs: OutputBatch(),
+            state: StagedState(),
+            now: Timestamp(milliseconds: 1)
+        )
+        plan.conclude(.deadLetter(Fault(code: "decode.too_long", message: "long")))
+        CommitPlan.enact(
+            &plan,
+            on: batch,
+            from: 0,
+            context: CommitPlan.Context(
+                worker: .decode,
+                group: "tollway.decode",
+                sources: ["tollway.tokens.received.v1"],
+                deadLetterTopicIndex: 2,
+                recordByteCountMax: limits.outputRecordByteCountMax,
+                deadLetterByteCountMax: limits.deadLetterByteCountMax,
+                now: plan.now
+            ),
+            telemetry: SilentTelemetry()
+        )
+        let values = plan.outputs.outputs.map { plan.outputs.arena[$0.value.indices] }
+        #expect(values == [isWhole ? batch.arena[...] : []])
     }
 
     @Test func `says where it came from, why and when`() {

@@ -52,6 +52,7 @@ import TokenDomain
                 sources: [Self.topic],
                 deadLetterTopicIndex: 2,
                 recordByteCountMax: 1_000,
+                deadLetterByteCountMax: 10_000,
                 now: Timestamp(milliseconds: 1)
             ),
             telemetry: SilentTelemetry()

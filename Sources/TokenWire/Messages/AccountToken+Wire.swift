@@ -16,13 +16,14 @@ extension AccountTokenRequested {
         var requestID: String?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
-            case "appAccountToken": try scanner.fill(&appAccountToken)
+            case "appAccountToken": try scanner.fill(&appAccountToken, atMost: .identifier)
             case "signedTransaction": try scanner.fill(&signedTransaction)
-            case "originalTransactionId": try scanner.fill(&originalTransactionID)
-            case "bundleId": try scanner.fill(&bundleID)
+            case "originalTransactionId":
+                try scanner.fill(&originalTransactionID, atMost: .identifier)
+            case "bundleId": try scanner.fill(&bundleID, atMost: .tokenField)
             case "environment": try scanner.fill(&environment)
             case "requestedAt": try scanner.fill(&requestedAt)
-            case "requestId": try scanner.fill(&requestID)
+            case "requestId": try scanner.fill(&requestID, atMost: .identifier)
             default: try scanner.skip()
             }
         }
@@ -78,8 +79,9 @@ extension AccountTokenOutcome {
         var settledAt: Timestamp?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
-            case "originalTransactionId": try scanner.fill(&originalTransactionID)
-            case "appAccountToken": try scanner.fill(&appAccountToken)
+            case "originalTransactionId":
+                try scanner.fill(&originalTransactionID, atMost: .identifier)
+            case "appAccountToken": try scanner.fill(&appAccountToken, atMost: .identifier)
             case "outcome": try scanner.fill(&outcome)
             case "httpStatus": try scanner.fill(&httpStatus)
             case "errorCode": try scanner.fill(&errorCode)

@@ -38,8 +38,8 @@ extension NotificationVerified {
         var receivedAt: Timestamp?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
-            case "notificationUUID": try scanner.fill(&notificationUUID)
-            case "subtype": try scanner.fill(&subtype)
+            case "notificationUUID": try scanner.fill(&notificationUUID, atMost: .identifier)
+            case "subtype": try scanner.fill(&subtype, atMost: .identifier)
             case "signedDate": try scanner.fill(&signedDate)
             case "receivedAt": try scanner.fill(&receivedAt)
             default:

@@ -14,11 +14,13 @@ extension ReportRequested {
         var environment: AppleEnvironment?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
-            case "externalPurchaseId": try scanner.fill(&externalPurchaseID)
+            case "externalPurchaseId":
+                try scanner.fill(&externalPurchaseID, atMost: .tokenField)
             case "appAppleId": try scanner.fill(&appAppleID)
-            case "bundleId": try scanner.fill(&bundleID)
+            case "bundleId": try scanner.fill(&bundleID, atMost: .tokenField)
             case "status": try scanner.fill(&status)
-            case "requestIdentifier": try scanner.fill(&requestIdentifier)
+            case "requestIdentifier":
+                try scanner.fill(&requestIdentifier, atMost: .identifier)
             case "lineItems": try scanner.fillArray(&lineItems)
             case "environment": try scanner.fill(&environment)
             default: try scanner.skip()
@@ -65,8 +67,8 @@ extension AppleError {
         while let key = try scanner.nextKey() {
             switch key {
             case "code": try scanner.fill(&code)
-            case "fieldName": try scanner.fill(&fieldName)
-            case "lineItemId": try scanner.fill(&lineItemID)
+            case "fieldName": try scanner.fill(&fieldName, atMost: .errorDetail)
+            case "lineItemId": try scanner.fill(&lineItemID, atMost: .errorDetail)
             default: try scanner.skip()
             }
         }
@@ -103,8 +105,10 @@ extension ReportOutcome {
         var exchanges: [ReportExchange] = []
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
-            case "requestIdentifier": try scanner.fill(&requestIdentifier)
-            case "externalPurchaseId": try scanner.fill(&externalPurchaseID)
+            case "requestIdentifier":
+                try scanner.fill(&requestIdentifier, atMost: .identifier)
+            case "externalPurchaseId":
+                try scanner.fill(&externalPurchaseID, atMost: .tokenField)
             case "appAppleId": try scanner.fill(&appAppleID)
             case "status": try scanner.fill(&status)
             case "requests": exchanges = try ReportExchange.list(&scanner)
@@ -112,7 +116,7 @@ extension ReportOutcome {
             case "httpStatus": try scanner.fill(&httpStatus)
             case "errors": try Self.fill(&errors, from: &scanner)
             case "attempts": try scanner.fill(&attempts)
-            case "reason": try scanner.fill(&reason)
+            case "reason": try scanner.fill(&reason, atMost: .identifier)
             case "firstSentAt": try scanner.fill(&firstSentAt)
             case "settledAt": try scanner.fill(&settledAt)
             default: try scanner.skip()

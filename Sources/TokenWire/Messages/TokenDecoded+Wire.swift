@@ -9,9 +9,9 @@ extension TokenDecoded {
         var text: String?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
-            case "customer": try scanner.fill(&customer)
+            case "customer": try scanner.fill(&customer, atMost: .customer)
             case "receivedAt": try scanner.fill(&receivedAt)
-            case "token": try scanner.fill(&text)
+            case "token": try scanner.fill(&text, atMost: .tokenText)
             default:
                 guard try fields.take(key, from: &scanner) else {
                     return try scanner.skip()

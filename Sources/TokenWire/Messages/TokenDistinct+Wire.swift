@@ -12,10 +12,11 @@ extension TokenDistinct {
         var primary: TokenID?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
-            case "customer": try scanner.fill(&customer)
+            case "customer": try scanner.fill(&customer, atMost: .customer)
             case "receivedAt": try scanner.fill(&receivedAt)
-            case "role": try scanner.fill(&role)
-            case "primaryExternalPurchaseId": try scanner.fill(&primary)
+            case "role": try scanner.fill(&role, atMost: .identifier)
+            case "primaryExternalPurchaseId":
+                try scanner.fill(&primary, atMost: .tokenField)
             default:
                 guard try fields.take(key, from: &scanner) else {
                     return try scanner.skip()

@@ -28,10 +28,11 @@ struct TokenFields {
         from scanner: inout JSONScanner
     ) throws(WireFault) -> Bool {
         switch key {
-        case "externalPurchaseId": try scanner.fill(&externalPurchaseID)
+        case "externalPurchaseId":
+            try scanner.fill(&externalPurchaseID, atMost: .tokenField)
         case "appAppleId": try scanner.fill(&appAppleID)
-        case "bundleId": try scanner.fill(&bundleID)
-        case "tokenType": try scanner.fill(&tokenType)
+        case "bundleId": try scanner.fill(&bundleID, atMost: .tokenField)
+        case "tokenType": try scanner.fill(&tokenType, atMost: .tokenField)
         case "tokenCreationDate": try scanner.fill(&tokenCreationDate)
         case "tokenExpirationDate": try scanner.fill(&tokenExpirationDate)
         default: return false

@@ -15,11 +15,11 @@ extension TokenReceived {
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "token": try scanner.fill(&token)
-            case "customer": try scanner.fill(&customer)
+            case "customer": try scanner.fill(&customer, atMost: .customer)
             case "receivedAt":
                 receivedAt = try scanner.integerIfAny().map { Timestamp(milliseconds: $0) }
             case "source": source = try scanner.stringIfAny().flatMap { Source(rawValue: $0) }
-            case "bundleId": try scanner.fill(&bundleID)
+            case "bundleId": try scanner.fill(&bundleID, atMost: .tokenField)
             case "requestId": requestID = try scanner.stringIfAny()
             default: try scanner.skip()
             }

@@ -1,0 +1,65 @@
+/// How large an account's record in the changelog can be, told without writing it.
+extension TokenAccount {
+    /// JSON writes a control character as `\u00XX`.
+    private static let textFactor = 6
+    /// Line items are JSON already: only quotes, backslashes and line ends grow, to two bytes.
+    private static let lineItemFactor = 2
+    /// All of an account but its texts and its lists: names, numbers, dates, the trace.
+    private static let frameByteCount = 2_048
+    /// The same of an intent, with the exchanges that its requests may yet add, or of what is left
+    /// of it once it is accepted.
+    private static let intentByteCount = 3_072
+    /// What Apple may yet refuse of the report under way; see ``ReportIntent/keep(_:)``.
+    private static let refusalByteCount =
+        ReportIntent.refusalCountMax * 96 + ReportIntent.refusalTextByteCountMax * textFactor
+    private static let listedByteCount = 96
+
+    /// Never less than the bytes of key and value, now and after every answer of Apple to what is
+    /// under way or falls due: an answer has no record whose dead letter could stand for it.
+    package var byteCountBound: Int {
+        let primaryCount: Int
+        if case .duplicate(let primary) = role {
+            primaryCount = primary.text.utf8.count
+        } else {
+            primaryCount = 0
+        }
+        var textCount = externalPurchaseID.text.utf8.count + primaryCount
+        textCount += (bundleID?.utf8.count ?? 0) + (tokenType?.text.utf8.count ?? 0)
+        textCount += customer?.text.utf8.count ?? 0
+        // One more than there are: its own debt becomes one by itself.
+        var intentCount = 1
+        var lineItemCount = 0
+        func add(_ intent: ReportIntent) {
+            intentCount += 1
+            lineItemCount += intent.lineItemByteCount
+            textCount += intent.identifier.utf8.count
+            textCount += intent.history?.firstFailedAt?.utf8.count ?? 0
+            textCount += intent.history?.replayID?.utf8.count ?? 0
+        }
+        if let current {
+            add(current)
+        }
+        queued.forEach(add)
+        parked.forEach(add)
+        for notice in notices {
+            textCount += notice.uuid.utf8.count
+        }
+        for report in accepted {
+            textCount += report.identifier?.utf8.count ?? 0
+        }
+        let listed = (notices.count + 2 * accepted.count) * Self.listedByteCount
+        return Self.frameByteCount + externalPurchaseID.text.utf8.count
+            + textCount * Self.textFactor + lineItemCount * Self.lineItemFactor
+            + intentCount * Self.intentByteCount + Self.refusalByteCount + listed
+    }
+
+    /// Why a record cannot be taken in: its account would be too large for Kafka.
+    package func tooLarge(byteCountMax: Int) -> Fault {
+        Fault(
+            code: "report.account_full",
+            message: "what is known and asked for this token would be up to \(byteCountBound) bytes"
+                + " of state, more than \(byteCountMax)",
+            externalPurchaseID: externalPurchaseID
+        )
+    }
+}
