@@ -160,6 +160,8 @@ package struct ReportRequested: Equatable, Sendable {
     package var requestIdentifier: String?
     /// The JSON array as it came, byte for byte; required with LINE_ITEM, absent otherwise.
     package var lineItems: String?
+    /// Until when Apple wants it, in a dead letter, for who reads that: no rule asks for it.
+    package var deadline: Timestamp?
 
     package init(
         externalPurchaseID: TokenID,
@@ -167,7 +169,8 @@ package struct ReportRequested: Equatable, Sendable {
         bundleID: String,
         status: ReportStatus,
         requestIdentifier: String?,
-        lineItems: String?
+        lineItems: String?,
+        deadline: Timestamp? = nil
     ) {
         self.externalPurchaseID = externalPurchaseID
         self.appAppleID = appAppleID
@@ -175,6 +178,7 @@ package struct ReportRequested: Equatable, Sendable {
         self.status = status
         self.requestIdentifier = requestIdentifier
         self.lineItems = lineItems
+        self.deadline = deadline
     }
 }
 

@@ -203,7 +203,8 @@ extension TokenAccount {
             bundleID: bundleID,
             status: intent.status,
             requestIdentifier: identifier,
-            lineItems: intent.lineItems
+            lineItems: intent.lineItems,
+            deadline: intent.deadline
         )
     }
 

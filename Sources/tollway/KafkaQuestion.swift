@@ -68,3 +68,11 @@ enum KafkaQuestion {
         }
     }
 }
+
+extension KafkaAdmin {
+    /// How many partitions each topic has that is there.
+    func partitionCounts() throws(LogFault) -> [String: Int] {
+        try topics().reduce(into: [:]) { $0[$1.name] = $1.partitions.count }
+            .filter { $0.value > 0 }
+    }
+}

@@ -91,7 +91,8 @@ package enum MessageExamples {
             bundleID: "com.example",
             status: .noLineItem,
             requestIdentifier: nil,
-            lineItems: nil
+            lineItems: nil,
+            deadline: time
         ),
     ]
     package static let reportsOutcomes = [

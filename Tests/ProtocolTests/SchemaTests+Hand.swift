@@ -5,7 +5,7 @@ import TokenDomain
 
 @testable import tollway
 
-/// What `tollway dlq` writes beside the letters themselves.
+/// What `tollway` writes beside the records themselves.
 extension `The schemas of Protocols` {
     static func changedByHand() throws -> [Case] {
         let replay = try LetterOrder(
@@ -28,74 +28,46 @@ extension `The schemas of Protocols` {
             ),
             now: MessageExamples.time
         )
-        return try repairs()
-            + [replay, discard].flatMap { order in
-                let target: Topic = order.action == .replay ? .tokensReceived : .deadLetterArchive
-                let audit = LetterAudit(
-                    order: order,
-                    stage: .decode,
-                    part: 1,
-                    at: MessageExamples.time.milliseconds,
-                    state: .interrupted,
-                    counts: [target: 3],
-                    runCount: 3
-                )
-                let settled = SettledLetter(
-                    state: order.action == .replay ? .replayed : .discarded,
-                    letterTimestamp: 1,
-                    replayID: order.runID,
-                    at: MessageExamples.time.milliseconds,
-                    target: target.name(prefix: order.prefix)
-                )
-                return [
-                    written("audit.v1", order.action, audit.write),
-                    written("dlq.replays.v1", order.action, settled.write),
-                ]
-            }
-    }
-
-    private static func repairs() throws -> [Case] {
-        let transaction = HangingTransaction(
-            partition: TopicPartition(topic: "tollway.tokens.decoded.v1", partition: 3),
-            producerID: 7,
-            producerEpoch: 2,
-            transactionalID: "tollway.decode-0",
-            startOffset: 100,
-            verdict: .commit,
-            coordinatorEpoch: 1
+        let asked = ReportAudit(
+            order: try HandOrder("request", why: "lost in May", now: MessageExamples.time),
+            request: MessageExamples.reportsRequested[0],
+            at: MessageExamples.time.milliseconds
         )
-        var audit = RepairAudit(
-            runID: LetterOrder.newRunID("repair", now: MessageExamples.time),
-            by: "operator@host",
-            why: "a node was killed",
-            transactions: [transaction]
-        )
-        var documents: [[UInt8]] = []
-        for state in [RepairAudit.State.running, .finished] {
-            audit.state = state
-            var arena: [UInt8] = []
-            audit.append(to: &arena, at: MessageExamples.time.milliseconds)
-            documents.append(arena)
-        }
-        return documents.map {
-            Case(
-                name: "transactions repair",
-                schema: "audit.v1",
-                isValid: true,
-                document: String(decoding: $0, as: UTF8.self)
+        let changes = [replay, discard].flatMap { order in
+            let target: Topic = order.action == .replay ? .tokensReceived : .deadLetterArchive
+            let audit = LetterAudit(
+                order: order,
+                stage: .decode,
+                part: 1,
+                at: MessageExamples.time.milliseconds,
+                state: .interrupted,
+                counts: [target: 3],
+                runCount: 3
             )
+            let settled = SettledLetter(
+                state: order.action == .replay ? .replayed : .discarded,
+                letterTimestamp: 1,
+                replayID: order.runID,
+                at: MessageExamples.time.milliseconds,
+                target: target.name(prefix: order.prefix)
+            )
+            return [
+                written("audit.v1", order.action.rawValue, audit.write),
+                written("dlq.replays.v1", order.action.rawValue, settled.write),
+            ]
         }
+        return changes + [written("audit.v1", "report request", asked.write)]
     }
 
     private static func written(
         _ schema: String,
-        _ action: LetterOrder.Action,
+        _ what: String,
         _ write: (inout [UInt8]) -> Void
     ) -> Case {
         var arena: [UInt8] = []
         write(&arena)
         return Case(
-            name: "dlq \(action.rawValue)",
+            name: "by hand: \(what)",
             schema: schema,
             isValid: true,
             document: String(decoding: arena, as: UTF8.self)

@@ -19,6 +19,9 @@ extension `The schemas of Protocols` {
             #""runId":"replay-20260101000000-0123abcd","part":1,"state":"running","at":1,"#
             + #""by":"a@b","filter":"","isPlan":false,"source":"dlq.tollway.decode","count":1,"#
             + #""runCount":1,"targets":{"tollway.tokens.received.v1":1}"#
+        let asking =
+            #""action":"report.request","runId":"request-20260101000000-0123abcd","at":1,"by":"a","#
+            + #""externalPurchaseId":"i","appAppleId":1"#
         let settled =
             #""letterTimestamp":1,"replayId":"replay-20260101000000-0123abcd","at":1,"#
             + #""target":"tollway.tokens.received.v1""#
@@ -110,6 +113,14 @@ extension `The schemas of Protocols` {
                     #"{\#(audit),"action":"dlq.replay","patch":[]}"#,
                     #"{\#(audit),"action":"dlq.replay","part":0}"#,
                     #"{\#(audit),"action":"dlq.replay","state":"lost"}"#,
+                    #"{"action":"dlq.replay","runId":"replay-20260101000000-0123abcd","at":1,"by":"a"}"#,
+                ]
+            ),
+            (
+                "audit.v1", #"{\#(asking),"why":"x","status":"LINE_ITEM"}"#,
+                [
+                    #"{\#(asking),"status":"LINE_ITEM"}"#, #"{\#(asking),"why":"x"}"#,
+                    #"{\#(asking),"why":"x","status":"LINE_ITEM","requestIdentifier":"1"}"#,
                 ]
             ),
             (

@@ -42,7 +42,9 @@ import Testing
         }
         #expect(fault.code == "report.status_order" && origin == Fixtures.origin(2, 1))
         // It was never sent: its replay is a report of its own.
-        #expect(letter == items)
+        var expected = items
+        expected.deadline = Self.received
+        #expect(letter == expected)
         #expect(account.current == nil && account.queued.isEmpty)
     }
 

@@ -79,7 +79,18 @@ import TokenWire
         )
         #expect(events.map(\.at) == [0, 1_000, 2_000, 3_000, 4_000])
         #expect(events.allSatisfy { $0.traceID == "4bf92f3577b34da6a3ce929d0e0e4736" })
-        #expect(events.allSatisfy { $0.place == "t.reports.outcomes.v1/3@7" })
+        #expect(events.allSatisfy { $0.place == "t.reports.outcomes.v1/3/7" })
+    }
+
+    @Test func `takes a token's text and its link for its id`() throws {
+        let json =
+            #"{"appAppleId":1,"bundleId":"b","tokenCreationDate":1,"externalPurchaseId":"i-1"}"#
+        let text = Data(json.utf8).base64EncodedString()
+        let link = "https://example.com/?externalPurchaseToken=\(text)&bundleId=b"
+        for operand in ["i-1", text, link] {
+            #expect(try TokenOperand.id(operand) == TokenID("i-1"))
+        }
+        #expect(throws: CommandFailure.self) { try TokenOperand.id("") }
     }
 
     /// What the stages would have written for one token, read back through the command.
@@ -134,6 +145,22 @@ import TokenWire
             origin: RecordOrigin(topic: 0, partition: 0, offset: 0)
         )
         try write(.reportState, key: id.text) { account.write(to: &$0) }
+        // The embedded broker finds no record by its time.
+        try write(.reportsOutcomes, key: id.text) {
+            ReportOutcome(
+                requestIdentifier: "r",
+                externalPurchaseID: id,
+                appAppleID: 1,
+                status: .noLineItem,
+                outcome: .accepted,
+                httpStatus: 200,
+                errors: [],
+                attempts: 1,
+                reason: "hold",
+                firstSentAt: now,
+                settledAt: now
+            ).write(to: &$0)
+        }
         try producer.produce(outputs, tags: outputs.outputs.indices.map { UInt64($0) })
         #expect(producer.flush(deadlineMilliseconds: 5_000))
 
@@ -150,7 +177,13 @@ import TokenWire
         #expect(object["role"] as? String == "primary")
         #expect(object["dueAt"] as? Int64 == (now + .hours(24)).milliseconds)
         let events = try #require(object["events"] as? [[String: Any]])
-        #expect(events.compactMap { $0["event"] as? String } == ["told apart: primary"])
+        #expect(
+            Set(events.compactMap { $0["event"] as? String }) == [
+                "told apart: primary", "report accepted: NO_LINE_ITEM because of hold",
+            ]
+        )
+        let notes = try #require(object["notes"] as? [String])
+        #expect(notes.allSatisfy { $0.contains("embedded broker") } && notes.count == 2)
         let none = try TollwayProcess.run(["token", "trace", "nobody"], environment: environment)
         #expect(none.exitCode == 3)
     }

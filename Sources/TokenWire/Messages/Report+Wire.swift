@@ -12,6 +12,7 @@ extension ReportRequested {
         var requestIdentifier: String?
         var lineItems: String?
         var environment: AppleEnvironment?
+        var deadline: Timestamp?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "externalPurchaseId":
@@ -23,6 +24,7 @@ extension ReportRequested {
                 try scanner.fill(&requestIdentifier, atMost: .identifier)
             case "lineItems": try scanner.fillArray(&lineItems)
             case "environment": try scanner.fill(&environment)
+            case "deadline": try scanner.fill(&deadline)
             default: try scanner.skip()
             }
         }
@@ -37,7 +39,8 @@ extension ReportRequested {
             bundleID: try JSONScanner.require(bundleID, "bundleId"),
             status: try JSONScanner.require(status, "status"),
             requestIdentifier: requestIdentifier,
-            lineItems: lineItems
+            lineItems: lineItems,
+            deadline: deadline
         )
     }
 
@@ -53,6 +56,7 @@ extension ReportRequested {
             if let lineItems {
                 writer.field("lineItems", raw: lineItems.utf8.span)
             }
+            writer.field("deadline", deadline?.milliseconds)
             writer.endObject()
         }
     }

@@ -45,7 +45,7 @@ enum DeadLetterCommand {
             .value("--limit", "N", "lines at most; default 20"), all, reveal,
         ],
         details: """
-            The first column is what tollway dlq show takes.
+            The first column is what tollway dlq show takes; DUE is Apple's deadline for it.
             \(filterHelp)
             Exit 3 if nothing matched.
             """,
@@ -59,9 +59,10 @@ enum DeadLetterCommand {
         operandCountMax: showCountMax,
         options: [reveal],
         details: """
-            POSITION is stage/partition/offset as ls and groups print it: decode/3/1234. Tokens,
-            payloads, customers and keys are masked unless --reveal. Exit 3 if one is not there
-            (dead letters are kept for 30 days or longer).
+            POSITION is stage/partition/offset as ls and groups print it: decode/3/1234. The
+            topic's full name, as in tollway token trace, and @ before the offset do as well.
+            Tokens, payloads, customers and keys are masked unless --reveal. Exit 3 if one is
+            not there (dead letters are kept for 30 days or longer).
             """,
         run: runShow
     )

@@ -15,9 +15,17 @@ struct LetterPosition: Hashable, Comparable, CustomStringConvertible {
         self.offset = offset
     }
 
-    /// Reads `decode/3/1234`, also with the topic's full name in place of the stage's.
+    /// Reads `decode/3/1234`, also with the topic's full name in place of the stage's, and with
+    /// Kafka's own `@` before the offset.
     init?(_ text: String, prefix: String) {
-        let parts = text.split(separator: "/", omittingEmptySubsequences: false)
+        let parts = text.split(
+            separator: "/",
+            maxSplits: 1,
+            omittingEmptySubsequences: false
+        ).enumerated().flatMap { index, part in
+            index == 0
+                ? [part] : part.split(omittingEmptySubsequences: false) { $0 == "/" || $0 == "@" }
+        }
         guard parts.count == 3, let partition = Int32(parts[1]), partition >= 0,
             let offset = Int64(parts[2]), offset >= 0,
             let stage = DeadLetters.stages.first(where: {

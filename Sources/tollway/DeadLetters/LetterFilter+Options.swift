@@ -23,6 +23,7 @@ extension LetterFilter {
         ),
         .value("--app", "ID", "appAppleId or bundle id", isRepeatable: true),
         .value("--environment", "NAME", "production or sandbox", isRepeatable: true),
+        .value("--token", "ID", "externalPurchaseId, or the token's text", isRepeatable: true),
         .value("--since", "TIME", "failed then or later: 2026-03-01T12:00:00Z, 90m, 7d (ago)"),
         .value("--until", "TIME", "failed before then"),
         .value("--partition", "N", "of the dead-letter topic: 3, 0-5", isRepeatable: true),
@@ -66,6 +67,11 @@ extension LetterFilter {
         case "--grep": texts.append(Array(value.utf8))
         case "--app":
             apps.append(Int64(value).map { .number($0) } ?? .bundle(value))
+        case "--token":
+            let id = try TokenOperand.id(value).text
+            tokens.append(id)
+            // Whoever reads a plan or the audit needs no token for it.
+            shown = id
         case "--environment":
             environments.append(try Self.environment(value))
         case "--since", "--until":

@@ -21,6 +21,8 @@ struct LetterFilter {
     var texts: [[UInt8]] = []
     var apps: [App] = []
     var environments: [AppleEnvironment] = []
+    /// Ids of tokens.
+    var tokens: [String] = []
     /// UNIX milliseconds, inclusive.
     var since: Int64?
     /// UNIX milliseconds, exclusive.
@@ -34,7 +36,7 @@ struct LetterFilter {
     var text: String { words.isEmpty ? "all" : words.joined(separator: " ") }
 
     /// Whether the value must be read to know.
-    var needsSubject: Bool { !apps.isEmpty || !environments.isEmpty }
+    var needsSubject: Bool { !apps.isEmpty || !environments.isEmpty || !tokens.isEmpty }
 
     /// The first offset that may match, of every partition.
     var offsetMin: Int64 { offsets.map(\.lowerBound).min() ?? 0 }
@@ -82,6 +84,9 @@ struct LetterFilter {
             guard isOurs else {
                 return false
             }
+        }
+        guard tokens.isEmpty || tokens.contains(where: { $0 == subject.externalPurchaseID }) else {
+            return false
         }
         guard !environments.isEmpty else {
             return true

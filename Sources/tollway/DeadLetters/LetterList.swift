@@ -71,6 +71,7 @@ struct LetterList {
         return [
             letter.position.description,
             AgeText.of(now - Timestamp(milliseconds: letter.failedAt)),
+            subject.deadline(days: deadlineDays).map { AgeText.relative($0, now: now) } ?? "-",
             PlainText.printable(letter.headers.text(.reason, of: arena), characterCountMax: 32),
             subject.appAppleID.map { "\($0)" } ?? "-",
             "\(letter.headers.number(.attempts, in: arena.span))",
@@ -89,8 +90,9 @@ struct LetterList {
             return JSONLines.text(rows.map(\.object), list: "letters", format: format)
         }
         var table = TextTable(columns: [
-            .init(title: "POSITION"), .init(title: "AGE", isNumber: true), .init(title: "REASON"),
-            .init(title: "APP"), .init(title: "ATTEMPTS", isNumber: true), .init(title: "STATE"),
+            .init(title: "POSITION"), .init(title: "AGE", isNumber: true), .init(title: "DUE"),
+            .init(title: "REASON"), .init(title: "APP"), .init(title: "ATTEMPTS", isNumber: true),
+            .init(title: "STATE"),
             .init(title: "KEY"),
         ])
         table.rows = rows.map(\.cells)

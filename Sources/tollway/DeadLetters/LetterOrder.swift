@@ -1,7 +1,5 @@
-internal import Foundation
 internal import Kafka
 internal import StageRuntime
-internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
@@ -16,7 +14,6 @@ struct LetterOrder {
 
     static let replayCountMaxDefault = 2
     static let rateMax = 1_000_000
-    static let whyByteCountMax = 500
     private static let patchByteCountMax = 64 << 10
 
     var action: Action
@@ -61,11 +58,14 @@ struct LetterOrder {
         self.action = action
         configuration = try KafkaQuestion.configuration()
         filter = try LetterFilter(invocation, now: now)
-        runID = Self.newRunID(action.rawValue, now: now)
-        by = Self.user()
-        if let why = invocation.value("--why") {
-            self.why = try Self.why(why)
-        }
+        let order = try HandOrder(
+            action.rawValue,
+            why: invocation.value("--why"),
+            now: now
+        )
+        runID = order.id
+        by = order.by
+        why = order.why
         if invocation.has("--rate") {
             rate = try invocation.integer("--rate", default: 1, in: 1...Self.rateMax)
         }
@@ -88,17 +88,6 @@ struct LetterOrder {
         if let text = invocation.value("--patch") {
             patch = try Self.patch(text)
         }
-    }
-
-    static func why(_ text: String) throws(CommandFailure) -> String {
-        let trimmed = text.trimmingCharacters(in: .whitespacesAndNewlines)
-        guard !trimmed.isEmpty, trimmed.utf8.count <= whyByteCountMax else {
-            throw .usage(
-                "bad_value",
-                "--why must be a sentence of at most \(whyByteCountMax) bytes for who reads the audit"
-            )
-        }
-        return trimmed
     }
 
     private static func ratio(_ text: String) throws(CommandFailure) -> Double {
@@ -129,24 +118,5 @@ struct LetterOrder {
                     + " as '{\"bundleId\":null}': \(error.message)"
             )
         }
-    }
-
-    static func newRunID(_ action: String, now: Timestamp) -> String {
-        let time = WallClock.rfc3339(milliseconds: now.milliseconds)
-            .filter { $0.isNumber }
-            .prefix(14)
-        let random = String(UInt32.random(in: .min ... .max), radix: 16)
-        return "\(action)-\(time)-"
-            + String(repeating: "0", count: 8 - random.count) + random
-    }
-
-    static func user() -> String {
-        let environment = ProcessInfo.processInfo.environment
-        let name = ["SUDO_USER", "USER", "LOGNAME"].compactMap { environment[$0] }
-            .first { !$0.isEmpty }
-        return PlainText.printable(
-            "\(name ?? "uid \(getuid())")@\(HostName.current)",
-            characterCountMax: 128
-        )
     }
 }

@@ -13,6 +13,8 @@ struct LetterSubject {
     /// Of a `reports.requested.v1` record.
     var status: ReportStatus?
     var requestIdentifier: String?
+    /// Of a report that Apple refused: until when it wants it.
+    var reportDeadline: Int64?
     /// Of an `account-tokens.requested.v1` record.
     var appAccountToken: String?
     var originalTransactionID: String?
@@ -21,6 +23,9 @@ struct LetterSubject {
 
     /// Until when Apple wants to have heard of it; nil where its dates are not known.
     func deadline(days: Int) -> Timestamp? {
+        if let reportDeadline {
+            return Timestamp(milliseconds: reportDeadline)
+        }
         if let tokenExpirationDate {
             return Timestamp(milliseconds: tokenExpirationDate) + ReportPolicy.deadlineAfterExpiry
         }
@@ -141,6 +146,7 @@ final class SubjectReader {
             case ("tokenExpirationDate", .number):
                 subject.tokenExpirationDate = try scanner.integer()
             case ("status", .string): subject.status = ReportStatus(rawValue: try scanner.string())
+            case ("deadline", .number): subject.reportDeadline = try scanner.integer()
             case ("requestIdentifier", .string):
                 subject.requestIdentifier = try scanner.string()
             case ("appAccountToken", .string): subject.appAccountToken = try scanner.string()

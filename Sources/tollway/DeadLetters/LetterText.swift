@@ -151,6 +151,8 @@ struct LetterText {
             ("bundleId", text(subject.bundleID)),
             ("environment", text(subject.environment?.rawValue)),
             ("externalPurchaseId", text(subject.externalPurchaseID)),
+            ("status", text(subject.status?.rawValue)),
+            ("requestIdentifier", text(subject.requestIdentifier)),
             (
                 "deadline",
                 subject.deadline(days: deadlineDays).map { "\($0.milliseconds)" } ?? "null"

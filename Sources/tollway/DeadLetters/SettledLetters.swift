@@ -5,8 +5,8 @@ internal import TokenWire
 
 /// Which dead letters were replayed or discarded, as `dlq.<prefix>replays.v1` tells.
 ///
-/// Four bytes a position, in chunks: a million take 4 MB. A record counts only for the letter that
-/// had its very time: offsets begin anew where somebody deletes a topic and makes it again.
+/// A record counts only for the letter that had its very time: offsets begin anew where somebody
+/// deletes a topic and makes it again.
 struct SettledLetters {
     enum State: UInt8, CaseIterable {
         case replayed = 1
@@ -20,22 +20,12 @@ struct SettledLetters {
         }
     }
 
-    private struct Chunk: Hashable {
-        var stage: Worker
-        var partition: Int32
-        var number: Int64
-    }
-
-    private static let chunkBitCount: Int64 = 12
-    private static let chunkCount = 1 << chunkBitCount
-
     private(set) var count = 0
-    private var chunks: [Chunk: [UInt32]] = [:]
+    private var entries = PositionTable()
 
     func state(of position: LetterPosition, timestamp: Int64) -> State? {
-        guard let entry = chunks[Self.chunk(position)]?[Self.index(position)],
-            entry >> 2 == Self.digest(timestamp)
-        else {
+        let entry = entries[position]
+        guard entry >> 2 == Self.digest(timestamp) else {
             return nil
         }
         return State(rawValue: UInt8(entry & 3))
@@ -43,23 +33,9 @@ struct SettledLetters {
 
     mutating func set(_ state: State?, of position: LetterPosition, timestamp: Int64) {
         let entry = state.map { Self.digest(timestamp) << 2 | UInt32($0.rawValue) } ?? 0
-        let chunk = Self.chunk(position)
-        let index = Self.index(position)
-        let before = chunks[chunk]?[index] ?? 0
-        chunks[chunk, default: Array(repeating: 0, count: Self.chunkCount)][index] = entry
+        let before = entries[position]
+        entries[position] = entry
         count += (entry == 0 ? 0 : 1) - (before == 0 ? 0 : 1)
-    }
-
-    private static func chunk(_ position: LetterPosition) -> Chunk {
-        Chunk(
-            stage: position.stage,
-            partition: position.partition,
-            number: position.offset >> chunkBitCount
-        )
-    }
-
-    private static func index(_ position: LetterPosition) -> Int {
-        Int(position.offset & Int64(chunkCount - 1))
     }
 
     /// 30 bits: two letters at one position do not share a time, but for one pair in a billion.
@@ -69,8 +45,12 @@ struct SettledLetters {
 
     // MARK: - The topic
 
-    /// Takes in records of the topic, in their order.
-    mutating func absorb(_ batch: RecordBatch, prefix: String) throws(CommandFailure) {
+    /// Takes in records of the topic, in their order, and shows what each settles.
+    mutating func absorb(
+        _ batch: RecordBatch,
+        prefix: String,
+        _ settled: (LetterPosition) -> Void = { _ in }
+    ) throws(CommandFailure) {
         let topics = DeadLetters.stages.map { stage in
             (stage, Array((Topic.deadLetters(stage).name(prefix: prefix) + "/").utf8))
         }
@@ -88,6 +68,7 @@ struct SettledLetters {
                 let value = batch.arena.span.extracting(record.value.indices)
                 let (state, letterTimestamp) = try SettledLetter.essence(of: value)
                 set(state, of: position, timestamp: letterTimestamp)
+                settled(position)
             } catch {
                 // To go on would send a letter back twice.
                 throw CommandFailure(

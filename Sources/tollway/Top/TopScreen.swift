@@ -138,12 +138,13 @@ struct TopScreen {
 
     private var deadLetters: [String] {
         let total = Self.count(Double(snapshot.deadLetterTotal))
+        let more = snapshot.areDeadLettersAll ? "" : " so far, more are being read"
         guard !snapshot.deadLetters.isEmpty else {
-            return ["DEAD LETTERS, last hour: none (at most \(total) kept)"]
+            return ["DEAD LETTERS, open: none\(more)"]
         }
-        return ["DEAD LETTERS, last hour (at most \(total) kept)"]
+        return ["DEAD LETTERS, open: \(total)\(more)"]
             + table(
-                ["STAGE", "CODE", "COUNT", "NEWEST"],
+                ["STAGE", "CODE", "OPEN", "NEWEST"],
                 numbersFrom: 2,
                 snapshot.deadLetters.map { letters in
                     [

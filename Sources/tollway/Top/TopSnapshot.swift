@@ -74,8 +74,10 @@ struct TopSnapshot: Equatable, Sendable {
     var lanes: [Lane] = []
     var reported: [Reported] = []
     var deadLetters: [DeadLetters] = []
-    /// All that the dead-letter topics hold, whenever they came.
+    /// All that are open: neither replayed nor discarded.
     var deadLetterTotal: Int64 = 0
+    /// Whether all of them have been read; else there are more.
+    var areDeadLettersAll = true
     var instances: [Instance] = []
     /// Why a part could not be shown, or nothing at all.
     var troubles: [String] = []
@@ -168,6 +170,7 @@ struct TopSnapshot: Equatable, Sendable {
                 )
             ),
             ("deadLetterTotal", "\(deadLetterTotal)"),
+            ("areDeadLettersAll", "\(areDeadLettersAll)"),
             (
                 "deadLetters",
                 list(

@@ -13,7 +13,7 @@ final class TopSource {
     private let configuration: Configuration
     private let ports: AdminPorts
     private var admin: KafkaAdmin?
-    private var letters: TopTail?
+    private var letters: TopLetters?
     private var ledger: TopTail?
     private var earlier: TopSnapshot?
 
@@ -75,7 +75,7 @@ final class TopSource {
                 snapshot.stages.append(stage)
             }
         }
-        try readDeadLetters(&snapshot, there: there, admin)
+        try readDeadLetters(&snapshot, there: there)
         try readLedger(&snapshot, there: there)
     }
 
@@ -107,26 +107,52 @@ final class TopSource {
 
     private func readDeadLetters(
         _ snapshot: inout TopSnapshot,
-        there: Set<String>,
-        _ admin: KafkaAdmin
+        there: Set<String>
     ) throws(LogFault) {
-        let topics = Worker.allCases.compactMap(\.deadLetters)
-            .map { $0.name(prefix: configuration.topicPrefix) }
-            .filter { there.contains($0) }
-        guard !topics.isEmpty else {
+        let prefix = configuration.topicPrefix
+        let stages = DeadLetters.stages.filter {
+            there.contains(Topic.deadLetters($0).name(prefix: prefix))
+        }
+        guard !stages.isEmpty else {
             return
         }
-        for topic in topics {
-            let starts = try admin.startOffsets(ofTopic: topic)
-            let ends = try admin.endOffsets(ofTopic: topic)
-            snapshot.deadLetterTotal += zip(starts, ends).reduce(0) { $0 + $1.1 - $1.0 }
+        let letters = try openLetters(
+            stages,
+            hasReplays: there.contains(Topic.deadLetterReplays.name(prefix: prefix))
+        )
+        do {
+            try letters.look()
+        } catch let fault as LogFault {
+            throw fault
+        } catch let failure as CommandFailure {
+            snapshot.troubles.append(failure.message)
+        } catch {
+            preconditionFailure("reading letters fails by Kafka, or by a record: \(error)")
         }
-        let tail = try open(letters, topics, snapshot.at, TopTail.letter)
-        letters = tail
-        try tail.look(now: snapshot.at)
-        snapshot.deadLetters = tail.groups.prefix(Self.deadLettersShownMax).map {
-            .init(stage: $0.group[0], code: $0.group[1], count: $0.count, newest: $0.newest)
+        snapshot.deadLetterTotal = Int64(letters.total)
+        snapshot.areDeadLettersAll = letters.isComplete
+        snapshot.deadLetters = Array(letters.shown.prefix(Self.deadLettersShownMax))
+    }
+
+    private func openLetters(
+        _ stages: [Worker],
+        hasReplays: Bool
+    ) throws(LogFault) -> TopLetters {
+        if let letters,
+            WallClock.monotonicMilliseconds() - letters.madeAt < TopLetters.lifeMilliseconds
+        {
+            return letters
         }
+        letters?.close()
+        letters = nil
+        let made = try TopLetters(
+            settings: configuration.kafka,
+            prefix: configuration.topicPrefix,
+            stages: stages,
+            hasReplays: hasReplays
+        )
+        letters = made
+        return made
     }
 
     private func readLedger(

@@ -3,7 +3,7 @@ internal import StageRuntime
 internal import TokenDomain
 internal import TokenWire
 
-/// What came lately into the dead letters and into the ledger, read on from look to look.
+/// What came lately into the ledger, read on from look to look.
 final class TopTail {
     /// So far back the first look goes.
     static let windowMilliseconds: Int64 = 3_600_000
@@ -82,23 +82,6 @@ final class TopTail {
     }
 
     // MARK: What is read
-
-    /// Stage and code of a dead letter.
-    static func letter(
-        _ record: RecordBatch.Record,
-        _ batch: RecordBatch,
-        _ topic: String
-    ) -> [String] {
-        func header(_ name: StaticString) -> String {
-            guard record.headers.count > 0,
-                let value = HeaderList.value(named: name, in: record.headers, of: batch.arena)
-            else {
-                return "unknown"
-            }
-            return String(decoding: batch.arena[value.indices], as: UTF8.self)
-        }
-        return [header("tollway.dlq.stage"), header("tollway.dlq.code")]
-    }
 
     /// App, environment and outcome of an entry of the ledger.
     static func outcome(

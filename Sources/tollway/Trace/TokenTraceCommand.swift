@@ -9,31 +9,36 @@ enum TokenTraceCommand {
     static let verb = Verb(
         words: ["token", "trace"],
         summary: "where a token is, and what Apple was told about it and answered",
-        operands: "EXTERNAL-PURCHASE-ID",
+        operands: "EXTERNAL-PURCHASE-ID | TOKEN",
         operandCountMax: 1,
         details: """
             Asks Kafka alone: no worker need run. Shows where the token came in, what each stage
-            made of it, every request to Apple with its answer, and what is owed now. Reads one
-            partition of each topic that is keyed by the id, and of the others the minutes in
-            which it passed. What Kafka keeps no longer is not shown: token topics have seven
-            days, the ledger everything. Exit 3 if Kafka knows nothing of it.
+            made of it, every request to Apple with its answer, where it lies among the dead
+            letters and what sends it back from there, and what is owed now. A token's text, or
+            the link with it, does as well as its id. RECORD is a position as tollway dlq show
+            takes it. Reads one partition of each topic that is keyed by the id, and of the
+            others the minutes in which it passed. What Kafka keeps no longer is not shown:
+            token topics have seven days, the ledger everything. Exit 3 if Kafka knows nothing
+            of it.
             """,
         run: run
     )
 
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
-        let id = TokenID(try invocation.onlyOperand(named: "EXTERNAL-PURCHASE-ID"))
+        let id = try TokenOperand.id(
+            try invocation.onlyOperand(named: "EXTERNAL-PURCHASE-ID")
+        )
         let configuration = try KafkaQuestion.configuration()
         let startedAt = Date()
-        let counts = try KafkaQuestion.ask(configuration) {
-            (admin) throws(LogFault) -> [String: Int] in
-            try admin.topics().reduce(into: [:]) { $0[$1.name] = $1.partitions.count }
+        var search = try KafkaQuestion.ask(configuration) {
+            (admin) throws(LogFault) -> TraceSearch in
+            TraceSearch(
+                id: id,
+                configuration,
+                partitionCounts: try admin.partitionCounts(),
+                isEmbedded: MockBroker.isClusterID(try admin.clusterID())
+            )
         }
-        var search = TraceSearch(
-            id: id,
-            configuration,
-            partitionCounts: counts.filter { $0.value > 0 }
-        )
         do throws(LogFault) {
             try search.run()
         } catch {
@@ -46,11 +51,15 @@ enum TokenTraceCommand {
                 code: "trace.unknown",
                 "Kafka knows nothing of \(PlainText.printable(id.text, characterCountMax: 100))"
                     + " (\(search.readCount) records looked at)"
+                    + search.notes.map { "; " + $0 }.joined()
             )
         }
         switch invocation.output {
         case .table:
             Console.write(text(search))
+            for note in search.notes {
+                Console.say("note: \(note)")
+            }
             Console.say(
                 "\(search.readCount) records looked at in \(String(format: "%.1f", seconds)) s"
             )
@@ -89,7 +98,8 @@ enum TokenTraceCommand {
         if !traces.isEmpty {
             text += "trace \(traces.joined(separator: ", "))\n"
         }
-        return text + "now: \(standing(search).joined(separator: "; "))\n"
+        let lines = search.standing.map { PlainText.printable($0, characterCountMax: 600) }
+        return text + "now: \(lines.joined(separator: "\n     "))\n"
     }
 
     static func json(_ search: TraceSearch) -> String {
@@ -113,7 +123,14 @@ enum TokenTraceCommand {
         members += Fact.number("deadline", account?.current?.deadline.milliseconds)
         members += Fact.number("dueAt", account?.debt?.dueAt.milliseconds)
         members.append(
-            ("now", "[" + standing(search).map(JSONText.quoted).joined(separator: ",") + "]")
+            ("now", "[" + search.standing.map(JSONText.quoted).joined(separator: ",") + "]")
+        )
+        let letters = search.letters.map {
+            $0.json(for: search.id, lastAccepted: account?.lastAccepted)
+        }
+        members.append(("deadLetters", "[" + letters.joined(separator: ",") + "]"))
+        members.append(
+            ("notes", "[" + search.notes.map(JSONText.quoted).joined(separator: ",") + "]")
         )
         members.append(
             ("traceIds", "[" + traceIDs(search).map(JSONText.quoted).joined(separator: ",") + "]")
@@ -129,47 +146,5 @@ enum TokenTraceCommand {
             ids.append(id)
         }
         return ids
-    }
-
-    /// What is owed now, in words.
-    static func standing(_ search: TraceSearch) -> [String] {
-        guard let account = search.account else {
-            return [
-                search.events.contains { $0.text.hasPrefix("dead letter") }
-                    ? "in the dead letters; report knows nothing of it"
-                    : "on its way; report knows nothing of it yet"
-            ]
-        }
-        var words: [String] = []
-        if let intent = account.current {
-            let next = intent.nextAttemptAt.map { "not before \(time($0))" } ?? "as soon as it may"
-            let way = intent.phase == .doubtful ? "asked for" : "sent"
-            words.append(
-                "report \(intent.number) (\(intent.status.rawValue)) is \(way) \(next), "
-                    + "deadline \(time(intent.deadline))"
-            )
-        }
-        if !account.queued.isEmpty {
-            words.append("\(account.queued.count) more wait behind it")
-        }
-        if let debt = account.debt {
-            words.append("owed at \(time(debt.dueAt)) because of \(debt.reason.rawValue)")
-        }
-        if let notice = account.waitingNotice {
-            words.append(
-                "Apple asked at \(time(notice.receivedAt)); waits for the proof that it is unknown"
-            )
-        }
-        if !account.parked.isEmpty {
-            words.append("\(account.parked.count) refused by Apple, in the dead letters")
-        }
-        if let status = account.lastAccepted, let at = account.lastAcceptedAt {
-            words.append("Apple accepted \(status.rawValue) at \(time(at))")
-        }
-        return words.isEmpty ? ["nothing is owed"] : words
-    }
-
-    private static func time(_ time: Timestamp) -> String {
-        WallClock.rfc3339(milliseconds: time.milliseconds)
     }
 }

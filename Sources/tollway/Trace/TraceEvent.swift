@@ -29,17 +29,21 @@ struct TraceEvent: Equatable {
         _ text: String,
         _ details: [(name: String, json: String)] = []
     ) {
-        self.at = at?.milliseconds ?? found.timestamp
+        // What a replay brought again has the first one's times in it.
+        let replayID =
+            found.topic.hasPrefix("dlq.") ? nil : found.header("tollway.dlq.replay_id")
+        self.at = replayID == nil ? at?.milliseconds ?? found.timestamp : found.timestamp
         self.stage = stage
-        self.text = text
+        self.text = replayID.map { "sent back by \($0): \(text)" } ?? text
         topic = found.topic
         partition = found.partition
         offset = found.offset
         traceID = found.header("\(TraceParent.headerName)").flatMap { TraceParent($0)?.traceID }
-        self.details = details
+        self.details = details + Fact.text("replayId", replayID)
     }
 
-    var place: String { "\(topic)/\(partition)@\(offset)" }
+    /// As every verb takes positions.
+    var place: String { "\(topic)/\(partition)/\(offset)" }
 
     var json: String {
         JSONLines.object(

@@ -69,6 +69,54 @@ struct `Looking at dead letters` {
         #expect(try world.dlq("export", "--max", "7").objects().count == 7)
     }
 
+    @Test func `counts in top only what is open`() throws {
+        let world = try DeadLetterWorld()
+        var maker = LetterMaker(prefix: world.prefix, seed: 5)
+        try maker.write([.unknownApp], each: 3, to: world.settings)
+        try maker.write([.notBase64URL], each: 2, to: world.settings)
+        func open() throws -> [String: Int] {
+            let top = try TollwayProcess.run(
+                ["top", "--interval", "500ms", "-o", "json"],
+                environment: world.environment
+            )
+            let object = try top.object()
+            let letters = try #require(object["deadLetters"] as? [[String: Any]])
+            let counts = letters.reduce(into: [:]) { counts, letters in
+                counts[letters["code"] as? String ?? "-"] = letters["count"] as? Int
+            }
+            #expect(object["deadLetterTotal"] as? Int == counts.values.reduce(0, +))
+            #expect(object["areDeadLettersAll"] as? Bool == true)
+            return counts
+        }
+        #expect(try open() == ["decode.unknown_app": 3, "decode.not_base64url": 2])
+        #expect(try world.dlq("replay", "--reason", "unknown_app", "--yes").exitCode == 0)
+        #expect(try open() == ["decode.not_base64url": 2])
+        #expect(
+            try world.dlq("discard", "--stage", "decode", "--why", "x", "--yes").exitCode == 0
+        )
+        #expect(try open().isEmpty)
+    }
+
+    @Test func `says of a refused report what is due, and when`() throws {
+        let world = try DeadLetterWorld()
+        var maker = LetterMaker(prefix: world.prefix, seed: 6)
+        try maker.write([.rejected], each: 1, to: world.settings)
+        let group = try #require(try world.dlq("groups", "-o", "ndjson").objects().first)
+        #expect(group["nearestDeadline"] as? Int64 == LetterMaker.deadline.milliseconds)
+        let letter = try #require(try world.dlq("export").objects().first)
+        #expect(letter["deadline"] as? Int64 == LetterMaker.deadline.milliseconds)
+        #expect(letter["status"] as? String == "NO_LINE_ITEM")
+        let sheet = try world.dlq("show", try #require(letter["position"] as? String)).output
+        #expect(sheet.contains("NO_LINE_ITEM") && sheet.contains("due at Apple"))
+        let id = try #require(letter["externalPurchaseId"] as? String)
+        let trace = try TollwayProcess.run(
+            ["token", "trace", id, "-o", "json"],
+            environment: world.environment
+        )
+        let now = try #require((try trace.object()["now"] as? [String])?.first)
+        #expect(now.contains("NO_LINE_ITEM is to be reported; due at Apple 2030-"), "\(now)")
+    }
+
     /// Every byte of every secret, wherever it could come out.
     @Test func `shows no token, customer or key unless told to`() throws {
         let world = try DeadLetterWorld()

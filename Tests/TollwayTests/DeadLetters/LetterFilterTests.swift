@@ -94,6 +94,31 @@ import TokenDomain
         #expect(production + sandbox == 20 && sandbox > 0 && production > 0)
     }
 
+    @Test func `knows a token by its id and by its text`() throws {
+        let maker = LetterMaker(prefix: "tollway.", seed: 7)
+        let (batch, letters) = letters()
+        let first = letters[0].record.value
+        let subject = SubjectReader().read(batch.arena.span.extracting(first.indices))
+        let id = try #require(subject.externalPurchaseID)
+        #expect(try count(["--token", id]) == 1)
+        #expect(try count(["--token", maker.token(id: id, app: 1)]) == 1)
+        #expect(try count(["--token", id, "--stage", "report"]) == 0)
+        #expect(try count(["--token", "nobody"]) == 0)
+        let shown = try filter(["--token", maker.token(id: id, app: 1)]).text
+        #expect(shown == "--token \(id)", "a token is in no plan and no audit")
+    }
+
+    @Test(arguments: [
+        ("decode/3/100", true), ("dlq.tollway.decode/3/100", true), ("decode/3@100", true),
+        ("dlq.tollway.decode/3@100", true), ("decode@3@100", false), ("decode/3", false),
+        ("decode/3/100/1", false), ("other/3/100", false), ("decode/-3/100", false),
+    ])
+    func `reads positions as every verb prints them`(text: String, isOne: Bool) {
+        let position = LetterPosition(text, prefix: "tollway.")
+        let expected = LetterPosition(stage: .decode, partition: 3, offset: 100)
+        #expect(position == (isOne ? expected : nil))
+    }
+
     @Test func `takes the first digits of a fingerprint`() throws {
         let (batch, letters) = letters()
         let whole = letters[0].headers.text(.fingerprint, of: batch.arena)
@@ -108,7 +133,8 @@ import TokenDomain
             ["--stage", "ingest"], ["--environment", "test"], ["--since", "yesterday"],
             ["--since", "2026-13-01"], ["--fingerprint", "xyz1"], ["--fingerprint", "123"],
             ["--partition", "x"], ["--partition", "5-3"], ["--offset", "-"], ["--offset", ""],
-            ["--attempts", "1,"], ["--since", "1h", "--until", "2h"], ["--grep", ""],
+            ["--attempts", "1,"], ["--token", ""], ["--since", "1h", "--until", "2h"],
+            ["--grep", ""],
         ]
     )
     func `refuses what can match nothing`(arguments: [String]) {

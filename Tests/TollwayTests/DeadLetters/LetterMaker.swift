@@ -17,6 +17,8 @@ struct LetterMaker {
         case accountToken
     }
 
+    /// Of a report that Apple refused.
+    static let deadline = Timestamp(milliseconds: 1_900_000_000_000)
     static let apps: [Int64] = [6_448_311_069, 1_234_567_890, 987_654_321]
 
     let prefix: String
@@ -63,7 +65,8 @@ struct LetterMaker {
                 bundleID: "com.example.\(app)",
                 status: .noLineItem,
                 requestIdentifier: "00000000-0000-5000-8000-\(padded(number, 12))",
-                lineItems: nil
+                lineItems: nil,
+                deadline: Self.deadline
             ).write(to: &value)
             fault = Fault(code: "report.rejected", message: "Apple answered 400, code 5 (status).")
         case .accountToken:

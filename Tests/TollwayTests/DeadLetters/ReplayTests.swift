@@ -20,6 +20,8 @@ struct `Sending dead letters back` {
         maker.history.replayCount = 1
         maker.history.replayID = "before"
         try maker.write([.unknownApp], each: 30, to: world.settings)
+        let stored = try world.records(of: .deadLetters(.decode))
+        try world.expectOpen(try #require(stored.first))
         let dry = try world.dlq("replay", "--reason", "unknown_app", "-o", "json")
         #expect(dry.exitCode == 5, "\(dry.talk)")
         #expect(try dry.object()["go"] as? Int == 30)
@@ -84,6 +86,17 @@ struct `Sending dead letters back` {
                 Topic.deadLetters(.decode).name(prefix: world.prefix),
             ]),
             "\(trace.output)"
+        )
+
+        let told = try #require(try trace.object()["deadLetters"] as? [[String: Any]])
+        #expect(told.map { $0["state"] as? String } == ["replayed"])
+        #expect(told.map { $0["replayId"] as? String } == [runID])
+        let now = try #require(try trace.object()["now"] as? [String])
+        #expect(now.count == 1 && now[0].contains("on its way"), "\(now)")
+        let again = events.filter { $0["replayId"] as? String == runID }
+        #expect(again.count == 2, "the record that went back, and the one that says so")
+        #expect(
+            again.contains { ($0["event"] as? String)?.hasPrefix("sent back by \(runID)") == true }
         )
 
         // Once is enough.
@@ -336,6 +349,33 @@ extension DeadLetterWorld {
             outcome,
             status
         )
+    }
+
+    /// A token in an open dead letter: `token trace` says where, why and what to do, `show` takes
+    /// that position, and a filter by the token finds it.
+    func expectOpen(_ letter: Record) throws {
+        let text = try #require(try letter.json()["token"] as? String)
+        let id = try decodeToken(Array(text.utf8).span).externalPurchaseID.text
+        let trace = try TollwayProcess.run(
+            ["token", "trace", text, "-o", "json"],
+            environment: environment
+        )
+        let object = try trace.object()
+        #expect(object["externalPurchaseId"] as? String == id)
+        let now = try #require((object["now"] as? [String])?.first)
+        let position = "decode/\(letter.partition)/\(letter.offset)"
+        #expect(now.hasPrefix("dead letter \(position) is open since "), "\(now)")
+        #expect(now.contains("decode.unknown_app") && now.contains("due at Apple"), "\(now)")
+        #expect(now.hasSuffix("tollway dlq replay --token \(id) --stage decode"), "\(now)")
+        let events = try #require(object["events"] as? [[String: Any]])
+        let event = try #require(
+            events.first { ($0["event"] as? String)?.hasPrefix("dead letter") == true }
+        )
+        let place =
+            "\(event["topic"] as? String ?? "")/\(letter.partition)@\(letter.offset)"
+        #expect(try dlq("show", place).exitCode == 0)
+        #expect(try dlq("count", "--token", id).output == "1\n")
+        #expect(try dlq("count", "--token", text, "--stage", "report").exitCode == 3)
     }
 
     func account(ofToken letter: Record, status: ReportStatus) throws {

@@ -1,0 +1,165 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// The dead letters that are open, by stage and code: read on from look to look.
+final class TopLetters {
+    /// What one look takes in; the rest comes with the next one.
+    private static let recordCountMax = 500_000
+    private static let readCountMax = 10_000
+    private static let readWaitMilliseconds = 50
+    /// Codes come from headers that anybody may write: beyond so many all go by one name.
+    private static let groupCountMax = 1_000
+    /// Then all is read anew: what Kafka has removed since is open no more.
+    static let lifeMilliseconds: Int64 = 3_600_000
+
+    private struct Group {
+        var stage: Worker
+        var code: String
+        var count = 0
+        var newest: Int64 = 0
+    }
+
+    let madeAt = WallClock.monotonicMilliseconds()
+    private let prefix: String
+    private let stages: [Worker]
+    private let replays: LogBrowser?
+    private let browser: LogBrowser
+    private var settled = SettledLetters()
+    /// The group of each open letter, from 1.
+    private var open = PositionTable()
+    private var groups: [Group] = []
+    private var indices: [String: Int] = [:]
+    /// Whether everything there was at the start has been read.
+    private(set) var isComplete = false
+
+    /// Starts where the topics begin.
+    init(
+        settings: KafkaSettings,
+        prefix: String,
+        stages: [Worker],
+        hasReplays: Bool
+    ) throws(LogFault) {
+        self.prefix = prefix
+        self.stages = stages
+        let topics = stages.map { Topic.deadLetters($0).name(prefix: prefix) }
+        browser = try LogBrowser(settings: settings, topics: topics, deadlineMilliseconds: 5_000)
+        try browser.start()
+        guard hasReplays else {
+            replays = nil
+            return
+        }
+        let replays = try LogBrowser(
+            settings: settings,
+            topics: [Topic.deadLetterReplays.name(prefix: prefix)],
+            deadlineMilliseconds: 5_000
+        )
+        try replays.start()
+        self.replays = replays
+    }
+
+    func close() {
+        browser.close()
+        replays?.close()
+    }
+
+    /// Takes in what came since the last look.
+    ///
+    /// Replays first: a letter is in its topic before anybody can send it back.
+    ///
+    /// - Throws: the command's own failure where a record about a replay cannot be read.
+    func look() throws {
+        var areReplaysRead = true
+        if let replays {
+            areReplaysRead = try read(replays) { batch throws(CommandFailure) in
+                try settled.absorb(batch, prefix: prefix) { position in
+                    close(position)
+                }
+            }
+        }
+        guard areReplaysRead else {
+            return
+        }
+        isComplete = try read(browser) { batch in
+            for record in batch.records {
+                add(record, batch)
+            }
+        }
+    }
+
+    /// - Returns: whether the end was reached that there was at the start.
+    private func read(
+        _ browser: LogBrowser,
+        _ body: (RecordBatch) throws(CommandFailure) -> Void
+    ) throws -> Bool {
+        var batch = RecordBatch()
+        var count = 0
+        var isAtEnd = false
+        repeat {
+            batch.removeAll()
+            isAtEnd = try browser.read(
+                into: &batch,
+                recordCountMax: Self.readCountMax,
+                waitMilliseconds: Self.readWaitMilliseconds
+            )
+            try body(batch)
+            count += batch.records.count
+        } while count < Self.recordCountMax && (!batch.records.isEmpty || !isAtEnd)
+        return isAtEnd
+    }
+
+    private func add(_ record: RecordBatch.Record, _ batch: RecordBatch) {
+        let letter = Letter(record, stage: stages[record.topic], in: batch.arena.span)
+        let state = settled.state(
+            of: letter.position,
+            timestamp: record.timestampMilliseconds
+        )
+        guard state == nil else {
+            return
+        }
+        let index = group(of: letter, batch)
+        groups[index].count += 1
+        groups[index].newest = max(groups[index].newest, record.timestampMilliseconds)
+        open[letter.position] = UInt32(index + 1)
+    }
+
+    private func close(_ position: LetterPosition) {
+        let number = Int(open[position])
+        if number > 0 {
+            groups[number - 1].count -= 1
+            open[position] = 0
+        }
+    }
+
+    private func group(of letter: Letter, _ batch: RecordBatch) -> Int {
+        let text = letter.headers.text(.code, of: batch.arena)
+        var code = text.isEmpty ? "unknown" : text
+        if groups.count >= Self.groupCountMax, indices["\(letter.stage.rawValue) \(code)"] == nil {
+            code = "other"
+        }
+        let name = "\(letter.stage.rawValue) \(code)"
+        if let index = indices[name] {
+            return index
+        }
+        indices[name] = groups.count
+        groups.append(Group(stage: letter.stage, code: code))
+        return groups.count - 1
+    }
+
+    var total: Int { groups.reduce(0) { $0 + $1.count } }
+
+    /// The largest first.
+    var shown: [TopSnapshot.DeadLetters] {
+        groups.filter { $0.count > 0 }
+            .sorted { ($1.count, $0.code) < ($0.count, $1.code) }
+            .map {
+                .init(
+                    stage: $0.stage.rawValue,
+                    code: $0.code,
+                    count: $0.count,
+                    newest: $0.newest
+                )
+            }
+    }
+}

@@ -1,0 +1,89 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// A dead letter of the token that is traced, and what was made of it since.
+struct TraceLetter {
+    let position: LetterPosition
+    /// In the topic of replays.
+    let key: [UInt8]
+    let code: String
+    let message: String
+    /// UNIX milliseconds.
+    let failedAt: Int64
+    /// Kafka's own, UNIX milliseconds.
+    let timestamp: Int64
+    let deadline: Timestamp?
+    /// Of a report that was asked for, or refused.
+    let status: ReportStatus?
+    /// Nil while it is open.
+    var settled: SettledLetter?
+
+    /// Nil for a record of another topic than a stage's dead letters.
+    init?(_ found: TopicReader.Found, prefix: String, deadlineDays: Int) {
+        let place = "\(found.topic)/\(found.partition)/\(found.offset)"
+        guard let position = LetterPosition(place, prefix: prefix) else {
+            return nil
+        }
+        let subject = SubjectReader().read(found.value.span)
+        self.position = position
+        key = Array(place.utf8)
+        code = found.header("tollway.dlq.code") ?? "no code"
+        message = found.header("__dlq.errors.message") ?? ""
+        failedAt =
+            found.header("tollway.dlq.failed_at").flatMap { InstantText.read($0.utf8.span) }
+            ?? found.timestamp
+        timestamp = found.timestamp
+        deadline = subject.deadline(days: deadlineDays)
+        status = subject.status
+    }
+
+    /// Whether a replay of it would be sent on, by what Apple has accepted of the token so far.
+    func isOwed(lastAccepted: ReportStatus?) -> Bool {
+        if let status {
+            return NextStatus.mayFollow(lastAccepted: lastAccepted, requested: status)
+        }
+        return lastAccepted == nil || position.stage == .notifications
+    }
+
+    /// What settles it, as it is typed; both are dry until `--yes`.
+    func command(for id: TokenID, lastAccepted: ReportStatus?) -> String {
+        let which = "--token \(ShellWord.of(id.text)) --stage \(position.stage.rawValue)"
+        return isOwed(lastAccepted: lastAccepted)
+            ? "tollway dlq replay \(which)" : "tollway dlq discard \(which) --why TEXT"
+    }
+
+    func json(for id: TokenID, lastAccepted: ReportStatus?) -> String {
+        var members = Fact.text("position", position.description)
+        members += Fact.text("state", settled?.state.text ?? "open")
+        members += Fact.text("code", code) + Fact.text("message", message)
+        members += Fact.number("failedAt", failedAt)
+        members += Fact.text("status", status?.rawValue)
+        members += Fact.number("deadline", deadline?.milliseconds)
+        if let settled {
+            members += Fact.text("replayId", settled.replayID)
+            members += Fact.number("settledAt", settled.at)
+        } else {
+            members += Fact.text("command", command(for: id, lastAccepted: lastAccepted))
+        }
+        return JSONLines.object(members)
+    }
+}
+
+/// A word as a shell takes it.
+enum ShellWord {
+    static func of(_ text: String) -> String {
+        let isPlain = text.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "."),
+                UInt8(ascii: "-"):
+                true
+            default: false
+            }
+        }
+        return isPlain && !text.isEmpty
+            ? text : "'" + text.replacing("'", with: #"'\''"#) + "'"
+    }
+}

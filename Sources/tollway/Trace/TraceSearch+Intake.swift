@@ -1,0 +1,121 @@
+internal import Kafka
+internal import TokenDomain
+internal import TokenWire
+
+/// What came in: the door, decode, and what failed before the token's id was a key.
+extension TraceSearch {
+    /// The door and decode: by the customer where one is known, and by the time.
+    mutating func searchIntake(_ told: [TopicReader.Found]) throws(LogFault) {
+        let key = Array((distinct?.customer?.text ?? id.text).utf8)
+        let received = distinct?.receivedAt.milliseconds
+        let first = [told.map(\.timestamp).min(), received].compactMap { $0 }.min()
+        let from = first.map { $0 - Self.slackMilliseconds }
+        let until = told.map(\.timestamp).max().map { $0 + Self.repeatMilliseconds }
+        let id = self.id
+        // The key is the customer's, or the id itself: its records are few.
+        let decoded = try search(.tokensDecoded, key: key, from: from, until: until) { value in
+            Self.decoded(value)?.token.externalPurchaseID == id
+        }
+        var texts: Set<String> = []
+        for found in decoded {
+            guard let token = Self.decoded(found.value.span) else {
+                continue
+            }
+            texts.insert(token.text)
+            events.append(
+                TraceEvent(
+                    found,
+                    stage: "decode",
+                    "decoded",
+                    Fact.text("environment", token.token.externalPurchaseID.environment.rawValue)
+                        + Fact.number("appAppleId", token.token.appAppleID)
+                        + Fact.text("bundleId", token.token.bundleID)
+                )
+            )
+        }
+        readDeadLetters(
+            try search(.deadLetters(.dedupe), key: key, from: from, until: nil) { value in
+                Self.decoded(value)?.token.externalPurchaseID == id
+            }
+        )
+        let needles = texts.isEmpty ? TokenNeedles(id: id) : TokenNeedles(texts: texts)
+        let isToken: (Span<UInt8>) -> Bool = { value in
+            guard needles.isIn(value), let token = Self.received(value) else {
+                return false
+            }
+            return texts.contains(token.token)
+                || TokenOperand.id(ofToken: token.token.utf8.span) == id
+        }
+        // A token of which nothing else is known is looked for in all that could not be decoded.
+        let letters = try searchAll(
+            .deadLetters(.decode),
+            from: from,
+            until: nil,
+            isWanted: isToken
+        )
+        readDeadLetters(letters)
+        let inNotice = TokenNeedles(id: id)
+        let subjects = SubjectReader()
+        readDeadLetters(
+            try searchAll(.deadLetters(.notifications), from: from, until: nil) { value in
+                inNotice.isIn(value) && subjects.read(value).externalPurchaseID == id.text
+            }
+        )
+        if let letter = letters.first, !letter.key.isEmpty {
+            // It came in before it failed, and a replay brought it again, whenever that was: under the
+            // letter's key, so in one partition.
+            let times = [first, letters.map(\.timestamp).min()].compactMap { $0 }
+            readReceived(
+                try search(
+                    .tokensReceived,
+                    key: letter.key,
+                    from: times.min().map { $0 - Self.dayMilliseconds },
+                    until: nil,
+                    isWanted: isToken
+                )
+            )
+        } else if first != nil || !decoded.isEmpty {
+            let last = decoded.map(\.timestamp).max().map { $0 + Self.slackMilliseconds } ?? until
+            readReceived(
+                try searchAll(.tokensReceived, from: from, until: last, isWanted: isToken)
+            )
+        }
+    }
+
+    private mutating func readReceived(_ found: [TopicReader.Found]) {
+        for found in found {
+            guard let token = Self.received(found.value.span) else {
+                continue
+            }
+            events.append(
+                TraceEvent(
+                    found,
+                    stage: "ingest",
+                    at: token.receivedAt,
+                    "received by \(token.source.rawValue)"
+                        + (token.requestID.isEmpty ? "" : ", request \(token.requestID)"),
+                    Fact.text("source", token.source.rawValue)
+                        + Fact.text("requestId", token.requestID)
+                )
+            )
+        }
+    }
+
+    private static func decoded(_ value: Span<UInt8>) -> TokenDecoded? {
+        do throws(WireFault) {
+            return try TokenDecoded(reading: value)
+        } catch {
+            // Not what is looked for: dedupe has a dead letter of it.
+            return nil
+        }
+    }
+
+    private static func received(_ value: Span<UInt8>) -> TokenReceived? {
+        do throws(WireFault) {
+            return try TokenReceived(reading: value)
+        } catch {
+            // Not what is looked for: decode has a dead letter of it.
+            return nil
+        }
+    }
+}

@@ -1,0 +1,101 @@
+internal import Telemetry
+internal import TokenDomain
+
+/// How a token stands now, in words: what is open, what is under way, what Apple has.
+struct TraceStanding {
+    let id: TokenID
+    let account: TokenAccount?
+    let letters: [TraceLetter]
+    let now: Timestamp
+
+    var lines: [String] {
+        let open = letters.filter { $0.settled == nil }.map(line)
+        guard let account else {
+            return open.isEmpty ? [unknown] : open
+        }
+        let words = open + underWay(account) + settled(account)
+        return words.isEmpty ? ["nothing is owed"] : words
+    }
+
+    private func line(_ letter: TraceLetter) -> String {
+        let isOwed = letter.isOwed(lastAccepted: account?.lastAccepted)
+        var text = "dead letter \(letter.position) is open since \(Self.time(letter.failedAt)): "
+        text += letter.code + (letter.message.isEmpty ? "" : ", \(letter.message)")
+        if let status = letter.status {
+            text += "; \(status.rawValue) is to be reported"
+        }
+        if let deadline = letter.deadline, isOwed {
+            text += "; due at Apple \(Self.time(deadline.milliseconds))"
+            text += " (\(AgeText.relative(deadline, now: now)))"
+        }
+        let command = letter.command(for: id, lastAccepted: account?.lastAccepted)
+        text += isOwed ? "; mend the cause, then: " : "; Apple has accepted what ends it: "
+        return text + command
+    }
+
+    /// Report has no account of it, and no dead letter is open.
+    private var unknown: String {
+        let last = letters.max { ($0.settled?.at ?? 0) < ($1.settled?.at ?? 0) }
+        guard let last, let settled = last.settled else {
+            return "on its way; report knows nothing of it yet"
+        }
+        let how =
+            "dead letter \(last.position) was \(settled.state.text) at"
+            + " \(Self.time(settled.at)) (\(settled.replayID))"
+        return switch settled.state {
+        case .replayed: how + " and is on its way; report knows nothing of it yet"
+        case .discarded: how + ": nothing will be reported for it"
+        }
+    }
+
+    private func underWay(_ account: TokenAccount) -> [String] {
+        var words: [String] = []
+        if let intent = account.current {
+            let next =
+                intent.nextAttemptAt.map { "not before \(Self.time($0.milliseconds))" }
+                ?? "as soon as it may"
+            let way = intent.phase == .doubtful ? "asked for" : "sent"
+            words.append(
+                "report \(intent.number) (\(intent.status.rawValue)) is \(way) \(next), "
+                    + "deadline \(Self.time(intent.deadline.milliseconds))"
+            )
+        }
+        if !account.queued.isEmpty {
+            words.append("\(account.queued.count) more wait behind it")
+        }
+        if let debt = account.debt {
+            words.append(
+                "owed at \(Self.time(debt.dueAt.milliseconds)) because of \(debt.reason.rawValue)"
+            )
+        }
+        if let notice = account.waitingNotice {
+            words.append(
+                "Apple asked at \(Self.time(notice.receivedAt.milliseconds)); waits for the proof"
+                    + " that it is unknown"
+            )
+        }
+        return words
+    }
+
+    private func settled(_ account: TokenAccount) -> [String] {
+        var words: [String] = []
+        let openCount = letters.count { $0.settled == nil && $0.position.stage == .report }
+        if account.parked.count > openCount {
+            words.append(
+                "\(account.parked.count - openCount) refused by Apple, and no dead letter of them"
+                    + " is open"
+            )
+        }
+        if let status = account.lastAccepted, let at = account.lastAcceptedAt {
+            words.append("Apple accepted \(status.rawValue) at \(Self.time(at.milliseconds))")
+        }
+        if account.role == .seen, words.isEmpty, letters.allSatisfy({ $0.settled != nil }) {
+            words.append("report knows of it only that it was a dead letter: \(unknown)")
+        }
+        return words
+    }
+
+    private static func time(_ milliseconds: Int64) -> String {
+        WallClock.rfc3339(milliseconds: milliseconds)
+    }
+}
