@@ -20,6 +20,7 @@ struct ckafka_client {
     int64_t *offsets;
     ckafka_partition *partitions;
     int32_t *nodes;
+    ckafka_held *held;
 };
 
 /* -- answers in words ------------------------------------------------------------------------- */
@@ -135,6 +136,7 @@ void ckafka_client_close(ckafka_client *c, int deadline_ms)
     free(c->offsets);
     free(c->partitions);
     free(c->nodes);
+    free(c->held);
     free(c);
 }
 
@@ -442,6 +444,69 @@ int ckafka_client_replace_configuration(ckafka_client *c, const char *topic, con
     }
     close_order(&o, event);
     rd_kafka_ConfigResource_destroy(resource);
+    return result;
+}
+
+/* A member that says its name over restarts has that one, others what the broker's log calls them. */
+static const char *member_name(const rd_kafka_MemberDescription_t *member)
+{
+    const char *name = rd_kafka_MemberDescription_group_instance_id(member);
+    if (!name || !*name)
+        name = rd_kafka_MemberDescription_client_id(member);
+    return name && *name ? name : "?";
+}
+
+static void show_group(ckafka_client *c, const rd_kafka_ConsumerGroupDescription_t *group,
+                       ckafka_group *shown)
+{
+    size_t member_count = rd_kafka_ConsumerGroupDescription_member_count(group), held_count = 0;
+    clear_text(c);
+    for (size_t m = 0; m < member_count; m++)
+        add_text(c, member_name(rd_kafka_ConsumerGroupDescription_member(group, m)));
+    for (size_t m = 0; m < member_count; m++) {
+        const rd_kafka_MemberAssignment_t *assignment = rd_kafka_MemberDescription_assignment(
+            rd_kafka_ConsumerGroupDescription_member(group, m));
+        const rd_kafka_topic_partition_list_t *list =
+            assignment ? rd_kafka_MemberAssignment_partitions(assignment) : NULL;
+        for (int i = 0; list && i < list->cnt; i++) {
+            add_text(c, list->elems[i].topic);
+            c->held = ck_grow(c->held, sizeof *c->held * (held_count + 1));
+            c->held[held_count++] = (ckafka_held){(int32_t)m, list->elems[i].partition};
+        }
+    }
+    *shown = (ckafka_group){
+        .state = rd_kafka_consumer_group_state_name(rd_kafka_ConsumerGroupDescription_state(group)),
+        .names = shown_text(c),
+        .member_count = member_count,
+        .held = c->held,
+        .held_count = held_count,
+    };
+}
+
+int ckafka_client_group(ckafka_client *c, const char *group, int deadline_ms, ckafka_group *shown,
+                        ckafka_fault *fault)
+{
+    order o = open_order(c, RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS, deadline_ms);
+    rd_kafka_DescribeConsumerGroups(c->rk, &group, 1, o.options, o.queue);
+    rd_kafka_event_t *event = await_order(&o);
+    int result = judge_event(event, fault);
+    size_t count = 0;
+    const rd_kafka_ConsumerGroupDescription_t **groups = NULL;
+    if (!result) {
+        groups = rd_kafka_DescribeConsumerGroups_result_groups(
+            rd_kafka_event_DescribeConsumerGroups_result(event), &count);
+        if (count != 1)
+            result = fail_answer(fault, RD_KAFKA_RESP_ERR__BAD_MSG, "an answer about no group");
+    }
+    if (!result) {
+        const rd_kafka_error_t *error = rd_kafka_ConsumerGroupDescription_error(groups[0]);
+        rd_kafka_resp_err_t code = error ? rd_kafka_error_code(error) : 0;
+        if (code && code != RD_KAFKA_RESP_ERR_GROUP_ID_NOT_FOUND)
+            result = fail_answer(fault, code, rd_kafka_error_string(error));
+        else
+            show_group(c, groups[0], shown);
+    }
+    close_order(&o, event);
     return result;
 }
 

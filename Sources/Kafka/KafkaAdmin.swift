@@ -52,6 +52,13 @@ package final class KafkaAdmin {
     /// How long a broker may take to show what its controller has done: long, on a busy machine.
     private static let shownMillisecondsMax = 30_000
 
+    /// A group's coordinator moves, or Kafka has yet to make the topic of the groups.
+    private static let movedCoordinatorCodes: Set<String> = [
+        "NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS",
+    ]
+    /// Between two questions about who that is.
+    private static let coordinatorMilliseconds: Int32 = 200
+
     private let client: LogClient
     /// For what only a read-committed reader is told.
     private var committedClient: LogClient?
@@ -228,6 +235,30 @@ package final class KafkaAdmin {
             topic: topic,
             deadlineMilliseconds: deadlineMilliseconds
         ).map { $0 < 0 ? nil : $0 }
+    }
+
+    /// Who is in a group, as its coordinator sees it; of one that is not there, nobody.
+    ///
+    /// A member that ended without leaving counts until its session is over (15 s).
+    package func group(_ name: String) throws(LogFault) -> GroupDescription {
+        let clock = ContinuousClock()
+        let deadline = clock.now.advanced(by: .milliseconds(deadlineMilliseconds))
+        var asked = client
+        while true {
+            do throws(LogFault) {
+                return try asked.group(name, deadlineMilliseconds: deadlineMilliseconds)
+            } catch {
+                guard case .unavailable(let code, _) = error,
+                    Self.movedCoordinatorCodes.contains(code), clock.now < deadline
+                else {
+                    throw error
+                }
+            }
+            _ = poll(nil, 0, Self.coordinatorMilliseconds)
+            // librdkafka 2.0.2 remembers a coordinator for as long as it is asked there, also when that
+            // says that it is none: a client that has asked nothing yet learns of the new one.
+            asked = try LogClient(settings: settings.inquirer(group: settings.clientID))
+        }
     }
 
     /// Commits positions of a topic for a group, as if it had read up to there; others stay.

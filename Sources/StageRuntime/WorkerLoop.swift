@@ -125,6 +125,7 @@ package final class WorkerLoop {
         (stage as? any TickingStage)?.revoked(state.partitions)
         closeRestores()
         state.close(state.partitions)
+        telemetry.assigned([])
     }
 
     // MARK: Taking

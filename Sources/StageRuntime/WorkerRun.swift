@@ -353,8 +353,16 @@ package final class WorkerRun {
                 }
             } catch LogFault.fenced(let message) {
                 log.error("a newer instance has this name", ("because", .text(message)))
+                health.setNotReady(because: "a newer instance has this name; this one ends")
                 // The newer one needs the stores, and with one STATE_DIR their locks.
                 loop.abandon()
+                board.publish(
+                    StatusBoard.beginning(
+                        worker,
+                        instance: configuration.instance,
+                        health: health
+                    )
+                )
                 recordLog.close(deadlineMilliseconds: 2_000)
                 let event = wait(descriptors: [], milliseconds: Self.fencedWaitMilliseconds)
                 guard event?.isStop != true else {

@@ -7,7 +7,7 @@ internal import TokenDomain
 enum LagCommand {
     static let verb = Verb(
         words: ["lag"],
-        summary: "how many records each worker has before it, by topic",
+        summary: "how many records each worker has before it, by topic, and who reads them",
         options: [
             .value(
                 "--worker",
@@ -17,8 +17,10 @@ enum LagCommand {
         ],
         details: """
             The end of each partition less what the worker's group has committed; where it has
-            committed nothing, all that is there. Never negative. With -o json each partition
-            has its offsets too. Exit 3 if none of the topics is there, 6 without Kafka.
+            committed nothing, all that is there. Never negative. MEMBERS are the instances in
+            the worker's group, 0 where nobody runs it; one that was killed counts for 15 s.
+            ASSIGNED are the partitions that one of them has. With -o json each partition has
+            its offsets, and each group its state. Exit 3 if none of the topics is there, 6 without Kafka.
             """,
         run: run
     )
@@ -40,8 +42,11 @@ enum LagCommand {
         var topic: String
         /// Nil where the topic is not there.
         var partitions: [Partition]?
+        /// Nil on the embedded broker, which does not tell.
+        var readers: StageReaders?
 
         var lag: Int64? { partitions.map { $0.reduce(0) { $0 + $1.lag } } }
+        var assignedCount: Int? { readers.map { $0.assignedCounts[topic] ?? 0 } }
     }
 
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
@@ -49,11 +54,18 @@ enum LagCommand {
         let configuration = try KafkaQuestion.configuration()
         let prefix = configuration.topicPrefix
         let rows = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> [Row] in
+            let clusterID = try admin.clusterID()
             let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
             var rows: [Row] = []
             for worker in workers {
+                let readers = try StageReaders.ask(
+                    worker,
+                    prefix: prefix,
+                    clusterID: clusterID,
+                    admin
+                )
                 for topic in worker.sources.map({ $0.name(prefix: prefix) }) {
-                    var row = Row(worker: worker, topic: topic, partitions: nil)
+                    var row = Row(worker: worker, topic: topic, readers: readers)
                     if there.contains(topic) {
                         row.partitions = try partitions(
                             of: topic,
@@ -92,6 +104,16 @@ enum LagCommand {
         }
     }
 
+    /// A topic as what waits before a stage.
+    static func source(_ topic: String, _ partitions: [Partition]) -> UnreadStage.Source {
+        UnreadStage.Source(
+            topic: topic,
+            partitionCount: partitions.count,
+            lag: partitions.reduce(0) { $0 + $1.lag },
+            hasRecords: partitions.contains { $0.end > 0 }
+        )
+    }
+
     // MARK: - Output
 
     static func text(_ rows: [Row], format: OutputFormat) -> String {
@@ -100,12 +122,15 @@ enum LagCommand {
             var table = TextTable(columns: [
                 .init(title: "WORKER"), .init(title: "TOPIC"),
                 .init(title: "PARTITIONS", isNumber: true),
+                .init(title: "MEMBERS", isNumber: true), .init(title: "ASSIGNED", isNumber: true),
                 .init(title: "COMMITTED", isNumber: true), .init(title: "LAG", isNumber: true),
             ])
             table.rows = rows.map { row in
                 [
                     row.worker.rawValue, row.topic,
                     row.partitions.map { "\($0.count)" } ?? "none",
+                    row.readers.map { "\($0.memberCount)" } ?? "-",
+                    row.assignedCount.map(String.init) ?? "-",
                     row.partitions.map { "\($0.count { $0.committed != nil })" } ?? "-",
                     row.lag.map(String.init) ?? "-",
                 ]
@@ -128,10 +153,17 @@ enum LagCommand {
             }
             return "[" + objects.joined(separator: ",") + "]"
         }
+        let unassigned = row.partitions.flatMap { partitions in
+            row.assignedCount.map { "\(partitions.count - $0)" }
+        }
         return JSONLines.object([
             ("worker", JSONText.quoted(row.worker.rawValue)),
             ("topic", JSONText.quoted(row.topic)),
             ("lag", row.lag.map(String.init) ?? "null"),
+            ("groupState", row.readers.map { JSONText.quoted($0.state) } ?? "null"),
+            ("members", row.readers.map { "\($0.memberCount)" } ?? "null"),
+            ("assigned", row.assignedCount.map(String.init) ?? "null"),
+            ("unassigned", unassigned ?? "null"),
             ("partitions", partitions ?? "null"),
         ])
     }

@@ -92,8 +92,9 @@ final class ReportRig {
 
     // MARK: Workers
 
-    /// Starts one replica, with an instance, an admin port and a state of its own.
-    func start(_ number: Int) throws {
+    /// Starts one replica, with an instance, an admin port and a state of its own; a twin has the
+    /// instance of another.
+    func start(_ number: Int, instance: Int? = nil) throws {
         let port = try adminPorts[number] ?? FreePorts.take(count: 1)[0]
         adminPorts[number] = port
         try processes.start(
@@ -103,7 +104,7 @@ final class ReportRig {
                 Setting.kafkaBootstrapServers: kafka.bootstrapServers,
                 Setting.kafkaSingleBroker.fullName: "yes",
                 "TOLLWAY_TOPIC_PREFIX": Self.prefix,
-                "TOLLWAY_INSTANCE": "rig-\(number)",
+                "TOLLWAY_INSTANCE": "rig-\(instance ?? number)",
                 "TOLLWAY_STATE_DIR": folder.appendingPathComponent("state-\(number)").path,
                 "TOLLWAY_ADMIN_LISTEN": "127.0.0.1:\(port)",
                 "TOLLWAY_APPS_FILE": folder.appendingPathComponent("apps.json").path,
@@ -120,6 +121,16 @@ final class ReportRig {
                 return try http.call("GET", url)?.status == 200
             }
         }
+    }
+
+    /// What `/readyz` answers; nil where nobody does.
+    func readiness(_ number: Int) throws -> Int? {
+        try http.call("GET", "http://127.0.0.1:\(adminPorts[number] ?? 0)/readyz")?.status
+    }
+
+    func isReadyInStatus(_ number: Int) throws -> Bool? {
+        let url = "http://127.0.0.1:\(adminPorts[number] ?? 0)/debug/status"
+        return (try http.json(url) as? [String: Any])?["isReady"] as? Bool
     }
 
     func signal(_ number: Int, _ signal: Int32) {

@@ -280,6 +280,20 @@ typedef struct ckafka_topics {
     size_t broker_count; /* of those that are there */
 } ckafka_topics;
 
+/* A partition that a member of a group has. */
+typedef struct ckafka_held {
+    int32_t member; /* by number */
+    int32_t partition;
+} ckafka_held;
+
+typedef struct ckafka_group {
+    const char *state; /* Kafka's name of it */
+    const char *names; /* list: of the members, then the topic of each partition held */
+    size_t member_count;
+    const ckafka_held *held;
+    size_t held_count;
+} ckafka_group;
+
 ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault);
 /* ckafka_client_close: what does not end in time is left to the process's end. */
 void ckafka_client_close(ckafka_client *client, int deadline_ms);
@@ -307,6 +321,9 @@ int ckafka_client_offsets(ckafka_client *client, const char *topic, int64_t at_m
 int ckafka_client_group_offsets(ckafka_client *client, const char *group, const char *topic,
                                 int deadline_ms, const int64_t **offsets, size_t *count,
                                 ckafka_fault *fault);
+/* ckafka_client_group: who is in a group; of one that is not there, nobody. */
+int ckafka_client_group(ckafka_client *client, const char *group, int deadline_ms,
+                        ckafka_group *shown, ckafka_fault *fault);
 /* ckafka_client_set_group_offsets: commits ${positions}, whose topic is ${topic}, for a group that
  * has no members; refused where it has some. */
 int ckafka_client_set_group_offsets(ckafka_client *client, const char *group, const char *topic,

@@ -49,6 +49,8 @@ struct DoctorKafka {
             there: there,
             hidden: hidden
         ).findings(admin)
+        findings += DoctorStages(prefix: prefix, clusterID: clusterID, there: there)
+            .findings(admin)
         findings += transactions(admin, ours)
         return findings
     }

@@ -80,11 +80,12 @@ struct TopScreen {
 
     private var stages: [String] {
         table(
-            ["STAGE", "TOPIC", "IN/S", "DONE/S", "LAG", "BEHIND"],
+            ["STAGE", "TOPIC", "BY", "IN/S", "DONE/S", "LAG", "BEHIND"],
             numbersFrom: 2,
             snapshot.stages.map { stage in
                 [
-                    stage.worker.rawValue, stage.topic, Self.rate(stage.inPerSecond),
+                    stage.worker.rawValue, stage.topic,
+                    stage.memberCount.map { "\($0)" } ?? "-", Self.rate(stage.inPerSecond),
                     Self.rate(stage.donePerSecond),
                     stage.lag.map { Self.count(Double($0)) } ?? "no topic",
                     stage.lagSeconds.map { Self.span($0) } ?? "-",

@@ -14,6 +14,11 @@ struct TopSnapshot: Equatable, Sendable {
         var committed: Int64
         /// Records not done; nil where the topic is not there.
         var lag: Int64?
+        var partitionCount = 0
+        /// Instances in the worker's group; nil on the embedded broker, which does not tell.
+        var memberCount: Int?
+        /// Partitions that one of them has.
+        var assignedCount: Int?
         /// Nil in the first snapshot, and where no admin port tells seconds.
         var inPerSecond: Double?
         var donePerSecond: Double?
@@ -131,6 +136,9 @@ struct TopSnapshot: Equatable, Sendable {
                                 + Fact.number("end", stage.end)
                                 + Fact.number("committed", stage.committed)
                                 + Fact.number("lag", stage.lag)
+                                + Fact.number("partitions", Int64(stage.partitionCount))
+                                + Fact.number("members", stage.memberCount.map(Int64.init))
+                                + Fact.number("assigned", stage.assignedCount.map(Int64.init))
                                 + number("lagSeconds", stage.lagSeconds)
                                 + number("inPerSecond", stage.inPerSecond)
                                 + number("donePerSecond", stage.donePerSecond)

@@ -56,10 +56,14 @@ final class TopSource {
 
     private func askKafka(_ snapshot: inout TopSnapshot) throws(LogFault) {
         let admin = try openAdmin()
-        snapshot.clusterID = try admin.clusterID()
+        let clusterID = try admin.clusterID()
+        snapshot.clusterID = clusterID
         let prefix = configuration.topicPrefix
         let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
-        for worker in Worker.allCases {
+        for worker in Worker.allCases where !worker.sources.isEmpty {
+            let group = "\(prefix)\(worker.rawValue)"
+            let readers = try StageReaders.ask(worker, prefix: prefix, clusterID: clusterID, admin)
+            var sources: [UnreadStage.Source] = []
             for source in worker.sources {
                 let name = source.name(prefix: prefix)
                 var stage = TopSnapshot.Stage(
@@ -69,10 +73,15 @@ final class TopSource {
                     committed: 0,
                     lag: nil
                 )
+                stage.memberCount = readers?.memberCount
                 if there.contains(name) {
-                    try measure(&stage, name, "\(prefix)\(worker.rawValue)", admin)
+                    stage.assignedCount = readers.map { $0.assignedCounts[name] ?? 0 }
+                    sources.append(try measure(&stage, name, group, admin))
                 }
                 snapshot.stages.append(stage)
+            }
+            if let readers, let unread = UnreadStage(worker, group: group, readers, sources) {
+                snapshot.troubles.append(unread.sentence)
             }
         }
         try readDeadLetters(&snapshot, there: there)
@@ -96,13 +105,16 @@ final class TopSource {
         _ topic: String,
         _ group: String,
         _ admin: KafkaAdmin
-    ) throws(LogFault) {
+    ) throws(LogFault) -> UnreadStage.Source {
         let partitions = try LagCommand.partitions(of: topic, group: group, admin)
+        stage.partitionCount = partitions.count
         for partition in partitions {
             stage.end += partition.end
             stage.committed += max(partition.committed ?? partition.start, partition.start)
         }
-        stage.lag = partitions.reduce(0) { $0 + $1.lag }
+        let source = LagCommand.source(topic, partitions)
+        stage.lag = source.lag
+        return source
     }
 
     private func readDeadLetters(

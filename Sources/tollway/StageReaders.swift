@@ -1,0 +1,91 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+
+/// Who runs a stage, as the coordinator of its group sees it.
+struct StageReaders: Equatable, Sendable {
+    /// Kafka's name for the group's state, as in ``GroupDescription/state``.
+    var state: String
+    var memberCount: Int
+    /// Partitions that a member has, by topic.
+    var assignedCounts: [String: Int] = [:]
+
+    init(state: String, memberCount: Int, assignedCounts: [String: Int] = [:]) {
+        self.state = state
+        self.memberCount = memberCount
+        self.assignedCounts = assignedCounts
+    }
+
+    init(_ group: GroupDescription) {
+        state = group.state
+        memberCount = group.members.count
+        for member in group.members {
+            for partition in member.partitions {
+                assignedCounts[partition.topic, default: 0] += 1
+            }
+        }
+    }
+
+    /// Asks the group of a worker; nil on the embedded broker, which does not tell.
+    static func ask(
+        _ worker: Worker,
+        prefix: String,
+        clusterID: String,
+        _ admin: KafkaAdmin
+    ) throws(LogFault) -> StageReaders? {
+        guard !MockBroker.isClusterID(clusterID) else {
+            return nil
+        }
+        return StageReaders(try admin.group("\(prefix)\(worker.rawValue)"))
+    }
+}
+
+/// A stage that nobody runs, or that leaves partitions unread.
+struct UnreadStage: Equatable {
+    /// What waits before it, by topic.
+    struct Source: Equatable {
+        var topic: String
+        var partitionCount: Int
+        var lag: Int64
+        /// Whether anything was ever written there.
+        var hasRecords: Bool
+    }
+
+    var sentence: String
+    var repair: String
+    /// Whether records wait for it.
+    var isWaitedFor: Bool
+
+    /// Nil where every partition has its reader, and where there is nothing to be read.
+    init?(_ worker: Worker, group: String, _ readers: StageReaders, _ sources: [Source]) {
+        let waiting = sources.filter { $0.lag > 0 }
+        isWaitedFor = !waiting.isEmpty
+        guard readers.memberCount > 0 else {
+            guard sources.contains(where: \.hasRecords) else {
+                return nil
+            }
+            let records = waiting.map { "\($0.lag) records wait in \($0.topic)" }
+            sentence =
+                "nobody runs \(worker.rawValue): its group \(group) has no members, and "
+                + (records.isEmpty
+                    ? "what comes next will wait" : records.joined(separator: ", "))
+            repair =
+                "start tollway-\(worker.rawValue), or see why it ends: RUNBOOK.md,"
+                + " \"A stage that nobody runs\""
+            return
+        }
+        let unread = sources.map { source in
+            (source.topic, source.partitionCount - (readers.assignedCounts[source.topic] ?? 0))
+        }
+        .filter { $0.1 > 0 }
+        // While members come and go, partitions are given out in a moment.
+        guard readers.state == "Stable", !unread.isEmpty else {
+            return nil
+        }
+        sentence =
+            "\(worker.rawValue) leaves partitions unread although its group has members: "
+            + unread.map { "\($0.1) of \($0.0)" }.joined(separator: ", ")
+        repair =
+            "restart tollway-\(worker.rawValue), which finds new topics and partitions at its start"
+    }
+}
