@@ -9,14 +9,25 @@ let strict: [SwiftSetting] = [
     .strictMemorySafety(),
     .treatAllWarnings(as: .error),
 ]
-/// Accesses to properties of objects that overlap are looked for in debug, where the tests run, and
-/// cost dedupe a fortieth of its work.
-let unchecked: [SwiftSetting] = [
-    .unsafeFlags(["-enforce-exclusivity=unchecked"], .when(configuration: .release))
-]
-/// Our C: a warning is an error there too.
-let strictC: [CSetting] = [
-    .unsafeFlags(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
+/// Indirect calls and returns land only where one is meant, on processors that check it.
+#if arch(x86_64)
+    let protectedBranches: [CSetting] = [.unsafeFlags(["-fcf-protection=full"])]
+#else
+    let protectedBranches: [CSetting] = []
+#endif
+/// Our C: a warning is an error there too, and what overruns a buffer ends the process.
+let strictC: [CSetting] =
+    [
+        .unsafeFlags([
+            "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter",
+            "-fstack-protector-strong",
+        ]),
+        // It needs optimization, and says so by a warning where there is none.
+        .unsafeFlags(["-D_FORTIFY_SOURCE=3"], .when(configuration: .release)),
+    ] + protectedBranches
+/// Every program of ours: its table of library functions is filled and closed before it starts.
+let relocated: [LinkerSetting] = [
+    .unsafeFlags(["-Xlinker", "-z", "-Xlinker", "relro", "-Xlinker", "-z", "-Xlinker", "now"])
 ]
 
 func systemLibrary(_ name: String, pkgConfig: String, debian: String) -> Target {
@@ -35,7 +46,7 @@ func library(_ name: String, _ dependencies: [String] = []) -> Target {
     .target(
         name: name,
         dependencies: dependencies.map { .init(stringLiteral: $0) },
-        swiftSettings: strict + unchecked
+        swiftSettings: strict
     )
 }
 
@@ -43,7 +54,8 @@ func program(_ name: String, _ dependencies: [String]) -> Target {
     .executableTarget(
         name: name,
         dependencies: dependencies.map { .init(stringLiteral: $0) },
-        swiftSettings: strict
+        swiftSettings: strict,
+        linkerSettings: relocated
     )
 }
 

@@ -61,6 +61,8 @@ struct IngestRun {
         let health = Health()
         ProcessMetrics.register(in: metrics, worker: Worker.ingest.rawValue, health: health)
         let board = StatusBoard()
+        // From here on it holds keys.
+        ProcessMemory.refuseDumps()
         let door = try makeDoor(configuration)
         guard let address = ListenAddress(configuration.ingestListen) else {
             throw ConfigurationFault.invalid(

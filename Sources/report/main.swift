@@ -1,6 +1,8 @@
+internal import Crypto
 internal import StageRuntime
 internal import TokenDomain
 
 WorkerRun.main(.report) { services in
-    try ReportStage(services)
+    ProcessMemory.refuseDumps()
+    return try ReportStage(services)
 }

@@ -28,6 +28,9 @@ enum { CCRYPTO_SIGNATURE_SIZE_MAX = 96, CCRYPTO_ROOT_COUNT_MAX = 64 };
 /* Curves, by OpenSSL's number. */
 enum { CCRYPTO_P256 = 415, CCRYPTO_P384 = 715, CCRYPTO_SECP256K1 = 714 };
 
+/** Forbid core dumps of this process, and that others of its user read its memory. */
+int ccrypto_refuse_dumps(void);
+
 /** Fill ${bytes} from the system's generator. */
 int ccrypto_random(uint8_t *bytes, size_t count);
 
