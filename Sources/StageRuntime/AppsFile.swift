@@ -256,3 +256,14 @@ extension AppsFile {
         return values.first { !seen.insert($0).inserted }
     }
 }
+
+extension Configuration {
+    /// Apps in the file of apps where this program needs one, else 0.
+    func appCount() throws(ConfigurationFault) -> Int {
+        switch program {
+        case .worker(.decode), .worker(.report), .worker(.notifications):
+            try AppsFile.load(try requiredFile(.appsFile)).apps.count
+        case .worker(.ingest), .worker(.dedupe), .tollway: 0
+        }
+    }
+}

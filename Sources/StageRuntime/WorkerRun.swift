@@ -177,15 +177,6 @@ package final class WorkerRun {
         }
     }
 
-    /// Of the apps file where this worker needs one, else 0.
-    private func appCount() throws(ConfigurationFault) -> Int {
-        switch worker {
-        case .decode, .report, .notifications:
-            try AppsFile.load(try configuration.requiredFile(.appsFile)).apps.count
-        case .ingest, .dedupe: 0
-        }
-    }
-
     // MARK: Serving
 
     private func serve() throws -> WorkerEnd {
@@ -265,7 +256,7 @@ package final class WorkerRun {
             ("cluster", .text(cluster.id)),
             ("prefix", .text(prefix)),
             ("delivery", .text(configuration.delivery.rawValue)),
-            ("apps", .count(try appCount()))
+            ("apps", .count(try configuration.appCount()))
         )
         health.setStarted()
         let end = turn(loop, recordLog, stage, view)

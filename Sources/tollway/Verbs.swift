@@ -17,6 +17,8 @@ extension TollwayCommand {
         TopCommand.verb,
         DoctorCommand.verb,
         OffsetsCommand.reset,
+        TransactionsCommand.list,
+        TransactionsCommand.repair,
         ReportCommand.request,
         DeadLetterCommand.groups,
         DeadLetterCommand.list,

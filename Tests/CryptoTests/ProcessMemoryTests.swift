@@ -12,9 +12,10 @@ import Testing
     private func dumpable() throws -> Int32 {
         // prctl takes any number of arguments, which Swift does not call.
         typealias Prctl = @convention(c) (Int32, UInt, UInt, UInt, UInt) -> Int32
-        let symbol = try #require(unsafe dlsym(nil, "prctl"))
+        let symbol = unsafe dlsym(nil, "prctl")
+        try #require(unsafe symbol != nil)
         let prctl = unsafe unsafeBitCast(symbol, to: Prctl.self)
         let getDumpable: Int32 = 3
-        return unsafe prctl(getDumpable, 0, 0, 0, 0)
+        return prctl(getDumpable, 0, 0, 0, 0)
     }
 }

@@ -98,7 +98,7 @@ import Testing
 
     @Test func `is asked for over PLAINTEXT only, and says what to do instead`() throws {
         var settings = KafkaSettings(bootstrapServers: "127.0.0.1:1", clientID: "test")
-        settings.extra["security.protocol"] = "SASL_SSL"
+        settings.extra["security.protocol"] = "SSL"
         let admin = try KafkaAdmin(settings: settings)
         defer { admin.close() }
         let fault = #expect(throws: LogFault.self) {

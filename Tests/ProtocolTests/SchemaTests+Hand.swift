@@ -56,7 +56,40 @@ extension `The schemas of Protocols` {
                 written("dlq.replays.v1", order.action.rawValue, settled.write),
             ]
         }
-        return changes + [written("audit.v1", "report request", asked.write)]
+        return try repairs() + changes + [written("audit.v1", "report request", asked.write)]
+    }
+
+    private static func repairs() throws -> [Case] {
+        let transaction = HangingTransaction(
+            partition: TopicPartition(topic: "tollway.tokens.decoded.v1", partition: 3),
+            producerID: 7,
+            producerEpoch: 2,
+            transactionalID: "tollway.decode-0",
+            startOffset: 100,
+            verdict: .commit,
+            coordinatorEpoch: 1
+        )
+        var audit = RepairAudit(
+            runID: try HandOrder("repair", why: nil, now: MessageExamples.time).id,
+            by: "operator@host",
+            why: "a node was killed",
+            transactions: [transaction]
+        )
+        var documents: [[UInt8]] = []
+        for state in [RepairAudit.State.running, .finished] {
+            audit.state = state
+            var arena: [UInt8] = []
+            audit.append(to: &arena, at: MessageExamples.time.milliseconds)
+            documents.append(arena)
+        }
+        return documents.map {
+            Case(
+                name: "transactions repair",
+                schema: "audit.v1",
+                isValid: true,
+                document: String(decoding: $0, as: UTF8.self)
+            )
+        }
     }
 
     private static func written(

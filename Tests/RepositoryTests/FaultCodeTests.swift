@@ -15,10 +15,14 @@ import TokenDomain
     private static func written() throws -> Set<String> {
         let files = try SourceTree.files(["Sources"]).filter { file in
             (file.name.hasSuffix(".swift") || file.name.hasSuffix(".c"))
-                && !file.path.hasPrefix(requestFolder)
                 && !file.path.hasPrefix("Sources/AppleSimulator")
         }
-        return Set(files.flatMap { $0.text.matches(of: literal).map { String($0.1) } })
+        return codes(in: files.filter { !$0.path.hasPrefix(requestFolder) })
+            .subtracting(codes(in: files.filter { $0.path.hasPrefix(requestFolder) }))
+    }
+
+    private static func codes(in files: [SourceTree.File]) -> Set<String> {
+        Set(files.flatMap { $0.text.matches(of: literal).map { String($0.1) } })
     }
 
     @Test func `of dead letters are declared`() throws {

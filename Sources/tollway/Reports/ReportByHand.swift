@@ -77,7 +77,7 @@ struct ReportByHand {
         if status == .unrecognizedToken, account?.isKnown == true || account?.role == .seen {
             return "we have this token: UNRECOGNIZED_TOKEN would be untrue"
         }
-        if status == .duplicateToken, let type = account?.tokenType, !type.hasPeriod {
+        if status == .duplicateToken, let type = account?.tokenType, !type.hasDuplicates {
             return "DUPLICATE_TOKEN is for ACQUISITION and SERVICES"
         }
         let last = account?.lastAccepted

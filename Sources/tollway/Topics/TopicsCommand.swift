@@ -43,8 +43,9 @@ enum TopicsCommand {
             Never takes away partitions or replicas, and adds no partitions to a topic that is
             there, as keys would move away from their state: then nothing is changed at all,
             exit 5. So too where there are less than three replicas or brokers and
-            TOLLWAY_KAFKA_SINGLE_BROKER=yes does not say that this is a trial. Without --yes, where there is something to do: exit 5 too. May be run again
-            at any time; exit 4 if only a part could be done.
+            TOLLWAY_KAFKA_SINGLE_BROKER=yes does not say that this is a trial. Without --yes,
+            where there is something to do: exit 5 too. May be run again at any time; exit 4 if
+            only a part could be done.
             """,
         run: runApply
     )

@@ -77,13 +77,11 @@ enum TransactionsCommand {
             return .refusedBySafetyRule
         }
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
-        let why = try invocation.value("--why").map { why throws(CommandFailure) in
-            try LetterOrder.why(why)
-        }
+        let order = try HandOrder("repair", why: invocation.value("--why"), now: now)
         var audit = RepairAudit(
-            runID: LetterOrder.newRunID("repair", now: now),
-            by: LetterOrder.user(),
-            why: why,
+            runID: order.id,
+            by: order.by,
+            why: order.why,
             transactions: owed
         )
         // Nothing is changed that is not on record.

@@ -85,7 +85,7 @@ import TokenDomain
             Self.report(.noLineItem, account, app: 2).refusal?.code == "report.app_mismatch"
         )
         #expect(Self.report(.duplicateToken, Self.account(.primary, accepted: nil)).refusal == nil)
-        let plain = Self.account(.primary, accepted: nil, type: .other("LINK_OUT"))
+        let plain = Self.account(.primary, accepted: nil, type: TokenType(text: "LINK_OUT"))
         #expect(Self.report(.duplicateToken, plain).refusal != nil)
         let first = Self.report(.noLineItem, account).intent
         #expect(first?.number == 1)
