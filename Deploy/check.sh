@@ -68,6 +68,15 @@ else
     fi
 fi
 
+same_rules() {
+    diff -u Deploy/kubernetes/components/prometheus-operator/prometheus-rule.yaml \
+        <(python3 Deploy/prometheus/render.py --kubernetes)
+}
+if has python3; then
+    check 'the PrometheusRule is that of alerts.yaml' same_rules
+else
+    skip 'the PrometheusRule is that of alerts.yaml' 'no python3 in the PATH'
+fi
 if has systemd-analyze; then
     mkdir "$work/units"
     # The program is not installed where this runs.
