@@ -96,9 +96,9 @@ package enum Setting: String, CaseIterable, Sendable {
         case .reportDeadlineDays: "days after which a token without expiry must be reported"
         case .reportMonthlyRepeat: "on or off: report active custom-link tokens every month"
         case .reportUnknownReminders:
-            "report or note: what a reminder about a token that nobody brought asks for"
+            "report or note: a reminder about an unknown token"
         case .kafkaSingleBroker:
-            "yes for a trial on less than three brokers, where a lost broker loses tokens; else no"
+            "yes for a trial on less than three brokers; else no"
         }
     }
 }
