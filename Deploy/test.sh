@@ -109,7 +109,12 @@ run shellcheck shellcheck Deploy/*.sh .ci/run || true
 run 'what is deployed' Deploy/check.sh || true
 
 step 'tests'
-test_run tests --skip-build --skip '^SystemTests\.'
+test_run tests --skip-build --skip '^(System|Kafka)Tests\.'
+keep_skipped
+
+# One after the other: each has a Kafka of its own, and sessions that a busy machine would end.
+step 'tests of Kafka'
+test_run 'Kafka tests' --skip-build --no-parallel --filter '^KafkaTests\.'
 keep_skipped
 
 # Apart from the others: a storm starves whoever shares two cores with it.
