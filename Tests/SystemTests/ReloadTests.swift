@@ -41,7 +41,8 @@ struct `Keys read again on SIGHUP` {
             rig.signal(1, SIGHUP)
             try rig.wait(seconds: 10, for: "\(one.sentence) is told") {
                 let told = rig.log(1).dropFirst(before)
-                return told.contains("what was read before stays in force") && told.contains(one.sentence)
+                return told.contains("what was read before stays in force")
+                    && told.contains(one.sentence)
             }
             try rig.deliver(3)
             try reported(8 + 3 * index, rig)
