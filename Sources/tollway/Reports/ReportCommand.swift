@@ -206,15 +206,7 @@ enum ReportCommand {
         of id: TokenID,
         _ configuration: Configuration
     ) throws(CommandFailure) -> TokenAccount? {
-        var search = try KafkaQuestion.ask(configuration) {
-            admin throws(LogFault) -> TraceSearch in
-            TraceSearch(
-                id: id,
-                configuration,
-                partitionCounts: try admin.partitionCounts(),
-                isEmbedded: MockBroker.isClusterID(try admin.clusterID())
-            )
-        }
+        var search = try TraceSearch.open(id, configuration)
         do throws(LogFault) {
             try search.readState()
         } catch {

@@ -30,15 +30,7 @@ enum TokenTraceCommand {
         )
         let configuration = try KafkaQuestion.configuration()
         let startedAt = Date()
-        var search = try KafkaQuestion.ask(configuration) {
-            (admin) throws(LogFault) -> TraceSearch in
-            TraceSearch(
-                id: id,
-                configuration,
-                partitionCounts: try admin.partitionCounts(),
-                isEmbedded: MockBroker.isClusterID(try admin.clusterID())
-            )
-        }
+        var search = try TraceSearch.open(id, configuration)
         do throws(LogFault) {
             try search.run()
         } catch {

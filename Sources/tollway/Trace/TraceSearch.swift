@@ -266,3 +266,20 @@ struct TraceSearch {
         TraceEvent(found, stage: stage, "a record that cannot be read")
     }
 }
+
+extension TraceSearch {
+    /// Asks Kafka what a search must know before it reads.
+    static func open(
+        _ id: TokenID,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> TraceSearch {
+        try KafkaQuestion.ask(configuration) { (admin) throws(LogFault) -> TraceSearch in
+            TraceSearch(
+                id: id,
+                configuration,
+                partitionCounts: try admin.partitionCounts(),
+                isEmbedded: MockBroker.isClusterID(try admin.clusterID())
+            )
+        }
+    }
+}
