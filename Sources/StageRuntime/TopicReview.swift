@@ -82,9 +82,12 @@ package struct TopicReview: Equatable, Sendable {
         wanted: Wanted,
         present: [String: Present]
     ) -> [TopicReview] {
+        // What most of them have, so that the plan names the odd ones; nil where that is a tie.
         func usualCount(_ topics: [Topic]) -> Int? {
-            let counts = Set(topics.compactMap { present[$0.name(prefix: prefix)]?.partitionCount })
-            return counts.count == 1 ? counts.first : nil
+            let counts = topics.compactMap { present[$0.name(prefix: prefix)]?.partitionCount }
+            let ranked = Dictionary(grouping: counts) { $0 }.mapValues(\.count)
+                .sorted { $0.value > $1.value }
+            return ranked.count > 1 && ranked[0].value == ranked[1].value ? nil : ranked.first?.key
         }
         return Topic.all.map { topic in
             let known = present[topic.name(prefix: prefix)]
@@ -107,7 +110,14 @@ package struct TopicReview: Equatable, Sendable {
                     ?? wanted.durability.replicationFactor(brokerCount: wanted.brokerCount)
             )
             let mustMatch = wanted.partitionCount != nil || topic.countedTogether.count > 1
-            review.judgePartitions(mustMatch ? partitionCount : nil)
+            let others = topic.countedTogether.filter { other in
+                other != topic
+                    && present[other.name(prefix: prefix)]?.partitionCount == partitionCount
+            }
+            review.judgePartitions(
+                mustMatch ? partitionCount : nil,
+                sameAs: wanted.partitionCount == nil ? others.map { $0.name(prefix: prefix) } : []
+            )
             review.judgeReplicas(wanted)
             return review
         }
@@ -191,12 +201,15 @@ package struct TopicReview: Equatable, Sendable {
         return longest
     }
 
-    /// The count cannot be changed with the topic's records kept where they belong.
-    private mutating func judgePartitions(_ wantedCount: Int?) {
+    /// The count cannot be changed with the topic's records kept where they belong.  `others` are
+    /// the topics read together with this one that have the count that is wanted.
+    private mutating func judgePartitions(_ wantedCount: Int?, sameAs others: [String]) {
         guard let present, let wantedCount, wantedCount != present.partitionCount else {
             return
         }
-        let sentence = "it has \(present.partitionCount) partitions and \(wantedCount) are wanted"
+        let because = others.isEmpty ? "" : ", as \(others.joined(separator: ", ")) has"
+        let sentence =
+            "it has \(present.partitionCount) partitions and \(wantedCount) are wanted\(because)"
         refusals.append(
             wantedCount < present.partitionCount
                 ? Refusal(sentence: sentence, repair: "partitions cannot be taken away")

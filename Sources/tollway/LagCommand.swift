@@ -19,8 +19,9 @@ enum LagCommand {
             The end of each partition less what the worker's group has committed; where it has
             committed nothing, all that is there. Never negative. MEMBERS are the instances in
             the worker's group, 0 where nobody runs it; one that was killed counts for 15 s.
-            ASSIGNED are the partitions that one of them has. With -o json each partition has
-            its offsets, and each group its state. Exit 3 if none of the topics is there, 6 without Kafka.
+            ASSIGNED are the partitions that one of them has, and COMMITTED those in which the
+            group has committed an offset. With -o json each partition has its offsets, and each
+            group its state. Exit 3 if none of the topics is there, 6 without Kafka.
             """,
         run: run
     )

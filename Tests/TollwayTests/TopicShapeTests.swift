@@ -187,6 +187,28 @@ private let day: Int64 = 86_400_000
         }
     }
 
+    /// Topics that one worker reads together by key must have equally many partitions.
+    @Test(arguments: [
+        [(Topic.reportsRequested, 6)],
+        [(.reportsRequested, 24), (.deadLetters(.decode), 3)],
+        [(.reportState, 1), (.reportsRequested, 1)],
+    ])
+    func `names the topics whose partition count is the odd one`(odd: [(Topic, Int)]) {
+        let changes = Dictionary(
+            uniqueKeysWithValues: odd.map { topic, count in
+                (topic, { (present: inout TopicReview.Present) in present.partitionCount = count })
+            }
+        )
+        let refused = review(cluster(changing: changes)).values.filter { !$0.refusals.isEmpty }
+        let expected = odd.filter { $0.0.countedTogether.count > 1 }.map { $0.0.name(prefix: "t.") }
+        #expect(refused.map(\.name).sorted() == expected.sorted())
+        for review in refused {
+            let sentence = review.refusals[0].sentence
+            #expect(sentence.contains("and 12 are wanted, as "))
+            #expect(sentence.contains("t.tokens.distinct.v1"))
+        }
+    }
+
     @Test func `refuses topics that one broker holds, unless it is a trial`() {
         let present = cluster(replicationFactor: 1)
         for review in review(present).values {
