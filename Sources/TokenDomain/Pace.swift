@@ -21,6 +21,8 @@ package struct Pace: Sendable {
     private var takenAt = 0.0
     private var heldSince = Timestamp(milliseconds: 0)
     private var heldUntil = Timestamp(milliseconds: 0)
+    /// When Apple began to refuse everything; nil where it took a request since, or none waits.
+    private var refusedSince: Timestamp?
     /// Since the last 200; nil before the first.
     private var refusedCount: Int?
 
@@ -92,10 +94,25 @@ package struct Pace: Sendable {
         heldSince <= now && now < heldUntil ? heldUntil : nil
     }
 
+    /// For how long the lane has been held: from the first 429 after a 200, over all holds that
+    /// follow it without a 200 between them; zero while it is open.
+    ///
+    /// After a hold only an answer shows that the lane is open again, and `isWaiting` says that there
+    /// will be one: a request is under way, or one is due. Where there is none, it counts as open.
+    package mutating func heldTime(isWaiting: Bool, now: Timestamp) -> Milliseconds {
+        if !isWaiting, holdEnd(now: now) == nil {
+            refusedSince = nil
+        }
+        return refusedSince.map { max(now - $0, Milliseconds(0)) } ?? Milliseconds(0)
+    }
+
     /// Apple took a request.
     package mutating func accepted(sentAt: Timestamp, now: Timestamp) {
         found.accepted(now: now)
-        refusedCount = sentAt > heldSince ? 0 : refusedCount
+        if sentAt > heldSince {
+            refusedCount = 0
+            refusedSince = nil
+        }
     }
 
     /// Apple said 429, and until when, if it did.
@@ -117,6 +134,7 @@ package struct Pace: Sendable {
         let wait = Milliseconds(.random(in: longest / 2...longest, using: &generator))
         heldSince = now
         heldUntil = until ?? now + wait
+        refusedSince = refusedSince ?? now
         // While Apple takes nothing at all, it is not the rate.
         if refusedCount == 0, share > 0 {
             found.refused(of: bucketRateMax, share: share, heldUntil: heldUntil, now: now)
@@ -131,6 +149,7 @@ package struct Pace: Sendable {
         takenAt -= Double(setBack.count)
         heldSince = heldSince + -setBack
         heldUntil = heldUntil + -setBack
+        refusedSince = refusedSince.map { $0 + -setBack }
         found.clockWasSetBack(by: setBack)
     }
 }

@@ -11,6 +11,7 @@ final class ReportMetrics {
     private let laneChanges: Counter
     private let rate: Gauge
     private let isStopped: Gauge
+    private let heldSeconds: Gauge
     private let slack: Gauge
     private let due: Gauge
     private let failing: Gauge
@@ -65,6 +66,13 @@ final class ReportMetrics {
             "report_lane_stopped",
             help: "1 while a lane is stopped for its key, role or address, 0 else.",
             labels: ["app", "environment", "endpoint"]
+        )
+        heldSeconds = metrics.gauge(
+            "report_lane_held_seconds",
+            help:
+                "How long Apple has answered nothing but 429 to a lane, the waits between included,"
+                + " by app and environment, of the endpoint that is held longest; 0 while it is open.",
+            labels: ["app", "environment"]
         )
         slack = metrics.gauge(
             "deadline_slack_seconds",
@@ -198,6 +206,14 @@ final class ReportMetrics {
         for (lane, count) in counts {
             gauge.set(Double(count), String(lane.appAppleID), lane.environment.rawValue)
         }
+    }
+
+    func held(_ lane: Lane, for span: Milliseconds) {
+        heldSeconds.set(
+            Double(span.count) / 1_000,
+            String(lane.appAppleID),
+            lane.environment.rawValue
+        )
     }
 
     func failing(_ queue: SendQueue, for span: Milliseconds) {

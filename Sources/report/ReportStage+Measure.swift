@@ -53,7 +53,22 @@ extension ReportStage {
         for lane in Set(lanes.keys.map(\.lane)) {
             let deadline = view.deadlines[.reports(of: lane)]
             metrics.slack(lane, seconds: deadline.map { Double(($0 - now).count) / 1_000 })
+            metrics.held(lane, for: heldTime(of: lane, now: now))
         }
+    }
+
+    /// Of the endpoint that has been held longest.
+    private func heldTime(of lane: Lane, now: Timestamp) -> Milliseconds {
+        var longest = Milliseconds(0)
+        for queue in queues where queue.lane == lane {
+            let isWaiting = lanes[queue].map { $0.flightCount > 0 } ?? false
+            let time = lanes[queue]?.pace.heldTime(
+                isWaiting: isWaiting || view.deadlines[queue] != nil,
+                now: now
+            )
+            longest = max(longest, time ?? longest)
+        }
+        return longest
     }
 
     /// The most urgent report of each queue that has one due, from the due table and not from the

@@ -49,6 +49,47 @@ import TokenWire
         #expect(try shown(bench).contains(#""state":"open""#))
     }
 
+    @Test func `counts how long a lane is held, and hardly any of it at a rate set too high`()
+        throws
+    {
+        let bench = ReportBench()
+        bench.rate = 6
+        let start = ReportBench.start
+        var taken: [Int64: Int] = [:]
+        bench.script = { call in
+            let second = call.at.milliseconds / 1_000
+            guard call.lane.appAppleID == 1, call.at >= start + .minutes(1) else {
+                taken[second, default: 0] += 1
+                // Half of what is configured.
+                return taken[second, default: 0] > 3 ? .status(429) : .answered
+            }
+            return call.at < start + .minutes(31) ? .status(429) : .answered
+        }
+        bench.launch()
+        for number in 1...200 {
+            bench.distinct(bench.id(number), .duplicate(of: bench.id(9_999)))
+        }
+        func held() throws -> Double {
+            let line = try #require(lines(bench, "report_lane_held_seconds").first)
+            #expect(line.contains(#"{app="1",environment="production"}"#))
+            return try #require(line.split(separator: " ").last.flatMap { Double($0) })
+        }
+        var longest = 0.0
+        for _ in 0..<55 {
+            try bench.pass(.seconds(1))
+            longest = max(longest, try held())
+        }
+        #expect(longest > 0 && longest < 10, "\(longest)")
+        #expect(lines(bench, "report_lane_changes_total").first?.hasSuffix(" 0") == false)
+        try bench.pass(.seconds(5))
+        for minute in 1...29 {
+            try bench.pass(.minutes(1))
+            #expect(try abs(held() - Double(minute * 60)) < 5)
+        }
+        try bench.pass(.minutes(3))
+        #expect(try held() == 0)
+    }
+
     @Test func `forgets everything with its last partition`() throws {
         let bench = ReportBench()
         bench.script = { _ in .silence }

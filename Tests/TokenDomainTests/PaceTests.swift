@@ -171,6 +171,33 @@ import TokenDomain
         #expect(span <= Milliseconds(1_030))
     }
 
+    @Test func `counts the time it is held from the first refusal to the next 200`() {
+        var pace = Self.pace(rate: 20)
+        #expect(pace.heldTime(isWaiting: true, now: Self.start) == Milliseconds(0))
+        Self.refuse(&pace, until: Self.start + .seconds(10), now: Self.start)
+        let second = Self.start + .seconds(11)
+        // Between two holds a request is on its way.
+        #expect(pace.heldTime(isWaiting: true, now: second) == .seconds(11))
+        Self.refuse(&pace, until: second + .minutes(20), now: second)
+        #expect(pace.heldTime(isWaiting: false, now: second + .minutes(19)) == .seconds(1_151))
+        // An answer to what was sent before the hold says nothing.
+        pace.accepted(sentAt: Self.start, now: second + .seconds(1))
+        #expect(pace.heldTime(isWaiting: true, now: second + .seconds(1)) == .seconds(12))
+        pace.clockWasSetBack(by: .seconds(5))
+        #expect(pace.heldTime(isWaiting: true, now: second) == .seconds(16))
+        pace.accepted(sentAt: second + .minutes(21), now: second + .minutes(21))
+        #expect(pace.heldTime(isWaiting: true, now: second + .minutes(21)) == Milliseconds(0))
+    }
+
+    @Test func `is open after a hold where nothing waits, and stays so when something does again`()
+    {
+        var pace = Self.pace(rate: 20)
+        Self.refuse(&pace, until: Self.start + .seconds(10), now: Self.start)
+        let later = Self.start + .seconds(11)
+        #expect(pace.heldTime(isWaiting: false, now: later) == Milliseconds(0))
+        #expect(pace.heldTime(isWaiting: true, now: later + .hours(3)) == Milliseconds(0))
+    }
+
     @Test func `gives way by a twentieth where it was right for long, and comes back`() {
         var pace = Self.pace(rate: 100)
         let now = Self.start + .seconds(10)
