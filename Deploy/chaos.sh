@@ -24,7 +24,7 @@ seed=1
 faults=45
 nodes=1
 kinds=
-all_kinds=kill,killTwo,killInTransaction,stop,roll,pause,fence,loseState,damageState,twin,scale,killReporter,killBroker,killMachine
+all_kinds=kill,killTwo,killInTransaction,stop,roll,pause,fence,loseState,damageState,twin,scale,killReporter,killBroker,loseBroker,killMachine
 
 refuse() {
     printf 'chaos.sh: %s\n' "$*" >&2

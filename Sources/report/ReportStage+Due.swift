@@ -243,6 +243,8 @@ extension ReportStage {
                     }
                     proof.learn(committedOffsets: offsets)
                     guard let next = proof.step, next != step else {
+                        // The worker is behind, or nobody runs it: that may last for hours.
+                        nextInquiry = nextInquiry + limits.behindInterval
                         return
                     }
                     inquiry.beginAnew(next.topic)

@@ -31,6 +31,8 @@ final class ReportStage: TickingStage {
         /// Answers settled in one tick.
         var answerCountMax = 2_000
         var inquiryInterval = Milliseconds(100)
+        /// Until the guard asks again about a worker that has not read far enough.
+        var behindInterval = Milliseconds.seconds(1)
         var measureInterval = Milliseconds.seconds(1)
 
         init() {}

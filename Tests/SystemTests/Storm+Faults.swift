@@ -33,6 +33,8 @@ enum StormFaultKind: String, CaseIterable {
     case fence
     /// One Kafka node of those there are; the only one, where there is one.
     case killBroker
+    /// One of three Kafka nodes dies and stays dead: the account closes with the two that are left.
+    case loseBroker
     /// Everything at once, where all of it is on one machine: every worker, and the one Kafka node.
     case killMachine
 
@@ -91,6 +93,8 @@ extension Storm {
             return false
         case .killBroker:
             return try killBroker()
+        case .loseBroker:
+            return try loseBroker()
         case .killMachine:
             return try killMachine()
         }
@@ -206,7 +210,7 @@ extension Storm {
     // MARK: Kafka
 
     private func killBroker(meanwhile: () -> Void = {}) throws -> Bool {
-        guard case .local(let kafka) = fleet.cluster, !isKafkaDisturbed,
+        guard case .local(let kafka) = fleet.cluster, !isKafkaDisturbed, lostNode == nil,
             Date().timeIntervalSince(brokerRestartedAt) > Self.brokerRestSeconds
         else {
             return false
@@ -218,6 +222,20 @@ extension Storm {
         killCount += 1
         let wait = Double.random(in: 0...4, using: &generator)
         downNode = (node, Date().addingTimeInterval(wait))
+        return true
+    }
+
+    private func loseBroker() throws -> Bool {
+        guard case .local(let kafka) = fleet.cluster, kafka.nodeCount == 3, lostNode == nil,
+            downNode == nil
+        else {
+            return false
+        }
+        let node = Int.random(in: 0..<kafka.nodeCount, using: &generator)
+        note("node \(node) of Kafka: SIGKILL, for good")
+        try kafka.kill(node: node)
+        killCount += 1
+        lostNode = node
         return true
     }
 

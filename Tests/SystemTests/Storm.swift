@@ -61,6 +61,8 @@ final class Storm {
     var brokerRestartedAt = Date.distantPast
     /// A node that is down, and when it is to be started again; nil: it starts.
     var downNode: (node: Int, until: Date?)?
+    /// A node that died for good.
+    var lostNode: Int?
     private var nextFaultAt = Date()
     private var isInTurn = false
     private var isStopping = false

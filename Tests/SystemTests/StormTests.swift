@@ -18,20 +18,21 @@ struct `A storm of faults on a real Kafka` {
         try blow(StormSettings())
     }
 
-    /// Any one of three may die without anything being held up for long.
+    /// Any one of three may die without anything being held up for long, or for good.
     @Test(
         .enabled(
             if: isKafkaThere && !StormSettings.isAskedFor,
             "skipped: KAFKA_HOME names no Kafka, or a storm of another kind is asked for"
-        )
+        ),
+        arguments: [StormFaultKind.killBroker, .loseBroker]
     )
-    func `loses nothing where one of three Kafka nodes dies`() throws {
+    func `loses nothing where one of three Kafka nodes dies`(death: StormFaultKind) throws {
         var settings = StormSettings()
         settings.nodeCount = 3
         settings.tokenCount = 2_000
         settings.faultCount = 10
         settings.killCountMin = 0
-        settings.faults = [.killBroker, .killBroker, .kill, .killTwo, .stop]
+        settings.faults = [death, death, .kill, .killTwo, .stop]
         try blow(settings)
     }
 
@@ -75,6 +76,9 @@ struct `A storm of faults on a real Kafka` {
         }
         try run.end()
         print("seed \(settings.seed): \(run.storm.sentence)")
+        if settings.faults.contains(.loseBroker), run.storm.lostNode == nil {
+            found.append("no node of Kafka was lost")
+        }
         if run.storm.killCount < settings.killCountMin {
             found.append("\(run.storm.killCount) kills only, not \(settings.killCountMin)")
         }
