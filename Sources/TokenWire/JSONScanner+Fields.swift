@@ -48,6 +48,40 @@ extension JSONScanner {
         slot = value
     }
 
+    /// How often something was: never below zero.
+    package mutating func count() throws(WireFault) -> Int {
+        guard let value = Int(exactly: try integer()), value >= 0 else {
+            throw .outOfRange(field: fieldName)
+        }
+        return value
+    }
+
+    package mutating func fillCount(_ slot: inout Int?) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        slot = try count()
+    }
+
+    /// An array of so many elements, each of which `element` reads.
+    package mutating func tuple(
+        of elementCount: Int,
+        _ element: (Int, inout JSONScanner) throws(WireFault) -> Void
+    ) throws(WireFault) {
+        try beginArray()
+        var index = 0
+        while try nextElement() {
+            guard index < elementCount else {
+                throw .wrongType(field: fieldName)
+            }
+            try element(index, &self)
+            index += 1
+        }
+        guard index == elementCount else {
+            throw .wrongType(field: fieldName)
+        }
+    }
+
     package mutating func fill(_ slot: inout Bool?) throws(WireFault) {
         guard try isPresent(slot == nil) else {
             return

@@ -24,6 +24,10 @@ extension TokenAccount {
         account.role = try Self.role(role, primary: primary)
         account.touchedAt = try JSONScanner.require(touchedAt, "touchedAt")
         account.externalPurchaseID = try JSONScanner.require(id, "externalPurchaseId")
+        if !account.owesReport {
+            // It is that of what is owed, and is not written without it.
+            account.trace = nil
+        }
         self = account
     }
 
@@ -135,10 +139,10 @@ extension TokenAccount {
         case "tokenCreationDate": try scanner.fill(&tokenCreationDate)
         case "tokenExpirationDate": try scanner.fill(&tokenExpirationDate)
         case "customer": try scanner.fill(&customer, atMost: nil)
-        case "ownerConflictCount": ownerConflictCount = Int(clamping: try scanner.integer())
+        case "ownerConflictCount": ownerConflictCount = try scanner.count()
         case "lastAccepted": try scanner.fill(&lastAccepted)
         case "lastAcceptedAt": try scanner.fill(&lastAcceptedAt)
-        case "intentCount": intentCount = Int(clamping: try scanner.integer())
+        case "intentCount": intentCount = try scanner.count()
         case "current": current = try ReportIntent(&scanner)
         case "queued":
             queued = try Self.read(&scanner) { (scanner) throws(WireFault) in
@@ -153,12 +157,13 @@ extension TokenAccount {
         case "waitingReminder": waitingReminder = try Self.readNotice(&scanner)
         case "notices":
             notices = try Self.read(&scanner) { (scanner) throws(WireFault) in
-                try scanner.beginArray()
-                _ = try scanner.nextElement()
-                let signedDate = Timestamp(milliseconds: try scanner.integer())
-                _ = try scanner.nextElement()
-                let notice = Notice(signedDate: signedDate, uuid: try scanner.string())
-                _ = try scanner.nextElement()
+                var notice = Notice(signedDate: Timestamp(milliseconds: 0), uuid: "")
+                try scanner.tuple(of: 2) { (index, scanner) throws(WireFault) in
+                    switch index {
+                    case 0: notice.signedDate = Timestamp(milliseconds: try scanner.integer())
+                    default: notice.uuid = try scanner.string()
+                    }
+                }
                 return notice
             }
         case "accepted":
@@ -239,14 +244,14 @@ extension TokenAccount {
 extension RecordOrigin {
     /// Reads `[topic, partition, offset]`.
     init(_ scanner: inout JSONScanner) throws(WireFault) {
-        try scanner.beginArray()
-        _ = try scanner.nextElement()
-        let topic = Int(clamping: try scanner.integer())
-        _ = try scanner.nextElement()
-        let partition = Int32(clamping: try scanner.integer())
-        _ = try scanner.nextElement()
-        self.init(topic: topic, partition: partition, offset: try scanner.integer())
-        _ = try scanner.nextElement()
+        self.init(topic: 0, partition: 0, offset: 0)
+        try scanner.tuple(of: 3) { (index, scanner) throws(WireFault) in
+            switch index {
+            case 0: topic = Int(clamping: try scanner.integer())
+            case 1: partition = Int32(clamping: try scanner.integer())
+            default: offset = try scanner.integer()
+            }
+        }
     }
 
     func write(_ writer: inout JSONWriter) {
