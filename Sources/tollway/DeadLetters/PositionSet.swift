@@ -99,4 +99,29 @@ struct PositionSet: Equatable {
         }
         .joined(separator: ",")
     }
+
+    /// `3`, `0-5`, `500-`, `-7`, and several with commas between.
+    static func ranges(
+        _ option: String,
+        _ text: String
+    ) throws(CommandFailure) -> [ClosedRange<Int64>] {
+        var ranges: [ClosedRange<Int64>] = []
+        for part in text.split(separator: ",", omittingEmptySubsequences: false) {
+            let ends = part.split(separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+            let bounds = ends.map { $0.isEmpty ? nil : Int64($0) }
+            let areNumbers = zip(ends, bounds).allSatisfy { $0.isEmpty || $1 != nil }
+            let lower = bounds[0] ?? 0
+            let upper = bounds.count == 1 ? lower : bounds[1] ?? .max
+            guard areNumbers, !(ends.count == 1 && ends[0].isEmpty), part != "-", lower >= 0,
+                lower <= upper
+            else {
+                throw .usage(
+                    "bad_value",
+                    "\(option) is \"\(text)\": it must be a number or a range such as 3, 0-5 or 7-"
+                )
+            }
+            ranges.append(lower...upper)
+        }
+        return ranges
+    }
 }

@@ -1,0 +1,76 @@
+internal import Foundation
+internal import TokenDomain
+
+/// A property list, XML or binary, trusted for nothing.
+enum PropertyListReader {
+    /// Containers inside one another; Apple's own have three.
+    static let depthMax = 64
+
+    /// - Returns: nil where the bytes are no property list with a dictionary in it.
+    static func members(of bytes: [UInt8]) -> [String: PropertyValue]? {
+        guard depth(of: bytes) <= depthMax else {
+            return nil
+        }
+        var format = PropertyListSerialization.PropertyListFormat.openStep
+        let list: Any
+        do {
+            list = try unsafe PropertyListSerialization.propertyList(
+                from: Data(bytes),
+                options: [],
+                format: &format
+            )
+        } catch {
+            // Why it is none helps nobody: the reader's sentences are about itself.
+            return nil
+        }
+        // Any word is a property list of the oldest form, which Apple's tools no longer write.
+        guard format == .xml || format == .binary,
+            case .dictionary(let members) = value(list, depthLeft: depthMax)
+        else {
+            return nil
+        }
+        return members
+    }
+
+    /// How deep the elements of an XML text are nested, before a recursive reader meets them.
+    private static func depth(of bytes: [UInt8]) -> Int {
+        guard !bytes.starts(with: "bplist".utf8) else {
+            return 0
+        }
+        var depth = 0
+        var deepest = 0
+        for (index, byte) in bytes.enumerated() where byte == UInt8(ascii: "<") {
+            let next = index + 1 < bytes.count ? bytes[index + 1] : 0
+            switch next {
+            case UInt8(ascii: "/"): depth -= 1
+            case UInt8(ascii: "!"), UInt8(ascii: "?"): break
+            default:
+                // `<true/>` and its like are ended by themselves.
+                let end = bytes[index...].prefix(256).firstIndex(of: UInt8(ascii: ">"))
+                if end.map({ bytes[$0 - 1] != UInt8(ascii: "/") }) ?? true {
+                    depth += 1
+                    deepest = max(deepest, depth)
+                }
+            }
+        }
+        return deepest
+    }
+
+    private static func value(_ any: Any, depthLeft: Int) -> PropertyValue {
+        guard depthLeft > 0 else {
+            return .other
+        }
+        switch any {
+        case let text as String:
+            return .text(text)
+        case let list as [Any]:
+            return .list(list.map { value($0, depthLeft: depthLeft - 1) })
+        case let dictionary as [String: Any]:
+            return .dictionary(dictionary.mapValues { value($0, depthLeft: depthLeft - 1) })
+        case let flag as Bool:
+            return .flag(flag)
+        default:
+            return .other
+        }
+    }
+}
