@@ -30,6 +30,9 @@ let relocated: [LinkerSetting] = [
     .unsafeFlags(["-Xlinker", "-z", "-Xlinker", "relro", "-Xlinker", "-z", "-Xlinker", "now"])
 ]
 
+/// For `Deploy/fuzz.sh`, which sets it: the fuzz targets as one program, and no other program.
+let isFuzzing = Context.environment["TOLLWAY_FUZZ"] != nil
+
 func systemLibrary(_ name: String, pkgConfig: String, debian: String) -> Target {
     .systemLibrary(name: name, pkgConfig: pkgConfig, providers: [.apt([debian])])
 }
@@ -59,6 +62,35 @@ func program(_ name: String, _ dependencies: [String]) -> Target {
     )
 }
 
+/// The operator's command; only tests can import a program, so the fuzzer has its readers as a library.
+func command(_ name: String, _ dependencies: [String], readers: [String]) -> Target {
+    isFuzzing
+        ? .target(
+            name: name,
+            dependencies: ["Telemetry", "TokenDomain", "TokenWire"],
+            sources: readers,
+            swiftSettings: strict
+        ) : program(name, dependencies)
+}
+
+/// One folder, compiled in two ways: its targets read what a fuzzer makes up, or the corpora once.
+func fuzzing(_ dependencies: [String]) -> Target {
+    isFuzzing
+        ? .executableTarget(
+            name: "fuzz",
+            dependencies: dependencies.map { .init(stringLiteral: $0) },
+            path: "Tests/FuzzTests",
+            exclude: ["CorpusTests.swift", "Corpora"],
+            swiftSettings: strict
+        )
+        : .testTarget(
+            name: "FuzzTests",
+            dependencies: dependencies.map { .init(stringLiteral: $0) },
+            exclude: ["Fuzzer.swift", "Corpora"],
+            swiftSettings: strict
+        )
+}
+
 func tests(_ name: String, _ dependencies: [String], resources: [Resource] = []) -> Target {
     .testTarget(
         name: name,
@@ -70,14 +102,16 @@ func tests(_ name: String, _ dependencies: [String], resources: [Resource] = [])
 
 let package = Package(
     name: "tollway",
-    products: [
-        .executable(name: "tollway-ingest", targets: ["ingest"]),
-        .executable(name: "tollway-decode", targets: ["decode"]),
-        .executable(name: "tollway-dedupe", targets: ["dedupe"]),
-        .executable(name: "tollway-report", targets: ["report"]),
-        .executable(name: "tollway-notifications", targets: ["notifications"]),
-        .executable(name: "tollway", targets: ["tollway"]),
-    ],
+    products: isFuzzing
+        ? [.executable(name: "tollway-fuzz", targets: ["fuzz"])]
+        : [
+            .executable(name: "tollway-ingest", targets: ["ingest"]),
+            .executable(name: "tollway-decode", targets: ["decode"]),
+            .executable(name: "tollway-dedupe", targets: ["dedupe"]),
+            .executable(name: "tollway-report", targets: ["report"]),
+            .executable(name: "tollway-notifications", targets: ["notifications"]),
+            .executable(name: "tollway", targets: ["tollway"]),
+        ],
     targets: [
         // The system's libraries, by name.
         systemLibrary("CLibrdkafka", pkgConfig: "rdkafka", debian: "librdkafka-dev"),
@@ -149,11 +183,17 @@ let package = Package(
         ),
 
         // The operator's command.
-        program(
+        command(
             "tollway",
             [
                 "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
                 "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "AppleSimulator", "CBench",
+            ],
+            readers: [
+                "CommandFailure.swift", "ExitCode.swift", "InputFile.swift",
+                "PropertyListReader.swift", "DeadLetters/LetterPosition.swift",
+                "DeadLetters/MergePatch.swift", "DeadLetters/PositionSet.swift",
+                "DeadLetters/ReplayPlanFile.swift",
             ]
         ),
 
@@ -164,6 +204,17 @@ let package = Package(
             path: "Tests/Benchmarks/DecodeBenchmark",
             swiftSettings: strict
         ),
+
+        // Readers of what others wrote, under a fuzzer: Deploy/fuzz.sh.
+        .target(
+            name: "CFuzz",
+            dependencies: ["CHTTPServer", "CText"],
+            path: "Tests/CFuzz",
+            cSettings: strictC
+        ),
+        fuzzing([
+            "CFuzz", "tollway", "AppStoreAPI", "Crypto", "TokenDomain", "TokenWire",
+        ]),
 
         tests("CryptoTests", ["Crypto"], resources: [.copy("Fixtures")]),
         // What every log promises, for whoever has one.

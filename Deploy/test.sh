@@ -136,6 +136,16 @@ if run 'sanitizer build' swift build --build-tests "${sanitized[@]}" >/dev/null;
         test_run sanitizers --skip-build "${sanitized[@]}" --filter "($c_suites)Tests"
 fi
 
+step 'fuzzing'
+# What it finds is kept, and the next run begins with it.
+fuzz_code=0
+"$here/fuzz.sh" --minutes 5 || fuzz_code=$?
+case $fuzz_code in
+0) ;;
+77) skipped+=("fuzzing: this Swift toolchain has no fuzzer") ;;
+*) failed+=(fuzzing) ;;
+esac
+
 step 'summary'
 if [ ${#skipped[@]} -gt 0 ]; then
     echo 'skipped:'

@@ -1,0 +1,108 @@
+import TokenDomain
+import TokenWire
+
+/// Tokens as they come in, by text, link and topic.
+///
+/// The first byte says what the input is.
+enum TokenRules {
+    static func broken(by input: [UInt8]) -> String? {
+        let text = Array(input.dropFirst())
+        return switch (input.first ?? 0) % 4 {
+        case 0: bothWays(text)
+        case 1: bothWays(Array(Base64URL.encode(text.span).utf8))
+        case 2: link(text)
+        default: received(text)
+        }
+    }
+
+    /// The token, or the code of its fault.
+    private static func decoded(_ text: [UInt8]) -> Result<ExternalPurchaseToken, DecodeFault> {
+        do throws(DecodeFault) {
+            return .success(try decodeToken(text.span))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// The reader of the plain form must agree with the one of all forms, which a member that it does
+    /// not know brings into play.
+    private static func bothWays(_ text: [UInt8]) -> String? {
+        let plain = decoded(text)
+        let json: [UInt8]
+        do throws(Base64Fault) {
+            json = try Base64URL.decodeLenient(text.span)
+        } catch {
+            return nil
+        }
+        guard json.first == UInt8(ascii: "{"), json.contains(UInt8(ascii: ":")),
+            json.count < TextLimit.tokenText.byteCountMax / 2
+        else {
+            return nil
+        }
+        let longer = Array(#"{"\u0078":0,"#.utf8) + json.dropFirst()
+        switch (plain, decoded(Array(Base64URL.encode(longer.span).utf8))) {
+        case (.success(let one), .success(let other)):
+            return one == other ? nil : "the plain form of a token says something else"
+        case (.failure(let one), .failure(let other)):
+            return one.code == other.code
+                ? nil : "the plain form of a token is \(one.code), another form \(other.code)"
+        case (.success, .failure(let fault)):
+            return "only the plain form of a token is good: \(fault.code)"
+        case (.failure(let fault), .success):
+            return "only the plain form of a token is \(fault.code)"
+        }
+    }
+
+    private static func link(_ text: [UInt8]) -> String? {
+        do throws(DecodeFault) {
+            let link = try TokenLink(reading: text.span)
+            var query = "bundleId=\(escaped(link.bundleID ?? ""))"
+            query += "&externalPurchaseToken=\(escaped(link.token))"
+            let again = try TokenLink(reading: Array("https://example.com/?\(query)".utf8).span)
+            return again.token == link.token && again.bundleID == link.bundleID ?? ""
+                ? nil : "a link comes back as another"
+        } catch {
+            return nil
+        }
+    }
+
+    private static func escaped(_ text: String) -> String {
+        text.utf8.map { "%" + String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+    }
+
+    /// What the decoder makes of a record must be what the readers of its parts make of them.
+    private static func received(_ value: [UInt8]) -> String? {
+        var decoder = ReceivedDecoder()
+        var arena: [UInt8] = []
+        let time = Timestamp(milliseconds: 1_760_000_000_000)
+        do {
+            let message = try TokenReceived(reading: value.span)
+            let token = try decodeToken(Array(message.token.utf8).span)
+            let apps = ReceivedDecoder.Apps([(token.appAppleID, token.bundleID)])
+            let written = try decoder.decode(
+                value.span,
+                recordTime: time,
+                apps: apps,
+                into: &arena
+            )
+            let decoded = try TokenDecoded(reading: Array(arena[written.value]).span)
+            return decoded.token == token && decoded.customer == message.customer
+                ? nil : "a token is decoded to another"
+        } catch {
+            // Also what was refused has its record, where there is an id.
+            if let seen = decoder.writeSeen(to: &arena) {
+                return isGood(Array(arena[seen.written.value]))
+                    ? nil : "a seen record cannot be read"
+            }
+            return nil
+        }
+    }
+
+    private static func isGood(_ value: [UInt8]) -> Bool {
+        do throws(WireFault) {
+            return try TokenDistinct(reading: value.span).role == .seen
+        } catch {
+            return false
+        }
+    }
+}
