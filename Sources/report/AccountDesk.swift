@@ -79,14 +79,14 @@ struct AccountDesk {
 
     /// Stages what changed.
     ///
-    /// - Returns: the accounts put.
-    func put() -> [Debtor] {
+    /// - Returns: the accounts put, and where.
+    func put() -> [(place: AccountPlace, debtor: Debtor)] {
         changed.compactMap { place in
             debtors[place].map { debtor in
                 var value: [UInt8] = []
                 debtor.write(to: &value)
                 state.put(value, forKey: place.key, partition: place.partition)
-                return debtor
+                return (place, debtor)
             }
         }
     }

@@ -151,9 +151,12 @@ extension ReportStage {
 
     /// Takes answers into their accounts, in this tick's transaction.
     func settleAnswers(into plan: inout BatchPlan) throws(StoreFault) {
-        guard !inbox.isEmpty else {
+        guard !inbox.isEmpty,
+            inbox.count >= limits.answerCountMax || nextSettling(now: plan.now) <= plan.now
+        else {
             return
         }
+        settledAt = plan.now
         let answers = Array(inbox.prefix(limits.answerCountMax))
         inbox.removeFirst(answers.count)
         var desk = AccountDesk(state: plan.state)
@@ -187,6 +190,11 @@ extension ReportStage {
             }
         }
         touch(desk.put())
+    }
+
+    /// At once after a rest; a clock that was set back ends the wait.
+    func nextSettling(now: Timestamp) -> Timestamp {
+        settledAt > now ? now : max(settledAt + limits.settleInterval, now)
     }
 
     /// The account may be sent for again, though nothing of it changed.

@@ -38,7 +38,10 @@ extension ReportStage {
             }
             if sweep.isDue {
                 sweep.nextGuarded = try firstTime(in: .guarded, partition: partition, plan.state)
-                try discoverLanes(partition: partition, plan.state)
+                if !sweep.isDiscovered {
+                    try discoverLanes(partition: partition, plan.state)
+                    sweep.isDiscovered = true
+                }
             }
             sweep.isDue = false
             sweep.nextWaiting = try planDue(partition, into: &plan)
@@ -48,7 +51,7 @@ extension ReportStage {
 
     /// Advances what is due in one partition.
     ///
-    /// - Returns: when the next one is; nil where that hangs on the commit of what was staged here.
+    /// - Returns: when to look again; after the next commit in any case, where something was due.
     private func planDue(
         _ partition: Int32,
         into plan: inout BatchPlan
@@ -90,7 +93,9 @@ extension ReportStage {
                 return []
             }
         }
-        return nil
+        changed.insert(partition)
+        // What is under way may end without a commit.
+        return now + limits.settleInterval
     }
 
     /// Changes accounts, stages them, and writes what follows from it.

@@ -30,6 +30,9 @@ final class ReportStage: TickingStage {
         var hostFlightCountMax = 256
         /// Answers settled in one tick.
         var answerCountMax = 2_000
+        /// Answers that come one soon after another are settled in one transaction: what a commit
+        /// costs, on the broker too, is shared by them.
+        var settleInterval = Milliseconds(100)
         var inquiryInterval = Milliseconds(100)
         /// Until the guard asks again about a worker that has not read far enough.
         var behindInterval = Milliseconds.seconds(1)
@@ -86,6 +89,8 @@ final class ReportStage: TickingStage {
     struct Sweep {
         /// The store changed since.
         var isDue = true
+        /// The lanes of what was ready when the partition came are open.
+        var isDiscovered = false
         var nextWaiting: Timestamp?
         var nextGuarded: Timestamp?
         /// The guard has served what it may until the next commit.
@@ -134,14 +139,18 @@ final class ReportStage: TickingStage {
     /// next look at the committed store may miss what is still under way.
     var touched: Set<SendQueue> = []
     var touchedBefore: Set<SendQueue> = []
+    /// The same of partitions whose due table has something earlier than it had.
+    var changed: Set<Int32> = []
+    var changedBefore: Set<Int32> = []
 
     var flights: [UInt64: Flight] = [:]
     var nextTag: UInt64 = 1
     private var hostFlightCounts: [AppleEnvironment: Int] = [:]
     /// Under way, or answered and not yet committed: one report in flight for a token.
     var busy: Set<AccountPlace> = []
-    /// Answers not yet taken in.
+    /// Answers not yet taken in, and when some were last.
     var inbox: [PlacedAnswer] = []
+    var settledAt = Timestamp(milliseconds: 0)
     /// Taken in, not yet known to be committed.
     var unconfirmed: [PlacedAnswer] = []
 
@@ -249,15 +258,17 @@ final class ReportStage: TickingStage {
     // MARK: Transactions
 
     func committed(now: Timestamp) {
-        for partition in sweeps.keys {
+        for partition in changed.union(changedBefore) {
             sweeps[partition]?.isDue = true
+        }
+        (changedBefore, changed) = (changed, [])
+        for partition in sweeps.keys {
             sweeps[partition]?.isServed = false
         }
         for queue in touched.union(touchedBefore) {
             lanes[queue]?.needsRefill = true
         }
-        touchedBefore = touched
-        touched = []
+        (touchedBefore, touched) = (touched, [])
         unconfirmed.removeAll { placed in
             guard !isStaged(placed.place) else {
                 return false
@@ -306,11 +317,24 @@ final class ReportStage: TickingStage {
         nextTick = earliestWork(now: now)
     }
 
-    /// The queue that an account became ready for must be looked at after the commit.
-    func touch(_ debtors: [Debtor]) {
-        for queue in debtors.compactMap(\.queue) {
-            touched.insert(queue)
-            openLane(queue)
+    /// The queue that an account became ready for must be looked at after the commit, and the due
+    /// table of its partition where what is known of that no longer holds.
+    func touch(_ put: [(place: AccountPlace, debtor: Debtor)]) {
+        for (place, debtor) in put {
+            let sweep = sweeps[place.partition]
+            let isEarlier =
+                switch debtor.attention {
+                case .ready, .forgotten: false
+                case .waiting(let time): sweep?.nextWaiting.map { time < $0 } ?? true
+                case .guarded: true
+                }
+            if isEarlier || sweep?.nextGuarded != nil {
+                changed.insert(place.partition)
+            }
+            if let queue = debtor.queue {
+                touched.insert(queue)
+                openLane(queue)
+            }
         }
     }
 
@@ -364,10 +388,10 @@ final class ReportStage: TickingStage {
         guard !partitions.isEmpty else {
             return nil
         }
-        guard inbox.isEmpty else {
-            return now
-        }
         var times: [Timestamp] = []
+        if !inbox.isEmpty {
+            times.append(nextSettling(now: now))
+        }
         for sweep in sweeps.values {
             if sweep.isDue || sweep.retries?.resumeAt != nil {
                 return now
