@@ -224,7 +224,14 @@ let package = Package(
             path: "Tests/RecordLogContract",
             swiftSettings: strict
         ),
-        tests("KafkaTests", ["CKafka", "Kafka", "RecordLogContract"]),
+        // What a test does to the files of a Kafka.
+        .target(
+            name: "KafkaFaults",
+            dependencies: ["Kafka"],
+            path: "Tests/KafkaFaults",
+            swiftSettings: strict
+        ),
+        tests("KafkaTests", ["CKafka", "Kafka", "KafkaFaults", "RecordLogContract"]),
         tests("StateStoreTests", ["StateStore"]),
         tests("HTTPServerTests", ["HTTPServer"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),
@@ -321,7 +328,7 @@ let package = Package(
             "SystemTests",
             [
                 "tollway", "ingest", "decode", "dedupe", "report", "notifications", "StageRuntime",
-                "StateStore", "Kafka", "TokenDomain", "TokenWire", "Crypto",
+                "StateStore", "Kafka", "KafkaFaults", "TokenDomain", "TokenWire", "Crypto",
             ]
         ),
         tests(

@@ -108,16 +108,14 @@ reads='Read Describe DescribeConfigs'
 writes='Write Describe DescribeConfigs'
 both='Read Write Describe DescribeConfigs'
 
-# What every worker with a group needs: its group, its transactional ids, its dead letters.  It reads
-# what it writes, for after a crash of Kafka's it looks for what it has committed; and removes an offset
-# that it made to end what Kafka left pending.
+# What every worker with a group needs: its group, its transactional ids, its dead letters.
 worker() {
     local name=$1
-    add "$name" --operation Read --operation Describe --operation Delete --group "$prefix$name"
+    add "$name" --operation Read --operation Describe --group "$prefix$name"
     # <prefix><worker>-<INSTANCE>: by prefix, for there are as many as replicas.
     add "$name" --operation Write --operation Describe \
         --transactional-id "$prefix$name-" --resource-pattern-type prefixed
-    may "$name" "$both" "dlq.$prefix$name"
+    may "$name" "$writes" "dlq.$prefix$name"
 }
 
 wanted() {
@@ -131,19 +129,20 @@ fi
 if wanted decode; then
     worker decode
     may decode "$reads" "${prefix}tokens.received.v1"
-    may decode "$both" "${prefix}tokens.decoded.v1" "${prefix}tokens.distinct.v1"
+    may decode "$writes" "${prefix}tokens.decoded.v1" "${prefix}tokens.distinct.v1"
 fi
 if wanted dedupe; then
     worker dedupe
     may dedupe "$reads" "${prefix}tokens.decoded.v1"
-    may dedupe "$both" "${prefix}tokens.distinct.v1" "${prefix}dedupe.state.v1"
+    may dedupe "$writes" "${prefix}tokens.distinct.v1"
+    may dedupe "$both" "${prefix}dedupe.state.v1"
 fi
 if wanted report; then
     worker report
     may report "$reads" "${prefix}tokens.distinct.v1" "${prefix}notifications.verified.v1" \
         "${prefix}reports.requested.v1" "${prefix}account-tokens.requested.v1"
-    may report "$both" "${prefix}reports.outcomes.v1" "${prefix}account-tokens.outcomes.v1" \
-        "${prefix}report.state.v1"
+    may report "$writes" "${prefix}reports.outcomes.v1" "${prefix}account-tokens.outcomes.v1"
+    may report "$both" "${prefix}report.state.v1"
     # The guard before UNRECOGNIZED_TOKEN: how far these topics reach, and how far others have read.
     may report Describe "${prefix}tokens.received.v1" "${prefix}tokens.decoded.v1"
     add report --operation Describe --group "${prefix}decode" --group "${prefix}dedupe"
@@ -151,7 +150,7 @@ fi
 if wanted notifications; then
     worker notifications
     may notifications "$reads" "${prefix}notifications.received.v1"
-    may notifications "$both" "${prefix}notifications.verified.v1"
+    may notifications "$writes" "${prefix}notifications.verified.v1"
 fi
 if wanted operator; then
     # The person at `tollway`: makes topics, reads everything, writes what goes back from dead letters.

@@ -10,8 +10,9 @@
 # Every round has the next seed, a Kafka of its own (one node or three) and the released programs.
 # After each the account must close with Apple's side, every topic must hold what its source makes
 # it hold, record for record, every store must be the fold of its changelog, and no transaction may
-# be open. The first round that fails ends it and leaves its folder for the reader (exit 1). Ctrl-C
-# ends it, and takes everything away that it started (exit 130).
+# be open. What a single node leaves hanging is repaired with `tollway transactions repair` before
+# faults strike again, and counted. The first round that fails ends it and leaves its folder for the
+# reader (exit 1). Ctrl-C ends it, and takes everything away that it started (exit 130).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

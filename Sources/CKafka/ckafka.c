@@ -148,8 +148,8 @@ int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code, const char *re
         return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, code, text);
     }
     snprintf(text, sizeof text,
-             "what the group has committed cannot be told for %d s (%s): a transaction that nobody"
-             " ends holds its offsets, or its coordinator hangs",
+             "what the group has committed cannot be told for %d s (%s): a hanging transaction holds"
+             " its offsets, or its coordinator hangs",
              UNTOLD_PATIENCE_MS / 1000, rd_kafka_err2name(code));
     return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, text);
 }

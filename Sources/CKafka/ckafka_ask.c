@@ -14,9 +14,6 @@ enum {
     QUESTION_MAX = 64,
     BEYOND_MAX = 10,            /* a leader that was just elected may know less for a moment */
     LOST_DEADLINE_MS = 2000,
-    /* For a transaction that is still open where the last commit has written: its producer's, which
-       another may end, or one that Kafka has left so for ever. */
-    WITNESS_PATIENCE_MS = 5000,
     /* Longer than the asking handle remembers a coordinator that it does not use: its setting
        metadata.max.age.ms, and the second between two looks at it. */
     COORDINATOR_REST_MS = 4000,
@@ -175,11 +172,8 @@ struct inquiries {
     rd_kafka_topic_partition_list_t *starts;
     unsigned starts_generation; /* an answer to a question since forgotten is dropped */
     int64_t starts_since;       /* asked, and Kafka there, since then */
-    int64_t pending_told_at;
     int beyond_count;
     ckafka_fault starts_fault;
-    const char *reader_settings; /* null where no witness is heard */
-    watch *reader_watch;
 };
 
 static void set_lost(ckafka_fault *fault, const char *topic, int32_t partition, int64_t position,
@@ -256,8 +250,7 @@ static int64_t offset_in(rd_kafka_topic_partition_list_t *list,
 /* Committed offsets, and the earliest record where there is none. A committed offset that has no
  * record behind it any more is a fault: going on would step over what was lost, and say nothing. */
 static rd_kafka_resp_err_t ask_starts(const inquiries *q, rd_kafka_topic_partition_list_t *list,
-                                      bool may_leave_open, ckafka_fault *lost,
-                                      char refused[REFUSED_SIZE])
+                                      ckafka_fault *lost, char refused[REFUSED_SIZE])
 {
     rd_kafka_t *asker = q->asker;
     size_t size = REFUSED_SIZE;
@@ -266,9 +259,6 @@ static rd_kafka_resp_err_t ask_starts(const inquiries *q, rd_kafka_topic_partiti
     rd_kafka_resp_err_t code = rd_kafka_committed(q->consumer, list, ASK_DEADLINE_MS);
     for (int i = 0; i < list->cnt && !code; i++)
         code = list->elems[i].err;
-    if (!code && q->reader_settings)
-        code = ck_witness_judge(list, asker, q->reader_settings, q->reader_watch,
-                                may_leave_open);
     rd_kafka_topic_partition_list_t *starts = NULL, *ends = NULL;
     if (!code)
         code = ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, ASK_DEADLINE_MS, &starts,
@@ -314,11 +304,10 @@ static void answer_starts(inquiries *q)
 {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_copy(q->starts_asked);
     unsigned generation = q->starts_generation;
-    bool may_leave_open = ck_now_ms() - q->starts_since > WITNESS_PATIENCE_MS;
     pthread_mutex_unlock(&q->lock);
     ckafka_fault lost = {0};
     char refused[REFUSED_SIZE] = "";
-    rd_kafka_resp_err_t code = ask_starts(q, list, may_leave_open, &lost, refused);
+    rd_kafka_resp_err_t code = ask_starts(q, list, &lost, refused);
     pthread_mutex_lock(&q->lock);
     bool is_beyond = !code && lost.kind && lost.position > lost.end;
     if (code || generation != q->starts_generation ||
@@ -433,14 +422,6 @@ inquiries *ck_inquiries_open(rd_kafka_t *asker, int wake_descriptor, watch **wat
     return q;
 }
 
-void ck_inquiries_hear_witnesses(inquiries *q, const char *settings, watch *w)
-{
-    pthread_mutex_lock(&q->lock);
-    q->reader_settings = settings;
-    q->reader_watch = w;
-    pthread_mutex_unlock(&q->lock);
-}
-
 bool ck_inquiries_close(inquiries *q, int deadline_ms)
 {
     int64_t until = ck_now_ms() + deadline_ms;
@@ -524,7 +505,6 @@ void ck_inquiries_ask_starts(inquiries *q, rd_kafka_t *consumer,
     pthread_mutex_lock(&q->lock);
     q->consumer = consumer;
     q->starts_since = ck_now_ms();
-    q->pending_told_at = 0;
     q->beyond_count = 0;
     q->starts_asked = rd_kafka_topic_partition_list_copy(partitions);
     pthread_cond_signal(&q->changed);
@@ -539,18 +519,6 @@ int ck_inquiries_check_starts(inquiries *q, ckafka_fault *fault)
         *fault = q->starts_fault;
     pthread_mutex_unlock(&q->lock);
     return result;
-}
-
-bool ck_inquiries_may_be_pending(inquiries *q)
-{
-    int64_t now = ck_now_ms();
-    pthread_mutex_lock(&q->lock);
-    bool is_late = q->starts_asked && !is_any_away(q) && now - q->starts_since > PENDING_MS &&
-                   now - q->pending_told_at > PENDING_MS;
-    if (is_late)
-        q->pending_told_at = now;
-    pthread_mutex_unlock(&q->lock);
-    return is_late;
 }
 
 rd_kafka_topic_partition_list_t *ck_inquiries_take_starts(inquiries *q)

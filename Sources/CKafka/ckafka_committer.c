@@ -109,25 +109,19 @@ static enum verdict flush(committer *c, int64_t until)
     return c->failed_count > 0 ? judge_produce_error(c, c->failed_code, c->failed_target) : FINE;
 }
 
-/* ${has_written}: whether what a successor may look for was written with them. */
-static rd_kafka_topic_partition_list_t *position_list(committer *c, const positions *sent,
-                                                      const char *mark, bool has_written)
+static rd_kafka_topic_partition_list_t *position_list(committer *c)
 {
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)sent->count);
-    for (size_t i = 0; i < sent->count; i++) {
+    rd_kafka_topic_partition_list_t *list =
+        rd_kafka_topic_partition_list_new((int)c->positions.count);
+    for (size_t i = 0; i < c->positions.count; i++) {
+        const ckafka_position *from = &c->positions.items[i];
         rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_add(
-            list, c->sources.items[sent->items[i].topic], sent->items[i].partition);
-        at->offset = sent->items[i].offset;
+            list, c->sources.items[from->topic], from->partition);
+        at->offset = from->offset;
         /* Text only: 2.0.2 cuts metadata at a zero byte (#4649). The mark tells afterwards
          * whether this very transaction was committed, also where no position moved. */
-        int64_t before = ck_committer_before(c, &sent->items[i]);
-        char witnesses[WITNESSES_MAX] = "";
-        if (has_written)
-            ck_committer_name_witnesses(c, at->partition, witnesses);
-        at->metadata = witnesses[0] && before >= 0
-                           ? ck_witness_metadata(mark, before, witnesses)
-                           : strdup(mark);
-        at->metadata_size = strlen(at->metadata);
+        at->metadata = strdup(c->mark);
+        at->metadata_size = strlen(c->mark);
     }
     return list;
 }
@@ -256,12 +250,10 @@ static void show_committed(committer *c)
     c->outcome.kind = CKAFKA_OUTCOME_COMMITTED;
     c->outcome.positions = c->outcome_positions;
     c->outcome.position_count = count;
-    if (c->is_transactional)
-        ck_committer_keep_commit(c);
 }
 
 /* Whether the group would still take offsets from us. */
-bool ck_committer_is_member(committer *c)
+static bool is_member(committer *c)
 {
     rd_kafka_consumer_group_metadata_t *metadata = rd_kafka_consumer_group_metadata(c->consumer);
     bool is_known = metadata && generation_of(metadata) >= 0;
@@ -270,55 +262,9 @@ bool ck_committer_is_member(committer *c)
     return is_known && !ck_committer_has_moved(c);
 }
 
-bool ck_committer_commit_offsets(committer *c, rd_kafka_topic_partition_list_t *list)
-{
-    rd_kafka_error_t *error = rd_kafka_begin_transaction(c->producer);
-    if (error) {
-        rd_kafka_topic_partition_list_destroy(list);
-        judge_error(c, error);
-        return false;
-    }
-    return send_offsets(c, list) == FINE && end_transaction(c, true) == FINE;
-}
-
-bool ck_committer_commit_positions(committer *c, const positions *sent, const char *mark)
-{
-    return ck_committer_commit_offsets(c, position_list(c, sent, mark, false));
-}
-
-bool ck_committer_open_in(committer *c, const positions *where)
-{
-    static char key[] = "tw"; /* compacted topics want one */
-    c->waiting_count = c->stored_count = c->failed_count = 0;
-    rd_kafka_error_t *error = rd_kafka_begin_transaction(c->producer);
-    if (error) {
-        judge_error(c, error);
-        c->must_rebuild = true;
-        return false;
-    }
-    bool is_done = true;
-    for (size_t i = 0; i < where->count; i++) {
-        const ckafka_position *at = &where->items[i];
-        rd_kafka_resp_err_t code = rd_kafka_producev(
-            c->producer, RD_KAFKA_V_RKT(c->topics[at->topic]),
-            RD_KAFKA_V_PARTITION(at->partition), RD_KAFKA_V_KEY(key, sizeof key - 1),
-            RD_KAFKA_V_OPAQUE((void *)(uintptr_t)at->topic), RD_KAFKA_V_END);
-        is_done = is_done && !code;
-        c->waiting_count += !code;
-    }
-    return flush(c, ck_now_ms() + STORE_MS) == FINE && is_done;
-}
-
-void ck_committer_abort(committer *c)
-{
-    if (abort_transaction(c) != FINE)
-        c->must_rebuild = true; /* a new one's start aborts it as well */
-}
-
 /* Asks the group what it has of the assignment; null when closing or when it moved on. */
 static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
 {
-    int64_t asked_at = ck_now_ms();
     enter(c, ASKING);
     while (!ck_committer_is_closing(c) && !ck_committer_has_moved(c) &&
            !ck_committer_has_given_up(c)) {
@@ -336,15 +282,8 @@ static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
         if (list)
             rd_kafka_topic_partition_list_destroy(list);
         /* While Kafka is away there is nobody to lose patience with. */
-        if (atomic_load(&c->watch->is_away)) {
-            asked_at = ck_now_ms();
+        if (atomic_load(&c->watch->is_away))
             enter(c, ASKING);
-        }
-        if (c->is_transactional && !c->has_ended_pending &&
-            ck_now_ms() - asked_at > PENDING_MS) {
-            c->has_ended_pending = ck_committer_end_pending(c);
-            enter(c, ASKING);
-        }
         ck_pause_ms(RETRY_MS);
     }
     enter(c, RESTING);
@@ -369,13 +308,10 @@ static void show_aborted(committer *c, const rd_kafka_topic_partition_list_t *li
 static bool carries_mark(committer *c, const rd_kafka_topic_partition_list_t *list)
 {
     size_t count = strlen(c->mark);
-    for (int i = 0; list && i < list->cnt; i++) {
-        const rd_kafka_topic_partition_t *at = &list->elems[i];
-        const char *text = at->metadata;
-        if (at->metadata_size >= count && memcmp(text, c->mark, count) == 0 &&
-            (at->metadata_size == count || text[count] == ' '))
+    for (int i = 0; list && i < list->cnt; i++)
+        if (list->elems[i].metadata_size == count &&
+            memcmp(list->elems[i].metadata, c->mark, count) == 0)
             return true;
-    }
     return false;
 }
 
@@ -385,7 +321,7 @@ static enum verdict run_exactly_once(committer *c)
 {
     int64_t until = ck_now_ms() + STORE_MS;
     /* Nothing was begun, so nothing is to be aborted: what would be fenced is not even written. */
-    if (!ck_committer_is_member(c)) {
+    if (!is_member(c)) {
         set_code(c, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION);
         return ABORT;
     }
@@ -394,7 +330,6 @@ static enum verdict run_exactly_once(committer *c)
         judge_error(c, error);
         return REBUILD;
     }
-    c->has_begun = true;
     enum verdict verdict = produce(c, false, false, until);
     if (verdict == FINE)
         verdict = flush(c, until);
@@ -404,10 +339,8 @@ static enum verdict run_exactly_once(committer *c)
         set_code(c, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN);
         verdict = REBUILD;
     }
-    if (verdict == FINE) {
-        c->has_sent_offsets = true;
-        verdict = send_offsets(c, position_list(c, &c->positions, c->mark, true));
-    }
+    if (verdict == FINE)
+        verdict = send_offsets(c, position_list(c));
     if (verdict == FINE)
         verdict = end_transaction(c, true);
     return verdict == ABORT ? abort_transaction(c) == FINE ? ABORT : REBUILD : verdict;
@@ -432,7 +365,7 @@ static enum verdict run_at_least_once(committer *c)
         rd_kafka_purge(c->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
         return REBUILD;
     }
-    rd_kafka_topic_partition_list_t *list = position_list(c, &c->positions, c->mark, false);
+    rd_kafka_topic_partition_list_t *list = position_list(c);
     enter(c, SENDING_OFFSETS);
     for (;;) {
         rd_kafka_resp_err_t code = ck_committer_has_moved(c)
@@ -473,15 +406,10 @@ static void settle(committer *c, enum verdict verdict)
             return;
     }
     rd_kafka_topic_partition_list_t *list = ask_committed(c);
-    if (carries_mark(c, list)) {
+    if (carries_mark(c, list))
         show_committed(c);
-        if (c->has_ended_pending)
-            ck_committer_look_at_outputs(c);
-    } else {
+    else
         show_aborted(c, list);
-        if (c->has_begun)
-            ck_committer_look_back(c);
-    }
     if (list)
         rd_kafka_topic_partition_list_destroy(list);
 }
@@ -492,7 +420,6 @@ static void run(committer *c)
     for (size_t t = 0; t < c->targets.count; t++)
         c->next[t].count = 0;
     c->waiting_count = c->stored_count = c->failed_count = 0;
-    c->has_begun = c->has_sent_offsets = c->has_ended_pending = false;
     snprintf(c->mark, sizeof c->mark, "tw.%s.%llu", c->life, (unsigned long long)++c->number);
     enum verdict verdict = c->is_transactional ? run_exactly_once(c) : run_at_least_once(c);
     if (verdict == FINE) {
@@ -515,17 +442,6 @@ static bool wants_rebuild(committer *c)
            atomic_load(&c->watch->disconnect_count) != c->disconnects_known;
 }
 
-static void run_idle(committer *c)
-{
-    if (!c->is_transactional || !atomic_load(&c->is_ready) || ck_committer_has_given_up(c))
-        return;
-    if (atomic_exchange(&c->must_end_pending, 0)) {
-        c->epoch = atomic_load(c->assignment_epoch);
-        ck_committer_end_pending(c);
-    }
-    ck_committer_look_while_idle(c);
-}
-
 void *ck_committer_run(void *argument)
 {
     committer *c = argument;
@@ -543,10 +459,8 @@ void *ck_committer_run(void *argument)
         if (closing)
             break;
         rd_kafka_poll(c->producer, 0);
-        if (!has_work) {
-            run_idle(c);
+        if (!has_work)
             continue;
-        }
         /* Found out only now that the connection was lost: the transaction waits for it. */
         if (wants_rebuild(c) && !ck_committer_make_ready(c))
             break;

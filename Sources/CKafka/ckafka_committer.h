@@ -27,21 +27,6 @@ typedef struct positions {
     size_t count;
 } positions;
 
-/* Copies; the memory of ${into} grows with what it holds. */
-void ck_positions_set(positions *into, const ckafka_position *from, size_t count);
-
-/* What it takes to find out whether the last commit is still there, and to read it again. */
-typedef struct commit_proof {
-    positions written;   /* of the last commit: targets, and the next offset of each */
-    size_t older_count;  /* of them, at the end: of commits before, and not known to be there */
-    positions before;    /* sources: what was committed before it */
-    positions committed; /* and with it */
-    char mark[MARK_MAX]; /* of the last commit */
-    unsigned epoch;
-    unsigned disconnects, producers; /* when it was committed */
-    int64_t looked_at;               /* or committed */
-} commit_proof;
-
 struct committer {
     names sources, targets;
     int64_t *target_byte_count_max;
@@ -49,8 +34,7 @@ struct committer {
     int changelog;
     bool is_transactional;
     int watchdog_ms; /* above the transaction's 40 s */
-    rd_kafka_t *consumer, *inquirer;
-    char *group;
+    rd_kafka_t *consumer;
     atomic_uint *assignment_epoch;
     watch *watch;
     int wake_descriptor;
@@ -59,7 +43,7 @@ struct committer {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool is_closing, has_ended;
-    atomic_int is_ready, must_end_pending;
+    atomic_int is_ready;
     atomic_uint producer_count;
     atomic_int phase;
     atomic_llong phase_since;
@@ -82,8 +66,6 @@ struct committer {
     char mark[MARK_MAX]; /* what the offsets of this transaction carry */
     ckafka_outcome outcome;
     ckafka_position *outcome_positions;
-    bool has_begun, has_sent_offsets, has_ended_pending;
-    commit_proof proof;
 
     /* The producer: only the thread touches it. */
     rd_kafka_t *producer;
@@ -103,43 +85,6 @@ struct committer {
 /* Whether the assignment is still the one that the records were read under. Asked after the
  * generation was read: a new generation needs an unassign first, which changes the epoch. */
 bool ck_committer_has_moved(committer *c);
-
-/* Whether the group would still take offsets from us. */
-bool ck_committer_is_member(committer *c);
-/* A transaction of nothing but offsets, false where it fails.  The first takes the list. */
-bool ck_committer_commit_offsets(committer *c, rd_kafka_topic_partition_list_t *list);
-bool ck_committer_commit_positions(committer *c, const positions *sent, const char *mark);
-/* Begins a transaction that says nothing, in some partitions of targets: with its abort ends what of ours is
- * open there.  False where not all of it was stored. */
-bool ck_committer_open_in(committer *c, const positions *where);
-void ck_committer_abort(committer *c);
-
-/* See ckafka_committer_pending.c.  A transaction that moves nothing, committed; false where it fails.  When
- * it is done, Kafka has done all that it will for those before it. */
-bool ck_committer_commit_beside(committer *c);
-/* The group's offsets are not told for PENDING_MS: ends those of our producer's that are pending.  False
- * where that is not the reason, or not ours to do. */
-bool ck_committer_end_pending(committer *c);
-
-/* Whether what was committed is still there; see ckafka_committer_proof.c.  The outcome is a commit:
- * what there is to be known about it later. */
-void ck_committer_keep_commit(committer *c);
-/* The outcome is an abort.  Where it took the commit before it away, that is read again too. */
-void ck_committer_look_back(committer *c);
-/* The outcome is a commit whose offsets we have ended ourselves.  Where its outputs were aborted it
- * becomes an abort. */
-void ck_committer_look_at_outputs(committer *c);
-/* Nothing is under way: what was committed and is still open is ended, if there was nothing for a while. */
-void ck_committer_look_while_idle(committer *c);
-void ck_committer_free_proof(commit_proof *p);
-
-/* Where a source partition stood before the transaction under way; -1 where that is not known. */
-int64_t ck_committer_before(const committer *c, const ckafka_position *at);
-/* What a successor in a source partition is to look for, of what the transaction under way has stored: the
- * end of it in one partition of the changelog and in one of another target, those with the same number where
- * there are such. */
-void ck_committer_name_witnesses(const committer *c, int32_t partition,
-                                 char witnesses[WITNESSES_MAX]);
 
 /* What the thread does until it is closed. */
 void *ck_committer_run(void *argument);

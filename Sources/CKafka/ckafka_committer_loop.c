@@ -38,10 +38,8 @@ static void free_committer(committer *c)
     ck_free_kept_headers(&c->kept);
     free(c->positions.items);
     free(c->outcome_positions);
-    ck_committer_free_proof(&c->proof);
     free(c->target_byte_count_max);
     free(c->settings);
-    free(c->group);
     ck_names_free(&c->sources);
     ck_names_free(&c->targets);
     pthread_cond_destroy(&c->changed);
@@ -70,8 +68,6 @@ committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
     c->is_transactional = setup->is_transactional;
     c->watchdog_ms = setup->watchdog_ms;
     c->consumer = setup->consumer;
-    c->inquirer = setup->inquirer;
-    c->group = strdup(setup->group);
     c->assignment_epoch = setup->assignment_epoch;
     c->watch = setup->watch;
     c->watch->owner = c;
@@ -90,14 +86,6 @@ committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
 bool ck_committer_is_ready(committer *c)
 {
     return atomic_load(&c->is_ready) != 0;
-}
-
-void ck_committer_free_pending(committer *c)
-{
-    atomic_store(&c->must_end_pending, 1);
-    pthread_mutex_lock(&c->lock);
-    pthread_cond_broadcast(&c->changed);
-    pthread_mutex_unlock(&c->lock);
 }
 
 unsigned ck_committer_producer_count(committer *c)
@@ -146,7 +134,10 @@ int ck_committer_submit(committer *c, const ckafka_position *positions, size_t p
     if (ck_committer_check(c, fault) ||
         ck_check_outputs(&c->targets, c->target_byte_count_max, c->outputs, c->output_count, fault))
         return -1;
-    ck_positions_set(&c->positions, positions, position_count);
+    c->positions.items =
+        ck_grow(c->positions.items, sizeof *c->positions.items * position_count);
+    memcpy(c->positions.items, positions, sizeof *positions * position_count);
+    c->positions.count = position_count;
     kept_headers empty = c->kept; /* since the last transaction ended */
     c->kept = *kept;
     *kept = empty;

@@ -17,9 +17,6 @@ enum {
     NOTES_KEPT = 64,
     /* Twice the transaction timeout and some: what holds offsets back by then is ended by nobody. */
     UNTOLD_PATIENCE_MS = 90000,
-    /* So long no offset is pending in the course of things: producers end what they begin in less,
-       but for those that die, which Kafka's 40 s are for. */
-    PENDING_MS = 12000,
 };
 
 /* What the library's own threads tell about one handle; its opaque. */
@@ -186,39 +183,6 @@ rd_kafka_resp_err_t ck_ask_group_offsets(rd_kafka_t *rk, const char *group, cons
 rd_kafka_resp_err_t ck_ask_marks(rd_kafka_t *asker, const char *topic, int32_t partition,
                                  int deadline_ms, int64_t *start, int64_t *end);
 
-/* -- witnesses of a commit; see ckafka_witness.c ---------------------------------------------- */
-
-enum { WITNESS_MAX = 2, WITNESSES_MAX = 600 }; /* two topics' names of 249, and numbers */
-
-/* What is found in the place of a record that was committed.  OPEN: its transaction was not ended there.
- * UNTOLD: nobody answers. */
-typedef enum sight { VISIBLE, OPEN, UNTOLD, GONE } sight;
-
-/* A reader of what is committed, by a list of settings; those of a producer are nothing to it. */
-rd_kafka_t *ck_witness_reader(const char *settings, watch *w);
-/* The last record before ${next} in a partition.  OPEN as well where there is no such partition. */
-sight ck_witness_look(rd_kafka_t *reader, const char *topic, int32_t partition, int64_t next);
-
-/* Adds a witness to a text of them. */
-void ck_witness_name(char witnesses[WITNESSES_MAX], const char *topic, int32_t partition,
-                     int64_t next);
-/* The metadata of an offset; the caller's to free. */
-char *ck_witness_metadata(const char *mark, int64_t before, const char *witnesses);
-/* Where a partition stood before its offset was committed, -1 where that is not said; and the witnesses in
- * targets that are known. */
-int64_t ck_witness_read(const rd_kafka_topic_partition_t *at, const names *targets,
-                        ckafka_position found[WITNESS_MAX], size_t *count);
-/* Looks for what the committed offsets of ${list} were committed with; their `opaque` says what was found.
- * Where it is gone the offset becomes the one before it.  Returns __IN_PROGRESS where something is not
- * told yet, or is open, unless that may be left so. */
-rd_kafka_resp_err_t ck_witness_judge(rd_kafka_topic_partition_list_t *list, rd_kafka_t *asker,
-                                     const char *settings, watch *w, bool may_leave_open);
-/* What it found. */
-static inline sight ck_witness_found(const rd_kafka_topic_partition_t *at)
-{
-    return (sight)(uintptr_t)at->opaque;
-}
-
 /* -- inquiries: a thread that asks, so that the loop does not wait ---------------------------- */
 
 typedef struct inquiries inquiries;
@@ -227,9 +191,6 @@ typedef struct inquiries inquiries;
  * probe succeeds. */
 inquiries *ck_inquiries_open(rd_kafka_t *asker, int wake_descriptor, watch **watches,
                           size_t watch_count);
-/* Answers about starts look for the witnesses of what was committed, as readers with these settings, which
- * stay the caller's. */
-void ck_inquiries_hear_witnesses(inquiries *q, const char *settings, watch *w);
 /* Ends the thread; false if it does not end in time (the memory is left then). */
 bool ck_inquiries_close(inquiries *q, int deadline_ms);
 int ck_inquiries_ask(inquiries *q, const char *group, const char *topic, const int64_t **offsets,
@@ -242,8 +203,6 @@ int ck_inquiries_check_starts(inquiries *q, ckafka_fault *fault);
 /* What there is of a partition, asked now; a negative start where nobody answers. */
 void ck_fail_lost(ckafka_fault *fault, rd_kafka_t *asker, const char *topic, int32_t partition,
                   int64_t position);
-/* Whether there has been none for PENDING_MS, Kafka being there; true once in so long. */
-bool ck_inquiries_may_be_pending(inquiries *q);
 /* The answer, the caller's to destroy; null while it is not there. */
 rd_kafka_topic_partition_list_t *ck_inquiries_take_starts(inquiries *q);
 void ck_inquiries_forget_starts(inquiries *q);
@@ -259,8 +218,7 @@ typedef struct committer_setup {
     int changelog;
     bool is_transactional;
     int watchdog_ms;
-    rd_kafka_t *consumer, *inquirer;
-    const char *group;             /* copied */
+    rd_kafka_t *consumer;
     atomic_uint *assignment_epoch; /* changes with every assignment and revocation */
     watch *watch;
     int wake_descriptor;
@@ -275,14 +233,6 @@ int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
 int ck_committer_submit(committer *c, const ckafka_position *positions, size_t position_count,
                         kept_headers *kept, ckafka_fault *fault);
 int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault);
-/* Where reading begins under an assignment, and what is known of the commits before it; before any
- * transaction of it. */
-void ck_committer_begin_assignment(committer *c, const ckafka_position *starts, size_t count,
-                                   const rd_kafka_topic_partition_list_t *judged,
-                                   bool is_taken_back);
-/* The group's offsets are not told, and no transaction is under way: what a predecessor may have left
- * pending is ended. */
-void ck_committer_free_pending(committer *c);
 /* Nobody waits for the outcome of the transaction under way any more. */
 void ck_committer_discard(committer *c);
 /* Whether a discarded transaction is still under way. */

@@ -25,7 +25,6 @@ typedef struct holding {
     int32_t partition;
     int64_t next;            /* the next offset to be delivered; what is below was delivered */
     int64_t start;           /* where the assignment began */
-    int64_t changelog_end;   /* of what was committed with it in the changelog; -1: not known */
     rd_kafka_queue_t *queue; /* must be destroyed on revocation, or destroying the handle hangs */
 } holding;
 
@@ -43,9 +42,6 @@ struct ckafka_worker {
     int wake_descriptor;
     watch consumer_watch, producer_watch, inquirer_watch;
     rd_kafka_t *consumer, *inquirer;
-    char *reader_settings;
-    int changelog;      /* among the targets; -1: none */
-    bool is_taken_back; /* something, before the assignment began */
     rd_kafka_queue_t *main_queue;
     rd_kafka_queue_t *records; /* all partitions flow into it, away from the group's events */
     inquiries *inquiries;
@@ -211,20 +207,6 @@ static int show_holdings(ckafka_worker *w, const ckafka_position **positions, si
     return 0;
 }
 
-/* Up to where the transaction that committed an offset has written in the changelog's partition with
- * the same number; -1 where that is not said, or where it was aborted. */
-static int64_t changelog_end(const ckafka_worker *w, const rd_kafka_topic_partition_t *start)
-{
-    ckafka_position found[WITNESS_MAX];
-    size_t count;
-    if (ck_witness_found(start) == GONE || ck_witness_read(start, &w->targets, found, &count) < 0)
-        return -1;
-    for (size_t i = 0; i < count; i++)
-        if (found[i].topic == w->changelog && found[i].partition == start->partition)
-            return found[i].offset;
-    return -1;
-}
-
 int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, size_t *count,
                          ckafka_fault *fault)
 {
@@ -233,11 +215,9 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
                     "no assignment is to be completed");
     drop_holdings(w);
     drop_early(w);
-    w->is_taken_back = false;
     w->holdings = ck_take_memory(sizeof *w->holdings * (size_t)(w->starts->cnt + 1));
     for (int i = 0; i < w->starts->cnt; i++) {
         const rd_kafka_topic_partition_t *start = &w->starts->elems[i];
-        w->is_taken_back |= ck_witness_found(start) == GONE;
         int topic = ck_names_index(&w->sources, start->topic);
         if (topic < 0)
             continue;
@@ -246,7 +226,6 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
             .partition = start->partition,
             .next = start->offset,
             .start = start->offset,
-            .changelog_end = changelog_end(w, start),
         };
     }
     atomic_fetch_add(&w->assignment_epoch, 1);
@@ -255,7 +234,6 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the assignment was not taken");
     lead_away(w);
     show_holdings(w, positions, count);
-    ck_committer_begin_assignment(w->committer, *positions, *count, w->starts, w->is_taken_back);
     finish_event(w);
     return 0;
 }
@@ -474,8 +452,6 @@ static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_bat
         show_event(w, batch);
         return 1;
     }
-    if (w->event == CKAFKA_EVENT_ASSIGN && ck_inquiries_may_be_pending(w->inquiries))
-        ck_committer_free_pending(w->committer);
     if (record_max == 0)
         return 0;
     int result = read_records(w, record_max, byte_max, fault);
@@ -582,7 +558,7 @@ int ckafka_worker_take_outcome(ckafka_worker *w, int wait_ms, ckafka_outcome *ou
 {
     if (ck_committer_take(w->committer, wait_ms, outcome, fault))
         return -1;
-    if (outcome->kind == CKAFKA_OUTCOME_ABORTED || outcome->kind == CKAFKA_OUTCOME_TAKEN_BACK)
+    if (outcome->kind == CKAFKA_OUTCOME_ABORTED)
         return rewind_holdings(w, outcome, fault);
     return 0;
 }
@@ -644,7 +620,6 @@ static void free_worker(ckafka_worker *w)
     ck_watch_close(&w->consumer_watch);
     ck_watch_close(&w->producer_watch);
     ck_watch_close(&w->inquirer_watch);
-    free(w->reader_settings);
     free(w);
 }
 
@@ -664,7 +639,6 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
     ckafka_worker *w = ck_take_memory(sizeof *w);
     ck_names_read(&w->sources, sources);
     ck_names_read(&w->targets, targets);
-    w->changelog = changelog;
     w->watchdog_ms = watchdog_ms;
     w->user = ck_setting_of(consumer_settings, "sasl.username");
     w->password = ck_setting_of(consumer_settings, "sasl.password");
@@ -688,8 +662,6 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
         .is_transactional = is_transactional != 0,
         .watchdog_ms = watchdog_ms,
         .consumer = w->consumer,
-        .inquirer = w->inquirer,
-        .group = w->group,
         .assignment_epoch = &w->assignment_epoch,
         .watch = &w->producer_watch,
         .wake_descriptor = w->wake_descriptor,
@@ -699,10 +671,6 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
         goto failed;
     watch *watches[] = {&w->consumer_watch, &w->producer_watch, &w->inquirer_watch};
     w->inquiries = ck_inquiries_open(w->inquirer, w->wake_descriptor, watches, 3);
-    if (is_transactional) {
-        w->reader_settings = ck_settings_copy(producer_settings);
-        ck_inquiries_hear_witnesses(w->inquiries, w->reader_settings, &w->inquirer_watch);
-    }
     if (subscribe(w, fault)) {
         /* Started threads use this memory: it is left to the process, which ends on this fault. */
         ckafka_worker_close(w, 1000);
@@ -746,20 +714,6 @@ size_t ckafka_worker_take_statistics(ckafka_worker *w, const char **json)
 int ckafka_worker_is_away(const ckafka_worker *w)
 {
     return atomic_load(&w->consumer_watch.is_away);
-}
-
-int ckafka_worker_is_taken_back(const ckafka_worker *w)
-{
-    return w->is_taken_back;
-}
-
-int64_t ckafka_worker_changelog_end(const ckafka_worker *w, int32_t partition)
-{
-    int64_t end = -1;
-    for (size_t i = 0; i < w->holding_count; i++)
-        if (w->holdings[i].partition == partition && w->holdings[i].changelog_end > end)
-            end = w->holdings[i].changelog_end;
-    return end;
 }
 
 const char *ckafka_worker_refusal(const ckafka_worker *w)

@@ -1,9 +1,7 @@
 /// One changelog partition, read committed, up to the high watermark that stood at its making.
 ///
-/// Kafka may have left a transaction of the predecessor's without its markers that was committed: its
-/// offsets are, and say up to where it has written here. Committed readers do not get beyond it before
-/// the next commit in the partition, and there is none before the state is there. So what it holds back
-/// is read uncommitted.
+/// What a hanging transaction holds back is waited for, and then the worker ends with 75:
+/// `tollway transactions repair` writes the markers that are owed.
 final class KafkaChangelogReader: ChangelogReader {
     /// How long the loop may wait for the watermarks.
     static let questionMilliseconds = 1000
@@ -23,11 +21,6 @@ final class KafkaChangelogReader: ChangelogReader {
     private var probedAt = ContinuousClock.now
     private let committed: LogClient
     private let uncommitted: LogClient
-    /// Up to where what stands here is committed, whether or not Kafka shows it.
-    private let committedEnd: Int64
-    private var isReadingHeld = false
-    /// Where readers were last told to have reached what there is for them.
-    private var toldEnd: Int64?
 
     init(
         partition: TopicPartition,
@@ -35,12 +28,10 @@ final class KafkaChangelogReader: ChangelogReader {
         startOffset: Int64,
         endOffset: Int64,
         committed: LogClient,
-        uncommitted: LogClient,
-        committedEnd: Int64?
+        uncommitted: LogClient
     ) {
         self.committed = committed
         self.uncommitted = uncommitted
-        self.committedEnd = committedEnd ?? 0
         self.partition = partition
         self.startOffset = startOffset
         self.endOffset = endOffset
@@ -68,34 +59,22 @@ final class KafkaChangelogReader: ChangelogReader {
             recordCountMax: recordCountMax,
             waitMilliseconds: waitMilliseconds
         )
-        if isReadingHeld {
-            let new = batch.records[recordStart...]
-            batch.records.removeLast(new.count { $0.offset >= committedEnd })
-        }
         var next = position
         if batch.records.count > recordStart, let last = batch.records.last {
             next = max(next, last.offset + 1)
         }
         // The end of a read_committed partition is told with the position after the markers.
         for end in batch.ends[endStart...] {
-            toldEnd = end.offset
             next = max(next, end.offset)
-        }
-        if isReadingHeld {
-            next = min(next, committedEnd)
         }
         if next > position {
             position = next
             movedAt = ContinuousClock.now
-            if isReadingHeld, position >= committedEnd {
-                readOn(isHeld: false)
-            }
-        } else if !isReadingHeld, toldEnd == position, position < committedEnd {
-            readOn(isHeld: true)
         } else if try isStalled() {
             throw LogFault.unusable(
-                message: "\(partition) ends at \(endOffset), but a transaction that nobody ends"
-                    + " holds readers at \(position)"
+                message: "\(partition) ends at \(endOffset), but a hanging transaction"
+                    + " holds readers at \(position): `tollway transactions list` shows it, and"
+                    + " repair ends it"
             )
         }
         return position >= endOffset
@@ -105,13 +84,6 @@ final class KafkaChangelogReader: ChangelogReader {
         reader?.close()
         reader = nil
         position = endOffset
-    }
-
-    private func readOn(isHeld: Bool) {
-        reader?.close()
-        reader = nil
-        isReadingHeld = isHeld
-        toldEnd = nil
     }
 
     private func isStalled() throws(LogFault) -> Bool {
@@ -138,7 +110,7 @@ final class KafkaChangelogReader: ChangelogReader {
             return reader
         }
         let reader = try LogReader(
-            client: isReadingHeld ? uncommitted : committed,
+            client: committed,
             topics: [partition.topic]
         )
         try reader.start(topic: 0, partition: partition.partition, offset: position)

@@ -31,7 +31,7 @@ package final class KafkaLog: RecordLog {
     @safe private let handle: WorkerHandle
     /// Read committed, for changelogs; made with the first of them.
     private var committed: LogClient?
-    /// Read uncommitted, for their high watermarks, and what is held back though it was committed.
+    /// Read uncommitted, for their high watermarks.
     private var uncommitted: LogClient?
 
     /// Makes the clients and starts their threads.
@@ -108,8 +108,6 @@ package final class KafkaLog: RecordLog {
         offsets(try handle.assign(), of: sources)
     }
 
-    package var hasTakenBack: Bool { handle.isTakenBack }
-
     /// The outcome of a transaction under way is told to nobody afterwards; the next assignment
     /// waits until it is known.
     package func completeRevocation() throws(LogFault) {
@@ -139,8 +137,6 @@ package final class KafkaLog: RecordLog {
             return .committed(nextOffsets: offsets(positions, of: targets))
         case .aborted(let code, let positions):
             return .aborted(code: code, resumedAt: offsets(positions, of: sources))
-        case .takenBack(let code, let positions):
-            return .takenBack(code: code, resumedAt: offsets(positions, of: sources))
         }
     }
 
@@ -170,8 +166,7 @@ package final class KafkaLog: RecordLog {
             startOffset: marks.start,
             endOffset: marks.end,
             committed: try client(&committed, isolation: .readCommitted),
-            uncommitted: uncommitted,
-            committedEnd: handle.changelogEnd(partition: partition.partition)
+            uncommitted: uncommitted
         )
     }
 

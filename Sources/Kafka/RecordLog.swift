@@ -26,11 +26,6 @@ package protocol RecordLog: AnyObject {
     /// - Returns: where each partition will be read from.
     func completeAssignment() throws(LogFault) -> [TopicPartition: Int64]
 
-    /// Whether the log has taken back, before the last assignment, what it had committed: reading starts
-    /// before it, and stores that know of it are to be made anew, as after
-    /// ``CommitOutcome/takenBack(code:resumedAt:)``.
-    var hasTakenBack: Bool { get }
-
     /// Lets go of the partitions of the last `.revoking` or `.lost` event, and of the transaction
     /// under way: nobody hears of it, and nothing is assigned before it ended.
     ///
@@ -89,11 +84,6 @@ package enum CommitOutcome: Equatable, Sendable {
     case committed(nextOffsets: [TopicPartition: Int64])
     /// Nothing of it. Reading goes on at the committed positions given; what was read since is void.
     case aborted(code: String, resumedAt: [TopicPartition: Int64])
-    /// Aborted, and with it the transaction before it, which was told to be committed: Kafka had left
-    /// it without its markers.
-    ///
-    /// Reading goes on before both. What was learnt of that commit never was.
-    case takenBack(code: String, resumedAt: [TopicPartition: Int64])
 }
 
 /// One partition of a changelog, read to the mark that stood when the reader was made.

@@ -8,7 +8,6 @@ internal import CKafka
     enum Outcome {
         case committed([ckafka_position])
         case aborted(code: String, [ckafka_position])
-        case takenBack(code: String, [ckafka_position])
     }
 
     private var open: OpaquePointer?
@@ -88,14 +87,6 @@ internal import CKafka
         return unsafe Array(UnsafeBufferPointer(start: shown, count: count))
     }
 
-    /// Of the last assignment.
-    var isTakenBack: Bool { unsafe ckafka_worker_is_taken_back(handle) != 0 }
-
-    func changelogEnd(partition: Int32) -> Int64? {
-        let end = unsafe ckafka_worker_changelog_end(handle, partition)
-        return end < 0 ? nil : end
-    }
-
     func unassign() throws(LogFault) {
         var fault = ckafka_fault()
         guard unsafe ckafka_worker_unassign(handle, &fault) == 0 else {
@@ -146,8 +137,6 @@ internal import CKafka
         case CKAFKA_OUTCOME_COMMITTED: return .committed(positions)
         case CKAFKA_OUTCOME_ABORTED:
             return .aborted(code: unsafe CText.text(of: outcome.code), positions)
-        case CKAFKA_OUTCOME_TAKEN_BACK:
-            return .takenBack(code: unsafe CText.text(of: outcome.code), positions)
         default: return nil
         }
     }

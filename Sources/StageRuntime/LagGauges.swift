@@ -38,8 +38,10 @@ final class LagGauges {
             (
                 metrics.gauge(
                     "last_stable_offset_stuck_seconds",
-                    help: "How long the last stable offset has stood still with records behind it;"
-                        + " beyond a minute a transaction hangs.",
+                    help:
+                        "How long the last stable offset has stood still with records behind it and"
+                        + " none before it left to do; beyond 75 s a transaction hangs. The worker"
+                        + " ends with 75 after 120 s.",
                     labels: ["stage", "topic", "partition"]
                 ), { $0.stuckSeconds }
             ),

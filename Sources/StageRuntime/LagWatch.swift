@@ -16,7 +16,8 @@ package struct LagWatch: Sendable {
         /// For how long the first of them has waited, by the time of the last record that was
         /// judged; 0 where none waits.
         package var seconds: Double
-        /// For how long the last stable offset has stood still though something lies behind it.
+        /// For how long a transaction alone has held the reader back: all before the last stable
+        /// offset is done, it stands still, and something lies behind it.
         package var stuckSeconds: Double
     }
 
@@ -24,14 +25,28 @@ package struct LagWatch: Sendable {
         /// The time of the last record judged, or of the last look that found nothing to do.
         var doneUntil: Timestamp
         var lastStable: Int64 = -1
-        /// Since when it has stood there with something behind it.
-        var stuckSince: Timestamp?
+        var lookedAt: Timestamp?
+        /// For so long it has held the reader back.
+        var stuckMilliseconds: Int64 = 0
     }
+
+    /// An open transaction is ended by its producer within its 40 s, or by its coordinator at the latest
+    /// 10 s later: what stands still for longer than this hangs (KIP-664, KAFKA-20734).
+    ///
+    /// The alert is at 75 s, so it has seen the metric before the worker ends.
+    package static let stuckSecondsMax = 120.0
+    /// A process that was stopped, or a clock that was set forward, has not looked meanwhile.
+    private static let stepMaxMilliseconds: Int64 = 10_000
 
     private var memory: [TopicPartition: Memory] = [:]
     package private(set) var partitions: [TopicPartition: Partition] = [:]
 
     package init() {}
+
+    /// Partitions that a hanging transaction holds back.
+    package var hanging: [TopicPartition] {
+        partitions.filter { $0.value.stuckSeconds > Self.stuckSecondsMax }.keys.sorted()
+    }
 
     /// Forgets what is not ours any more; what is new counts from now.
     package mutating func assigned(_ assigned: [TopicPartition], now: Timestamp) {
@@ -49,9 +64,12 @@ package struct LagWatch: Sendable {
     }
 
     /// Takes a look: `committed` has what is done of each partition that is ours.
+    ///
+    /// While Kafka is away the marks are as old as its last answer, and nothing counts as stuck.
     package mutating func look(
         committed: [TopicPartition: Int64],
         marks: [TopicPartition: ConsumerStatistics.Marks],
+        isAway: Bool = false,
         now: Timestamp
     ) {
         for (partition, committed) in committed {
@@ -62,11 +80,16 @@ package struct LagWatch: Sendable {
             if records == 0 {
                 known.doneUntil = now
             }
-            if marks.lastStable >= marks.end {
-                known.stuckSince = nil
-            } else if known.stuckSince == nil || known.lastStable != marks.lastStable {
-                known.stuckSince = now
+            // Where something before it is left to do, the partition may not be fetched just now, and
+            // its marks may be old.
+            let isHeldBack =
+                !isAway && marks.lastStable < marks.end && committed >= marks.lastStable
+            if isHeldBack, known.lastStable == marks.lastStable, let last = known.lookedAt {
+                known.stuckMilliseconds += min(max((now - last).count, 0), Self.stepMaxMilliseconds)
+            } else {
+                known.stuckMilliseconds = 0
             }
+            known.lookedAt = now
             known.lastStable = marks.lastStable
             memory[partition] = known
             partitions[partition] = Partition(
@@ -75,7 +98,7 @@ package struct LagWatch: Sendable {
                 lastStable: marks.lastStable,
                 records: records,
                 seconds: Self.seconds(from: known.doneUntil, to: now),
-                stuckSeconds: known.stuckSince.map { Self.seconds(from: $0, to: now) } ?? 0
+                stuckSeconds: Double(known.stuckMilliseconds) / 1_000
             )
         }
     }

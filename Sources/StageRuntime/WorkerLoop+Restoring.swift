@@ -20,20 +20,6 @@ extension WorkerLoop {
         }
     }
 
-    /// The log has taken back what it had committed, and the stores have learnt of it: they are wiped
-    /// and read anew from the changelog, which does not have it any more.
-    func makeStateAnew() throws {
-        abandon()
-        beginRestores()
-        for restore in restores {
-            telemetry.wiped(
-                partition: restore.partition,
-                because: "Kafka took back what it had committed"
-            )
-            try provider?.wipe(partition: restore.partition)
-        }
-    }
-
     func restoreSlice() throws -> Bool {
         guard let restore = restores.last else {
             return false

@@ -322,10 +322,6 @@ package final class WorkerLoop {
         case .aborted(let code, let resumedAt):
             goBack(to: resumedAt, sent, code: code)
             try endIfHopeless(code)
-        case .takenBack(let code, let resumedAt):
-            goBack(to: resumedAt, sent, code: code)
-            try makeStateAnew()
-            try endIfHopeless(code)
         }
         return true
     }
@@ -427,11 +423,7 @@ package final class WorkerLoop {
         positions = startPositions
         done = startPositions
         committed = [:]
-        if log.hasTakenBack {
-            try makeStateAnew()
-        } else {
-            beginRestores()
-        }
+        beginRestores()
         // Last: nobody is to see partitions assigned and none whose state is still to be read.
         telemetry.assigned(assigned)
     }

@@ -20,28 +20,6 @@ package protocol ReloadingStage: Stage {
     func reload()
 }
 
-/// Why a worker ends, and with which exit code.
-package struct WorkerEnd: Error {
-    /// 0 ok, 2 wrong configuration, 70 our own fault, 75 try again.
-    package var exitCode: Int32
-    package var sentence: String
-
-    package static let toldToStop = WorkerEnd(exitCode: 0, sentence: "told to stop")
-
-    package init(exitCode: Int32, sentence: String) {
-        self.exitCode = exitCode
-        self.sentence = sentence
-    }
-
-    /// What becomes of it where a signal to stop came while it ended.
-    ///
-    /// Letting go takes seconds where Kafka is away: whoever gave the signal meanwhile wants the process
-    /// gone, and not tried again. A fault of ours or of the configuration is one all the same.
-    var afterStopSignal: WorkerEnd {
-        exitCode == 75 ? .toldToStop : self
-    }
-}
-
 /// A whole worker but for its stage: configuration, log, admin port, Kafka, loop, signals, exit.
 package final class WorkerRun {
     /// Of the 10 s that a worker has to stop, how long the last two transactions may take; a broker
@@ -136,44 +114,6 @@ package final class WorkerRun {
             return try serve()
         } catch {
             return Self.end(for: error)
-        }
-    }
-
-    /// Whose fault an error is, as an exit code.
-    package static func end(for error: any Error) -> WorkerEnd {
-        switch error {
-        case let end as WorkerEnd:
-            end
-        case let fault as ConfigurationFault:
-            WorkerEnd(exitCode: 2, sentence: fault.sentence)
-        case AdminServerFault.cannotListen(let address, let because):
-            WorkerEnd(
-                exitCode: 2,
-                sentence: "TOLLWAY_ADMIN_LISTEN is \(address): \(because)"
-            )
-        case LogFault.misconfigured(let message):
-            WorkerEnd(exitCode: 2, sentence: message)
-        case LogFault.unavailable(_, let message), LogFault.fenced(let message),
-            LogFault.unusable(let message):
-            WorkerEnd(exitCode: 75, sentence: message)
-        case LogFault.ours(let message):
-            WorkerEnd(exitCode: 70, sentence: "a fault of Tollway's own: \(message)")
-        case LogFault.recordTooLarge(_, let byteCount, let byteCountMax):
-            WorkerEnd(
-                exitCode: 70,
-                sentence: "a record of \(byteCount) bytes passed the check for \(byteCountMax)"
-            )
-        case LogFault.recordsLost(let partition, let position, let start, let end):
-            WorkerEnd(
-                exitCode: 75,
-                sentence: LostRecords(partition, position: position, start: start, end: end)
-                    .sentence
-            )
-        case StoreFault.diskFull(let message), StoreFault.damaged(let message),
-            StoreFault.locked(let message), StoreFault.failed(let message):
-            WorkerEnd(exitCode: 75, sentence: "the state directory failed: \(message)")
-        default:
-            WorkerEnd(exitCode: 70, sentence: "unforeseen: \(error)")
         }
     }
 
@@ -315,6 +255,10 @@ package final class WorkerRun {
         let ticking = stage as? any TickingStage
         while true {
             look(view, loop, recordLog, stage)
+            if let end = Self.end(forHanging: view.hanging) {
+                loop.abandon()
+                return end
+            }
             do {
                 health.beat()
                 let startedAt = WallClock.monotonicNanoseconds()
@@ -388,6 +332,7 @@ package final class WorkerRun {
             at: loop,
             stage: stage,
             statistics: recordLog.takeStatistics(),
+            isAway: recordLog.isBrokerAway,
             producerCount: recordLog.producerCount,
             now: now
         )

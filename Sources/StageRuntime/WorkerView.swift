@@ -73,6 +73,9 @@ package final class WorkerView {
         busySince = now
     }
 
+    /// Partitions of ours that a hanging transaction holds back.
+    var hanging: [TopicPartition] { lag.hanging }
+
     // MARK: What the loop tells
 
     func assigned(_ partitions: [TopicPartition], now: Timestamp) {
@@ -116,7 +119,7 @@ package final class WorkerView {
 
     // MARK: Looking
 
-    /// Whether it is time for ``look(at:stage:statistics:producerCount:now:)``.
+    /// Whether it is time for ``look(at:stage:statistics:isAway:producerCount:now:)``.
     package func isDue(now: Timestamp) -> Bool {
         // A clock that was set back does not blind it.
         now >= nextLook || nextLook - now > Self.lookInterval
@@ -129,6 +132,7 @@ package final class WorkerView {
         at loop: WorkerLoop,
         stage: any Stage,
         statistics text: [UInt8],
+        isAway: Bool = false,
         producerCount: Int,
         now: Timestamp
     ) {
@@ -140,7 +144,7 @@ package final class WorkerView {
                 // The library's own text: without it the marks stay as they were.
             }
         }
-        lag.look(committed: loop.done, marks: statistics.marks, now: now)
+        lag.look(committed: loop.done, marks: statistics.marks, isAway: isAway, now: now)
         measureWork(now: now)
         underWaySince = loop.isCommitUnderWay ? underWaySince ?? now : nil
         let useful = usefulReplicas(loop, stage)

@@ -147,7 +147,7 @@ final class CopyLoop {
             underWay = nil
             switch outcome {
             case .committed: committed = sent
-            case .aborted(_, let resumedAt), .takenBack(_, let resumedAt):
+            case .aborted(_, let resumedAt):
                 outputs.removeAll()
                 positions.merge(resumedAt) { _, resumed in resumed }
                 committed = positions

@@ -118,37 +118,43 @@ struct `A transaction that hangs` {
     /// without markers in its outputs.
     @Test func `is found, repaired by its coordinator's verdict, and seen once`() async throws {
         try await onThread {
-            let rig = try PassedOverRig()
+            let rig = try SkippedMarkersRig()
             defer { rig.close() }
             try rig.commit(0)
             try rig.commit(1)
             try rig.expectOnce(0...1)
             rig.endMember()
-            try rig.crash(before: .outputMarkers)
-            let admin = try rig.world.openAdmin()
-            defer { admin.close() }
-            let hanging = try HangingTransactions(settings: rig.world.settings, admin: admin)
             let topics = [rig.target, rig.state.topic]
-            let found = try until(rig.world, "nothing is owed") {
-                let found = try hanging.find(
-                    in: topics,
-                    now: Int64(Date().timeIntervalSince1970 * 1_000)
-                )
-                return found.count == topics.count && found.allSatisfy(\.isOwed) ? found : nil
-            }
+            try rig.crash(withoutMarkersOf: topics)
+            let found = try rig.findHanging(in: topics)
             #expect(Set(found.map(\.partition.topic)) == Set(topics))
             #expect(found.allSatisfy { $0.verdict == .commit })
             #expect(Set(found.map(\.transactionalID)).count == 1)
-            let refused = try hanging.repair(found)
-            #expect(refused.isEmpty, "\(refused)")
-            let left = try hanging.find(in: topics, now: .max)
-            #expect(left.isEmpty, "\(left)")
+            try rig.repair(found)
             try rig.expectOnce(0...1)
             try rig.beginMember()
             for number in UInt8(2)...3 {
                 try rig.commit(number)
             }
             try rig.expectOnce(0...3)
+        }
+    }
+
+    @Test func `is repaired by an abort where it was aborted, and never seen`() async throws {
+        try await onThread {
+            let rig = try SkippedMarkersRig()
+            defer { rig.close() }
+            try rig.commit(0)
+            try rig.abort(1)
+            rig.endMember()
+            try rig.crash(withoutMarkersOf: [rig.target])
+            let found = try rig.findHanging(in: [rig.target])
+            #expect(found.map(\.verdict) == [.abort])
+            try rig.repair(found)
+            try rig.expectOnce(0...0)
+            try rig.beginMember()
+            try rig.commit(1)
+            try rig.expectOnce(0...1)
         }
     }
 }

@@ -180,7 +180,7 @@ final class SimulatedPipeline {
 
     func storm(stepCount: Int) throws {
         cluster.faults.abortOneIn = 10
-        cluster.faults.passedOverOneIn = 8
+        cluster.faults.skippedMarkersOneIn = 8
         cluster.faults.inquiryDelayOneIn = 3
         cluster.faults.outcomeDelayMax = 2
         apple.faultOneIn = 8
@@ -326,7 +326,7 @@ final class SimulatedPipeline {
     func calm() throws {
         cluster.faults = MemoryCluster.Faults()
         cluster.isDown = false
-        cluster.mend { _ in true }
+        cluster.repair { _ in true }
         apple.faultOneIn = 0
         for worker in Self.workers where instances[Place(worker: worker, number: 0)] == nil {
             try start(Place(worker: worker, number: 0))

@@ -35,19 +35,11 @@ package final class MemoryCluster {
         var resolution: CommitOutcome?
     }
 
-    /// A transaction that was committed and left without its markers: its records stay open until the
-    /// next one of its producer ends both.
-    private struct PassedOver {
-        var transaction: Transaction
-        /// What its group had committed before.
-        var before: [TopicPartition: Int64]
-    }
-
     /// How often things go wrong: once in so many times; 0 is never.
     package struct Faults: Sendable {
         package var abortOneIn = 0
-        /// A commit is left without its markers.
-        package var passedOverOneIn = 0
+        /// A commit is left without its markers (KAFKA-20734).
+        package var skippedMarkersOneIn = 0
         package var inquiryDelayOneIn = 0
         package var outcomeDelayMax = 0
         /// Transactions with this value in a topic that takes it not are aborted.
@@ -71,8 +63,9 @@ package final class MemoryCluster {
     private(set) var topics: [String: [[Entry]]] = [:]
     var groups: [String: MemoryGroup] = [:]
     private var transactions: [Int: Transaction] = [:]
-    /// By transactional id.
-    private var passedOver: [String: PassedOver] = [:]
+    /// Committed and without their markers, by transactional id: their records stay open until the next
+    /// commit of their producer, or until they are repaired.
+    private var hanging: [String: Transaction] = [:]
     private var nextTransaction = 0
     private var nextMember = 0
 
@@ -215,21 +208,18 @@ package final class MemoryCluster {
         }
         let isFenced = groups[transaction.group]?.fences(transaction) ?? true
         if isFenced {
-            mend { $0.transactionalID == transaction.transactionalID }
+            repair { $0.transactionalID == transaction.transactionalID }
             return resolve(transaction, commits: false, code: "ILLEGAL_GENERATION")
         }
-        // What another assignment may have read on from is never taken back: a person sees to it.
-        mend {
-            $0.transactionalID == transaction.transactionalID
-                && $0.generation != transaction.generation
-        }
-        let last = passedOver[transaction.transactionalID]
+        let last = hanging[transaction.transactionalID]
         let outcome = decide(transaction)
         guard let last else {
             return outcome
         }
-        passedOver[transaction.transactionalID] = nil
-        return endTogether(last, with: outcome)
+        hanging[transaction.transactionalID] = nil
+        // Its next commit ends this one as well; before an abort the markers were written by hand.
+        end(last, commits: true)
+        return outcome
     }
 
     private func decide(_ transaction: Transaction) -> CommitOutcome {
@@ -239,49 +229,27 @@ package final class MemoryCluster {
         if hasRefusedValue(transaction) {
             return resolve(transaction, commits: false, code: faults.refusalCode)
         }
-        if faults.passedOverOneIn > 0, passedOver[transaction.transactionalID] == nil,
-            generator.oneIn(faults.passedOverOneIn)
+        if faults.skippedMarkersOneIn > 0, hanging[transaction.transactionalID] == nil,
+            generator.oneIn(faults.skippedMarkersOneIn)
         {
-            return passOver(transaction)
+            return skipMarkers(of: transaction)
         }
         return resolve(transaction, commits: true, code: "")
     }
 
     // MARK: Commits without markers
 
-    private func passOver(_ transaction: Transaction) -> CommitOutcome {
-        let committed = groups[transaction.group]?.committed ?? [:]
+    private func skipMarkers(of transaction: Transaction) -> CommitOutcome {
         groups[transaction.group]?.committed.merge(transaction.positions) { $1 }
-        passedOver[transaction.transactionalID] = PassedOver(
-            transaction: transaction,
-            before: committed
-        )
+        hanging[transaction.transactionalID] = transaction
         return .committed(nextOffsets: nextOffsets(of: transaction))
     }
 
-    /// The producer's next transaction ends this one as well; where it is aborted, the log sets the
-    /// group back.
-    private func endTogether(
-        _ last: PassedOver,
-        with outcome: CommitOutcome
-    ) -> CommitOutcome {
-        guard case .aborted(let code, let resumedAt) = outcome else {
-            end(last.transaction, commits: true)
-            return outcome
-        }
-        end(last.transaction, commits: false)
-        for partition in last.transaction.positions.keys {
-            groups[last.transaction.group]?.committed[partition] = last.before[partition]
-        }
-        return .takenBack(code: code, resumedAt: resumedAt)
-    }
-
-    /// Writes the markers that are missing, as a person does whose partitions stand still.
-    package func mend(where isMeant: (Transaction) -> Bool) {
-        for (id, last) in passedOver.sorted(by: { $0.key < $1.key }) where isMeant(last.transaction)
-        {
-            passedOver[id] = nil
-            end(last.transaction, commits: true)
+    /// Writes the markers that are missing, as `tollway transactions repair` does.
+    package func repair(where isMeant: (Transaction) -> Bool) {
+        for (id, last) in hanging.sorted(by: { $0.key < $1.key }) where isMeant(last) {
+            hanging[id] = nil
+            end(last, commits: true)
         }
     }
 
@@ -303,7 +271,7 @@ package final class MemoryCluster {
     ///
     /// The member may have died before or after it asked for the commit, so either can be.
     func settleTransactions(where isOrphan: (Transaction) -> Bool) {
-        mend(where: isOrphan)
+        repair(where: isOrphan)
         for (id, transaction) in transactions.sorted(by: { $0.key < $1.key })
         where transaction.resolution == nil && isOrphan(transaction) {
             let isFenced = groups[transaction.group]?.fences(transaction) ?? true

@@ -8,7 +8,7 @@ package final class MemoryLog: RecordLog {
     package let transactionalID: String
 
     /// A worker that does nothing may wait long for somebody to write the markers it lacks.
-    private static let mendOneIn = 50
+    private static let repairOneIn = 50
 
     let member: Int
     private(set) var generation = -1
@@ -73,8 +73,8 @@ package final class MemoryLog: RecordLog {
         }
         guard case .lost = pendingEvent else {
             try checkUp()
-            if underWay == nil, cluster.generator.oneIn(Self.mendOneIn) {
-                cluster.mend { [transactionalID] in $0.transactionalID == transactionalID }
+            if underWay == nil, cluster.generator.oneIn(Self.repairOneIn) {
+                cluster.repair { [transactionalID] in $0.transactionalID == transactionalID }
             }
             pendingEvent = nextEvent()
             if pendingEvent == nil, recordCountMax > 0 {
@@ -171,9 +171,6 @@ package final class MemoryLog: RecordLog {
         return positions()
     }
 
-    /// A log in memory never does.
-    package var hasTakenBack: Bool { false }
-
     package func completeRevocation() throws(LogFault) {
         pendingEvent = nil
         keptHeaders = []
@@ -242,9 +239,6 @@ package final class MemoryLog: RecordLog {
         case .aborted(let code, _):
             rewind()
             return .aborted(code: code, resumedAt: positions())
-        case .takenBack(let code, _):
-            rewind()
-            return .takenBack(code: code, resumedAt: positions())
         }
     }
 

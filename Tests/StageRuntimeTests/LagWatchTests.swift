@@ -64,20 +64,62 @@ import TokenDomain
         #expect(watch.partitions[first]?.seconds == 1)
     }
 
-    @Test func `tells for how long a last stable offset stands still`() {
+    @Test func `tells for how long a transaction has held the reader back`() {
         var watch = watch([first])
-        let rows: [(end: Int64, stable: Int64, now: Int64, stuck: Double)] = [
-            (5, 5, 1, 0), (9, 7, 2, 0), (9, 7, 12, 10), (20, 7, 32, 30), (20, 8, 33, 0),
-            (20, 8, 43, 10), (20, 20, 44, 0),
+        let rows: [(done: Int64, end: Int64, stable: Int64, now: Int64, stuck: Double)] = [
+            (5, 5, 5, 1, 0), (7, 9, 7, 2, 0), (7, 9, 7, 12, 10), (7, 20, 7, 20, 18),
+            (8, 20, 8, 21, 0), (8, 20, 8, 31, 10), (20, 20, 20, 32, 0),
+            // What lies before it is not done yet: then that is what takes its time.
+            (20, 30, 25, 40, 0), (20, 30, 25, 50, 0), (25, 30, 25, 51, 1), (25, 30, 25, 55, 5),
         ]
         for row in rows {
             watch.look(
-                committed: [first: 5],
+                committed: [first: row.done],
                 marks: [first: marks(row.end, stable: row.stable)],
                 now: time(row.now)
             )
             #expect(watch.partitions[first]?.stuckSeconds == row.stuck, "\(row)")
         }
+    }
+
+    @Test func `calls a transaction hanging past every time-out, and no earlier`() {
+        var watch = watch([first])
+        let last = Int64(LagWatch.stuckSecondsMax)
+        for second in 0...last {
+            watch.look(
+                committed: [first: 3],
+                marks: [first: marks(9, stable: 3)],
+                now: time(second)
+            )
+            #expect(watch.hanging.isEmpty)
+        }
+        watch.look(
+            committed: [first: 3],
+            marks: [first: marks(9, stable: 3)],
+            now: time(last + 1)
+        )
+        #expect(watch.hanging == [first])
+    }
+
+    /// Kafka away, a stopped process, a clock that was set: old marks prove nothing.
+    @Test func `calls nothing hanging that it has not watched`() {
+        var watch = watch([first])
+        var now: Int64 = 0
+        for (step, isAway) in [(1, false), (100_000, false), (1, true), (1, false)]
+            as [(Int64, Bool)]
+        {
+            for _ in 0..<2 {
+                now += step
+                watch.look(
+                    committed: [first: 3],
+                    marks: [first: marks(9, stable: 3)],
+                    isAway: isAway,
+                    now: time(now)
+                )
+            }
+            #expect(watch.hanging.isEmpty, "\(step) \(isAway)")
+        }
+        #expect(watch.partitions[first]?.stuckSeconds == 2)
     }
 }
 

@@ -26,6 +26,17 @@ struct `The end of a worker` {
         #expect(end?.sentence.contains("TOLLWAY_STATE_DIR cannot be written: /") == true)
     }
 
+    @Test func `names the partitions that a hanging transaction holds back`() {
+        #expect(WorkerRun.end(forHanging: []).map(\.exitCode) == nil)
+        let end = WorkerRun.end(forHanging: [TopicPartition(topic: "t", partition: 4)])
+        #expect(end?.exitCode == 75)
+        #expect(
+            end?.sentence.contains(
+                "hanging transaction holds back t/4: `tollway transactions list`"
+            ) == true
+        )
+    }
+
     @Test func `that is somebody's fault stays one`() {
         let faults: [(LogFault, Int32)] = [
             (.misconfigured(message: "a right is missing"), 2),

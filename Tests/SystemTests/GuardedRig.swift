@@ -180,7 +180,7 @@ final class GuardedRig {
         }
     }
 
-    /// All five again: each looks for what the one before it has committed.
+    /// All five again, each with what the one before it has committed.
     func restartWorkers() throws {
         for worker in Worker.allCases {
             let process = processes.process(worker.rawValue)

@@ -43,6 +43,8 @@ final class Storm {
     static let elderSecondsMax = 120.0
     /// A broker that is back is left alone for so long: one that never is tests nothing but itself.
     static let brokerRestSeconds = 20.0
+    /// What was decided ten seconds ago or earlier is owed; the node was down for some of them.
+    private static let repairSeconds = 10.0
     /// Restarts after exit 75 without a fault of ours before it is a finding.
     static let restartCountMax = 60
     static let secondsBetweenFaults = 0.1...2.0
@@ -51,6 +53,7 @@ final class Storm {
     let killer: ReporterKiller
     let transactionKiller: TransactionKiller
     let rollingRestart = RollingRestart()
+    private let repair: TransactionRepair
     let faultCountMax: Int
     let killCountMin: Int
     private let faults: [StormFaultKind]
@@ -63,6 +66,10 @@ final class Storm {
     var downNode: (node: Int, until: Date?)?
     /// A node that died for good.
     var lostNode: Int?
+    /// The only node is back: so long hanging transactions are repaired before anything else happens.
+    ///
+    /// No fault strikes and no worker starts: an abort before the repair would take what hangs with it.
+    private var repairsUntil: Date?
     private var nextFaultAt = Date()
     private var isInTurn = false
     private var isStopping = false
@@ -80,11 +87,13 @@ final class Storm {
         fleet: Fleet,
         killer: ReporterKiller,
         transactionKiller: TransactionKiller,
+        repair: TransactionRepair,
         settings: StormSettings
     ) {
         self.fleet = fleet
         self.killer = killer
         self.transactionKiller = transactionKiller
+        self.repair = repair
         faults = settings.faults
         faultCountMax = settings.faultCount
         killCountMin = settings.killCountMin
@@ -99,7 +108,7 @@ final class Storm {
 
     /// Whether something is done to Kafka itself just now.
     var isKafkaDisturbed: Bool {
-        downNode != nil || killer.isUnderWay || transactionKiller.isUnderWay
+        downNode != nil || repairsUntil != nil || killer.isUnderWay || transactionKiller.isUnderWay
     }
 
     /// Whether every fault has struck, every worker runs again, alone, and Kafka is whole.
@@ -145,7 +154,8 @@ final class Storm {
             sentence.map(note)
         }
         let now = Date()
-        guard now >= nextFaultAt, !isStopping, !rollingRestart.isUnderWay else {
+        guard now >= nextFaultAt, !isStopping, !rollingRestart.isUnderWay, repairsUntil == nil
+        else {
             return
         }
         if !isSatisfied {
@@ -180,7 +190,7 @@ final class Storm {
             switch step {
             case .start where isStopping:
                 due[member] = nil
-            case .start where Date() >= at:
+            case .start where Date() >= at && repairsUntil == nil:
                 due[member] = nil
                 try fleet.start(member)
                 note("\(member.name) starts")
@@ -308,6 +318,12 @@ final class Storm {
     }
 
     private func superviseNode() throws {
+        if let until = repairsUntil {
+            if try !repairHangingTransactions(), Date() >= until {
+                repairsUntil = nil
+                brokerRestartedAt = Date()
+            }
+        }
         guard let down = downNode, case .local(let kafka) = fleet.cluster else {
             return
         }
@@ -321,9 +337,29 @@ final class Storm {
             downNode = nil
             brokerRestartedAt = Date()
             note("node \(down.node) answers again")
+            if kafka.nodeCount == 1 {
+                repairsUntil = Date().addingTimeInterval(Self.repairSeconds)
+            }
         } else if !kafka.isRunning(node: down.node) {
             throw StormFault(sentence: "node \(down.node) does not start again")
         }
+    }
+
+    /// - Returns: whether one was ended, or Kafka does not say: what it held back goes on.
+    func repairHangingTransactions() throws -> Bool {
+        let repaired: [TransactionRepair.Held]
+        do {
+            repaired = try repair.repair()
+        } catch is TransactionRepair.Unanswered {
+            return true
+        }
+        for held in repaired {
+            note("a hanging transaction was repaired: \(held.place): \(held.verdict)")
+            if struck[.killBroker] == nil, struck[.killMachine] == nil {
+                find("a transaction hangs although no broker died: \(held.place)")
+            }
+        }
+        return !repaired.isEmpty
     }
 
     // MARK: What happened
@@ -333,7 +369,8 @@ final class Storm {
         let list = struck.sorted { $0.key.rawValue < $1.key.rawValue }
             .map { "\($0.key.rawValue) \($0.value)" }
         return "survived \(faultCount) faults (\(list.joined(separator: ", "))),"
-            + " \(killCount) kills, \(restartCount) exits with 75, SIGTERM answered within"
+            + " \(killCount) kills, \(restartCount) exits with 75, \(repair.repairedCount) markers of"
+            + " hanging transactions written, SIGTERM answered within"
             + " \(Int((stopSecondsSeen * 1_000).rounded())) ms"
     }
 

@@ -58,7 +58,7 @@ struct StormAudit {
             + " (\(stores.discardedCount) left behind are made anew),"
             + " \(run.killer.held.count) reporters killed between Apple's 200 and their commit"
             + " (\(verified) then verified),"
-            + " \(run.transactions.mended.count) hanging transactions ended by hand"
+            + " \(run.repair.repairedCount) markers of hanging transactions written"
     }
 
     private static func ledger(_ contents: TopicContents) throws -> [String: [ReportOutcome]] {

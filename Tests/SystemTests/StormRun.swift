@@ -10,6 +10,8 @@ final class StormRun {
     /// The account closed: so long it must stay closed.
     private static let quietSeconds = 4.0
     private static let lookSeconds = 1.5
+    /// Kafka ends what its producer left after 40 s.
+    private static let openSeconds = 60.0
     /// More lost answers than a demo has: each makes a report that was told and not known.
     private static let moreLostAnswers = ["reset-after:every=23", "torn:every=41"]
     /// Requests that Apple's side remembers: all of them.
@@ -21,7 +23,7 @@ final class StormRun {
     let run: DemoRun
     let fleet: Fleet
     let killer: ReporterKiller
-    let transactions: OpenTransactions
+    let repair: TransactionRepair
     let startedAt = Date()
     private let settings: StormSettings
     private let processes: DemoProcesses
@@ -75,13 +77,18 @@ final class StormRun {
             http: try DemoHTTP(stop: stop),
             workers: workers
         )
+        repair = try TransactionRepair(
+            bootstrapServers: kafka.bootstrapServers,
+            prefix: Self.prefix,
+            programs: settings.programs
+        )
         storm = Storm(
             fleet: fleet,
             killer: killer,
             transactionKiller: TransactionKiller(http: try DemoHTTP(stop: stop)),
+            repair: repair,
             settings: settings
         )
-        transactions = try OpenTransactions(settings: client, prefix: Self.prefix)
         run = DemoRun(
             stream: DemoStream(
                 tokenCount: settings.tokenCount,
@@ -149,7 +156,7 @@ final class StormRun {
                 mayHaveLostNotices = try sendLostNoticesAgain()
             }
             let found = try differencesOnceKafkaAnswers()
-            if try found != last || endHangingTransactions() {
+            if try found != last || storm.repairHangingTransactions() {
                 last = found
                 changedAt = Date()
             }
@@ -160,24 +167,6 @@ final class StormRun {
             }
             try wait(seconds: Self.lookSeconds)
         }
-    }
-
-    /// - Returns: whether one was ended: what it held back goes on.
-    private func endHangingTransactions() throws -> Bool {
-        let ended: [HangingTransaction]
-        do {
-            ended = try transactions.mend()
-        } catch LogFault.unavailable {
-            return false
-        }
-        for held in ended {
-            let place = "\(held.partition) at \(held.startOffset)"
-            storm.note("a transaction that nobody ended: \(place): \(held.verdict.rawValue)")
-            if storm.struck[.killBroker] == nil, storm.struck[.killMachine] == nil {
-                storm.find("an open transaction was left although no broker died: \(place)")
-            }
-        }
-        return !ended.isEmpty
     }
 
     /// Every PUT of a report that reached Apple's side: its identifier, and when, UNIX milliseconds.
@@ -198,8 +187,16 @@ final class StormRun {
     /// What can be seen only when every worker has gone: the topics, record by record, the stores
     /// against their changelogs, and transactions that are still open.
     func audit() throws -> [String] {
-        while try !transactions.look().isEmpty {
-            _ = try endHangingTransactions()
+        let deadline = Date().addingTimeInterval(Self.openSeconds)
+        while true {
+            _ = try storm.repairHangingTransactions()
+            let open = try repair.list()
+            guard !open.isEmpty else {
+                break
+            }
+            guard Date() < deadline else {
+                return ["transactions stay open: \(open)"]
+            }
             try wait(seconds: 1)
         }
         let audit = try StormAudit(self)
@@ -220,7 +217,6 @@ final class StormRun {
     /// Ends everything, and leaves its folder.
     func end() throws {
         http.turn = nil
-        transactions.close()
         _ = processes.stopAll()
         kafka.stop()
         try storm.journal.joined(separator: "\n")

@@ -84,7 +84,6 @@ enum {
     CKAFKA_OUTCOME_NONE = 0,
     CKAFKA_OUTCOME_COMMITTED = 1,
     CKAFKA_OUTCOME_ABORTED = 2,
-    CKAFKA_OUTCOME_TAKEN_BACK = 3, /* aborted, and the commit before it as well */
 };
 
 typedef struct ckafka_outcome {
@@ -152,20 +151,6 @@ int ckafka_worker_poll(ckafka_worker *worker, size_t record_max, size_t byte_max
 /* ckafka_worker_assign: take the partitions of the assign event; ${positions} are where they start. */
 int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position **positions, size_t *count,
                          ckafka_fault *fault);
-
-/*
- * ckafka_worker_is_taken_back(worker):
- * Whether Kafka has aborted something that was committed before the assignment began: reading begins before
- * it, and what was made of it is no more.
- */
-int ckafka_worker_is_taken_back(const ckafka_worker *worker);
-
-/*
- * ckafka_worker_changelog_end(worker, partition):
- * Up to where, by what the offsets say that the assignment began with, the changelog's partition with this
- * number was written when they were committed.  -1 where that is not known, or no more so.
- */
-int64_t ckafka_worker_changelog_end(const ckafka_worker *worker, int32_t partition);
 
 /* ckafka_worker_unassign: let go of everything. */
 int ckafka_worker_unassign(ckafka_worker *worker, ckafka_fault *fault);

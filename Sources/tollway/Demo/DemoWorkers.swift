@@ -216,7 +216,7 @@ struct DemoWorkers {
         }
     }
 
-    private func adminURL(_ worker: Worker, _ path: String) -> String {
+    func adminURL(_ worker: Worker, _ path: String) -> String {
         "http://127.0.0.1:\(adminPorts[worker] ?? 0)\(path)"
     }
 }

@@ -41,8 +41,7 @@ struct DoctorRights {
         var reads: [Topic] {
             switch self {
             case .worker(.ingest): []
-            // What it writes too: after a crash of Kafka's it looks for what it has committed.
-            case .worker(let worker): worker.sources + writes
+            case .worker(let worker): worker.sources + [worker.changelog].compactMap { $0 }
             case .theOperator: Topic.all
             }
         }

@@ -3,23 +3,23 @@ import RecordLogContract
 import Testing
 
 @Suite(.enabled(if: RealKafka.isThere, RealKafka.skipped))
-struct `A commit whose outcome is in doubt` {
+struct `A commit whose result is unknown` {
     /// The worst answer: fatal for the producer, and wrong.
     @Test func `counts as committed where the group has its positions, and is not repeated`()
         async throws
     {
         try await onThread {
-            let witness = try FalseWitness()
-            defer { witness.stop() }
+            let proxy = try LyingProxy()
+            defer { proxy.stop() }
             let cluster = try RealKafka.cluster(
                 nodeCount: 1,
-                properties: ["advertised.listeners": "PLAINTEXT://127.0.0.1:\(witness.port)"]
+                properties: ["advertised.listeners": "PLAINTEXT://127.0.0.1:\(proxy.port)"]
             )
             defer { cluster.wipe() }
             let port = try #require(
                 cluster.bootstrapServers.split(separator: ":").last.flatMap { UInt16($0) }
             )
-            witness.start(leadingTo: port)
+            proxy.start(leadingTo: port)
             try cluster.start()
             let world = KafkaWorld(
                 bootstrapServers: cluster.bootstrapServers,
@@ -34,7 +34,7 @@ struct `A commit whose outcome is in doubt` {
             for number in 0..<2 {
                 let isLie = number == 0
                 if isLie {
-                    witness.arm(.lie)
+                    proxy.arm()
                 }
                 let producerCount = log.producerCount
                 var outputs = OutputBatch()
@@ -45,7 +45,7 @@ struct `A commit whose outcome is in doubt` {
                 #expect(next.keys.map(\.topic) == [target])
                 #expect((log.producerCount > producerCount) == isLie)
             }
-            #expect(witness.lieCount == 1)
+            #expect(proxy.lieCount == 1)
             let written = try world.contents(of: target)
             #expect(written.map(\.value) == [[0], [1]])
         }

@@ -2,16 +2,8 @@ import Foundation
 import Glibc
 import Synchronization
 
-/// Stands between clients and a broker, and lies about one commit, or says nothing of it.
-final class FalseWitness: Sendable {
-    enum Testimony: Int {
-        case truth
-        /// It happened, and the client is told that the transaction was in no state for it.
-        case lie
-        /// It happened, and the client is told nothing.
-        case silence
-    }
-
+/// A proxy between clients and a broker that can falsify the answer to a commit.
+final class LyingProxy: Sendable {
     /// Kafka's number of EndTxn, and its INVALID_TXN_STATE.
     private static let endTransaction: UInt16 = 26
     private static let invalidState: UInt16 = 48
@@ -20,7 +12,7 @@ final class FalseWitness: Sendable {
     let port: UInt16
     private let listener: Int32
     private let target = Mutex<UInt16>(0)
-    private let next = Atomic(Testimony.truth.rawValue)
+    private let isArmed = Atomic(false)
     private let lieCounter = Atomic(0)
 
     init() throws {
@@ -40,7 +32,7 @@ final class FalseWitness: Sendable {
         port = UInt16(bigEndian: address.sin_port)
     }
 
-    /// How often it did not tell the truth.
+    /// How many answers were falsified.
     var lieCount: Int { lieCounter.load(ordering: .relaxed) }
 
     /// Leads every connection from now on to that port of loopback.
@@ -57,8 +49,8 @@ final class FalseWitness: Sendable {
         }.start()
     }
 
-    /// The next EndTxn is answered so.
-    func arm(_ testimony: Testimony) { next.store(testimony.rawValue, ordering: .relaxed) }
+    /// The next EndTxn happens, and its answer says that the transaction was in no state for it.
+    func arm() { isArmed.store(true, ordering: .relaxed) }
 
     func stop() {
         shutdown(listener, Int32(SHUT_RDWR))
@@ -84,31 +76,25 @@ final class FalseWitness: Sendable {
                 if Self.number(frame, at: 4) == Self.endTransaction {
                     pledges.add(frame[8..<12])
                 }
-                return true
             }
         }.start()
         Thread { [self] in
             forward(from: broker, to: client) { frame in
-                guard pledges.take(frame[4..<8]) else {
-                    return true
-                }
-                let now = next.exchange(Testimony.truth.rawValue, ordering: .relaxed)
-                guard now != Testimony.truth.rawValue else {
-                    return true
+                guard pledges.take(frame[4..<8]), isArmed.exchange(false, ordering: .relaxed) else {
+                    return
                 }
                 // Size, correlation, throttling, and then the error.
                 frame[12] = UInt8(Self.invalidState >> 8)
                 frame[13] = UInt8(Self.invalidState & 0xff)
                 lieCounter.add(1, ordering: .relaxed)
-                return now == Testimony.lie.rawValue
             }
         }.start()
     }
 
-    /// `look` says whether a frame is led on.
-    private func forward(from: Int32, to: Int32, look: (inout [UInt8]) -> Bool) {
+    private func forward(from: Int32, to: Int32, change: (inout [UInt8]) -> Void) {
         while var frame = Self.readFrame(from) {
-            guard !look(&frame) || Self.writeAll(frame, to) else {
+            change(&frame)
+            guard Self.writeAll(frame, to) else {
                 break
             }
         }
