@@ -8,7 +8,7 @@ enum PropertyListReader {
 
     /// - Returns: nil where the bytes are no property list with a dictionary in it.
     static func members(of bytes: [UInt8]) -> [String: PropertyValue]? {
-        guard depth(of: bytes) <= depthMax else {
+        guard isBinary(bytes) ? hasNoSet(bytes) : depth(of: bytes) <= depthMax else {
             return nil
         }
         var format = PropertyListSerialization.PropertyListFormat.openStep
@@ -32,11 +32,35 @@ enum PropertyListReader {
         return members
     }
 
+    private static func isBinary(_ bytes: [UInt8]) -> Bool { bytes.starts(with: "bplist".utf8) }
+
+    /// Whether the objects of a binary list lie where its trailer says, and none is a set: no
+    /// property list may have one, and Foundation on Linux ends the process where it meets one.
+    private static func hasNoSet(_ bytes: [UInt8]) -> Bool {
+        let trailerCount = 32
+        guard bytes.count > trailerCount else {
+            return false
+        }
+        let end = bytes.count - trailerCount
+        func number(at start: Int, _ byteCount: Int) -> UInt64 {
+            bytes[start..<start + byteCount].reduce(0) { $0 << 8 | UInt64($1) }
+        }
+        let offsetByteCount = Int(bytes[end + 6])
+        let objectCount = number(at: end + 8, 8)
+        let table = number(at: end + 24, 8)
+        guard (1...8).contains(offsetByteCount), table <= UInt64(end),
+            objectCount <= (UInt64(end) - table) / UInt64(offsetByteCount)
+        else {
+            return false
+        }
+        return (0..<Int(objectCount)).allSatisfy { index in
+            let offset = number(at: Int(table) + index * offsetByteCount, offsetByteCount)
+            return offset < table && bytes[Int(offset)] & 0xf0 != 0xc0
+        }
+    }
+
     /// How deep the elements of an XML text are nested, before a recursive reader meets them.
     private static func depth(of bytes: [UInt8]) -> Int {
-        guard !bytes.starts(with: "bplist".utf8) else {
-            return 0
-        }
         var depth = 0
         var deepest = 0
         for (index, byte) in bytes.enumerated() where byte == UInt8(ascii: "<") {
