@@ -12,6 +12,9 @@ struct LetterPartition: Hashable, Comparable {
 
 /// Which dead letters are meant, one by one: ranges of offsets by partition.
 struct PositionSet: Equatable {
+    /// More than any cluster holds: a plan that names as many was not written by us.
+    static let countMax = 1 << 40
+
     private(set) var ranges: [LetterPartition: [ClosedRange<Int64>]] = [:]
     private(set) var count = 0
 
@@ -42,7 +45,7 @@ struct PositionSet: Equatable {
                 let (size, overflow) = range.upperBound.subtractingReportingOverflow(
                     range.lowerBound
                 )
-                guard !overflow, size < 1 << 40 else {
+                guard !overflow, size < Self.countMax - count else {
                     return nil
                 }
                 count += Int(size) + 1

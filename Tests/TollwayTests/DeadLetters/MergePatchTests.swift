@@ -86,6 +86,9 @@ import TokenWire
         #expect(PositionSet([partition: [7...9, 0...5]]) == nil)
         #expect(PositionSet([partition: [0...Int64.max]]) == nil)
         #expect(PositionSet([partition: [0...5, 7...9]])?.count == 9)
+        let most = Int64(PositionSet.countMax)
+        #expect(PositionSet([partition: [0...most - 1]])?.count == PositionSet.countMax)
+        #expect(PositionSet([partition: [0...most - 1, most + 1...most + 1]]) == nil)
     }
 }
 
