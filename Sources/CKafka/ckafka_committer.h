@@ -86,6 +86,27 @@ struct committer {
  * generation was read: a new generation needs an unassign first, which changes the epoch. */
 bool ck_committer_has_moved(committer *c);
 
+/* -- the steps; see ckafka_committer_steps.c ------------------------------------------------- */
+
+void ck_committer_enter(committer *c, enum phase phase);
+void ck_committer_set_code(committer *c, rd_kafka_resp_err_t code);
+/* What an error of a transactional call means; takes the error. */
+enum verdict ck_committer_judge(committer *c, rd_kafka_error_t *error);
+/* Hands over the outputs: those of the changelog, or the others, or all. */
+enum verdict ck_committer_produce(committer *c, bool only_changelog, bool only_others,
+                                  int64_t until);
+/* Waits until everything is stored. */
+enum verdict ck_committer_flush(committer *c, int64_t until);
+rd_kafka_topic_partition_list_t *ck_committer_position_list(committer *c);
+/* Whether the group would still take offsets from us. */
+bool ck_committer_is_member(committer *c);
+/* Takes the list. */
+enum verdict ck_committer_send_offsets(committer *c, rd_kafka_topic_partition_list_t *list);
+/* Commits or aborts. */
+enum verdict ck_committer_end(committer *c, bool commits);
+/* Aborts; REBUILD where that is not certain, or a message still points into the arena. */
+enum verdict ck_committer_abort(committer *c);
+
 /* What the thread does until it is closed. */
 void *ck_committer_run(void *argument);
 

@@ -183,6 +183,18 @@ rd_kafka_resp_err_t ck_ask_group_offsets(rd_kafka_t *rk, const char *group, cons
 rd_kafka_resp_err_t ck_ask_marks(rd_kafka_t *asker, const char *topic, int32_t partition,
                                  int deadline_ms, int64_t *start, int64_t *end);
 
+enum { REFUSED_SIZE = 260 /* a topic's name, or a group's */ };
+
+/* Where each partition of ${list} begins or ends: at ${time}, Kafka's -2 or -1.  ${refused}, which may be
+ * null, gets the topic of the first that fails. */
+rd_kafka_resp_err_t ck_ask_edges(rd_kafka_t *asker, const rd_kafka_topic_partition_list_t *list,
+                                 int64_t time, int deadline_ms,
+                                 rd_kafka_topic_partition_list_t **edges,
+                                 char refused[REFUSED_SIZE]);
+/* Records that were to be read from ${position} are gone, or never were. */
+void ck_set_lost(ckafka_fault *fault, const char *topic, int32_t partition, int64_t position,
+                 int64_t start, int64_t end);
+
 /* -- inquiries: a thread that asks, so that the loop does not wait ---------------------------- */
 
 typedef struct inquiries inquiries;

@@ -1,0 +1,230 @@
+/* Handles: their configuration, what their threads tell, and their end. */
+#include "ckafka_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    REFUSAL_FRESH_MS = 5000, /* a broker that refuses is knocked at every second */
+};
+
+/* -- watch ------------------------------------------------------------------------------------ */
+
+void ck_watch_open(watch *w, void *owner)
+{
+    memset(w, 0, sizeof *w);
+    pthread_mutex_init(&w->lock, NULL);
+    w->owner = owner;
+}
+
+void ck_watch_close(watch *w)
+{
+    pthread_mutex_destroy(&w->lock);
+}
+
+void ck_watch_note(watch *w, int level, const char *facility, const char *text)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->note_count == NOTES_KEPT) {
+        w->note_start = (w->note_start + 1) % NOTES_KEPT;
+        w->note_count--;
+    }
+    ckafka_note *note = &w->notes[(w->note_start + w->note_count++) % NOTES_KEPT];
+    note->level = level;
+    snprintf(note->facility, sizeof note->facility, "%s", facility ? facility : "");
+    snprintf(note->text, sizeof note->text, "%s", text ? text : "");
+    pthread_mutex_unlock(&w->lock);
+}
+
+size_t ck_watch_take(watch *w, ckafka_note *notes, size_t capacity)
+{
+    pthread_mutex_lock(&w->lock);
+    size_t count = 0;
+    while (count < capacity && w->note_count > 0) {
+        notes[count++] = w->notes[w->note_start];
+        w->note_start = (w->note_start + 1) % NOTES_KEPT;
+        w->note_count--;
+    }
+    pthread_mutex_unlock(&w->lock);
+    return count;
+}
+
+static void note_refusal(watch *w, const char *what, const char *reason)
+{
+    pthread_mutex_lock(&w->lock);
+    w->refused_at = ck_now_ms();
+    snprintf(w->refusal, sizeof w->refusal, "%s: %s", what, reason ? reason : "");
+    pthread_mutex_unlock(&w->lock);
+}
+
+bool ck_watch_refusal(watch *w, char *text, size_t size)
+{
+    pthread_mutex_lock(&w->lock);
+    bool is_fresh = w->refused_at && ck_now_ms() - w->refused_at < REFUSAL_FRESH_MS;
+    if (is_fresh)
+        snprintf(text, size, "%s", w->refusal);
+    pthread_mutex_unlock(&w->lock);
+    return is_fresh;
+}
+
+static void on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text)
+{
+    watch *w = rd_kafka_opaque(rk);
+    /* A setting that this kind of handle has no use for is no news. */
+    if (w && strcmp(facility, "CONFWARN") != 0)
+        ck_watch_note(w, level, facility, text);
+}
+
+static void on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque)
+{
+    watch *w = opaque;
+    (void)rk;
+    switch (code) {
+    case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
+        atomic_store(&w->is_away, 1);
+        break;
+    case RD_KAFKA_RESP_ERR__AUTHENTICATION:
+        note_refusal(w, "the broker does not take these credentials", reason);
+        break;
+    case RD_KAFKA_RESP_ERR__TRANSPORT:
+    case RD_KAFKA_RESP_ERR__TIMED_OUT:
+    case RD_KAFKA_RESP_ERR__SSL: /* an unclean TLS close looks like this (#4294) */
+        /* A connection that was up, and not one more attempt to reach a dead broker: the code is
+         * the same, only the text tells. */
+        if (strstr(reason, "state UP"))
+            atomic_fetch_add(&w->disconnect_count, 1);
+        else if (code == RD_KAFKA_RESP_ERR__SSL)
+            note_refusal(w, "no TLS with the broker", reason);
+        break;
+    default:
+        break;
+    }
+    ck_watch_note(w, code == RD_KAFKA_RESP_ERR__FATAL ? 3 : 4, rd_kafka_err2name(code), reason);
+}
+
+/* -- handles ---------------------------------------------------------------------------------- */
+
+rd_kafka_conf_t *ck_configure(const char *settings, watch *w, ckafka_fault *fault)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    char message[300];
+    const char *at = settings;
+    while (at && *at) {
+        const char *name = at;
+        const char *value = name + strlen(name) + 1;
+        if (rd_kafka_conf_set(conf, name, value, message, sizeof message) != RD_KAFKA_CONF_OK) {
+            ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, RD_KAFKA_RESP_ERR__INVALID_ARG, message);
+            rd_kafka_conf_destroy(conf);
+            return NULL;
+        }
+        at = value + strlen(value) + 1;
+    }
+    if (w) {
+        rd_kafka_conf_set_opaque(conf, w);
+        rd_kafka_conf_set_log_cb(conf, on_log);
+        rd_kafka_conf_set_error_cb(conf, on_error);
+    }
+    return conf;
+}
+
+char *ck_settings_copy(const char *settings)
+{
+    size_t count = 1;
+    for (const char *at = settings; *at; at += strlen(at) + 1)
+        count += strlen(at) + 1;
+    char *copy = ck_take_memory(count);
+    memcpy(copy, settings, count);
+    return copy;
+}
+
+char *ck_setting_of(const char *settings, const char *wanted)
+{
+    for (const char *at = settings; at && *at;) {
+        const char *value = at + strlen(at) + 1;
+        if (strcmp(at, wanted) == 0)
+            return strdup(value);
+        at = value + strlen(value) + 1;
+    }
+    return strdup("none");
+}
+
+int ckafka_check_settings(const char *settings, ckafka_fault *fault)
+{
+    rd_kafka_conf_t *conf = ck_configure(settings, NULL, fault);
+    if (!conf)
+        return -1;
+    rd_kafka_conf_destroy(conf);
+    return 0;
+}
+
+rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, watch *w,
+                           ckafka_fault *fault)
+{
+    char message[300];
+    rd_kafka_t *rk = rd_kafka_new(type, conf, message, sizeof message);
+    int errno_was = errno;
+    if (!rk) {
+        /* Settings that do not go together are found only here; else the system gave no thread,
+         * descriptor or memory, or the library did not start in its time. */
+        rd_kafka_resp_err_t code = rd_kafka_last_error();
+        bool is_setting = code == RD_KAFKA_RESP_ERR__INVALID_ARG ||
+                          code == RD_KAFKA_RESP_ERR__SSL ||
+                          code == RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE;
+        ck_fail(fault, is_setting ? CKAFKA_FAULT_MISCONFIGURED : CKAFKA_FAULT_UNUSABLE, code,
+                message);
+        /* Where its threads were not seen to start in time (a clock that is shifted), 2.0.2 gives up and
+         * leaves them running with what lies in the configuration: that and their watch must stay. */
+        if (code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE && errno_was == EDEADLK)
+            ck_abandon(w);
+        else
+            rd_kafka_conf_destroy(conf);
+    }
+    return rk;
+}
+
+typedef struct retirement {
+    rd_kafka_t *rk;
+    watch *watch;
+    void *lent;
+} retirement;
+
+static void *destroy_handle(void *argument)
+{
+    retirement *r = argument;
+    rd_kafka_destroy_flags(r->rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+    free(r->lent);
+    atomic_fetch_sub(&r->watch->retiring_count, 1);
+    free(r);
+    return NULL;
+}
+
+void ck_retire(rd_kafka_t *rk, watch *w, void *lent)
+{
+    if (!rk)
+        return;
+    retirement *r = ck_take_memory(sizeof *r);
+    r->rk = rk;
+    r->watch = w;
+    r->lent = lent;
+    pthread_t thread;
+    atomic_fetch_add(&w->retiring_count, 1);
+    if (pthread_create(&thread, NULL, destroy_handle, r) == 0)
+        pthread_detach(thread);
+}
+
+void ck_abandon(watch *w)
+{
+    atomic_fetch_add(&w->retiring_count, 1);
+}
+
+bool ck_retired_all(watch *w, int wait_ms)
+{
+    int64_t until = ck_now_ms() + wait_ms;
+    struct timespec pause = {0, 5000000};
+    while (atomic_load(&w->retiring_count) > 0 && ck_now_ms() < until)
+        nanosleep(&pause, NULL);
+    return atomic_load(&w->retiring_count) == 0;
+}

@@ -1,0 +1,75 @@
+/* The worker's inside, for the files it is written in. */
+#pragma once
+
+#include "ckafka_internal.h"
+
+/* One partition that is ours. */
+typedef struct holding {
+    int topic;
+    int32_t partition;
+    int64_t next;            /* the next offset to be delivered; what is below was delivered */
+    int64_t start;           /* where the assignment began */
+    rd_kafka_queue_t *queue; /* must be destroyed on revocation, or destroying the handle hangs */
+} holding;
+
+/* What Kafka refuses the consumer, though it is there: a right or a topic is missing. */
+typedef struct refusal {
+    int64_t since; /* 0: nothing */
+    rd_kafka_resp_err_t code;
+    char topic[260]; /* empty where it is the group */
+    char text[400];
+} refusal;
+
+struct ckafka_worker {
+    names sources, targets;
+    char *user, *password, *group;
+    int wake_descriptor;
+    watch consumer_watch, producer_watch, inquirer_watch;
+    rd_kafka_t *consumer, *inquirer;
+    rd_kafka_queue_t *main_queue;
+    rd_kafka_queue_t *records; /* all partitions flow into it, away from the group's events */
+    inquiries *inquiries;
+    committer *committer;
+
+    /* Written by the rebalance callback, which runs inside our own polls. */
+    int event;
+    bool is_event_shown;
+    bool is_closing;
+    rd_kafka_topic_partition_list_t *event_list;
+    ckafka_position *event_partitions;
+    rd_kafka_topic_partition_list_t *starts;
+
+    holding *holdings;
+    size_t holding_count;
+    atomic_uint assignment_epoch;
+    ckafka_position *shown_positions;
+
+    /* Records that came by the main queue, before their partition was led away from it. */
+    rd_kafka_message_t **early;
+    size_t early_count, early_next, early_capacity;
+
+    intake in;
+    kept_headers kept; /* of records read since the last submit */
+    rd_kafka_topic_t *last_topic; /* of the last message, and whose partition that was */
+    holding *last_holding;
+    ckafka_fault held_fault; /* found behind records that were delivered first */
+    refusal refusal;
+    int watchdog_ms;
+
+    /* The library's own, to be freed by it: the newest told, and the one last handed out. */
+    char *statistics, *shown_statistics;
+    size_t statistics_count;
+};
+
+/* -- the group; see ckafka_worker_group.c ----------------------------------------------------- */
+
+void ck_worker_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
+                            rd_kafka_topic_partition_list_t *partitions, void *opaque);
+/* Whether the event may be told: an assignment waits until the predecessor's transaction was ended
+ * by our own producer's start, and until it is known where reading goes on. */
+bool ck_worker_event_is_ready(ckafka_worker *w);
+void ck_worker_show_event(ckafka_worker *w, ckafka_batch *batch);
+void ck_worker_finish_event(ckafka_worker *w);
+void ck_worker_drop_early(ckafka_worker *w);
+void ck_worker_drop_holdings(ckafka_worker *w);
+holding *ck_worker_find_holding(ckafka_worker *w, int topic, int32_t partition);

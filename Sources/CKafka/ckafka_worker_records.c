@@ -1,0 +1,236 @@
+/* What a worker reads: records, errors in their place, and the poll of its loop. */
+#include "ckafka_worker.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    LOOK_EVERY_MS = 100,      /* a lost wake costs no more than this */
+    MAIN_QUEUE_TURN_MAX = 10000,
+    REFUSAL_QUESTION_MS = 2000,
+};
+
+/* Null where it is not ours any more.  Messages of one partition mostly come one after the other. */
+static holding *holding_of(ckafka_worker *w, const rd_kafka_message_t *message)
+{
+    if (w->last_holding && w->last_topic == message->rkt &&
+        w->last_holding->partition == message->partition)
+        return w->last_holding;
+    int topic = message->rkt ? ck_names_index(&w->sources, rd_kafka_topic_name(message->rkt)) : -1;
+    holding *h = topic < 0 ? NULL : ck_worker_find_holding(w, topic, message->partition);
+    w->last_topic = message->rkt;
+    w->last_holding = h;
+    return h;
+}
+
+/* The library tells of it once, and goes on asking. */
+static void remember_refusal(ckafka_worker *w, const rd_kafka_message_t *message)
+{
+    refusal *r = &w->refusal;
+    if (r->since)
+        return;
+    r->since = ck_now_ms();
+    r->code = message->err;
+    char what[300];
+    const char *topic = message->rkt ? rd_kafka_topic_name(message->rkt) : "";
+    bool is_group = message->err == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    snprintf(r->topic, sizeof r->topic, "%s", is_group ? "" : topic);
+    if (is_group)
+        snprintf(what, sizeof what, "the group %s", w->group);
+    else if (*topic)
+        snprintf(what, sizeof what, "the topic %s", topic);
+    else
+        snprintf(what, sizeof what, "%s", rd_kafka_message_errstr(message));
+    ck_refusal_text(r->text, sizeof r->text, message->err, what);
+    ck_watch_note(&w->consumer_watch, 3, "REFUSED", r->text);
+}
+
+/* Whether it lasts: a broker that has just started knows rights and topics a few seconds later. */
+static int check_refusal(ckafka_worker *w, ckafka_fault *fault)
+{
+    refusal *r = &w->refusal;
+    if (!r->since || ck_now_ms() - r->since < w->watchdog_ms)
+        return 0;
+    int count = 0;
+    bool is_missing = r->code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+                      r->code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
+                      r->code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
+    rd_kafka_resp_err_t code =
+        is_missing && r->topic[0]
+            ? ck_ask_partition_count(w->inquirer, r->topic, REFUSAL_QUESTION_MS, &count)
+            : r->code;
+    if (ck_is_refusal(code))
+        return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, r->code, r->text);
+    /* It is there again, or nobody says. */
+    r->since = code ? ck_now_ms() : 0;
+    return 0;
+}
+
+/* An error that the library delivers in the place of a message. */
+static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, ckafka_fault *fault)
+{
+    switch (message->err) {
+    case RD_KAFKA_RESP_ERR__FATAL:
+        return ck_fail_fatal(w->consumer, fault);
+    case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
+        return ck_fail(fault, CKAFKA_FAULT_FENCED, message->err, rd_kafka_message_errstr(message));
+    case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET: {
+        holding *h = holding_of(w, message);
+        if (!h)
+            return 0; /* of an earlier assignment */
+        ck_fail_lost(fault, w->inquirer, w->sources.items[h->topic], h->partition, h->next);
+        return -1;
+    }
+    case RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED:
+        /* A lost event follows. */
+        ck_watch_note(&w->consumer_watch, 4, "MAXPOLL", rd_kafka_message_errstr(message));
+        return 0;
+    default:
+        if (ck_is_refusal(message->err)) {
+            remember_refusal(w, message);
+            return 0;
+        }
+        return ck_fail(fault,
+                    ck_is_damage(message->err) ? CKAFKA_FAULT_UNUSABLE : CKAFKA_FAULT_UNAVAILABLE,
+                    message->err, rd_kafka_message_errstr(message));
+    }
+}
+
+/* Takes one message in; destroys it. */
+static int take_message(ckafka_worker *w, rd_kafka_message_t *message, ckafka_fault *fault)
+{
+    int result = 0;
+    if (message->err && message->err != RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+        result = consumer_error(w, message, fault);
+    } else {
+        holding *h = holding_of(w, message);
+        if (h && message->err)
+            ck_intake_end(&w->in, h->topic, message->partition, message->offset);
+        else if (h && message->offset >= h->next) {
+            ck_intake_add(&w->in, message, h->topic, &w->kept);
+            h->next = message->offset + 1;
+        }
+        /* Else not ours any more, or delivered before. */
+        atomic_store(&w->consumer_watch.is_away, 0);
+        if (w->refusal.since && message->rkt &&
+            strcmp(rd_kafka_topic_name(message->rkt), w->refusal.topic) == 0)
+            w->refusal.since = 0;
+    }
+    rd_kafka_message_destroy(message);
+    return result;
+}
+
+static void keep_early(ckafka_worker *w, rd_kafka_message_t *message)
+{
+    if (w->early_count == w->early_capacity) {
+        w->early_capacity = w->early_capacity ? w->early_capacity * 2 : 256;
+        w->early = ck_grow(w->early, sizeof *w->early * w->early_capacity);
+    }
+    w->early[w->early_count++] = message;
+}
+
+/* Serves the main queue: the group's events, the library's errors, and early messages. */
+static int serve_main_queue(ckafka_worker *w, ckafka_fault *fault)
+{
+    for (int turn = 0; turn < MAIN_QUEUE_TURN_MAX; turn++) {
+        rd_kafka_message_t *message = rd_kafka_consumer_poll(w->consumer, 0);
+        if (!message)
+            return 0;
+        if (!message->err || message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+            keep_early(w, message);
+            continue;
+        }
+        int result = consumer_error(w, message, fault);
+        rd_kafka_message_destroy(message);
+        if (result)
+            return result;
+    }
+    return 0;
+}
+
+static int read_records(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_fault *fault)
+{
+    /* One message a call and never consume_batch: that one skips offsets around a rebalance or
+     * a seek (#4117, #4208). */
+    while (w->in.record_count < record_max && w->in.arena_count < byte_max) {
+        rd_kafka_message_t *message;
+        if (w->early_next < w->early_count)
+            message = w->early[w->early_next++];
+        else
+            message = rd_kafka_consume_queue(w->records, 0);
+        if (!message)
+            break;
+        if (take_message(w, message, fault))
+            return -1;
+    }
+    if (w->early_next == w->early_count)
+        w->early_next = w->early_count = 0;
+    return 0;
+}
+
+/* Broker threads of 2.0.2 that found the queue full sleep up to a second, waiting for an operation
+ * and not for room. Setting credentials, those in use or any where SASL is off, is the one public
+ * call that wakes all of them without traffic: 56,000 to 198,000 records/s with a small queue. */
+static void wake_broker_threads(ckafka_worker *w)
+{
+    rd_kafka_error_t *error = rd_kafka_sasl_set_credentials(w->consumer, w->user, w->password);
+    if (error)
+        rd_kafka_error_destroy(error); /* slower, nothing else */
+}
+
+/* Looks once; 1 when there is something to return, 0 when not, -1 on a fault. */
+static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_batch *batch,
+                ckafka_fault *fault)
+{
+    if (ck_committer_check(w->committer, fault))
+        return -1;
+    ck_calm(w->wake_descriptor);
+    if (w->held_fault.kind) {
+        *fault = w->held_fault;
+        w->held_fault.kind = CKAFKA_FAULT_NONE;
+        return -1;
+    }
+    if (serve_main_queue(w, fault) || check_refusal(w, fault))
+        return -1;
+    if (w->event == CKAFKA_EVENT_ASSIGN && ck_inquiries_check_starts(w->inquiries, fault))
+        return -1;
+    if (ck_worker_event_is_ready(w)) {
+        ck_worker_show_event(w, batch);
+        return 1;
+    }
+    if (record_max == 0)
+        return 0;
+    int result = read_records(w, record_max, byte_max, fault);
+    if (result && w->in.record_count + w->in.end_count > 0) {
+        w->held_fault = *fault;
+        fault->kind = CKAFKA_FAULT_NONE;
+        result = 0;
+    }
+    if (result)
+        return -1;
+    if (w->in.record_count > 0)
+        wake_broker_threads(w);
+    /* The descriptor tells of a queue that was empty; the rest of a full one must be told again. */
+    if (w->early_next < w->early_count || rd_kafka_queue_length(w->records) > 0)
+        ck_wake(w->wake_descriptor);
+    return w->in.record_count + w->in.end_count > 0;
+}
+
+int ckafka_worker_poll(ckafka_worker *w, size_t record_max, size_t byte_max, int wait_ms,
+                       ckafka_batch *batch, ckafka_fault *fault)
+{
+    int64_t until = ck_now_ms() + wait_ms;
+    memset(batch, 0, sizeof *batch);
+    ck_intake_reset(&w->in);
+    for (;;) {
+        int result = look(w, record_max, byte_max, batch, fault);
+        if (result) {
+            ck_intake_show(&w->in, batch);
+            return result < 0 ? -1 : 0;
+        }
+        int64_t left = until - ck_now_ms();
+        if (left <= 0)
+            return 0;
+        ck_wait_readable(w->wake_descriptor, left < LOOK_EVERY_MS ? left : LOOK_EVERY_MS);
+    }
+}
