@@ -2,12 +2,32 @@
 #include "ckafka_internal.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+enum {
+    MALLOC_ARENA_MAX = 2,
+    MALLOC_LARGE = 1 << 18,
+    MALLOC_SPARE = 2 << 20,
+};
+
+void ckafka_tune_malloc(int reads_batches)
+{
+    /* Records are allocated by one thread and freed by another: with an arena a thread the process
+     * grows to several times of what it holds. */
+    mallopt(M_ARENA_MAX, MALLOC_ARENA_MAX);
+    if (!reads_batches)
+        return;
+    /* What a whole batch lies in grows by doubling: among small pieces it would leave holes of its
+     * size.  Set by hand these do not move, as they else do with the first large piece freed. */
+    mallopt(M_MMAP_THRESHOLD, MALLOC_LARGE);
+    mallopt(M_TRIM_THRESHOLD, MALLOC_SPARE);
+}
 
 /* -- small things ----------------------------------------------------------------------------- */
 

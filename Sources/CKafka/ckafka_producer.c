@@ -1,7 +1,6 @@
 /* The producer of ingest: idempotent, never blocking, a receipt for each output. */
 #include "ckafka_internal.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -13,7 +12,6 @@ enum {
     PURGE_MS_MIN = 50, /* reports of what was purged are there at once */
     REPLACE_MS = 1500,
     RETIRE_MS_MIN = 100,
-    MALLOC_ARENA_MAX = 2,
 };
 
 /* Outputs handed over one after the other with one tag and the same headers.
@@ -186,7 +184,6 @@ static void free_producer(ckafka_producer *p)
 ckafka_producer *ckafka_producer_new(const char *settings, const char *targets,
                                      size_t queue_byte_count_max, ckafka_fault *fault)
 {
-    mallopt(M_ARENA_MAX, MALLOC_ARENA_MAX);
     ckafka_producer *p = ck_take_memory(sizeof *p);
     p->settings = ck_settings_copy(settings);
     ck_names_read(&p->targets, targets);

@@ -1,18 +1,12 @@
 /* The life of a worker: its handles, their threads, and what it tells of itself. */
 #include "ckafka_worker.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum {
-    MALLOC_ARENA_MAX = 2,
-    MALLOC_LARGE = 1 << 18,
-    MALLOC_SPARE = 2 << 20,
-    RETIRE_MS = 60000,
-};
+enum { RETIRE_MS = 60000 };
 
 /* Runs inside our own polls too. The text becomes ours. */
 static int on_statistics(rd_kafka_t *rk, char *json, size_t count, void *opaque)
@@ -89,13 +83,6 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
                                  int32_t changelog, int32_t is_transactional, int32_t watchdog_ms,
                                  ckafka_fault *fault)
 {
-    /* Records are allocated by one thread and freed by another: with an arena a thread the process
-     * grows to several times of what it holds. */
-    mallopt(M_ARENA_MAX, MALLOC_ARENA_MAX);
-    /* What a whole batch lies in grows by doubling: among small pieces it would leave holes of its
-     * size.  Set by hand these do not move, as they else do with the first large piece freed. */
-    mallopt(M_MMAP_THRESHOLD, MALLOC_LARGE);
-    mallopt(M_TRIM_THRESHOLD, MALLOC_SPARE);
     ckafka_worker *w = ck_take_memory(sizeof *w);
     ck_names_read(&w->sources, sources);
     ck_names_read(&w->targets, targets);

@@ -49,6 +49,7 @@ package final class WorkerRun {
         makeStage: @escaping (WorkerServices) throws -> any Stage
     ) -> Never {
         WorkerArguments.answer(for: worker)
+        ProcessMemory.tune(readsBatches: true)
         OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let configuration: Configuration

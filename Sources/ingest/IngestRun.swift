@@ -25,6 +25,7 @@ struct IngestRun {
     /// Runs until it is told to stop, and exits.
     static func main() -> Never {
         WorkerArguments.answer(for: .ingest)
+        ProcessMemory.tune(readsBatches: false)
         OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let end: WorkerEnd

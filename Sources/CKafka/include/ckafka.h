@@ -115,6 +115,12 @@ int ckafka_knows_setting(const char *name);
 char *ckafka_setting_names(void);
 void ckafka_free_names(char *names);
 
+/*
+ * ckafka_tune_malloc: settings of the whole process's malloc, for a program that does little else than
+ * hold records; ${reads_batches} where it reads them in batches.  Called once, before threads.
+ */
+void ckafka_tune_malloc(int reads_batches);
+
 /* ckafka_library_version: the version that runs, as text. */
 const char *ckafka_library_version(void);
 
