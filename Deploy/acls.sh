@@ -140,7 +140,8 @@ fi
 if wanted report; then
     worker report
     may report "$reads" "${prefix}tokens.distinct.v1" "${prefix}notifications.verified.v1" \
-        "${prefix}reports.requested.v1" "${prefix}account-tokens.requested.v1"
+        "${prefix}reports.requested.v1" "${prefix}account-tokens.requested.v1" \
+        "${prefix}lanes.control.v1"
     may report "$writes" "${prefix}reports.outcomes.v1" "${prefix}account-tokens.outcomes.v1"
     may report "$both" "${prefix}report.state.v1"
     # The guard before UNRECOGNIZED_TOKEN: how far these topics reach, and how far others have read.

@@ -23,6 +23,11 @@ struct TopicCheck {
     let configuration: Configuration
     let log: Log
 
+    /// Every topic that the worker reads or writes.
+    private var known: [Topic] {
+        worker.sources + worker.follows + WorkerLoop.targets(of: worker)
+    }
+
     /// Asks until the broker answers.
     ///
     /// - Returns: nil when told to stop.
@@ -96,7 +101,7 @@ struct TopicCheck {
             log.warning("a trial: TOLLWAY_KAFKA_SINGLE_BROKER is yes, a lost broker loses tokens")
         }
         let prefix = configuration.topicPrefix
-        let topics = worker.sources + WorkerLoop.targets(of: worker)
+        let topics = known
         let present: [String: TopicReview.Present]
         do throws(LogFault) {
             present = try admin.present(topics, prefix: prefix)
@@ -132,7 +137,7 @@ struct TopicCheck {
     /// Refuses what would lose records or state; says what is merely otherwise.
     func checkSettings(_ present: [String: TopicReview.Present]) throws(LogFault) {
         let prefix = configuration.topicPrefix
-        let reviews = (worker.sources + WorkerLoop.targets(of: worker)).compactMap { topic in
+        let reviews = known.compactMap { topic in
             present[topic.name(prefix: prefix)].map { known in
                 TopicReview(
                     topic,
@@ -163,7 +168,7 @@ struct TopicCheck {
     /// How many replicas a topic has is told with the topic, also to who may not read its settings.
     private func replicaShortfalls(_ shown: [TopicDescription]) -> [TopicShortfall] {
         let least = durability.replicationFactorMin
-        let names = (worker.sources + WorkerLoop.targets(of: worker)).map {
+        let names = known.map {
             $0.name(prefix: configuration.topicPrefix)
         }
         var found: [TopicShortfall] = []
@@ -192,7 +197,8 @@ struct TopicCheck {
 
     private func missingTopics(_ topics: [TopicDescription]) -> [String] {
         let present = Set(topics.filter { !$0.partitions.isEmpty }.map(\.name))
-        return (worker.sources + WorkerLoop.targets(of: worker))
+        return
+            known
             .map { $0.name(prefix: configuration.topicPrefix) }
             .filter { !present.contains($0) }
     }

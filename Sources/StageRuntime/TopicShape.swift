@@ -164,7 +164,7 @@ extension Topic {
             .notificationsVerified, .reportsRequested, .accountTokensRequested:
             .sevenDays
         case .reportsOutcomes, .accountTokensOutcomes, .deadLetterArchive, .audit: .forEver
-        case .dedupeState, .reportState: .newest
+        case .dedupeState, .reportState, .laneOrders: .newest
         case .deadLetterReplays: .outlivingLetters
         case .deadLetters: .thirtyDays
         }

@@ -143,6 +143,18 @@ package struct Pace: Sendable {
         return true
     }
 
+    /// Forgets the rate that was found and every hold, as of now; what the hour has left stays.
+    ///
+    /// What is under way belongs to the time before.
+    package mutating func reset(now: Timestamp) {
+        found = FoundRate()
+        refusedCount = nil
+        refusedSince = nil
+        heldSince = now
+        heldUntil = now
+        next = min(next, Double(now.milliseconds))
+    }
+
     /// Every wait keeps what was left of it.
     package mutating func clockWasSetBack(by setBack: Milliseconds) {
         next -= Double(setBack.count)

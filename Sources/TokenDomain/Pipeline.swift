@@ -18,6 +18,14 @@ package enum Worker: String, Sendable, CaseIterable {
         }
     }
 
+    /// The topics it follows whole, in every instance and outside its group: orders by hand.
+    package var follows: [Topic] {
+        switch self {
+        case .report: [.laneOrders]
+        case .ingest, .decode, .dedupe, .notifications: []
+        }
+    }
+
     /// The topics it writes besides its changelog and its dead letters.
     package var targets: [Topic] {
         switch self {
@@ -72,6 +80,8 @@ package enum Topic: Hashable, Sendable {
     case reportsOutcomes
     case accountTokensRequested
     case accountTokensOutcomes
+    /// Lanes of `report` that somebody paused, resumed or reset.
+    case laneOrders
     case dedupeState
     case reportState
     case deadLetters(Worker)
@@ -86,9 +96,9 @@ package enum Topic: Hashable, Sendable {
         [
             .tokensReceived, .tokensDecoded, .tokensDistinct, .notificationsReceived,
             .notificationsVerified, .reportsRequested, .reportsOutcomes, .accountTokensRequested,
-            .accountTokensOutcomes, .dedupeState, .reportState, .deadLetters(.decode),
-            .deadLetters(.dedupe), .deadLetters(.report), .deadLetters(.notifications),
-            .deadLetterReplays, .deadLetterArchive, .audit,
+            .accountTokensOutcomes, .laneOrders, .dedupeState, .reportState,
+            .deadLetters(.decode), .deadLetters(.dedupe), .deadLetters(.report),
+            .deadLetters(.notifications), .deadLetterReplays, .deadLetterArchive, .audit,
         ]
     }
 
@@ -106,6 +116,7 @@ package enum Topic: Hashable, Sendable {
         case .reportsOutcomes: "\(prefix)reports.outcomes.v1"
         case .accountTokensRequested: "\(prefix)account-tokens.requested.v1"
         case .accountTokensOutcomes: "\(prefix)account-tokens.outcomes.v1"
+        case .laneOrders: "\(prefix)lanes.control.v1"
         case .dedupeState: "\(prefix)dedupe.state.v1"
         case .reportState: "\(prefix)report.state.v1"
         case .deadLetters(let worker): "dlq.\(prefix)\(worker.rawValue)"

@@ -19,6 +19,8 @@ package struct TextLimit: Equatable, Sendable {
     package static let customer = TextLimit(byteCountMax: CustomerID.byteCount)
     /// What names one thing: a UUID, the id of a request or a transaction, a subtype, a reason.
     package static let identifier = TextLimit(byteCountMax: 256)
+    /// Who ordered something by hand, and why.
+    package static let byHand = TextLimit(byteCountMax: 512)
     /// What Apple names in an error: a field, a line item (128 characters at most).
     package static let errorDetail = TextLimit(byteCountMax: 512)
 

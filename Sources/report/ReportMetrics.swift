@@ -11,6 +11,8 @@ final class ReportMetrics {
     private let laneChanges: Counter
     private let rate: Gauge
     private let isStopped: Gauge
+    private let isPaused: Gauge
+    private let unreadableOrders: Counter
     private let heldSeconds: Gauge
     private let slack: Gauge
     private let due: Gauge
@@ -54,7 +56,9 @@ final class ReportMetrics {
         )
         laneChanges = metrics.counter(
             "report_lane_changes_total",
-            help: "Lanes held, stopped or opened again, by app, environment and change.",
+            help:
+                "Lanes held, stopped or opened again, and paused, resumed or reset by hand, by app,"
+                + " environment and change.",
             labels: ["app", "environment", "change"]
         )
         rate = metrics.gauge(
@@ -66,6 +70,16 @@ final class ReportMetrics {
             "report_lane_stopped",
             help: "1 while a lane is stopped for its key, role or address, 0 else.",
             labels: ["app", "environment", "endpoint"]
+        )
+        isPaused = metrics.gauge(
+            "report_lane_paused",
+            help: "1 while a lane is paused by hand (tollway lanes pause), 0 else, by app and"
+                + " environment.",
+            labels: ["app", "environment"]
+        )
+        unreadableOrders = metrics.counter(
+            "report_lane_orders_unreadable_total",
+            help: "Records of lanes.control.v1 that cannot be read and were passed over."
         )
         heldSeconds = metrics.gauge(
             "report_lane_held_seconds",
@@ -173,6 +187,25 @@ final class ReportMetrics {
         for queue in queues {
             isStopped.set(stopped ? 1 : 0, app, lane.environment.rawValue, queue.endpoint.name)
         }
+    }
+
+    /// Somebody ordered it.
+    func changed(_ lane: Lane, _ change: String) {
+        laneChanges.add(1, String(lane.appAppleID), lane.environment.rawValue, change)
+    }
+
+    /// Nil where no lane is this replica's.
+    func paused(_ lane: Lane, _ paused: Bool?) {
+        let labels = (String(lane.appAppleID), lane.environment.rawValue)
+        if let paused {
+            isPaused.set(paused ? 1 : 0, labels.0, labels.1)
+        } else {
+            isPaused.remove(labels.0, labels.1)
+        }
+    }
+
+    func unreadableOrders(_ count: Int) {
+        unreadableOrders.add(Int64(count))
     }
 
     func paced(_ queue: SendQueue, requestsPerSecond: Double) {

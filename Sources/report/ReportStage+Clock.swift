@@ -59,6 +59,7 @@ extension ReportStage {
         proof.end()
         nextInquiry = now
         nextMeasure = now
+        nextOrderLook = now
     }
 
     /// Moves the retries of a partition by what the clock was set back, a slice at a time; none may

@@ -41,7 +41,7 @@ extension ReportStage {
     /// Once a second: what time alone changes.
     func lookAtSpells(now: Timestamp) {
         for queue in queues where spells[queue] != nil {
-            let isDue = view.deadlines[queue] != nil
+            let isDue = view.deadlines[queue] != nil && maySend(queue.lane)
             change(queue, now: now) { $0.look(isDue: isDue, now: now) }
             if spells[queue]?.since == nil {
                 spells[queue] = nil

@@ -28,7 +28,8 @@ extension ReportStage {
         measureLanes(now: now)
         lookAtSpells(now: now)
         view.bound(
-            rates: lanes.mapValues { $0.pace.rateFound(now: now) },
+            rates: lanes.filter { maySend($0.key.lane) }
+                .mapValues { $0.pace.rateFound(now: now) },
             flightCountMax: limits.flightCountMax
         )
     }
@@ -50,11 +51,17 @@ extension ReportStage {
             metrics.paced(queue, requestsPerSecond: lane.pace.requestsPerSecond(now: now))
             metrics.failing(queue, for: spells[queue]?.lasted(now: now) ?? Milliseconds(0))
         }
-        for lane in Set(lanes.keys.map(\.lane)) {
+        for lane in laneSet {
+            metrics.paused(lane, partitions.isEmpty ? nil : pause(of: lane) != nil)
             let deadline = view.deadlines[.reports(of: lane)]
             metrics.slack(lane, seconds: deadline.map { Double(($0 - now).count) / 1_000 })
             metrics.held(lane, for: heldTime(of: lane, now: now))
         }
+    }
+
+    /// Those that have something to send here, and those that are paused.
+    private var laneSet: Set<Lane> {
+        Set(lanes.keys.map(\.lane)).union(orderReader?.orders.pausedLanes ?? [])
     }
 
     /// Of the endpoint that has been held longest.
@@ -63,7 +70,7 @@ extension ReportStage {
         for queue in queues where queue.lane == lane {
             let isWaiting = lanes[queue].map { $0.flightCount > 0 } ?? false
             let time = lanes[queue]?.pace.heldTime(
-                isWaiting: isWaiting || view.deadlines[queue] != nil,
+                isWaiting: isWaiting || view.deadlines[queue] != nil && maySend(lane),
                 now: now
             )
             longest = max(longest, time ?? longest)
@@ -146,7 +153,34 @@ extension ReportStage: ShowingStage {
         writer.field("endpoint", queue.endpoint.name)
         // What the key is refused for stands before what the endpoint is.
         let keyState = keyGates[queue.lane]?.state ?? .open
-        switch keyState == .open ? lane.gate.state : keyState {
+        let state = keyState == .open ? lane.gate.state : keyState
+        if let order = pause(of: queue.lane) {
+            writer.field("state", "paused")
+            writer.field("because", order.sentence)
+            writer.field("since", order.at.milliseconds)
+        } else {
+            write(state, queue, lane, &writer, now: now)
+        }
+        // In thousandths: a rate below one a second is one too.
+        writer.field("milliRequestsPerSecond", Int64(lane.pace.requestsPerSecond(now: now) * 1_000))
+        writer.field("milliConfiguredPerSecond", Int64(lane.pace.rate * 1_000))
+        writer.field("startedCount", lane.startedCount)
+        writer.field("inFlight", lane.flightCount)
+        writer.field("nextDeadline", view.deadlines[queue]?.milliseconds)
+        if queue.endpoint == .reports {
+            writer.field("due", dueCount.complete[queue.lane] ?? 0)
+        }
+        writer.endObject()
+    }
+
+    private func write(
+        _ state: LaneGate.State,
+        _ queue: SendQueue,
+        _ lane: SendLane,
+        _ writer: inout JSONWriter,
+        now: Timestamp
+    ) {
+        switch state {
         case .open:
             let until = lane.pace.holdEnd(now: now)
             writer.field("state", until == nil ? "open" : "held")
@@ -160,14 +194,5 @@ extension ReportStage: ShowingStage {
             writer.field("state", "probing")
             writer.field("because", trouble.rawValue)
         }
-        // In thousandths: a rate below one a second is one too.
-        writer.field("milliRequestsPerSecond", Int64(lane.pace.requestsPerSecond(now: now) * 1_000))
-        writer.field("startedCount", lane.startedCount)
-        writer.field("inFlight", lane.flightCount)
-        writer.field("nextDeadline", view.deadlines[queue]?.milliseconds)
-        if queue.endpoint == .reports {
-            writer.field("due", dueCount.complete[queue.lane] ?? 0)
-        }
-        writer.endObject()
     }
 }

@@ -51,6 +51,10 @@ extension ReportStage {
                 verifier: { apps.verifier },
                 appAppleID: { apps.appAppleID(ofBundle: $0) }
             ),
+            orders: try LaneOrderTopic(
+                settings: configuration.kafka,
+                topicPrefix: configuration.topicPrefix
+            ),
             metrics: services.metrics,
             log: services.log,
             health: services.health,

@@ -37,6 +37,8 @@ final class ReportStage: TickingStage {
         /// Until the guard asks again about a worker that has not read far enough.
         var behindInterval = Milliseconds.seconds(1)
         var measureInterval = Milliseconds.seconds(1)
+        /// So long after it was written at most, an order for a lane holds for its next request.
+        var orderInterval = Milliseconds(100)
 
         init() {}
     }
@@ -121,6 +123,8 @@ final class ReportStage: TickingStage {
     let health: Health?
     let limits: Limits
     let backoff = Backoff()
+    /// What was ordered for lanes by hand; nil in a test that orders nothing.
+    let orderReader: LaneOrderReader?
     /// Where keys and rates come from; a test hands both in and has none.
     var apps: AppBook?
     var generator: SeededGenerator
@@ -157,6 +161,7 @@ final class ReportStage: TickingStage {
     var proof = UnrecognizedGuard()
     var nextInquiry = Timestamp(milliseconds: 0)
     var nextMeasure = Timestamp(milliseconds: 0)
+    var nextOrderLook = Timestamp(milliseconds: 0)
     var forgetting = ForgettingClock()
     /// When the last tick was; nil before the first.
     var tickedAt: Timestamp?
@@ -174,6 +179,7 @@ final class ReportStage: TickingStage {
         topicPrefix: String,
         rate: @escaping (Lane) -> Double?,
         transactions desk: TransactionDesk = TransactionDesk(),
+        orders: (any LaneOrderSource)? = nil,
         metrics: Metrics,
         log: Log,
         health: Health? = nil,
@@ -187,6 +193,7 @@ final class ReportStage: TickingStage {
         group = "\(topicPrefix)\(Worker.report.rawValue)"
         self.rate = rate
         self.desk = desk
+        orderReader = orders.map { LaneOrderReader($0, log: log) }
         self.metrics = ReportMetrics(metrics)
         self.log = log
         self.health = health
@@ -303,6 +310,7 @@ final class ReportStage: TickingStage {
     func tick(into plan: inout BatchPlan) {
         let now = plan.now
         noticeClock(now: now)
+        followOrders(now: now)
         do throws(StoreFault) {
             learnPartitionCount()
             hearApple(now: now)
@@ -360,10 +368,10 @@ final class ReportStage: TickingStage {
         }
     }
 
-    /// When a queue may send next; nil where nothing but an answer lets it go on.
+    /// When a queue may send next; nil where nothing but an answer or an order lets it go on.
     func nextTurn(of lane: SendLane, _ queue: SendQueue, now: Timestamp) -> Timestamp? {
         let flightCount = hostFlightCounts[queue.lane.environment] ?? 0
-        guard flightCount < limits.hostFlightCountMax else {
+        guard flightCount < limits.hostFlightCountMax, maySend(queue.lane) else {
             return nil
         }
         return lane.nextTurn(
@@ -404,7 +412,7 @@ final class ReportStage: TickingStage {
         if proof.isRunning {
             times.append(nextInquiry)
         }
-        if partitionCount == nil {
+        if partitionCount == nil || orderReader?.isWhole == false {
             times.append(now + limits.inquiryInterval)
         }
         times += [apple.nextAnswer].compactMap { $0 }

@@ -53,6 +53,13 @@ struct SendLane {
         ready.removeAll { partitions.contains($0.place.partition) }
     }
 
+    /// It is tried at once, and at the configured rate.
+    mutating func reset(now: Timestamp) {
+        pace.reset(now: now)
+        gate.probeSoon()
+        retryBudget = RetryBudget()
+    }
+
     /// When it may send next; nil where it has nothing to send, or only an answer lets it go on.
     func nextTurn(now: Timestamp, flightCountMax: Int, keyGate: LaneGate) -> Timestamp? {
         guard !ready.isEmpty || needsRefill, flightCount < flightCountMax,

@@ -129,6 +129,24 @@ package enum MessageExamples {
         accountOutcome(.rejected, httpStatus: 400, errorCode: 4_000_183),
     ]
 
+    package static let laneOrders = [
+        LaneOrder(
+            lane: Lane(appAppleID: 1_234_567_890, environment: .production),
+            state: .paused,
+            resetAt: time,
+            by: "ann@host",
+            why: "Apple asked \"us\" to",
+            at: time
+        ),
+        LaneOrder(
+            lane: Lane(appAppleID: 1, environment: .sandbox),
+            state: .open,
+            by: "a",
+            why: "b",
+            at: Timestamp(milliseconds: 1)
+        ),
+    ]
+
     private static func distinct(
         _ token: ExternalPurchaseToken,
         _ customer: CustomerID?,

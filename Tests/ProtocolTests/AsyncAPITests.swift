@@ -29,6 +29,7 @@ import TokenDomain
         for worker in Worker.allCases {
             let targets = worker.targets.count + (worker.deadLetters == nil ? 0 : 1)
             #expect(count(of: "  \(worker.rawValue)Reads", in: text) == worker.sources.count)
+            #expect(count(of: "  \(worker.rawValue)Follows", in: text) == worker.follows.count)
             #expect(
                 count(of: "  \(worker.rawValue)Writes", in: text)
                     + count(of: "  \(worker.rawValue)Buries", in: text) == targets
@@ -38,7 +39,7 @@ import TokenDomain
 
     @Test func `refers to schemas that are there`() throws {
         let files = try Self.text().split(separator: "\"").filter { $0.hasPrefix("./") }
-        #expect(files.count == 14)
+        #expect(files.count == 15)
         for file in files {
             let path = `The schemas of Protocols`.protocols.appending(path: String(file)).path()
             #expect(FileManager.default.fileExists(atPath: path), "\(file)")

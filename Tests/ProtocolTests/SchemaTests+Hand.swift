@@ -56,7 +56,18 @@ extension `The schemas of Protocols` {
                 written("dlq.replays.v1", order.action.rawValue, settled.write),
             ]
         }
-        return try repairs() + changes + [written("audit.v1", "report request", asked.write)]
+        let lanes = try [LanesCommand.Action.pause, .resume, .reset].map { action in
+            let audit = LaneAudit(
+                action: action,
+                order: try HandOrder(action.rawValue, why: "x", now: MessageExamples.time),
+                lane: Lane(appAppleID: 1, environment: .sandbox),
+                at: MessageExamples.time.milliseconds
+            )
+            return written("audit.v1", "lanes \(action.rawValue)", audit.write)
+        }
+        return try repairs() + lanes + changes + [
+            written("audit.v1", "report request", asked.write)
+        ]
     }
 
     private static func repairs() throws -> [Case] {

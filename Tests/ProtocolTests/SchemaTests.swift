@@ -67,6 +67,7 @@ import TokenWire
             + cases("account-tokens.outcomes.v1", MessageExamples.accountTokensOutcomes) {
                 $0.write(to: &$1)
             }
+            + cases("lanes.control.v1", MessageExamples.laneOrders) { $0.write(to: &$1) }
             + cases("report.state.v1", MessageExamples.accounts) { $0.write(to: &$1) }
             + cases("report.state.v1", MessageExamples.accountTokenDebts) { $0.write(to: &$1) }
     }

@@ -61,6 +61,9 @@ import TokenWire
         ) {
             (value) throws(WireFault) in _ = try AccountTokenOutcome(reading: value)
         },
+        Topic(name: "lanes.control.v1", value: bytes(MessageExamples.laneOrders[0].write)) {
+            (value) throws(WireFault) in _ = try LaneOrder(reading: value)
+        },
     ]
 
     /// Judged by whoever decodes them, each with a limit and a fault of its own.

@@ -22,6 +22,8 @@ extension `The schemas of Protocols` {
         let asking =
             #""action":"report.request","runId":"request-20260101000000-0123abcd","at":1,"by":"a","#
             + #""externalPurchaseId":"i","appAppleId":1"#
+        let lane =
+            #""appAppleId":1,"environment":"sandbox","at":1,"by":"a@b","why":"x""#
         let settled =
             #""letterTimestamp":1,"replayId":"replay-20260101000000-0123abcd","at":1,"#
             + #""target":"tollway.tokens.received.v1""#
@@ -121,6 +123,21 @@ extension `The schemas of Protocols` {
                 [
                     #"{\#(asking),"status":"LINE_ITEM"}"#, #"{\#(asking),"why":"x"}"#,
                     #"{\#(asking),"why":"x","status":"LINE_ITEM","requestIdentifier":"1"}"#,
+                ]
+            ),
+            (
+                "audit.v1",
+                #"{\#(lane),"action":"lanes.pause","runId":"pause-20260101000000-0123abcd"}"#,
+                [
+                    #"{"action":"lanes.reset","runId":"reset-20260101000000-0123abcd","at":1,"by":"a"}"#
+                ]
+            ),
+            (
+                "lanes.control.v1", #"{\#(lane),"state":"paused","resetAt":1}"#,
+                [
+                    "{\(lane)}", #"{\#(lane),"state":"stopped"}"#,
+                    #"{\#(lane),"state":"open","resetAt":"1"}"#,
+                    #"{"appAppleId":1,"state":"open","at":1,"by":"a","why":"x"}"#,
                 ]
             ),
             (

@@ -63,6 +63,10 @@ final class ReportBench {
     var rate = 1_000.0
     var limits = WorkerLoop.Limits()
     var policy = ReportPolicy(requestIdentifier: ReportStage.requestIdentifier)
+    /// Whether `report` follows the orders for lanes, and why it cannot at first.
+    var followsOrders = false
+    var ordersFault: LogFault?
+    var orders: [Int: MemoryOrders] = [:]
     var instances: [Int: Instance] = [:]
     private var disks: [Int: MemoryDisk] = [:]
     private var readers: [String: MemoryLog] = [:]
@@ -96,6 +100,13 @@ final class ReportBench {
         apple.script = { [unowned self] call in self.script(call) }
         apple.latency = latency
         apple.failure = failure
+        if followsOrders {
+            orders[number] = MemoryOrders(
+                cluster: cluster,
+                topic: Topic.laneOrders.name(prefix: Self.prefix)
+            )
+            orders[number]?.fault = ordersFault
+        }
         let stage = ReportStage(
             policy: policy,
             apple: apple,
@@ -105,6 +116,7 @@ final class ReportBench {
             transactions: TransactionDesk(
                 appAppleID: { ["com.example.1": 1, "com.example.2": 2][$0] }
             ),
+            orders: orders[number],
             metrics: metrics,
             log: Log(
                 worker: "report",

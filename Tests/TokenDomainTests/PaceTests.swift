@@ -189,6 +189,22 @@ import TokenDomain
         #expect(pace.heldTime(isWaiting: true, now: second + .minutes(21)) == Milliseconds(0))
     }
 
+    @Test func `forgets holds and what it found when it is reset`() {
+        var pace = Self.pace(rate: 20)
+        pace.accepted(sentAt: Self.start, now: Self.start)
+        let now = Self.start + .seconds(1)
+        Self.refuse(&pace, until: now + .hours(1), now: now)
+        #expect(pace.rateFound(now: now) < 20)
+        let later = now + .seconds(1)
+        pace.reset(now: later)
+        #expect(pace.rateFound(now: later) == 20 && pace.holdEnd(now: later) == nil)
+        #expect(pace.heldTime(isWaiting: true, now: later) == Milliseconds(0))
+        #expect(pace.nextTurn(now: later) == later)
+        // What was sent before is no news.
+        expect(Self.refuse(&pace, sentAt: now, now: later + Milliseconds(5)), false)
+        expect(Self.refuse(&pace, sentAt: later + .seconds(1), now: later + .seconds(2)), true)
+    }
+
     @Test func `is open after a hold where nothing waits, and stays so when something does again`()
     {
         var pace = Self.pace(rate: 20)

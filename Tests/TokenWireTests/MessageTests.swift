@@ -32,6 +32,9 @@ import TokenWire
         for message in MessageExamples.accountTokensOutcomes {
             #expect(try AccountTokenOutcome(reading: bytes(message.write).span) == message)
         }
+        for message in MessageExamples.laneOrders {
+            #expect(try LaneOrder(reading: bytes(message.write).span) == message)
+        }
     }
 
     @Test func `are appended to what the arena holds`() throws {

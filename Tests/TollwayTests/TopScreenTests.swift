@@ -133,6 +133,31 @@ import TokenDomain
         #expect(snapshot.instances.map(\.partitionCount) == [1, 1])
     }
 
+    @Test func `shows a lane as paused where one instance has it so, and by whom`() throws {
+        var snapshot = Self.snapshot(lanes: 0, instances: 0)
+        for state in [
+            #""state":"paused","because":"paused by ann@host: \(String(repeating: "x", count: 80))"#
+                + #" since 2026-01-01T00:00:00.000Z","since":\(snapshot.at - 720_000)"#,
+            #""state":"stopped","because":"misdirected","until":5"#,
+        ] {
+            let status = """
+                {"worker":"report","lanes":[{"appAppleId":1,"environment":"production",
+                "endpoint":"reports",\(state),"milliConfiguredPerSecond":5000,"due":3}]}
+                """
+            let object = try JSONSerialization.jsonObject(with: Data(status.utf8))
+            AdminPorts.add(object as? [String: Any] ?? [:], "h:1", to: &snapshot)
+        }
+        let lane = try #require(snapshot.lanes.first)
+        #expect(snapshot.lanes.count == 1 && lane.state == "paused" && lane.due == 6)
+        #expect(lane.configuredPerSecond == 5)
+        let screen = TopScreen(snapshot: snapshot, width: nil, height: nil).lines
+        #expect(
+            screen.contains {
+                $0.contains("paused 12m") && $0.hasSuffix("since 2026-01-01T00:00:00.000Z")
+            }
+        )
+    }
+
     @Test(arguments: [
         (#"{"worker":"report","kafka":{"group":"t.report","clusterId":"c"}}"#, true),
         (#"{"worker":"report","kafka":{"group":"other.report","clusterId":"c"}}"#, false),

@@ -16,6 +16,7 @@ private let day: Int64 = 86_400_000
         (.audit, "delete", "retention.ms", -1, 1_048_588),
         (.dedupeState, "compact", "delete.retention.ms", 7 * day, 1_048_588),
         (.reportState, "compact", "delete.retention.ms", 7 * day, 1_048_588),
+        (.laneOrders, "compact", "delete.retention.ms", 7 * day, 1_048_588),
         (.deadLetterReplays, "compact,delete", "retention.ms", 38 * day, 1_048_588),
         (.deadLetters(.decode), "delete", "retention.ms", 30 * day, 1_064_972),
         (.deadLetterArchive, "delete", "retention.ms", -1, 1_069_068),

@@ -41,7 +41,8 @@ struct DoctorRights {
         var reads: [Topic] {
             switch self {
             case .worker(.ingest): []
-            case .worker(let worker): worker.sources + [worker.changelog].compactMap { $0 }
+            case .worker(let worker):
+                worker.sources + worker.follows + [worker.changelog].compactMap { $0 }
             case .theOperator: Topic.all
             }
         }

@@ -17,22 +17,20 @@ struct ReportAsked {
     ///
     /// - Throws: exit 1 where it is not known whether it was written.
     func write() throws(CommandFailure) -> RecordOrigin {
-        let prefix = configuration.topicPrefix
-        let topics = [Topic.reportsRequested, .audit].map { $0.name(prefix: prefix) }
+        let record = OrderedRecord(
+            topic: .reportsRequested,
+            key: report.request.externalPurchaseID.text,
+            order: order,
+            configuration: configuration
+        )
+        let audit = ReportAudit(order: order, request: report.request, at: report.now.milliseconds)
         do throws(LogFault) {
-            let transactor = try KafkaTransactor(
-                settings: configuration.kafka,
-                // Of this order alone: another operator's must not end it.
-                transactionalID: "\(prefix)\(order.id)",
-                targets: topics
+            let place = try record.write(report.request.write, audit: audit.write)
+            return RecordOrigin(
+                topic: Self.topicIndex,
+                partition: place.partition,
+                offset: place.offset
             )
-            defer { transactor.close() }
-            try transactor.takeOver()
-            let ends = try transactor.commit(outputs)
-            guard let (place, end) = ends.first(where: { $0.key.topic == topics[0] }) else {
-                preconditionFailure("what is committed lies somewhere")
-            }
-            return RecordOrigin(topic: Self.topicIndex, partition: place.partition, offset: end - 1)
         } catch {
             let failure = KafkaQuestion.failure(error, configuration)
             throw CommandFailure(
@@ -42,31 +40,6 @@ struct ReportAsked {
                     + " look before asking again"
             )
         }
-    }
-
-    private var outputs: OutputBatch {
-        var outputs = OutputBatch()
-        let key = outputs.place(report.request.externalPurchaseID.text.utf8)
-        let valueStart = outputs.arena.count
-        report.request.write(to: &outputs.arena)
-        let value = outputs.placed(from: valueStart)
-        let headersStart = outputs.arena.count
-        HeaderList.append(
-            name: HandOrder.header.utf8,
-            value: order.id.utf8,
-            to: &outputs.arena
-        )
-        let headers = outputs.placed(from: headersStart)
-        outputs.outputs.append(
-            OutputBatch.Output(topic: 0, key: key, value: value, headers: headers)
-        )
-        let auditKey = outputs.place(order.id.utf8)
-        let auditStart = outputs.arena.count
-        ReportAudit(order: order, request: report.request, at: report.now.milliseconds)
-            .write(to: &outputs.arena)
-        let audit = outputs.placed(from: auditStart)
-        outputs.outputs.append(OutputBatch.Output(topic: 1, key: auditKey, value: audit))
-        return outputs
     }
 }
 

@@ -165,6 +165,10 @@ final class AdminPorts {
             )
             told.because = lane["because"] as? String
             told.until = number(lane, "until")
+            told.since = number(lane, "since")
+            told.due = number(lane, "due")
+            told.configuredPerSecond =
+                Double(number(lane, "milliConfiguredPerSecond") ?? 0) / 1_000
             told.allowedPerSecond = Double(number(lane, "milliRequestsPerSecond") ?? 0) / 1_000
             told.startedCount = number(lane, "startedCount") ?? 0
             told.inFlight = Int(number(lane, "inFlight") ?? 0)
@@ -183,15 +187,18 @@ final class AdminPorts {
             lanes.append(told)
             return
         }
-        let severity = ["open": 0, "held": 1, "probing": 2, "stopped": 3]
+        let severity = ["open": 0, "held": 1, "probing": 2, "stopped": 3, "paused": 4]
         var lane = lanes[index]
-        if severity[told.state, default: 4] > severity[lane.state, default: 4] {
+        if severity[told.state, default: 5] > severity[lane.state, default: 5] {
             lane.state = told.state
             lane.because = told.because
             lane.until = told.until
+            lane.since = told.since
         }
         lane.because = lane.because ?? (told.state == lane.state ? told.because : nil)
         lane.allowedPerSecond += told.allowedPerSecond
+        lane.configuredPerSecond = max(lane.configuredPerSecond, told.configuredPerSecond)
+        lane.due = [lane.due, told.due].compactMap { $0 }.reduce(nil) { ($0 ?? 0) + $1 }
         lane.startedCount += told.startedCount
         lane.inFlight += told.inFlight
         lane.nextDeadline = [lane.nextDeadline, told.nextDeadline].compactMap { $0 }.min()

@@ -132,7 +132,8 @@ struct TopScreen {
     }
 
     private func state(of lane: TopSnapshot.Lane) -> String {
-        let left = lane.until.map { Double($0 - snapshot.at) / 1_000 }.map { max($0, 0) }
+        let span = lane.since.map { snapshot.at - $0 } ?? lane.until.map { $0 - snapshot.at }
+        let left = span.map { max(Double($0) / 1_000, 0) }
         let wait = left.map { " \(Self.span($0))" } ?? ""
         return lane.state + wait
     }
@@ -188,7 +189,13 @@ struct TopScreen {
                 )
             }
         )
-        table.rows = rows.map { $0.map { PlainText.printable($0, characterCountMax: 60) } }
+        table.rows = rows.map { cells in
+            cells.enumerated().map { index, cell in
+                // Nothing stands behind the last one; the screen cuts it.
+                let characterCountMax = index == cells.count - 1 ? 300 : 60
+                return PlainText.printable(cell, characterCountMax: characterCountMax)
+            }
+        }
         return table.text.split(separator: "\n").map(String.init)
     }
 

@@ -29,13 +29,19 @@ struct TopSnapshot: Equatable, Sendable {
         var app: Int64
         var environment: String
         var endpoint: String
-        /// `open`, `held`, `stopped`, `probing`.
+        /// `open`, `held`, `stopped`, `probing`, `paused`.
         var state: String
         var because: String?
         /// UNIX milliseconds.
         var until: Int64?
+        /// Of a pause, UNIX milliseconds.
+        var since: Int64?
         /// Over all instances asked.
         var allowedPerSecond = 0.0
+        /// By the file of the apps; the largest of all instances.
+        var configuredPerSecond = 0.0
+        /// Reports due, over all instances asked; nil where none are counted.
+        var due: Int64?
         var startedCount: Int64 = 0
         var startedPerSecond: Double?
         var inFlight = 0

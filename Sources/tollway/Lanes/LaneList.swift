@@ -1,0 +1,117 @@
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// The lanes as a person or a program is shown them.
+struct LaneList {
+    /// One endpoint of a lane, as the workers tell of it; or a pause that none of them tells of.
+    struct Row: Equatable {
+        var lane: Lane
+        /// Nil where no worker that was asked has the lane.
+        var told: TopSnapshot.Lane?
+        /// The newest order for the lane.
+        var order: LaneOrder?
+
+        var state: String { told?.state ?? order?.state.rawValue ?? "unknown" }
+    }
+
+    let rows: [Row]
+    let now: Timestamp
+
+    init(_ world: LaneWorld, only lane: Lane? = nil) {
+        self.init(told: world.told, orders: world.orders, now: world.now, only: lane)
+    }
+
+    init(told: [TopSnapshot.Lane], orders: LaneOrders, now: Timestamp, only wanted: Lane? = nil) {
+        self.now = now
+        var rows = told.compactMap { told -> Row? in
+            guard let environment = AppleEnvironment(rawValue: told.environment) else {
+                return nil
+            }
+            let lane = Lane(appAppleID: told.app, environment: environment)
+            return Row(lane: lane, told: told, order: orders.byLane[lane])
+        }
+        let silent = Set(orders.pausedLanes).subtracting(rows.map(\.lane)).map {
+            Row(lane: $0, order: orders.byLane[$0])
+        }
+        rows += silent.sorted {
+            ($0.lane.appAppleID, $0.lane.environment.rawValue)
+                < ($1.lane.appAppleID, $1.lane.environment.rawValue)
+        }
+        self.rows = rows.filter { wanted == nil || $0.lane == wanted }
+    }
+
+    var text: String {
+        var table = TextTable(columns: [
+            .init(title: "APP", isNumber: true), .init(title: ""), .init(title: "TO"),
+            .init(title: "STATE"), .init(title: "RATE/S", isNumber: true),
+            .init(title: "SET/S", isNumber: true), .init(title: "DUE", isNumber: true),
+            .init(title: "WAY", isNumber: true), .init(title: "DEADLINE", isNumber: true),
+            .init(title: "WHY"),
+        ])
+        table.rows = rows.map { row in
+            let told = row.told
+            return [
+                "\(row.lane.appAppleID)", row.lane.environment.rawValue, told?.endpoint ?? "-",
+                state(of: row), told.map { TopScreen.rate($0.allowedPerSecond) } ?? "-",
+                told.map { TopScreen.rate($0.configuredPerSecond) } ?? "-",
+                told?.due.map { TopScreen.count(Double($0)) } ?? "-",
+                told.map { "\($0.inFlight)" } ?? "-",
+                told?.nextDeadline.map { TopScreen.span(Double($0 - now.milliseconds) / 1_000) }
+                    ?? "-",
+                PlainText.printable(why(of: row), characterCountMax: 800),
+            ]
+        }
+        return table.text
+    }
+
+    private func state(of row: Row) -> String {
+        guard let told = row.told else {
+            return row.state
+        }
+        let span =
+            told.since.map { now.milliseconds - $0 } ?? told.until.map { $0 - now.milliseconds }
+        return told.state + (span.map { " " + TopScreen.span(Double(max($0, 0)) / 1_000) } ?? "")
+    }
+
+    /// What no worker tells of itself is said here.
+    private func why(of row: Row) -> String {
+        guard let order = row.order, order.state == .paused, row.told?.state != "paused" else {
+            return row.told?.because ?? ""
+        }
+        let time = WallClock.rfc3339(milliseconds: order.at.milliseconds)
+        let ordered = "paused by \(order.by): \(order.why) since \(time)"
+        return row.told == nil ? ordered : "not yet in force: \(ordered)"
+    }
+
+    var objects: [String] {
+        rows.map { row in
+            let told = row.told
+            var members = Fact.number("appAppleId", row.lane.appAppleID)
+            members += Fact.text("environment", row.lane.environment.rawValue)
+            members += Fact.text("endpoint", told?.endpoint)
+            members += Fact.text("state", row.state)
+            members += Fact.text("because", told?.because)
+            members += Fact.number("until", told?.until)
+            if let told {
+                members.append(("allowedPerSecond", "\(told.allowedPerSecond)"))
+                members.append(("configuredPerSecond", "\(told.configuredPerSecond)"))
+                members += Fact.number("inFlight", Int64(told.inFlight))
+            }
+            members += Fact.number("due", told?.due)
+            members += Fact.number("nextDeadline", told?.nextDeadline)
+            if let order = row.order {
+                members.append(("order", Self.json(order)))
+            }
+            return JSONLines.object(members)
+        }
+    }
+
+    static func json(_ order: LaneOrder) -> String {
+        JSONLines.object(
+            Fact.text("state", order.state.rawValue) + Fact.text("by", order.by)
+                + Fact.text("why", order.why) + Fact.number("at", order.at.milliseconds)
+                + Fact.number("resetAt", order.resetAt?.milliseconds)
+        )
+    }
+}

@@ -1,0 +1,153 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+internal import TokenWire
+
+/// What is known of the lanes of `report`: what was ordered, by Kafka, and how they stand, by what
+/// the workers say on their admin ports.
+struct LaneWorld {
+    let configuration: Configuration
+    private(set) var orders = LaneOrders()
+    private(set) var told: [TopSnapshot.Lane] = []
+    /// Why a part is not known.
+    private(set) var troubles: [String] = []
+    let now: Timestamp
+
+    /// Asks both.
+    init(_ invocation: Invocation, now: Timestamp) throws(CommandFailure) {
+        self.now = now
+        let ports = try AdminPorts(invocation.values("--admin"))
+        configuration = try KafkaQuestion.configuration()
+        var snapshot = TopSnapshot()
+        snapshot.at = now.milliseconds
+        snapshot.prefix = configuration.topicPrefix
+        snapshot.clusterID = try readOrders()
+        ports.ask(&snapshot)
+        told = snapshot.lanes
+        troubles += snapshot.troubles
+    }
+
+    /// - Returns: the cluster's id.
+    private mutating func readOrders() throws(CommandFailure) -> String {
+        let name = Topic.laneOrders.name(prefix: configuration.topicPrefix)
+        let (clusterID, isThere) = try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> (String, Bool) in
+            let isThere = try admin.topics().contains { $0.name == name && !$0.partitions.isEmpty }
+            return (try admin.clusterID(), isThere)
+        }
+        guard isThere else {
+            throw CommandFailure(
+                .failed,
+                code: "lanes.no_topic",
+                "Kafka shows no topic \(name): make it with tollway topics apply --yes"
+            )
+        }
+        var orders = LaneOrders()
+        var unreadableCount = 0
+        do {
+            let browser = try LogBrowser(settings: configuration.kafka, topics: [name])
+            defer { browser.close() }
+            try browser.start()
+            try browser.readToEnd { batch in
+                for record in batch.records where !Self.take(record, batch, &orders) {
+                    unreadableCount += 1
+                }
+            }
+        } catch let fault as LogFault {
+            throw KafkaQuestion.failure(fault, configuration)
+        } catch {
+            preconditionFailure("reading orders fails by Kafka alone: \(error)")
+        }
+        self.orders = orders
+        if unreadableCount > 0 {
+            troubles.append("\(unreadableCount) records of \(name) cannot be read")
+        }
+        return clusterID
+    }
+
+    /// - Returns: whether it could be read.
+    private static func take(
+        _ record: RecordBatch.Record,
+        _ batch: RecordBatch,
+        _ orders: inout LaneOrders
+    ) -> Bool {
+        guard !record.value.isAbsent else {
+            let key = record.key.isAbsent ? 0..<0 : record.key.indices
+            _ = orders.forget(key: String(decoding: batch.arena[key], as: UTF8.self))
+            return true
+        }
+        do throws(WireFault) {
+            let value = batch.arena.span.extracting(record.value.indices)
+            _ = orders.take(try LaneOrder(reading: value))
+            return true
+        } catch {
+            // The caller says how many, as report does.
+            return false
+        }
+    }
+
+    // MARK: Which lane is meant
+
+    /// The lane of `APP ENVIRONMENT`.
+    ///
+    /// - Throws: exit 2 where that is none, 3 where nobody knows the app.
+    func lane(_ operands: [String]) throws(CommandFailure) -> Lane {
+        guard operands.count == 2 else {
+            throw .usage("missing_operand", "say which lane: APP and production or sandbox")
+        }
+        guard let environment = AppleEnvironment(rawValue: operands[1].lowercased()) else {
+            throw .usage(
+                "bad_value",
+                "ENVIRONMENT is \"\(operands[1])\": it must be production or sandbox"
+            )
+        }
+        return Lane(appAppleID: try app(operands[0]), environment: environment)
+    }
+
+    private func app(_ text: String) throws(CommandFailure) -> Int64 {
+        let file = try appsFile()
+        let isNumber = !text.isEmpty && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
+        guard isNumber, let number = Int64(text), number > 0 else {
+            guard let file else {
+                throw .usage(
+                    "bad_value",
+                    "APP is \"\(text)\": it must be an appAppleId; a bundle ID needs"
+                        + " \(Setting.appsFile.fullName)"
+                )
+            }
+            guard let app = file.app(bundleID: text) else {
+                throw unknown(text, file)
+            }
+            return app.appAppleID
+        }
+        let isKnown =
+            file?.app(appAppleID: number) != nil || told.contains { $0.app == number }
+            || orders.byLane.keys.contains { $0.appAppleID == number }
+        guard isKnown else {
+            throw unknown(text, file)
+        }
+        return number
+    }
+
+    private func appsFile() throws(CommandFailure) -> AppsFile? {
+        do throws(ConfigurationFault) {
+            return try configuration.appsFile.map { (path) throws(ConfigurationFault) in
+                try AppsFile.load(path)
+            }
+        } catch {
+            throw CommandFailure(.usage, code: error.code, error.sentence)
+        }
+    }
+
+    private func unknown(_ app: String, _ file: AppsFile?) -> CommandFailure {
+        let setting = Setting.appsFile.fullName
+        return CommandFailure(
+            .nothingMatched,
+            code: "lanes.unknown_app",
+            file == nil
+                ? "no worker that was asked tells of app \(app): name each report with --admin, or"
+                    + " set \(setting)"
+                : "app \(app) is not in \(setting), and no worker that was asked tells of it"
+        )
+    }
+}
