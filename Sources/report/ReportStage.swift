@@ -39,6 +39,8 @@ final class ReportStage: TickingStage {
         var measureInterval = Milliseconds.seconds(1)
         /// So long after it was written at most, an order for a lane holds for its next request.
         var orderInterval = Milliseconds(100)
+        /// So often orders are looked for while a lane waits for nothing else.
+        var orderWait = Milliseconds.seconds(1)
 
         init() {}
     }
@@ -414,6 +416,10 @@ final class ReportStage: TickingStage {
         }
         if partitionCount == nil || orderReader?.isWhole == false {
             times.append(now + limits.inquiryInterval)
+        }
+        if orderReader != nil, lanes.values.contains(where: \.isWaiting) {
+            // An order may open what is closed, and nothing wakes the loop for it.
+            times.append(now + limits.orderWait)
         }
         times += [apple.nextAnswer].compactMap { $0 }
         times += lanes.compactMap { nextTurn(of: $1, $0, now: now) }

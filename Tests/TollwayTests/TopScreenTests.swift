@@ -136,8 +136,8 @@ import TokenDomain
     @Test func `shows a lane as paused where one instance has it so, and by whom`() throws {
         var snapshot = Self.snapshot(lanes: 0, instances: 0)
         for state in [
-            #""state":"paused","because":"paused by ann@host: \(String(repeating: "x", count: 80))"#
-                + #" since 2026-01-01T00:00:00.000Z","since":\(snapshot.at - 720_000)"#,
+            #""state":"paused","because":"paused by ann@host: \#(String(repeating: "x", count: 80))"#
+                + #" since 2026-01-01T00:00:00.000Z","since":\#(snapshot.at - 720_000)"#,
             #""state":"stopped","because":"misdirected","until":5"#,
         ] {
             let status = """
