@@ -5,6 +5,7 @@ extension TollwayCommand {
     static let verbs: [Verb] = [
         SimCommand.verb,
         DemoCommand.verb,
+        UpCommand.verb,
         BrokerCommand.verb,
         TokenDecodeCommand.verb,
         TokenTraceCommand.verb,

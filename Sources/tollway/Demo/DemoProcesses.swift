@@ -1,9 +1,10 @@
 internal import Foundation
 internal import Glibc
 internal import Kafka
+internal import LocalKafka
 
-/// The programs of the demo, as separate processes beside this one, each with its log in the
-/// demo's folder.
+/// The programs of a pipeline on this machine, as separate processes beside this one, each with its
+/// log in the run's folder.
 ///
 /// They end with it, however it ends.
 final class DemoProcesses {
@@ -105,6 +106,26 @@ final class DemoProcesses {
             "\(ended.name) ended with exit code \(ended.process.terminationStatus):"
                 + " \(tail(ended.name))"
         )
+    }
+
+    /// Those that ended although nobody asked them to, and how; each is told of once and let go.
+    func takeEnded() -> [(name: String, how: String)] {
+        let ended = running.filter { !$0.process.isRunning }
+        running.removeAll { one in ended.contains { $0.name == one.name } }
+        return ended.map { one in
+            let status = one.process.terminationStatus
+            let isSignal = one.process.terminationReason == .uncaughtSignal
+            return (
+                one.name,
+                isSignal ? "was killed by signal \(status)" : "ended with exit code \(status)"
+            )
+        }
+    }
+
+    /// The path of a file in the folder; nil where there is none of that name.
+    func file(_ name: String) -> String? {
+        let path = folder.appendingPathComponent(name).path
+        return FileManager.default.isReadableFile(atPath: path) ? path : nil
     }
 
     /// Writes a file into the folder, for the eyes of this user only.
