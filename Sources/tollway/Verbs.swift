@@ -32,6 +32,7 @@ extension TollwayCommand {
         ReplayCommand.replay,
         DeadLetterCommand.export,
         ReplayCommand.discard,
+        AuditCommand.list,
         BenchCommand.verb,
         ConfigCommand.check,
         ConfigCommand.print,
