@@ -21,27 +21,37 @@ package final class AppStoreClient: AppleClient {
 
     private struct Flight {
         var id: HTTPClientRequest.ID
+        var lane: Lane
+        /// Of the key that signed it.
+        var keyID: String
         /// What a GET is compared with.
         var sent: ReportRequestBody?
     }
 
     private let http: HTTPClient
     private let requests: AppStoreRequests
-    /// Reads the signer of an app; nil where it has no usable key.
-    private let loadSigner: (Int64) -> Signer?
-    private var signers: [Int64: Signer] = [:]
+    private let keys: KeyRing
     private var flights: [UInt64: Flight] = [:]
     /// Answered without being sent.
     private var unsent: [UInt64] = []
     private var unsentSince: Timestamp?
 
+    /// Apple by this client.
+    ///
+    /// - Parameters:
+    ///   - http: what sends.
+    ///   - hosts: where Apple listens.
+    ///   - keyChanged: a lane signs with another of its app's keys from now on.
+    ///   - loadSigners: reads the keys of an app in the order in which they are tried; empty where
+    ///     it has none that can be used.
     package init(
         http: HTTPClient,
         hosts: AppStoreHosts,
-        loadSigner: @escaping (Int64) -> Signer?
+        keyChanged: @escaping (KeyRing.Change) -> Void = { _ in },
+        loadSigners: @escaping (Int64) -> [Signer]
     ) {
         self.http = http
-        self.loadSigner = loadSigner
+        keys = KeyRing(load: loadSigners, changed: keyChanged)
         requests = AppStoreRequests(hosts: hosts)
     }
 
@@ -50,7 +60,7 @@ package final class AppStoreClient: AppleClient {
 
     package func submit(_ request: AppleRequest, now: Timestamp) {
         precondition(flights[request.tag] == nil, "a tag names one request")
-        guard let signer = signer(of: request.lane.appAppleID) else {
+        guard let signer = keys.signer(of: request.lane) else {
             unsent.append(request.tag)
             unsentSince = unsentSince ?? now
             return
@@ -63,37 +73,45 @@ package final class AppStoreClient: AppleClient {
             bundleID: signer.bundleID,
             now: now
         )
+        var ready = ready(request, webToken: webToken)
+        ready.headers += request.trace.map { [("\(TraceParent.headerName)", $0.text)] } ?? []
+        var sent: ReportRequestBody?
+        if case .retrieveReport(_, let body) = request.action {
+            sent = body
+        }
+        flights[request.tag] = Flight(
+            id: http.submit(ready),
+            lane: request.lane,
+            keyID: signer.keyID,
+            sent: sent
+        )
+    }
+
+    private func ready(_ request: AppleRequest, webToken: String) -> HTTPClientRequest {
         let environment = request.lane.environment
-        let traceHeaders = request.trace.map { [("\(TraceParent.headerName)", $0.text)] } ?? []
-        switch request.action {
+        return switch request.action {
         case .sendReport(let body):
-            var ready = requests.sendReport(
+            requests.sendReport(
                 body,
                 environment: environment,
                 webToken: webToken,
                 tag: request.tag
             )
-            ready.headers += traceHeaders
-            flights[request.tag] = Flight(id: http.submit(ready), sent: nil)
-        case .retrieveReport(let identifier, let sent):
-            var ready = requests.retrieveReport(
+        case .retrieveReport(let identifier, _):
+            requests.retrieveReport(
                 requestIdentifier: identifier,
                 environment: environment,
                 webToken: webToken,
                 tag: request.tag
             )
-            ready.headers += traceHeaders
-            flights[request.tag] = Flight(id: http.submit(ready), sent: sent)
         case .setAccountToken(let token, let transactionID):
-            var ready = requests.setAccountToken(
+            requests.setAccountToken(
                 token,
                 originalTransactionID: transactionID,
                 environment: environment,
                 webToken: webToken,
                 tag: request.tag
             )
-            ready.headers += traceHeaders
-            flights[request.tag] = Flight(id: http.submit(ready), sent: nil)
         }
     }
 
@@ -105,6 +123,13 @@ package final class AppStoreClient: AppleClient {
         for response in http.takeResponses() {
             guard let flight = flights.removeValue(forKey: response.tag) else {
                 continue
+            }
+            if case .answered(let answer) = response.outcome {
+                keys.heard(
+                    httpStatus: answer.status,
+                    of: flight.lane,
+                    signedWith: flight.keyID
+                )
             }
             answers.append((response.tag, Self.reply(response.outcome, to: flight, now: now)))
         }
@@ -119,16 +144,7 @@ package final class AppStoreClient: AppleClient {
     }
 
     package func reloadKey(appAppleID: Int64) {
-        signers[appAppleID] = nil
-    }
-
-    private func signer(of appAppleID: Int64) -> Signer? {
-        if let signer = signers[appAppleID] {
-            return signer
-        }
-        let signer = loadSigner(appAppleID)
-        signers[appAppleID] = signer
-        return signer
+        keys.reload(appAppleID: appAppleID)
     }
 
     private static func reply(

@@ -146,7 +146,7 @@ package struct Configuration: Sendable, Equatable {
         case .worker(.decode), .worker(.notifications), .worker(.report):
             let needsKeys = program == .worker(.report)
             let apps = try AppsFile.load(try requiredFile(.appsFile), needsKeys: needsKeys)
-            for key in apps.apps.compactMap(\.key) where needsKeys {
+            for key in apps.apps.flatMap(\.keys) where needsKeys {
                 _ = try SecretFile.read(
                     path: key.privateKeyFile,
                     setting: Setting.appsFile.fullName

@@ -11,28 +11,30 @@ final class AppBook {
     private let rootsPath: String?
     private let log: Log
     private var file: AppsFile
-    /// By app: the last key that could be read.
-    private var signers: [Int64: AppStoreClient.Signer]
+    /// By app, in the order of the file: the keys that could be read last.
+    private var signers: [Int64: [AppStoreClient.Signer]]
     /// Nil without roots: signed transactions are then refused.
     private(set) var verifier: SignedDataVerifier?
 
-    /// - Throws: what is wrong with the files, or with a key that one names.
+    /// - Throws: what is wrong with the files, or with the keys of an app that has none to sign with.
     init(path: String, rootsPath: String?, log: Log) throws(ConfigurationFault) {
         self.path = path
         self.rootsPath = rootsPath
         self.log = log
-        (file, signers, verifier) = try Self.read(path: path, rootsPath: rootsPath)
+        (file, signers, verifier) = try Self.read(path: path, rootsPath: rootsPath, log)
     }
 
     private static func read(
         path: String,
-        rootsPath: String?
-    ) throws(ConfigurationFault) -> (AppsFile, [Int64: AppStoreClient.Signer], SignedDataVerifier?)
-    {
+        rootsPath: String?,
+        _ log: Log
+    ) throws(ConfigurationFault) -> (
+        AppsFile, [Int64: [AppStoreClient.Signer]], SignedDataVerifier?
+    ) {
         let file = try AppsFile.load(path, needsKeys: true)
-        var signers: [Int64: AppStoreClient.Signer] = [:]
+        var signers: [Int64: [AppStoreClient.Signer]] = [:]
         for app in file.apps {
-            signers[app.appAppleID] = try signer(of: app)
+            signers[app.appAppleID] = try Self.signers(of: app, log)
         }
         let verifier = try rootsPath.map { (path) throws(ConfigurationFault) in
             SignedDataVerifier(roots: try AppleRoots.load(path))
@@ -55,15 +57,15 @@ final class AppBook {
         file.app(bundleID: bundleID)?.appAppleID
     }
 
-    /// The signer of an app, read anew: its key may have been replaced.
+    /// The keys of an app, read anew: they may have been replaced.
     ///
-    /// What cannot be read leaves the old key in place. Nil where the app is not configured, which
-    /// stops its lanes and not the worker.
-    func signer(of appAppleID: Int64) -> AppStoreClient.Signer? {
+    /// If none can be read, the old ones stay in place. Empty where the app is not configured,
+    /// which stops its lanes and not the worker.
+    func signers(of appAppleID: Int64) -> [AppStoreClient.Signer] {
         do throws(ConfigurationFault) {
             let read = try AppsFile.load(path, needsKeys: true)
             signers[appAppleID] = try read.app(appAppleID: appAppleID)
-                .flatMap { (app) throws(ConfigurationFault) in try Self.signer(of: app) }
+                .map { (app) throws(ConfigurationFault) in try Self.signers(of: app, log) }
         } catch {
             log.limited(
                 .error,
@@ -72,13 +74,13 @@ final class AppBook {
                 ("because", .text(error.sentence))
             )
         }
-        return signers[appAppleID]
+        return signers[appAppleID] ?? []
     }
 
     /// Reads the files again: all of them are good, or nothing changes.
     func reload() {
         do throws(ConfigurationFault) {
-            (file, signers, verifier) = try Self.read(path: path, rootsPath: rootsPath)
+            (file, signers, verifier) = try Self.read(path: path, rootsPath: rootsPath, log)
             log.info(
                 "the settings files were read again",
                 ("apps", .integer(Int64(file.apps.count)))
@@ -91,12 +93,40 @@ final class AppBook {
         }
     }
 
-    private static func signer(
-        of app: AppsFile.App
-    ) throws(ConfigurationFault) -> AppStoreClient.Signer? {
-        guard let key = app.key else {
-            return nil
+    /// Those of an app that can be read; the log has the others.
+    ///
+    /// - Throws: what is wrong with the first, where none can be read.
+    private static func signers(
+        of app: AppsFile.App,
+        _ log: Log
+    ) throws(ConfigurationFault) -> [AppStoreClient.Signer] {
+        var signers: [AppStoreClient.Signer] = []
+        var faults: [ConfigurationFault] = []
+        for key in app.keys {
+            do throws(ConfigurationFault) {
+                signers.append(try signer(of: app, key))
+            } catch {
+                faults.append(error)
+            }
         }
+        if signers.isEmpty, let fault = faults.first {
+            throw fault
+        }
+        for fault in faults {
+            log.limited(
+                .error,
+                "one of an app's keys cannot be read; the other one signs",
+                ("appAppleId", .integer(app.appAppleID)),
+                ("because", .text(fault.sentence))
+            )
+        }
+        return signers
+    }
+
+    private static func signer(
+        of app: AppsFile.App,
+        _ key: AppsFile.Key
+    ) throws(ConfigurationFault) -> AppStoreClient.Signer {
         let setting = Setting.appsFile.fullName
         let pem = try SecretFile.read(path: key.privateKeyFile, setting: setting)
         do throws(CryptoFault) {

@@ -2,6 +2,7 @@ internal import AppStoreAPI
 internal import Crypto
 internal import HTTPClient
 internal import StageRuntime
+internal import Telemetry
 internal import TokenDomain
 
 extension ReportStage {
@@ -26,13 +27,16 @@ extension ReportStage {
         } catch {
             throw WorkerEnd(exitCode: 70, sentence: "the HTTP client cannot be made: \(error)")
         }
+        let keys = KeyMetrics(services.metrics)
+        keys.expect(apps: apps.appAppleIDs)
         let apple = AppStoreClient(
             http: http,
             hosts: AppStoreHosts(
                 production: configuration.appleProductionURL,
                 sandbox: configuration.appleSandboxURL
             ),
-            loadSigner: { apps.signer(of: $0) }
+            keyChanged: { Self.tell($0, services.log, keys) },
+            loadSigners: { apps.signers(of: $0) }
         )
         self.init(
             policy: ReportPolicy(
@@ -62,6 +66,29 @@ extension ReportStage {
         )
         self.apps = apps
         metrics.expect(apps: apps.appAppleIDs)
+    }
+
+    private static func tell(_ change: KeyRing.Change, _ log: Log, _ metrics: KeyMetrics) {
+        metrics.inUse(change.number, of: change.lane)
+        let app = LogValue.integer(change.lane.appAppleID)
+        let environment = LogValue.text(change.lane.environment.rawValue)
+        guard let refused = change.refused else {
+            log.info(
+                "the keys of an app have changed; the first of them is tried first",
+                ("appAppleId", app),
+                ("environment", environment),
+                ("keyId", .text(change.keyID))
+            )
+            return
+        }
+        log.limited(
+            .error,
+            "Apple refuses a key; the app's other key is tried",
+            ("appAppleId", app),
+            ("environment", environment),
+            ("refusedKeyId", .text(refused)),
+            ("keyId", .text(change.keyID))
+        )
     }
 
     /// UUID v5 of the intent's name, in our name space.

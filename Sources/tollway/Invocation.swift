@@ -72,6 +72,20 @@ struct Invocation: Sendable {
         return durations
     }
 
+    /// - Throws: exit 2 where the value is no point in time.
+    func instant(_ option: String, now: Timestamp) throws(CommandFailure) -> Timestamp? {
+        guard let text = value(option) else {
+            return nil
+        }
+        guard let time = InstantText.read(text, now: now) else {
+            throw .usage(
+                "bad_value",
+                "\(option) is \"\(text)\": it must be \(InstantText.expected)"
+            )
+        }
+        return time
+    }
+
     /// The only operand.
     ///
     /// - Throws: exit 2 where it is missing.

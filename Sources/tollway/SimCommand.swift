@@ -198,8 +198,7 @@ enum SimCommand {
             throw .usage("bad_apps_file", error.sentence)
         }
         var keys: [String: AppleSimulator.RegisteredKey] = [:]
-        for app in apps {
-            guard let key = app.key else { continue }
+        for (app, key) in apps.flatMap({ app in app.keys.map { (app, $0) } }) {
             if keys[key.keyID]?.bundleIDs.append(app.bundleID) != nil { continue }
             do {
                 let bytes = Array(try Data(contentsOf: URL(fileURLWithPath: key.privateKeyFile)))

@@ -33,6 +33,7 @@ extension TollwayCommand {
         ReplayCommand.replay,
         DeadLetterCommand.export,
         ReplayCommand.discard,
+        AuditCommand.list,
         BenchCommand.verb,
         ConfigCommand.check,
         ConfigCommand.print,

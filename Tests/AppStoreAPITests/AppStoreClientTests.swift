@@ -171,13 +171,15 @@ import TokenDomain
                 userAgent: "test"
             ),
             hosts: AppStoreHosts(production: url, sandbox: url),
-            loadSigner: { _ in
-                AppStoreClient.Signer(
-                    bundleID: "com.example",
-                    issuerID: "i",
-                    keyID: "k",
-                    key: key
-                )
+            loadSigners: { _ in
+                [
+                    AppStoreClient.Signer(
+                        bundleID: "com.example",
+                        issuerID: "i",
+                        keyID: "k",
+                        key: key
+                    )
+                ]
             }
         )
     }

@@ -80,17 +80,48 @@ import Testing
         let apps = try AppsFile.load(file.path, needsKeys: true)
         let folder = try #require(file.path.range(of: "/", options: .backwards)).upperBound
         let first = try #require(apps.app(appAppleID: 1))
-        #expect(first.key?.privateKeyFile == file.path[..<folder] + "k.p8")
+        #expect(first.keys.map(\.privateKeyFile) == [file.path[..<folder] + "k.p8"])
         #expect(first.reportsPerSecond == 2.5)
         let second = try #require(apps.app(bundleID: "b"))
-        #expect(second.key?.privateKeyFile == "/k.p8")
+        #expect(second.keys.map(\.privateKeyFile) == ["/k.p8"])
         #expect(second.reportsPerSecond == AppsFile.reportsPerSecondDefault)
         #expect(apps.app(appAppleID: 3) == nil)
     }
 
+    @Test func `lets an app have two keys, in the order in which they are tried`() throws {
+        let text = """
+            {"apps":[{"appAppleId":1,"bundleId":"a","keys":[
+            {"issuerId":"i","keyId":"NEW","privateKeyFile":"/new.p8"},
+            {"issuerId":"j","keyId":"OLD","privateKeyFile":"/old.p8"}]}]}
+            """
+        let app = try #require(try load(text, needsKeys: true).app(appAppleID: 1))
+        #expect(app.keys.map(\.keyID) == ["NEW", "OLD"])
+        #expect(app.keys.map(\.issuerID) == ["i", "j"])
+        #expect(app.keys.map(\.privateKeyFile) == ["/new.p8", "/old.p8"])
+    }
+
+    private static let key = #"{"issuerId":"i","keyId":"K","privateKeyFile":"k"}"#
+
+    @Test(arguments: [
+        ("\"keys\":[]", "1 to 2 \"keys\""),
+        ("\"keys\":[\(key),\(key)]", "names the key K twice"),
+        ("\"keys\":[\(key),\(key),\(key)]", "1 to 2 \"keys\""),
+        ("\"keys\":[\(key)],\"keyId\":\"L\"", "a key beside them"),
+        ("\"keys\":[{\"keyId\":\"K\"}]", "key 1 of app 1 lacks issuerId"),
+        ("\"keys\":[{\"keyID\":\"K\"}]", "did you mean keyId?"),
+        ("\"keys\":[\(key)],\"keys\":[]", "repeated"),
+        ("\"keys\":\(key)", "wrong type"),
+    ])
+    func `refuses a list of keys that is not clear`(members: String, reason: String) {
+        let fault = #expect(throws: ConfigurationFault.self) {
+            try load(#"{"apps":[{"appAppleId":1,"bundleId":"a",\#(members)}]}"#)
+        }
+        #expect(fault?.sentence.contains(reason) == true, "\(fault?.sentence ?? "")")
+    }
+
     @Test func `needs keys only where somebody signs with them`() throws {
         let text = #"{"apps":[{"appAppleId":1,"bundleId":"a"}]}"#
-        #expect(try load(text).apps[0].key == nil)
+        #expect(try load(text).apps[0].keys.isEmpty)
         #expect(throws: ConfigurationFault.self) { try load(text, needsKeys: true) }
     }
 

@@ -114,7 +114,7 @@ final class SimulatedPipeline {
     private func makeStage(_ worker: Worker, log: MemoryLog) throws -> any Stage {
         let apps = AppsFile(
             apps: SimulatedInputs.apps.map {
-                AppsFile.App(appAppleID: $0.key, bundleID: $0.value, key: nil, reportsPerSecond: 50)
+                AppsFile.App(appAppleID: $0.key, bundleID: $0.value, reportsPerSecond: 50)
             }
         )
         switch worker {

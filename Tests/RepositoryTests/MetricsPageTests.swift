@@ -34,6 +34,7 @@ import TokenDomain
         )
         _ = IngestMeasures(metrics, topics: ["a", "b", "c"])
         _ = ReportMetrics(metrics)
+        _ = KeyMetrics(metrics)
         return metrics.descriptions
     }
 

@@ -136,17 +136,25 @@ import TokenDomain
 
     @Test(
         arguments: [
-            (200, .ok), (400, .ok), (404, .ok), (401, .failed), (403, .failed), (429, .skipped),
-            (500, .skipped),
-        ] as [(Int, DoctorFinding.Verdict)]
+            (200, 400, [.ok, .ok]), (404, 400, [.ok, .ok]), (401, 401, [.failed, .failed]),
+            (401, 400, [.warning, .ok]), (400, 401, [.ok, .failed]), (403, 400, [.failed, .ok]),
+            (429, 500, [.skipped, .skipped]), (400, nil, [.ok, .skipped]),
+        ] as [(Int?, Int?, [DoctorFinding.Verdict])]
     )
-    func `learns from Apple's answer whether a key is good`(
-        status: Int,
-        verdict: DoctorFinding.Verdict
+    func `learns from Apple's answers whether a key is good in each world`(
+        production: Int?,
+        sandbox: Int?,
+        verdicts: [DoctorFinding.Verdict]
     ) {
-        let finding = DoctorApple.key(of: 1, httpStatus: status)
-        #expect(finding.verdict == verdict)
-        #expect((finding.repair != nil) == (verdict == .failed))
+        let findings = DoctorApple.key(
+            "the key K of app 1",
+            [.production: production, .sandbox: sandbox]
+        )
+        #expect(findings.map(\.verdict) == verdicts)
+        for finding in findings {
+            #expect(finding.sentence.contains("the key K of app 1"))
+            #expect((finding.repair != nil) == [.failed, .warning].contains(finding.verdict))
+        }
     }
 
     @Test func `knows no other roles`() throws {

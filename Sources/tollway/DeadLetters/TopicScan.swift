@@ -62,6 +62,29 @@ struct TopicScan {
         }
     }
 
+    /// One place in every partition of a topic.
+    ///
+    /// - Throws: exit 3 where the topic is not there.
+    static func places(
+        of topic: String,
+        from start: LogBrowser.Start,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> [TopicPartition: LogBrowser.Start] {
+        let count = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
+            try admin.topics().first { $0.name == topic }?.partitions.count ?? 0
+        }
+        guard count > 0 else {
+            throw CommandFailure(
+                .nothingMatched,
+                code: "kafka.no_topic",
+                "Kafka shows no topic \(topic): see tollway topics plan"
+            )
+        }
+        return (0..<Int32(count)).reduce(into: [:]) {
+            $0[TopicPartition(topic: topic, partition: $1)] = start
+        }
+    }
+
     private func highWatermarks() throws(LogFault) -> [TopicPartition: Int64] {
         let admin = try KafkaAdmin(settings: configuration.kafka)
         defer { admin.close() }

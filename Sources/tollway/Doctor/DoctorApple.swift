@@ -14,14 +14,21 @@ struct DoctorApple {
     /// No report has it.
     private static let nobodysReport = "00000000-0000-4000-8000-000000000000"
 
-    /// More apps than that are not asked for: one request each.
+    /// More keys than that are not asked for: one request each for production and sandbox.
     static let signerCountMax = 50
+
+    /// A key of an app that can be read.
+    struct SigningKey {
+        var appAppleID: Int64
+        var signer: AppStoreClient.Signer
+
+        var name: String { "the key \(signer.keyID) of app \(appAppleID)" }
+    }
 
     let configuration: Configuration
     /// UNIX milliseconds.
     let now: () -> Int64
-    /// Of apps whose key can be read, by Apple's id.
-    var signers: [(appAppleID: Int64, signer: AppStoreClient.Signer)] = []
+    var signers: [SigningKey] = []
 
     /// What one host answered; nil headers where it did not.
     private struct Answer {
@@ -29,12 +36,19 @@ struct DoctorApple {
         var url: String
         var outcome: HTTPClientResponse.Outcome
         var answeredAt: Int64
-        /// Nil: it was asked without a signature, and says 401 to that.
-        var appAppleID: Int64?
+        /// Of the key that signed; nil: it was asked without a signature, and says 401 to that.
+        var signer: Int?
+
+        var httpStatus: Int? {
+            guard case .answered(let heard) = outcome else {
+                return nil
+            }
+            return heard.status
+        }
     }
 
-    /// Asks both hosts without a signature, and the production one with each app's key for a report
-    /// that nobody has: that is one request of the app's rate.
+    /// Asks both hosts without a signature, and with each key of each app for a report that nobody
+    /// has: that is one request of the app's rate in each world.
     func findings() -> [DoctorFinding] {
         let answers: [Answer]
         do throws(HTTPClientFault) {
@@ -42,55 +56,85 @@ struct DoctorApple {
         } catch {
             return [.skipped(.apple, "not asked: no HTTP client (\(error))")]
         }
-        var findings = answers.map { answer -> DoctorFinding in
-            if let app = answer.appAppleID {
-                guard case .answered(let heard) = answer.outcome else {
-                    return .skipped(.keys, "Apple was not asked about the key of app \(app)")
-                }
-                return Self.key(of: app, httpStatus: heard.status)
-            }
-            let name = "\(answer.environment.rawValue), \(answer.url)"
-            switch answer.outcome {
-            case .answered(let heard):
-                return .ok(.apple, "\(name) answers (HTTP \(heard.status))")
-            case .failed(let failure):
-                return .failed(
-                    .apple,
-                    "\(name) does not answer: \(failure.message) (\(failure.code))",
-                    failure.code == "http.tls_untrusted"
-                        ? "somebody answers in Apple's place, or this machine's roots are old: see the"
-                            + " runbook, Apple's certificate does not verify"
-                        : "let this machine out to it by HTTPS, DNS and proxies included; reports wait"
-                )
-            }
+        var findings = answers.filter { $0.signer == nil }.map(Self.host)
+        for (index, key) in signers.prefix(Self.signerCountMax).enumerated() {
+            let own = answers.filter { $0.signer == index }
+            let statuses = own.map { ($0.environment, $0.httpStatus) }
+            findings += Self.key(key.name, Dictionary(uniqueKeysWithValues: statuses))
         }
         findings.append(clock(answers))
         return findings
     }
 
-    /// What Apple's answer to a signed question for nobody's report says of the key.
-    static func key(of app: Int64, httpStatus: Int) -> DoctorFinding {
+    private static func host(_ answer: Answer) -> DoctorFinding {
+        let name = "\(answer.environment.rawValue), \(answer.url)"
+        switch answer.outcome {
+        case .answered(let heard):
+            return .ok(.apple, "\(name) answers (HTTP \(heard.status))")
+        case .failed(let failure):
+            return .failed(
+                .apple,
+                "\(name) does not answer: \(failure.message) (\(failure.code))",
+                failure.code == "http.tls_untrusted"
+                    ? "somebody answers in Apple's place, or this machine's roots are old: see the"
+                        + " runbook, Apple's certificate does not verify"
+                    : "let this machine out to it by HTTPS, DNS and proxies included; reports wait"
+            )
+        }
+    }
+
+    /// What Apple's answers to a signed question for nobody's report say of the key, in each world.
+    static func key(
+        _ name: String,
+        _ statuses: [AppleEnvironment: Int?]
+    ) -> [DoctorFinding] {
+        let isGood = statuses.values.contains { $0.map(accepts) == true }
+        return AppleEnvironment.allCases.map { environment in
+            guard let status = statuses[environment] ?? nil else {
+                return .skipped(.keys, "\(environment.rawValue) was not asked about \(name)")
+            }
+            return key(name, environment, httpStatus: status, isGoodElsewhere: isGood)
+        }
+    }
+
+    /// That there is no such report, Apple says with 400: to whom it does not know, 401.
+    private static func accepts(_ httpStatus: Int) -> Bool {
+        [200, 400, 404].contains(httpStatus)
+    }
+
+    private static func key(
+        _ name: String,
+        _ environment: AppleEnvironment,
+        httpStatus: Int,
+        isGoodElsewhere: Bool
+    ) -> DoctorFinding {
+        let place = "Apple's \(environment.rawValue)"
         switch httpStatus {
-        case 200, 400, 404:
-            // That there is no such report, it says with 400: to whom it does not know, 401.
-            return .ok(.keys, "Apple accepts the key of app \(app)")
+        case _ where accepts(httpStatus):
+            return .ok(.keys, "\(place) accepts \(name)")
+        case 401 where isGoodElsewhere && environment == .production:
+            return .warning(
+                .keys,
+                "\(place) does not accept \(name) (HTTP 401), and the sandbox does",
+                "so is an app answered that has no release in production yet; else ask Apple"
+            )
         case 401:
             return .failed(
                 .keys,
-                "Apple does not accept what is signed with the key of app \(app) (HTTP 401)",
+                "\(place) does not accept what is signed with \(name) (HTTP 401)",
                 "do issuerId, keyId, bundleId and the .p8 file belong together, was the key revoked"
                     + " in App Store Connect, is the clock right?"
             )
         case 403:
             return .failed(
                 .keys,
-                "Apple lets the key of app \(app) report nothing (HTTP 403)",
+                "\(place) lets \(name) report nothing (HTTP 403)",
                 "it must be an In-App Purchase key, and the app must have the entitlement"
             )
         default:
             return .skipped(
                 .keys,
-                "Apple's answer says nothing of the key of app \(app) (HTTP \(httpStatus))"
+                "the answer of \(place) says nothing of \(name) (HTTP \(httpStatus))"
             )
         }
     }
@@ -113,37 +157,39 @@ struct DoctorApple {
             let url = "\(hosts[environment])/externalPurchase/v1/reports/\(Self.nobodysReport)"
             _ = http.submit(HTTPClientRequest(method: "GET", url: url, tag: UInt64(tag)))
         }
-        let hostCount = AppleEnvironment.allCases.count
+        let environments = AppleEnvironment.allCases
         let requests = AppStoreRequests(hosts: hosts)
-        for (index, (_, signer)) in signers.prefix(Self.signerCountMax).enumerated() {
-            let request = requests.retrieveReport(
-                requestIdentifier: Self.nobodysReport,
-                environment: .production,
-                webToken: JSONWebToken.make(
-                    key: signer.key,
-                    issuerID: signer.issuerID,
-                    keyID: signer.keyID,
-                    bundleID: signer.bundleID,
-                    now: Timestamp(milliseconds: now())
-                ),
-                tag: UInt64(hostCount + index)
-            )
-            _ = http.submit(request)
+        let asked = signers.prefix(Self.signerCountMax)
+        for (index, key) in asked.enumerated() {
+            for (number, environment) in environments.enumerated() {
+                let request = requests.retrieveReport(
+                    requestIdentifier: Self.nobodysReport,
+                    environment: environment,
+                    webToken: JSONWebToken.make(
+                        key: key.signer.key,
+                        issuerID: key.signer.issuerID,
+                        keyID: key.signer.keyID,
+                        bundleID: key.signer.bundleID,
+                        now: Timestamp(milliseconds: now())
+                    ),
+                    tag: UInt64((index + 1) * environments.count + number)
+                )
+                _ = http.submit(request)
+            }
         }
         var answers: [Answer] = []
-        while answers.count < hostCount + min(signers.count, Self.signerCountMax) {
+        while answers.count < (asked.count + 1) * environments.count {
             http.run()
             for response in http.takeResponses() {
-                let tag = Int(response.tag)
-                let environment =
-                    tag < hostCount ? AppleEnvironment.allCases[tag] : .production
+                let (key, number) = Int(response.tag)
+                    .quotientAndRemainder(dividingBy: environments.count)
                 answers.append(
                     Answer(
-                        environment: environment,
-                        url: hosts[environment],
+                        environment: environments[number],
+                        url: hosts[environments[number]],
                         outcome: response.outcome,
                         answeredAt: now(),
-                        appAppleID: tag < hostCount ? nil : signers[tag - hostCount].appAppleID
+                        signer: key == 0 ? nil : key - 1
                     )
                 )
             }
@@ -151,10 +197,7 @@ struct DoctorApple {
             let wait = http.millisecondsUntilTimeout ?? Self.deadlineMilliseconds
             _ = unsafe poll(&entry, 1, Int32(clamping: wait))
         }
-        return answers.sorted {
-            ($0.appAppleID ?? 0, $0.environment.rawValue)
-                < ($1.appAppleID ?? 0, $1.environment.rawValue)
-        }
+        return answers.sorted { $0.environment.rawValue < $1.environment.rawValue }
     }
 
     private func clock(_ answers: [Answer]) -> DoctorFinding {

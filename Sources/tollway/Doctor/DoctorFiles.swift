@@ -46,7 +46,7 @@ struct DoctorFiles {
         do throws(ConfigurationFault) {
             let path = try configuration.requiredFile(.appsFile)
             for app in try AppsFile.load(path, needsKeys: true).apps {
-                findings.append(key(of: app))
+                findings += app.keys.map { key($0, of: app) }
             }
         } catch {
             findings.append(.failed(.keys, error.sentence, Self.repair(of: error)))
@@ -66,31 +66,30 @@ struct DoctorFiles {
         return findings
     }
 
-    /// Of the apps whose keys are as they must be; of the others ``keys()`` tells.
-    func signers() -> [(appAppleID: Int64, signer: AppStoreClient.Signer)] {
+    /// The keys that are as they must be; of the others ``keys()`` tells.
+    func signers() -> [DoctorApple.SigningKey] {
         do {
             let configuration = try Configuration(
                 environment: environment,
                 program: .worker(.report)
             )
             let path = try configuration.requiredFile(.appsFile)
-            return try AppsFile.load(path, needsKeys: true).apps.compactMap { app in
-                guard let named = app.key, key(of: app).verdict == .ok else {
-                    return nil
-                }
-                let pem = try SecretFile.read(
-                    path: named.privateKeyFile,
-                    setting: Setting.appsFile.fullName
-                )
-                return (
-                    app.appAppleID,
-                    AppStoreClient.Signer(
-                        bundleID: app.bundleID,
-                        issuerID: named.issuerID,
-                        keyID: named.keyID,
-                        key: try P256PrivateKey(pem: pem)
+            return try AppsFile.load(path, needsKeys: true).apps.flatMap { app in
+                try app.keys.filter { key($0, of: app).verdict == .ok }.map { named in
+                    let pem = try SecretFile.read(
+                        path: named.privateKeyFile,
+                        setting: Setting.appsFile.fullName
                     )
-                )
+                    return DoctorApple.SigningKey(
+                        appAppleID: app.appAppleID,
+                        signer: AppStoreClient.Signer(
+                            bundleID: app.bundleID,
+                            issuerID: named.issuerID,
+                            keyID: named.keyID,
+                            key: try P256PrivateKey(pem: pem)
+                        )
+                    )
+                }
             }
         } catch {
             // Told where the files themselves are looked at.
@@ -98,18 +97,15 @@ struct DoctorFiles {
         }
     }
 
-    private func key(of app: AppsFile.App) -> DoctorFinding {
-        let name = "the key of app \(app.appAppleID)"
-        guard let key = app.key else {
-            return .failed(.keys, "\(name) is not named", "add issuerId, keyId, privateKeyFile")
-        }
+    private func key(_ key: AppsFile.Key, of app: AppsFile.App) -> DoctorFinding {
+        let name = "the key \(key.keyID) of app \(app.appAppleID)"
         do {
             let pem = try SecretFile.read(
                 path: key.privateKeyFile,
                 setting: Setting.appsFile.fullName
             )
             _ = try P256PrivateKey(pem: pem)
-            return .ok(.keys, "\(name) can sign (\(key.keyID), \(key.privateKeyFile))")
+            return .ok(.keys, "\(name) can sign (\(key.privateKeyFile))")
         } catch let fault as ConfigurationFault {
             return .failed(.keys, "\(name): \(fault.sentence)", Self.repair(of: fault))
         } catch {

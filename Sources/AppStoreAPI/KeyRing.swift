@@ -1,0 +1,88 @@
+package import TokenDomain
+
+/// The keys of the apps, and which of them each lane signs with: the first that Apple accepts.
+///
+/// A key is given up for the next one when Apple refuses what it signed (401, or 403 for its role),
+/// lane by lane: an app without a release in production is refused there with every key. After the
+/// last comes the first again. A list of keys that has changed is tried from its beginning.
+package final class KeyRing {
+    /// A lane signs with another key than before.
+    package struct Change: Equatable, Sendable {
+        package var lane: Lane
+        /// Refused; nil where the lane goes back to the first, as the list has changed.
+        package var refused: String?
+        package var keyID: String
+        /// Of the key in the list, from 1.
+        package var number: Int
+    }
+
+    private let load: (Int64) -> [AppStoreClient.Signer]
+    private let changed: (Change) -> Void
+    private var signers: [Int64: [AppStoreClient.Signer]] = [:]
+    /// Of lanes that do not sign with the first.
+    private var positions: [Lane: Int] = [:]
+
+    /// A ring of keys that are loaded when they are first needed, and again after a reload.
+    package init(
+        load: @escaping (Int64) -> [AppStoreClient.Signer],
+        changed: @escaping (Change) -> Void = { _ in }
+    ) {
+        self.load = load
+        self.changed = changed
+    }
+
+    /// What signs now; nil where the app has no usable key.
+    package func signer(of lane: Lane) -> AppStoreClient.Signer? {
+        let all = signers(of: lane.appAppleID)
+        return all.isEmpty ? nil : all[positions[lane] ?? 0]
+    }
+
+    /// Takes in what an answer says about the key that its request was signed with.
+    ///
+    /// Only a refusal of the key in use changes anything: what was signed before it came into use
+    /// may still be under way.
+    package func heard(
+        httpStatus: Int,
+        of lane: Lane,
+        signedWith keyID: String
+    ) {
+        guard [401, 403].contains(httpStatus) else {
+            return
+        }
+        let all = signers(of: lane.appAppleID)
+        let position = positions[lane] ?? 0
+        guard all.count > 1, all[position].keyID == keyID else {
+            return
+        }
+        let next = (position + 1) % all.count
+        positions[lane] = next
+        changed(
+            Change(lane: lane, refused: keyID, keyID: all[next].keyID, number: next + 1)
+        )
+    }
+
+    /// Reads the keys of an app again.
+    package func reload(appAppleID: Int64) {
+        let before = signers[appAppleID]
+        let now = load(appAppleID)
+        signers[appAppleID] = now
+        guard let before, before.map(\.keyID) != now.map(\.keyID) else {
+            return
+        }
+        for lane in positions.keys.filter({ $0.appAppleID == appAppleID }) {
+            positions[lane] = nil
+            if let first = now.first {
+                changed(Change(lane: lane, refused: nil, keyID: first.keyID, number: 1))
+            }
+        }
+    }
+
+    private func signers(of appAppleID: Int64) -> [AppStoreClient.Signer] {
+        if let known = signers[appAppleID] {
+            return known
+        }
+        let loaded = load(appAppleID)
+        signers[appAppleID] = loaded
+        return loaded
+    }
+}

@@ -1,0 +1,88 @@
+import AppStoreAPI
+import Crypto
+import Testing
+import TokenDomain
+
+@Suite struct `The keys of an app` {
+    private let production = Lane(appAppleID: 1, environment: .production)
+    private let sandbox = Lane(appAppleID: 1, environment: .sandbox)
+
+    /// A file of keys that a test can change.
+    private final class File {
+        var keyIDs: [String]
+        private(set) var changes: [KeyRing.Change] = []
+        private let key: P256PrivateKey
+
+        init(_ keyIDs: [String]) throws {
+            self.keyIDs = keyIDs
+            key = try P256PrivateKey.generate()
+        }
+
+        var ring: KeyRing {
+            KeyRing(
+                load: { [self] _ in
+                    keyIDs.map {
+                        AppStoreClient.Signer(bundleID: "b", issuerID: "i", keyID: $0, key: key)
+                    }
+                },
+                changed: { [self] in changes.append($0) }
+            )
+        }
+    }
+
+    @Test(arguments: [401, 403])
+    func `are tried in turn until Apple accepts one`(status: Int) throws {
+        let file = try File(["new", "old"])
+        let ring = file.ring
+        #expect(ring.signer(of: production)?.keyID == "new")
+        ring.heard(httpStatus: status, of: production, signedWith: "new")
+        #expect(ring.signer(of: production)?.keyID == "old")
+        // Signed before, answered after: it says nothing about the key in use.
+        ring.heard(httpStatus: status, of: production, signedWith: "new")
+        #expect(ring.signer(of: production)?.keyID == "old")
+        ring.heard(httpStatus: status, of: production, signedWith: "old")
+        #expect(ring.signer(of: production)?.keyID == "new")
+        #expect(file.changes.map(\.refused) == ["new", "old"])
+        #expect(file.changes.map(\.number) == [2, 1])
+    }
+
+    @Test func `are chosen for each world alone`() throws {
+        let file = try File(["new", "old"])
+        let ring = file.ring
+        ring.heard(httpStatus: 401, of: production, signedWith: "new")
+        #expect(ring.signer(of: production)?.keyID == "old")
+        #expect(ring.signer(of: sandbox)?.keyID == "new")
+    }
+
+    @Test(arguments: [200, 400, 404, 429, 500])
+    func `stay where an answer says nothing against them`(status: Int) throws {
+        let file = try File(["new", "old"])
+        let ring = file.ring
+        ring.heard(httpStatus: status, of: production, signedWith: "new")
+        #expect(ring.signer(of: production)?.keyID == "new")
+    }
+
+    @Test func `are tried from the first again once the list has changed`() throws {
+        let file = try File(["new", "old"])
+        let ring = file.ring
+        ring.heard(httpStatus: 401, of: production, signedWith: "new")
+        // A probe reads the same list again: that is no change.
+        ring.reload(appAppleID: 1)
+        #expect(ring.signer(of: production)?.keyID == "old")
+        file.keyIDs = ["newest", "old"]
+        ring.reload(appAppleID: 1)
+        #expect(ring.signer(of: production)?.keyID == "newest")
+        #expect(file.changes.last?.refused == nil)
+        file.keyIDs = []
+        ring.reload(appAppleID: 1)
+        #expect(ring.signer(of: production) == nil)
+    }
+
+    @Test func `leave one alone`() throws {
+        let file = try File(["only"])
+        let ring = file.ring
+        ring.heard(httpStatus: 401, of: production, signedWith: "only")
+        #expect(ring.signer(of: production)?.keyID == "only")
+        #expect(file.changes.isEmpty)
+    }
+}

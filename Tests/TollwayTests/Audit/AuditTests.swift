@@ -1,0 +1,114 @@
+import Foundation
+import StageRuntime
+import Testing
+import TokenDomain
+
+@testable import tollway
+
+@Suite struct `The audit` {
+    private func entry(_ text: String) -> AuditEntry? { AuditEntry(Array(text.utf8).span) }
+
+    private func entry(at: Int64, action: String = "lanes.pause", by: String = "anna@host")
+        -> AuditEntry?
+    {
+        entry(
+            #"{"action":"\#(action)","runId":"r-\#(at)","at":\#(at),"by":"\#(by)","why":"w","#
+                + #""appAppleId":7,"environment":"sandbox"}"#
+        )
+    }
+
+    @Test(arguments: [
+        (
+            #"{"action":"dlq.replay","runId":"r","at":1,"by":"b","count":20,"filter":"--code x","state":"running"}"#,
+            "20 letters (--code x) running"
+        ),
+        (
+            #"{"action":"dlq.discard","runId":"r","at":1,"by":"b","count":2,"filter":"","state":"finished"}"#,
+            "2 letters (everything)"
+        ),
+        (
+            #"{"action":"report.request","runId":"r","at":1,"by":"b","status":"LINE_ITEM","externalPurchaseId":"t","appAppleId":7}"#,
+            "LINE_ITEM t app 7"
+        ),
+        (
+            #"{"action":"lanes.reset","runId":"r","at":1,"by":"b","appAppleId":7,"environment":"sandbox"}"#,
+            "app 7 sandbox"
+        ),
+        (
+            #"{"action":"transactions.repair","runId":"r","at":1,"by":"b","transactions":[{"topic":"a"},{"topic":"a"}],"state":"finished"}"#,
+            "2 transactions of a"
+        ),
+        (#"{"action":"made.later","runId":"r","at":1,"by":"b"}"#, ""),
+    ])
+    func `says in a few words what was done`(text: String, what: String) throws {
+        #expect(try #require(entry(text)).what == what)
+    }
+
+    @Test(arguments: [
+        "", "[]", #"{"action":"lanes.pause","runId":"r","by":"b"}"#,
+        #"{"action":"lanes.pause","runId":"r","at":"1","by":"b"}"#,
+    ])
+    func `leaves out what is no record of it`(text: String) {
+        #expect(entry(text) == nil)
+    }
+
+    @Test func `is filtered by time, action, person and run`() throws {
+        let paused = try #require(entry(at: 100))
+        #expect(AuditFilter().matches(paused))
+        #expect(AuditFilter(since: 100, until: 101).matches(paused))
+        #expect(!AuditFilter(since: 101).matches(paused))
+        #expect(!AuditFilter(until: 100).matches(paused))
+        #expect(AuditFilter(actions: ["dlq", "lanes"]).matches(paused))
+        #expect(AuditFilter(actions: ["lanes.pause"]).matches(paused))
+        #expect(!AuditFilter(actions: ["lane"]).matches(paused))
+        #expect(AuditFilter(by: "ANNA").matches(paused))
+        #expect(!AuditFilter(by: "bob").matches(paused))
+        #expect(!AuditFilter(runIDs: ["r-1"]).matches(paused))
+    }
+
+    @Test func `keeps the newest of many and no more`() throws {
+        var list = AuditList(countMax: 3)
+        for at in [5, 1, 9, 7, 3, 8, 2, 6, 4] as [Int64] {
+            list.add(try #require(entry(at: at)), "\(at)", at: (0, at))
+        }
+        list.prune()
+        #expect(list.objects == ["9", "8", "7"])
+        #expect(list.seenCount == 9)
+        #expect(list.table.contains("lanes.pause"))
+    }
+
+    @Test(.enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))
+    func `is read from Kafka, the newest first`() throws {
+        let world = try DeadLetterWorld()
+        func run(_ arguments: String...) throws -> TollwayProcess {
+            try TollwayProcess.run(arguments, environment: world.environment)
+        }
+        #expect(try run("audit", "ls", "-o", "json").errorCode() == "audit.none")
+        for why in ["first", "second"] {
+            let asked = try run(
+                "report",
+                "request",
+                "t-1",
+                "--status",
+                "no_line_item",
+                "--app",
+                "1",
+                "--bundle-id",
+                "com.example",
+                "--yes",
+                "--why",
+                why,
+                "--wait",
+                "0s"
+            )
+            #expect(asked.exitCode == 0, "\(asked.talk)")
+        }
+        let all = try run("audit", "ls", "-o", "ndjson")
+        #expect(try all.objects().map { $0["why"] as? String } == ["second", "first"])
+        let newest = try run("audit", "ls", "--limit", "1", "--action", "report")
+        #expect(newest.exitCode == 0)
+        #expect(newest.output.contains("second") && !newest.output.contains("first"))
+        #expect(newest.talk.contains("the newest 1 of 2"))
+        #expect(try run("audit", "ls", "--by", "nobody").exitCode == 3)
+    }
+}
