@@ -306,7 +306,10 @@ let package = Package(
         tests("ConfigurationTests", ["StageRuntime", "Kafka", "TokenDomain"]),
         tests(
             "TollwayTests",
-            ["tollway", "Crypto", "Kafka", "StageRuntime", "Telemetry", "TokenDomain", "TokenWire"]
+            [
+                "tollway", "AppStoreAPI", "Crypto", "HTTPClient", "Kafka", "StageRuntime",
+                "Telemetry", "TokenDomain", "TokenWire",
+            ]
         ),
         tests(
             "NotificationsTests",
