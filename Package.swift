@@ -45,10 +45,12 @@ func shim(_ name: String, over system: [String]) -> Target {
     )
 }
 
-func library(_ name: String, _ dependencies: [String] = []) -> Target {
+/// `data` are files that become part of the program: workers have no Foundation to find them by.
+func library(_ name: String, _ dependencies: [String] = [], data: [String] = []) -> Target {
     .target(
         name: name,
         dependencies: dependencies.map { .init(stringLiteral: $0) },
+        resources: data.map { .embedInCode($0) },
         swiftSettings: strict
     )
 }
@@ -134,7 +136,7 @@ let package = Package(
         shim("CBench", over: ["CLibrdkafka", "CLibmicrohttpd"]),
 
         // The rules, pure.
-        library("TokenDomain"),
+        library("TokenDomain", data: ["Purchases/sales-codes.txt"]),
 
         // A Swift face for each C target; they know bytes, not tokens.
         library("Kafka", ["CKafka"]),
