@@ -45,10 +45,12 @@ func shim(_ name: String, over system: [String]) -> Target {
     )
 }
 
-func library(_ name: String, _ dependencies: [String] = []) -> Target {
+/// `data` are files that become part of the program: workers have no Foundation to find them by.
+func library(_ name: String, _ dependencies: [String] = [], data: [String] = []) -> Target {
     .target(
         name: name,
         dependencies: dependencies.map { .init(stringLiteral: $0) },
+        resources: data.map { .embedInCode($0) },
         swiftSettings: strict
     )
 }
@@ -110,6 +112,7 @@ let package = Package(
             .executable(name: "tollway-dedupe", targets: ["dedupe"]),
             .executable(name: "tollway-report", targets: ["report"]),
             .executable(name: "tollway-notifications", targets: ["notifications"]),
+            .executable(name: "tollway-purchases", targets: ["purchases"]),
             .executable(name: "tollway", targets: ["tollway"]),
         ],
     targets: [
@@ -135,7 +138,7 @@ let package = Package(
         shim("CBench", over: ["CLibrdkafka", "CLibmicrohttpd"]),
 
         // The rules, pure.
-        library("TokenDomain"),
+        library("TokenDomain", data: ["Purchases/sales-codes.txt"]),
 
         // A Swift face for each C target; they know bytes, not tokens.
         library("Kafka", ["CKafka"]),
@@ -155,7 +158,7 @@ let package = Package(
         // A Kafka of one's own, for trials and tests: no worker has it.
         library("LocalKafka", ["CLocalKafka", "Kafka"]),
 
-        // The five workers, in the order of the pipeline.
+        // The six workers, in the order of the pipeline.
         program(
             "ingest",
             [
@@ -182,6 +185,13 @@ let package = Package(
             "notifications",
             [
                 "StageRuntime", "Kafka", "TokenDomain", "TokenWire", "Telemetry", "AppStoreAPI",
+                "Crypto",
+            ]
+        ),
+        program(
+            "purchases",
+            [
+                "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
                 "Crypto",
             ]
         ),
@@ -313,7 +323,8 @@ let package = Package(
         tests(
             "TollwayTests",
             [
-                "tollway", "Crypto", "HTTPClient", "Kafka", "LocalKafka", "StageRuntime",
+                "tollway", "AppStoreAPI", "Crypto", "HTTPClient", "Kafka", "LocalKafka",
+                "StageRuntime",
                 "Telemetry", "TokenDomain", "TokenWire",
             ]
         ),
@@ -336,8 +347,9 @@ let package = Package(
         tests(
             "SystemTests",
             [
-                "tollway", "ingest", "decode", "dedupe", "report", "notifications", "StageRuntime",
-                "StateStore", "Kafka", "KafkaFaults", "LocalKafka", "TokenDomain", "TokenWire",
+                "tollway", "ingest", "decode", "dedupe", "report", "notifications", "purchases",
+                "StageRuntime", "StateStore", "Kafka", "KafkaFaults", "LocalKafka", "TokenDomain",
+                "TokenWire",
                 "Crypto",
             ]
         ),

@@ -92,6 +92,47 @@ package struct AppStoreRequests: Sendable {
         return request("PUT", path, environment, webToken, body: writer.bytes, tag: tag)
     }
 
+    /// Get Notification History: one page.
+    ///
+    /// - Parameters:
+    ///   - query: which notifications, and which page of them.
+    ///   - environment: whose history.
+    ///   - webToken: a JSON Web Token of the app.
+    ///   - tag: comes back with the response.
+    /// - Returns: the request.
+    package func notificationHistory(
+        _ query: NotificationHistoryQuery,
+        environment: AppleEnvironment,
+        webToken: String,
+        tag: UInt64
+    ) -> HTTPClientRequest {
+        var path = "/inApps/v1/notifications/history"
+        if let token = query.paginationToken {
+            path += "?paginationToken=\(escaped(token))"
+        }
+        return request("POST", path, environment, webToken, body: query.body, tag: tag)
+    }
+
+    /// Request a Test Notification.
+    package func requestTestNotification(
+        environment: AppleEnvironment,
+        webToken: String,
+        tag: UInt64
+    ) -> HTTPClientRequest {
+        request("POST", "/inApps/v1/notifications/test", environment, webToken, body: [], tag: tag)
+    }
+
+    /// Get Test Notification Status.
+    package func testNotificationStatus(
+        _ testNotificationToken: String,
+        environment: AppleEnvironment,
+        webToken: String,
+        tag: UInt64
+    ) -> HTTPClientRequest {
+        let path = "/inApps/v1/notifications/test/\(escaped(testNotificationToken))"
+        return request("GET", path, environment, webToken, body: [], tag: tag)
+    }
+
     private let reportsPath = "/externalPurchase/v1/reports"
 
     private func request(

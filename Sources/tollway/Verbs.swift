@@ -34,6 +34,7 @@ extension TollwayCommand {
         DeadLetterCommand.export,
         ReplayCommand.discard,
         AuditCommand.list,
+        BackfillCommand.verb,
         BenchCommand.verb,
         ConfigCommand.check,
         ConfigCommand.print,

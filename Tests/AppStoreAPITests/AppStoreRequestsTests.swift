@@ -41,6 +41,58 @@ import TokenDomain
         #expect(header("Content-Type", of: request).isEmpty)
     }
 
+    @Test func `ask for the notifications of a span of time`() {
+        var query = NotificationHistoryQuery(
+            startDate: Timestamp(milliseconds: 1),
+            endDate: Timestamp(milliseconds: 2),
+            onlyFailures: false
+        )
+        func ask() -> HTTPClientRequest {
+            requests.notificationHistory(
+                query,
+                environment: .sandbox,
+                webToken: "t",
+                tag: 8
+            )
+        }
+        #expect(ask().method == "POST")
+        #expect(ask().url == "http://127.0.0.1:9501/inApps/v1/notifications/history")
+        #expect(String(decoding: ask().body, as: UTF8.self) == #"{"startDate":1,"endDate":2}"#)
+        query.onlyFailures = true
+        query.paginationToken = "a=&b"
+        #expect(ask().url.hasSuffix("/history?paginationToken=a%3D%26b"))
+        #expect(
+            String(decoding: ask().body, as: UTF8.self)
+                == #"{"startDate":1,"endDate":2,"onlyFailures":true}"#
+        )
+    }
+
+    @Test(
+        arguments: [
+            (#"{"notificationHistory":[],"hasMore":false}"#, [], nil),
+            (
+                #"{"notificationHistory":[{"signedPayload":"a"},{"signedPayload":"b"}],"hasMore":true,"paginationToken":"n"}"#,
+                ["a", "b"], "n"
+            ),
+            // A token without more is the place after the end.
+            (#"{"notificationHistory":[{"signedPayload":"a"}],"paginationToken":"n"}"#, ["a"], nil),
+        ] as [(String, [String], String?)]
+    )
+    func `are answered by a page`(body: String, payloads: [String], next: String?) throws {
+        let page = try #require(NotificationHistoryPage(Array(body.utf8)))
+        #expect(page.signedPayloads == payloads)
+        #expect(page.nextPaginationToken == next)
+    }
+
+    @Test(arguments: [
+        "", "[]", #"{"notificationHistory":[{}]}"#,
+        #"{"notificationHistory":[],"hasMore":true}"#,
+        #"{"notificationHistory":[],"hasMore":true,"paginationToken":""}"#,
+    ])
+    func `are answered by no page that would skip something`(body: String) {
+        #expect(NotificationHistoryPage(Array(body.utf8)) == nil)
+    }
+
     @Test(arguments: [
         ("2000000123", "2000000123"), ("a/b?c#d%", "a%2Fb%3Fc%23d%25"), ("..", "%2E%2E"),
         (".", "%2E"), ("a.b", "a.b"), ("é ", "%C3%A9%20"), ("a\r\nb", "a%0D%0Ab"),

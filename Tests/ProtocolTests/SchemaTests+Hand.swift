@@ -65,8 +65,25 @@ extension `The schemas of Protocols` {
             )
             return written("audit.v1", "lanes \(action.rawValue)", audit.write)
         }
+        let fetched = BackfillAudit(
+            plan: BackfillPlan(
+                from: MessageExamples.time,
+                to: MessageExamples.time + .hours(1),
+                onlyFailures: true,
+                lanes: [Lane(appAppleID: 1, environment: .production)],
+                paginationToken: "next"
+            ),
+            order: try HandOrder("backfill", why: nil, now: MessageExamples.time),
+            part: 1,
+            state: .running,
+            at: MessageExamples.time.milliseconds,
+            count: 20,
+            runCount: 20,
+            target: Topic.notificationsReceived.name(prefix: "tollway.")
+        )
         return try repairs() + lanes + changes + [
-            written("audit.v1", "report request", asked.write)
+            written("audit.v1", "report request", asked.write),
+            written("audit.v1", "notifications backfill", fetched.write),
         ]
     }
 

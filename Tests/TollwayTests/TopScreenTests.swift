@@ -68,6 +68,7 @@ import TokenDomain
         for word in ["STAGE ", "LANE ", "DEAD LETTERS", "more", "q or Ctrl-C"] {
             #expect(lines.contains { $0.contains(word) }, "\(word)")
         }
+        #expect(lines.contains { $0.contains("purchases.received.v1 +3") })
         #expect(lines.contains { $0.contains("stopped 12s") && $0.contains("-5s  mis") })
     }
 

@@ -5,13 +5,13 @@ internal import TokenDomain
 /// A million records are searched for them in less than a second; what has one is then read as
 /// decode would read it.
 struct TokenNeedles {
-    private let needles: [Needle]
+    private let needles: [ByteNeedle]
     /// An id may be too short to leave a pattern: then every value is read.
     private var isEverywhere = false
 
     /// Those of texts that are known.
     init(texts: Set<String>) {
-        needles = texts.filter { !$0.isEmpty }.map { Needle(Array($0.utf8)) }
+        needles = texts.filter { !$0.isEmpty }.map { ByteNeedle(Array($0.utf8)) }
     }
 
     /// Those of a token of which only the id is known.
@@ -46,7 +46,7 @@ struct TokenNeedles {
             }
         }
         isEverywhere = found.contains { $0.isEmpty }
-        needles = found.filter { !$0.isEmpty }.map { Needle($0) }
+        needles = found.filter { !$0.isEmpty }.map { ByteNeedle($0) }
     }
 
     func isIn(_ value: Span<UInt8>) -> Bool {
@@ -57,37 +57,5 @@ struct TokenNeedles {
             return true
         }
         return false
-    }
-
-    /// One pattern, looked for after Boyer, Moore and Horspool: from its end, and then as far on as
-    /// the byte there allows.
-    private struct Needle {
-        private let bytes: [UInt8]
-        private let steps: [Int]
-
-        /// The pattern is not empty.
-        init(_ bytes: [UInt8]) {
-            self.bytes = bytes
-            var steps = [Int](repeating: bytes.count, count: 256)
-            for (index, byte) in bytes.dropLast().enumerated() {
-                steps[Int(byte)] = bytes.count - 1 - index
-            }
-            self.steps = steps
-        }
-
-        func isIn(_ value: Span<UInt8>) -> Bool {
-            var end = bytes.count - 1
-            while end < value.count {
-                var index = bytes.count - 1
-                while value[end - (bytes.count - 1 - index)] == bytes[index] {
-                    guard index > 0 else {
-                        return true
-                    }
-                    index -= 1
-                }
-                end += steps[Int(value[end])]
-            }
-            return false
-        }
     }
 }

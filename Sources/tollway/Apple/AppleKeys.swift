@@ -1,0 +1,120 @@
+internal import AppStoreAPI
+internal import Crypto
+internal import StageRuntime
+internal import TokenDomain
+
+/// The apps of `TOLLWAY_APPS_FILE` and their keys, for verbs that ask Apple.
+struct AppleKeys {
+    let apps: [AppsFile.App]
+    private let signers: [Int64: [AppStoreClient.Signer]]
+
+    /// Reads the file, and every key that it names and this user may read.
+    ///
+    /// - Throws: exit 2 where there is no file, or an app of it has no key to sign with.
+    init(_ configuration: Configuration) throws(CommandFailure) {
+        let setting = Setting.appsFile.fullName
+        guard let path = configuration.appsFile else {
+            throw .usage(
+                "missing_apps_file",
+                "\(setting) is not set: its keys sign what is asked of Apple"
+            )
+        }
+        do throws(ConfigurationFault) {
+            apps = try AppsFile.load(path, needsKeys: true).apps
+            var signers: [Int64: [AppStoreClient.Signer]] = [:]
+            for app in apps {
+                signers[app.appAppleID] = try Self.signers(of: app)
+            }
+            self.signers = signers
+        } catch {
+            throw CommandFailure(.usage, code: error.code, error.sentence)
+        }
+    }
+
+    var ring: KeyRing {
+        let signers = signers
+        return KeyRing(load: { signers[$0] ?? [] })
+    }
+
+    func app(_ appAppleID: Int64) -> AppsFile.App? { apps.first { $0.appAppleID == appAppleID } }
+
+    /// How many requests a second report may send in a lane.
+    func reportsPerSecond(of lane: Lane) -> Double {
+        guard let app = app(lane.appAppleID) else {
+            return AppsFile.reportsPerSecondDefault
+        }
+        return switch lane.environment {
+        case .production: app.reportsPerSecond
+        case .sandbox: app.sandboxReportsPerSecond
+        }
+    }
+
+    /// The apps that `--app` names, by id or bundle; all where it is not given.
+    ///
+    /// - Throws: exit 3 for one that the file does not have.
+    func apps(_ invocation: Invocation) throws(CommandFailure) -> [AppsFile.App] {
+        let wanted = invocation.values("--app")
+        guard !wanted.isEmpty else {
+            return apps
+        }
+        var found: [AppsFile.App] = []
+        for text in wanted {
+            let app = apps.first {
+                Int64(text) == $0.appAppleID || BundleID(text) == BundleID($0.bundleID)
+            }
+            guard let app else {
+                throw CommandFailure(
+                    .nothingMatched,
+                    code: "apple.unknown_app",
+                    "app \(text) is not in \(Setting.appsFile.fullName)"
+                )
+            }
+            if !found.contains(app) {
+                found.append(app)
+            }
+        }
+        return found
+    }
+
+    /// - Throws: what is wrong with the first, where none can be read.
+    private static func signers(
+        of app: AppsFile.App
+    ) throws(ConfigurationFault) -> [AppStoreClient.Signer] {
+        var signers: [AppStoreClient.Signer] = []
+        var firstFault: ConfigurationFault?
+        for key in app.keys {
+            do throws(ConfigurationFault) {
+                signers.append(try signer(of: app, key))
+            } catch {
+                // The other one may do; doctor says what is wrong with this one.
+                firstFault = firstFault ?? error
+            }
+        }
+        if let firstFault, signers.isEmpty {
+            throw firstFault
+        }
+        return signers
+    }
+
+    private static func signer(
+        of app: AppsFile.App,
+        _ key: AppsFile.Key
+    ) throws(ConfigurationFault) -> AppStoreClient.Signer {
+        let setting = Setting.appsFile.fullName
+        let pem = try SecretFile.read(path: key.privateKeyFile, setting: setting)
+        do throws(CryptoFault) {
+            return AppStoreClient.Signer(
+                bundleID: app.bundleID,
+                issuerID: key.issuerID,
+                keyID: key.keyID,
+                key: try P256PrivateKey(pem: pem)
+            )
+        } catch {
+            throw .unreadableFile(
+                setting: setting,
+                path: key.privateKeyFile,
+                because: "it holds no P-256 private key in PEM"
+            )
+        }
+    }
+}

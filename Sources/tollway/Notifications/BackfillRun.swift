@@ -1,0 +1,335 @@
+internal import AppStoreAPI
+internal import HTTPClient
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+/// Fetches page after page, and stores them with the position after them, one transaction for many.
+final class BackfillRun {
+    /// Where a run begins.
+    struct Start {
+        var plan: BackfillPlan
+        var order: HandOrder
+        /// Transactions and notifications of the run so far.
+        var part = 0
+        var runCount = 0
+    }
+
+    private static let recordCountMax = 2_000
+    private static let byteCountMax = 8 << 20
+    /// Fetched and not yet stored for no longer than this.
+    private static let partMilliseconds: Int64 = 5_000
+
+    private let order: HandOrder
+    private let isReal: Bool
+    private let configuration: Configuration
+    private let desk: AppleDesk<NotificationHistoryQuery>
+    private let topics: [String]
+    private let progress: FetchProgress?
+    private var transactor: KafkaTransactor?
+    private var plan: BackfillPlan
+    private var part: Int
+    private var runCount: Int
+    private var outputs = OutputBatch()
+    private var partSince = WallClock.monotonicMilliseconds()
+    private var pageCount = 0
+    private var troubles: [(lane: Lane, failure: CommandFailure)] = []
+    /// Lanes that were begun anew: once each.
+    private var restartedLanes: Set<Lane> = []
+    private var isInterrupted = false
+
+    init(
+        start: Start,
+        keys: AppleKeys,
+        requestsPerSecond: Int,
+        isReal: Bool,
+        configuration: Configuration
+    ) throws(CommandFailure) {
+        plan = start.plan
+        part = start.part
+        runCount = start.runCount
+        order = start.order
+        self.isReal = isReal
+        self.configuration = configuration
+        topics = [Topic.notificationsReceived, .audit].map {
+            $0.name(prefix: configuration.topicPrefix)
+        }
+        progress = FetchProgress("notifications")
+        let requests = AppStoreRequests(
+            hosts: AppStoreHosts(
+                production: configuration.appleProductionURL,
+                sandbox: configuration.appleSandboxURL
+            )
+        )
+        desk = try AppleDesk(
+            keys: keys,
+            // One lane after the other: together they have the rate of one.
+            rate: { _ in Double(requestsPerSecond) },
+            make: { query, environment, webToken, tag in
+                requests.notificationHistory(
+                    query,
+                    environment: environment,
+                    webToken: webToken,
+                    tag: tag
+                )
+            }
+        )
+    }
+
+    deinit {
+        transactor?.close()
+    }
+
+    func run(stop: StopSignal) throws(CommandFailure) -> BackfillEnding {
+        // Before Apple is asked: what cannot be stored is not fetched.
+        try open()
+        while let lane = plan.lane, !isInterrupted {
+            try fetchPage(of: lane, stop)
+            try storeIfDue(isLast: false, state: .running)
+        }
+        let state: BackfillAudit.State =
+            isInterrupted ? .interrupted : troubles.isEmpty ? .finished : .stopped
+        try storeIfDue(isLast: true, state: state)
+        progress?.end()
+        if isInterrupted, isReal {
+            Console.say("go on with: tollway notifications backfill --resume \(order.id)")
+        }
+        return BackfillEnding(
+            runID: order.id,
+            plan: plan,
+            isReal: isReal,
+            isInterrupted: isInterrupted,
+            count: runCount,
+            pageCount: pageCount,
+            troubles: troubles
+        )
+    }
+
+    // MARK: Apple
+
+    private func fetchPage(of lane: Lane, _ stop: StopSignal) throws(CommandFailure) {
+        desk.add(plan.query, in: lane)
+        var results: [AppleDesk<NotificationHistoryQuery>.Result] = []
+        while results.isEmpty {
+            guard stop.wait(milliseconds: 0) == nil else {
+                isInterrupted = true
+                return
+            }
+            results = desk.turn()
+        }
+        pageCount += 1
+        switch results[0].outcome {
+        case .failure(let trouble):
+            giveUp(lane, trouble.failure)
+        case .success(let answer):
+            try take(answer, of: lane)
+        }
+    }
+
+    private func take(
+        _ answer: HTTPClientResponse.Answer,
+        of lane: Lane
+    ) throws(CommandFailure) {
+        guard answer.status == 200 else {
+            // A position of days ago may mean nothing to Apple any more: repeats are settled.
+            if plan.paginationToken != nil, restartedLanes.insert(lane).inserted {
+                Console.say(
+                    "Apple does not know the position of app \(lane.appAppleID)"
+                        + " (\(lane.environment.rawValue)) any more: it is fetched from --from again"
+                )
+                plan.paginationToken = nil
+                return
+            }
+            let codes = AppleBody(answer.body).errors?.map { "\($0.code)" } ?? []
+            let code = codes.isEmpty ? "" : ", error \(codes.joined(separator: ", "))"
+            giveUp(
+                lane,
+                CommandFailure(
+                    .failed,
+                    code: "backfill.refused",
+                    "Apple refuses the question: HTTP \(answer.status)\(code)"
+                )
+            )
+            return
+        }
+        guard !answer.isCut, let page = NotificationHistoryPage(answer.body) else {
+            giveUp(
+                lane,
+                CommandFailure(
+                    .failed,
+                    code: "backfill.bad_page",
+                    "Apple's page cannot be read: what follows it is not known"
+                )
+            )
+            return
+        }
+        let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+        for payload in page.signedPayloads {
+            append(NotificationReceived(signedPayload: payload, receivedAt: now))
+        }
+        plan.advance(to: page.nextPaginationToken)
+        runCount += page.signedPayloads.count
+        progress?.show(runCount, "page \(pageCount), app \(lane.appAppleID)")
+    }
+
+    private func giveUp(_ lane: Lane, _ failure: CommandFailure) {
+        troubles.append((lane, failure))
+        plan.skipLane()
+    }
+
+    // MARK: Kafka
+
+    private func append(_ notification: NotificationReceived) {
+        guard isReal else {
+            return
+        }
+        let start = outputs.arena.count
+        notification.write(to: &outputs.arena)
+        outputs.outputs.append(
+            OutputBatch.Output(topic: 0, key: .absent, value: outputs.placed(from: start))
+        )
+    }
+
+    private func open() throws(CommandFailure) {
+        guard isReal else {
+            return
+        }
+        do throws(LogFault) {
+            let made = try KafkaTransactor(
+                settings: configuration.kafka,
+                // Of this run alone: an older process that still has it is fenced.
+                transactionalID: "\(configuration.topicPrefix)\(order.id)",
+                targets: topics
+            )
+            transactor = made
+            try made.takeOver()
+        } catch {
+            throw KafkaQuestion.failure(error, configuration)
+        }
+    }
+
+    private func storeIfDue(
+        isLast: Bool,
+        state: BackfillAudit.State
+    ) throws(CommandFailure) {
+        let now = WallClock.monotonicMilliseconds()
+        let isFull =
+            outputs.outputs.count >= Self.recordCountMax
+            || outputs.arena.count >= Self.byteCountMax
+            || now - partSince >= Self.partMilliseconds && !outputs.outputs.isEmpty
+        guard isReal, isLast || isFull, let transactor else {
+            return
+        }
+        part += 1
+        let count = outputs.outputs.count
+        let audit = BackfillAudit(
+            plan: plan,
+            order: order,
+            part: part,
+            state: state,
+            at: WallClock.nowMilliseconds(),
+            count: count,
+            runCount: runCount,
+            target: topics[0]
+        )
+        let key = outputs.place(order.id.utf8)
+        let start = outputs.arena.count
+        audit.write(to: &outputs.arena)
+        outputs.outputs.append(
+            OutputBatch.Output(topic: 1, key: key, value: outputs.placed(from: start))
+        )
+        do throws(LogFault) {
+            _ = try transactor.commit(outputs)
+        } catch {
+            let failure = KafkaQuestion.failure(error, configuration)
+            throw CommandFailure(
+                failure.exit,
+                code: failure.code,
+                "\(failure.message); go on with: tollway notifications backfill --resume \(order.id)"
+            )
+        }
+        outputs = OutputBatch()
+        partSince = now
+    }
+
+    // MARK: Going on
+
+    /// Where a run ended, by its newest record in the audit topic.
+    ///
+    /// - Throws: exit 3 where the audit has no such run, or it has finished.
+    static func resumed(
+        _ order: HandOrder,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> Start {
+        let topic = Topic.audit.name(prefix: configuration.topicPrefix)
+        var newest: Start?
+        var isFinished = false
+        let scan = TopicScan(configuration: configuration, topics: [topic], isToHighWatermark: true)
+        try scan.run { batch throws(CommandFailure) in
+            for record in batch.records where !record.value.isAbsent {
+                let value = batch.arena.span.extracting(record.value.indices)
+                guard let json = JSONValue(value), json["runId"]?.text == order.id,
+                    let plan = BackfillPlan(audit: json),
+                    let part = json["part"]?.integer, part > newest?.part ?? 0
+                else {
+                    continue
+                }
+                newest = Start(
+                    plan: plan,
+                    order: order,
+                    part: Int(part),
+                    runCount: Int(json["runCount"]?.integer ?? 0)
+                )
+                isFinished = json["state"]?.text == BackfillAudit.State.finished.rawValue
+            }
+            return true
+        }
+        guard let newest, !isFinished else {
+            throw CommandFailure(
+                .nothingMatched,
+                code: newest == nil ? "backfill.unknown_run" : "backfill.finished",
+                newest == nil
+                    ? "the audit knows no backfill \(order.id): see tollway audit ls --action"
+                        + " notifications"
+                    : "\(order.id) has finished"
+            )
+        }
+        return newest
+    }
+}
+
+/// How much was fetched, on a terminal only, over itself.
+final class FetchProgress {
+    private static let againMilliseconds: Int64 = 200
+
+    private let what: String
+    private let startedAt = WallClock.monotonicMilliseconds()
+    private var shownAt: Int64 = 0
+
+    /// Nil where standard error is no terminal.
+    init?(_ what: String) {
+        guard Console.errorIsTerminal else {
+            return nil
+        }
+        self.what = what
+    }
+
+    func show(_ count: Int, _ detail: String) {
+        let now = WallClock.monotonicMilliseconds()
+        guard now - shownAt >= Self.againMilliseconds else {
+            return
+        }
+        shownAt = now
+        let rate = Int64(count) * 1_000 / max(now - startedAt, 1)
+        Console.sayRaw("\r\u{1b}[K\(count) \(what), \(rate)/s, \(detail)")
+    }
+
+    func end() {
+        if shownAt > 0 {
+            Console.sayRaw("\r\u{1b}[K")
+            shownAt = 0
+        }
+    }
+}

@@ -1,0 +1,157 @@
+import AppStoreAPI
+import Foundation
+import Testing
+import TokenDomain
+
+@testable import tollway
+
+@Suite struct `A backfill's position` {
+    private let plan = BackfillPlan(
+        from: Timestamp(milliseconds: 1_000),
+        to: Timestamp(milliseconds: 2_000),
+        onlyFailures: true,
+        lanes: [
+            Lane(appAppleID: 1, environment: .production),
+            Lane(appAppleID: 1, environment: .sandbox),
+        ]
+    )
+
+    @Test func `comes back from the audit as it went there`() throws {
+        for pages in [["a", nil], ["a", "b"], []] as [[String?]] {
+            var plan = plan
+            for page in pages {
+                plan.advance(to: page)
+            }
+            let audit = BackfillAudit(
+                plan: plan,
+                order: try HandOrder("backfill", why: "x", now: plan.from),
+                part: 1,
+                state: .running,
+                at: 1,
+                count: 0,
+                runCount: 0,
+                target: "t"
+            )
+            var arena: [UInt8] = []
+            audit.write(to: &arena)
+            let value = try #require(JSONValue(arena))
+            #expect(BackfillPlan(audit: value) == plan)
+            #expect(AuditEntry(arena.span)?.what.contains("only failures") == true)
+        }
+    }
+
+    @Test func `goes from page to page, and from lane to lane after the last one`() {
+        var plan = plan
+        plan.advance(to: "next")
+        #expect(plan.lane?.environment == .production && plan.query.paginationToken == "next")
+        plan.advance(to: nil)
+        #expect(plan.lane?.environment == .sandbox && plan.query.paginationToken == nil)
+        plan.skipLane()
+        #expect(plan.isDone && plan.lane == nil)
+    }
+}
+
+@Suite(.serialized) struct `tollway notifications backfill` {
+    @Test(arguments: [
+        ([], "usage.missing_from"), (["--from", "181d"], "usage.bad_value"),
+        (["--from", "180d"], "usage.bad_value"),
+        (["--from", "1h", "--to", "2h"], "usage.bad_value"),
+        (["--from", "1h", "--rate", "51"], "usage.bad_value"),
+        (["--from", "1h", "--app", "77"], "apple.unknown_app"),
+        (["--resume", "replay-1"], "usage.bad_value"),
+    ])
+    func `refuses a question that Apple could not answer`(
+        arguments: [String],
+        code: String
+    ) throws {
+        let apple = try SimulatedApple()
+        let run = try TollwayProcess.run(
+            ["notifications", "backfill", "-o", "json"] + arguments,
+            environment: apple.environment
+        )
+        #expect(try run.errorCode() == code)
+        #expect(run.exitCode == (code == "apple.unknown_app" ? 3 : 2))
+    }
+
+    @Test func `counts without storing, with the second key where Apple refuses the first`() throws
+    {
+        let apple = try SimulatedApple(unknownKeys: 1)
+        try apple.register((0..<45).map { "t-\($0)" })
+        try apple.notify((0..<45).map { "t-\($0)" })
+        let run = try TollwayProcess.run(
+            ["notifications", "backfill", "--from", "1h", "--dry-run", "-o", "json"],
+            environment: apple.environment
+        )
+        #expect(run.exitCode == 0, "\(run.talk)")
+        let object = try run.object()
+        #expect(object["notificationCount"] as? Int == 45)
+        // Three pages of one lane, and one of each of the other three.
+        #expect(object["requestCount"] as? Int == 6)
+        #expect(object["isWritten"] as? Bool == false)
+    }
+
+    @Test func `says that Apple refuses every key`() throws {
+        let apple = try SimulatedApple(unknownKeys: 0)
+        let other = try SimulatedApple()
+        let run = try TollwayProcess.run(
+            ["notifications", "backfill", "--from", "1h", "--dry-run", "-o", "json"],
+            environment: apple.environment.merging(
+                ["TOLLWAY_APPS_FILE": other.environment["TOLLWAY_APPS_FILE"] ?? ""]
+            ) { $1 }
+        )
+        #expect(run.exitCode == 7)
+        let failed = try #require(try run.object()["failed"] as? [[String: Any]])
+        #expect(failed.count == 4 && failed[0]["code"] as? String == "apple.refused")
+    }
+
+    @Test(.enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))
+    func `stores what Apple has, and goes on where it was stopped`() throws {
+        let world = try DeadLetterWorld()
+        let apple = try SimulatedApple()
+        let environment = world.environment.merging(apple.environment) { $1 }
+        let ids = (0..<60).map { "t-\($0)" }
+        try apple.register(ids)
+        try apple.notify(ids)
+        func backfill(_ arguments: String...) throws -> TollwayProcess {
+            try TollwayProcess.run(
+                ["notifications", "backfill", "-o", "json"] + arguments,
+                environment: environment
+            )
+        }
+        #expect(try backfill("--resume", "backfill-1").errorCode() == "backfill.unknown_run")
+
+        // A page a second, and stopped after the first.
+        let process = try TollwayProcess.make(
+            ["notifications", "backfill", "--from", "1h", "--rate", "1", "--app", "com.example.a"],
+            environment: environment
+        )
+        let talk = Pipe()
+        process.standardError = talk
+        process.standardOutput = FileHandle.nullDevice
+        try process.run()
+        var asked = 0
+        while asked == 0 {
+            asked = (try apple.call("GET", "/requests")["requests"] as? [Any])?.count ?? 0
+        }
+        kill(process.processIdentifier, SIGINT)
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 130)
+        let said = String(
+            decoding: try talk.fileHandleForReading.readToEnd() ?? Data(),
+            as: UTF8.self
+        )
+        let runID = try #require(said.split(separator: " ").last).trimmingCharacters(in: .newlines)
+        let before = try world.records(of: .notificationsReceived).count
+        #expect(before < 60)
+
+        let resumed = try backfill("--resume", runID)
+        #expect(resumed.exitCode == 0, "\(resumed.talk)\(resumed.output)")
+        #expect(try resumed.object()["notificationCount"] as? Int == 60)
+        let records = try world.records(of: .notificationsReceived)
+        #expect(records.count == 60)
+        #expect(Set(records.map { $0.value ?? "" }).count == 60, "each once")
+        try world.expectValid(records, schema: "notifications.received.v1")
+        try world.expectValid(try world.records(of: .audit), schema: "audit.v1")
+        #expect(try backfill("--resume", runID).errorCode() == "backfill.finished")
+    }
+}
