@@ -6,6 +6,7 @@ extension TollwayCommand {
         SimCommand.verb,
         DemoCommand.verb,
         UpCommand.verb,
+        ConsoleCommand.verb,
         BrokerCommand.verb,
         TokenDecodeCommand.verb,
         TokenTraceCommand.verb,

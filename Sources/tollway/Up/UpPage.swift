@@ -22,6 +22,7 @@ struct UpPage {
         kafka = run.cluster.sentence
         hold = workers.environment[Setting.reportHold.fullName] ?? UpRun.hold
         addresses = [
+            ("console", run.consoleURL),
             ("door", "\(workers.ingestURL)/v1/tokens"),
             (
                 "Apple's side",

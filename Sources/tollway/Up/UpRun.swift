@@ -99,6 +99,31 @@ final class UpRun {
         for child in children {
             try child.probe.map { try awaitReady(child.name, $0) }
         }
+        try addConsole()
+    }
+
+    var consoleURL: String { "http://127.0.0.1:\(ports.console)" }
+
+    /// The page, which asks the workers that run now.
+    private func addConsole() throws {
+        var environment = workers.environment
+        environment[Setting.kafkaBootstrapServers] = cluster.bootstrapServers
+        environment[Setting.kafkaSingleBroker.fullName] = cluster.isTrial ? "yes" : "no"
+        environment["USER"] = self.environment["USER"]
+        let addresses = adminAddresses.flatMap { ["--admin", $0.address] }
+        let child = Child(
+            name: "console",
+            start: { [unowned self] in
+                try processes.start(
+                    "tollway",
+                    ["console", "--listen", "127.0.0.1:\(ports.console)"] + addresses,
+                    name: "console",
+                    environment: environment
+                )
+            }
+        )
+        try child.start()
+        children.append(child)
     }
 
     private func startKafka() throws {
