@@ -112,6 +112,7 @@ let package = Package(
             .executable(name: "tollway-dedupe", targets: ["dedupe"]),
             .executable(name: "tollway-report", targets: ["report"]),
             .executable(name: "tollway-notifications", targets: ["notifications"]),
+            .executable(name: "tollway-purchases", targets: ["purchases"]),
             .executable(name: "tollway", targets: ["tollway"]),
         ],
     targets: [
@@ -153,7 +154,7 @@ let package = Package(
         ),
         library("AppleSimulator", ["HTTPServer", "HTTPClient", "Crypto"]),
 
-        // The five workers, in the order of the pipeline.
+        // The six workers, in the order of the pipeline.
         program(
             "ingest",
             [
@@ -180,6 +181,13 @@ let package = Package(
             "notifications",
             [
                 "StageRuntime", "Kafka", "TokenDomain", "TokenWire", "Telemetry", "AppStoreAPI",
+                "Crypto",
+            ]
+        ),
+        program(
+            "purchases",
+            [
+                "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
                 "Crypto",
             ]
         ),
@@ -329,8 +337,9 @@ let package = Package(
         tests(
             "SystemTests",
             [
-                "tollway", "ingest", "decode", "dedupe", "report", "notifications", "StageRuntime",
-                "StateStore", "Kafka", "KafkaFaults", "TokenDomain", "TokenWire", "Crypto",
+                "tollway", "ingest", "decode", "dedupe", "report", "notifications", "purchases",
+                "StageRuntime", "StateStore", "Kafka", "KafkaFaults", "TokenDomain", "TokenWire",
+                "Crypto",
             ]
         ),
         tests(

@@ -36,7 +36,7 @@ package struct Configuration: Sendable, Equatable {
     package var ingestCustomerKeyFile: String?
     /// Nil: `ingest` takes notifications from any address.
     package var ingestNotificationSources: AddressRanges?
-    /// Set for the workers that need it (decode, notifications, report).
+    /// Set for the workers that need it (decode, notifications, report, purchases).
     package var appsFile: String?
     /// Scheme, host and port, no slash at the end.
     package var appleProductionURL: String
@@ -108,7 +108,7 @@ package struct Configuration: Sendable, Equatable {
         }
         switch program {
         case .worker: entries[index].value = adminListen(of: program)
-        case .tollway: entries[index].value = "127.0.0.1:9401 to 9405, by worker"
+        case .tollway: entries[index].value = "127.0.0.1:9401 to 9406, by worker"
         }
         return entries
     }
@@ -143,7 +143,7 @@ package struct Configuration: Sendable, Equatable {
                 )
             }
             _ = try appleRoots()
-        case .worker(.decode), .worker(.notifications), .worker(.report):
+        case .worker(.decode), .worker(.notifications), .worker(.report), .worker(.purchases):
             let needsKeys = program == .worker(.report)
             let apps = try AppsFile.load(try requiredFile(.appsFile), needsKeys: needsKeys)
             for key in apps.apps.compactMap(\.key) where needsKeys {
@@ -152,7 +152,7 @@ package struct Configuration: Sendable, Equatable {
                     setting: Setting.appsFile.fullName
                 )
             }
-            if program != .worker(.decode) {
+            if program == .worker(.notifications) || program == .worker(.report) {
                 _ = try appleRoots()
             }
         case .worker(.dedupe), .tollway:
@@ -162,7 +162,7 @@ package struct Configuration: Sendable, Equatable {
 
     private func refuseMissing(_ ingest: ListenText) throws(ConfigurationFault) {
         switch program {
-        case .worker(.decode), .worker(.report):
+        case .worker(.decode), .worker(.report), .worker(.purchases):
             _ = try requiredFile(.appsFile)
         case .worker(.notifications):
             _ = try requiredFile(.appsFile)

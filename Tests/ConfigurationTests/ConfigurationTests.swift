@@ -29,7 +29,7 @@ import Testing
         #expect(configuration.entries.allSatisfy { $0.source == .default })
     }
 
-    @Test(arguments: zip(Worker.allCases, 9401...9405))
+    @Test(arguments: zip(Worker.allCases, 9401...9406))
     func `gives each worker an admin port of its own`(worker: Worker, port: Int) throws {
         let environment = ["TOLLWAY_APPS_FILE": "a", "TOLLWAY_APPLE_ROOTS_FILE": "b"]
         let configuration = try read(environment, .worker(worker))
@@ -213,6 +213,7 @@ import Testing
     @Test(arguments: [
         (Worker.decode, ["TOLLWAY_APPS_FILE"]),
         (.report, ["TOLLWAY_APPS_FILE"]),
+        (.purchases, ["TOLLWAY_APPS_FILE"]),
         (.notifications, ["TOLLWAY_APPS_FILE", "TOLLWAY_APPLE_ROOTS_FILE"]),
     ])
     func `says what a worker cannot do without`(worker: Worker, names: [String]) {
