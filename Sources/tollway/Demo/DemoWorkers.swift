@@ -5,7 +5,7 @@ internal import Kafka
 internal import StageRuntime
 internal import TokenDomain
 
-/// The five workers of a demo and Apple's simulator, configured as a deployment would be: by
+/// The workers of a demo and Apple's simulator, configured as a deployment would be: by
 /// environment, with keys in files.
 struct DemoWorkers {
     static let hold = "2s"
@@ -118,7 +118,7 @@ struct DemoWorkers {
         "http://127.0.0.1:\(simulator.admin)\(path)"
     }
 
-    /// Starts the five workers and waits until all are ready.
+    /// Starts the workers and waits until all are ready.
     func startWorkers(_ cluster: DemoCluster, http: DemoHTTP) throws {
         for worker in Worker.allCases {
             try start(worker, cluster)
