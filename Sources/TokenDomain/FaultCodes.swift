@@ -37,7 +37,7 @@ extension Worker {
                 "notifications.out_of_range", "notifications.unknown_app",
                 "notifications.wrong_type",
             ] + Self.signatureCodes
-        case .purchases: ["purchases.bad_record"]
+        case .purchases: PurchaseRule.allCases.map(\.code) + ["purchases.bad_record"]
         }
     }
 

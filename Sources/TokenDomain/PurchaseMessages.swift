@@ -1,14 +1,5 @@
 // The values of the topics of sales, in the order of the pipeline; `Messages.swift` has the others.
 
-/// What a purchase event asks for.
-package enum PurchaseType: String, Hashable, Sendable, CaseIterable {
-    case buy, refund
-    /// Replaces a line item that was told before.
-    case restate
-    /// Takes back a line item that was told by mistake.
-    case retract
-}
-
 /// A value of `purchases.answered.v1`: what became of a report that carries sales.
 ///
 /// `report` writes it in the transaction that settles the report.
@@ -57,7 +48,7 @@ package struct PurchaseOutcome: Equatable, Sendable {
     package var lineItemID: String
     /// 1 for the first of a line item, and one more with each restatement or retraction.
     package var revision: Int
-    package var type: PurchaseType
+    package var type: PurchaseEvent.Kind
     package var outcome: Outcome
     /// The token that it was reported under.
     package var externalPurchaseID: TokenID?
@@ -73,7 +64,7 @@ package struct PurchaseOutcome: Equatable, Sendable {
     package init(
         lineItemID: String,
         revision: Int,
-        type: PurchaseType,
+        type: PurchaseEvent.Kind,
         outcome: Outcome,
         externalPurchaseID: TokenID?,
         requestIdentifier: String?,

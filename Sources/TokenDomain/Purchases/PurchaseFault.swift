@@ -81,7 +81,6 @@ package enum PurchaseRule: String, Sendable, CaseIterable {
     case taxCountryMismatch = "tax_country_mismatch"
     case pricingCurrencyMismatch = "pricing_currency_mismatch"
     case exchangeRateMismatch = "exchange_rate_mismatch"
-    case alreadyRetracted = "already_retracted"
     case creationDateChanged = "creation_date_changed"
     case restatementTooLate = "restatement_too_late"
     case refundTooLate = "refund_too_late"
@@ -117,7 +116,6 @@ package enum PurchaseRule: String, Sendable, CaseIterable {
         case .referenceRetracted: 25
         case .dateTooOld: 27
         case .refundOfRefund: 28
-        case .alreadyRetracted: 30
         case .referenceYounger: 31
         case .pricingCurrencyMismatch: 32
         case .exchangeRateMismatch: 33

@@ -77,7 +77,7 @@ extension PurchaseOutcome {
     package init(reading value: Span<UInt8>) throws(WireFault) {
         var lineItemID: String?
         var revision: Int?
-        var type: PurchaseType?
+        var type: PurchaseEvent.Kind?
         var outcome: Outcome?
         var externalPurchaseID: TokenID?
         var requestIdentifier: String?
