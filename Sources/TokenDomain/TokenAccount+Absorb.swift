@@ -127,19 +127,21 @@ extension TokenAccount {
         origin: RecordOrigin,
         policy: ReportPolicy
     ) -> Debt {
-        if dueEvent == .duplicateDue {
-            return Debt(dueAt: receivedAt, reason: .duplicate, origin: origin)
-        }
-        let held = receivedAt + policy.hold
+        let isDuplicate = dueEvent == .duplicateDue
+        let held = receivedAt + (isDuplicate ? policy.duplicateHold : policy.hold)
         let deadline = policy.deadline(
             creation: tokenCreationDate,
             expiration: tokenExpirationDate
         )
         guard let latest = deadline.map({ $0 + -ReportPolicy.deadlineMargin }), latest < held else {
-            return Debt(dueAt: held, reason: .hold, origin: origin)
+            return Debt(dueAt: held, reason: isDuplicate ? .duplicate : .hold, origin: origin)
         }
         // Long past is due now; earlier than it came in cannot be.
-        return Debt(dueAt: max(latest, receivedAt), reason: .deadline, origin: origin)
+        return Debt(
+            dueAt: max(latest, receivedAt),
+            reason: isDuplicate ? .duplicate : .deadline,
+            origin: origin
+        )
     }
 
     private mutating func adopt(_ distinct: TokenDistinct) {

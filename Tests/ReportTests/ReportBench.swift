@@ -214,8 +214,20 @@ final class ReportBench {
         )
     }
 
-    func distinct(_ id: TokenID, _ role: TokenRole = .primary, app: Int64 = 1) {
-        let token = token(id, app: app)
+    /// A primary has a year; a duplicate stands within the margin of its deadline, so that it is due
+    /// at once, unless `expiration` says otherwise.
+    func distinct(
+        _ id: TokenID,
+        _ role: TokenRole = .primary,
+        app: Int64 = 1,
+        expiration: Timestamp? = nil
+    ) {
+        var token = token(id, app: app)
+        if case .duplicate = role {
+            token.tokenCreationDate = Self.start + .days(-365)
+            token.tokenExpirationDate = Self.start + .hours(-23)
+        }
+        token.tokenExpirationDate = expiration ?? token.tokenExpirationDate
         let message = TokenDistinct(
             externalPurchaseID: id,
             appAppleID: token.appAppleID,
