@@ -191,7 +191,7 @@ extension TokenAccount {
         case nil:
             waitingNotice = Self.earlier(waitingNotice, notice)
         }
-        guard current == nil else {
+        guard !isBusy else {
             return .underWay
         }
         return isKnown ? .owed : .guarded
@@ -216,7 +216,7 @@ extension TokenAccount {
             guard role == nil else {
                 return .noticeForSeen
             }
-            guard current == nil else {
+            guard !isBusy else {
                 return .underWay
             }
             return notice.guardedFrom == nil ? .noted : .guarded
@@ -230,7 +230,7 @@ extension TokenAccount {
             }
         }
         bringForward(to: notice.receivedAt, reason: .reminder, origin: notice.origin)
-        return current == nil ? .owed : .underWay
+        return isBusy ? .underWay : .owed
     }
 
     /// Makes the debt due earlier, or makes one; the earliest cause is the one that is told.
