@@ -45,10 +45,12 @@ func shim(_ name: String, over system: [String]) -> Target {
     )
 }
 
-func library(_ name: String, _ dependencies: [String] = []) -> Target {
+/// `data` are files that become part of the program: workers have no Foundation to find them by.
+func library(_ name: String, _ dependencies: [String] = [], data: [String] = []) -> Target {
     .target(
         name: name,
         dependencies: dependencies.map { .init(stringLiteral: $0) },
+        resources: data.map { .embedInCode($0) },
         swiftSettings: strict
     )
 }
@@ -110,6 +112,7 @@ let package = Package(
             .executable(name: "tollway-dedupe", targets: ["dedupe"]),
             .executable(name: "tollway-report", targets: ["report"]),
             .executable(name: "tollway-notifications", targets: ["notifications"]),
+            .executable(name: "tollway-purchases", targets: ["purchases"]),
             .executable(name: "tollway", targets: ["tollway"]),
         ],
     targets: [
@@ -133,7 +136,7 @@ let package = Package(
         shim("CBench", over: ["CLibrdkafka", "CLibmicrohttpd"]),
 
         // The rules, pure.
-        library("TokenDomain"),
+        library("TokenDomain", data: ["Purchases/sales-codes.txt"]),
 
         // A Swift face for each C target; they know bytes, not tokens.
         library("Kafka", ["CKafka"]),
@@ -151,7 +154,7 @@ let package = Package(
         ),
         library("AppleSimulator", ["HTTPServer", "HTTPClient", "Crypto"]),
 
-        // The five workers, in the order of the pipeline.
+        // The six workers, in the order of the pipeline.
         program(
             "ingest",
             [
@@ -178,6 +181,13 @@ let package = Package(
             "notifications",
             [
                 "StageRuntime", "Kafka", "TokenDomain", "TokenWire", "Telemetry", "AppStoreAPI",
+                "Crypto",
+            ]
+        ),
+        program(
+            "purchases",
+            [
+                "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
                 "Crypto",
             ]
         ),
@@ -327,8 +337,9 @@ let package = Package(
         tests(
             "SystemTests",
             [
-                "tollway", "ingest", "decode", "dedupe", "report", "notifications", "StageRuntime",
-                "StateStore", "Kafka", "KafkaFaults", "TokenDomain", "TokenWire", "Crypto",
+                "tollway", "ingest", "decode", "dedupe", "report", "notifications", "purchases",
+                "StageRuntime", "StateStore", "Kafka", "KafkaFaults", "TokenDomain", "TokenWire",
+                "Crypto",
             ]
         ),
         tests(

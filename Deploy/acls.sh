@@ -8,7 +8,9 @@
 #   --prefix P           TOLLWAY_TOPIC_PREFIX (tollway.)
 #   --principal FORM     of each worker; %s is its name (User:tollway-%s); TLS: 'User:CN=tollway-%s'
 #   --command-config F   how kafka-acls.sh itself signs in
-#   --only NAME          one of ingest decode dedupe report notifications operator
+#   --only NAME          one of ingest decode dedupe report notifications purchases shop operator
+#
+# shop is a platform that writes its sales to purchases.received itself, and nothing else.
 #
 # KAFKA_ACLS names another kafka-acls.sh than that in the PATH; it may be several words.
 set -euo pipefail
@@ -51,8 +53,8 @@ while [ $# -gt 0 ]; do
     shift 2
 done
 case $only in
-    '' | ingest | decode | dedupe | report | notifications | operator) ;;
-    *) fail "--only is \"$only\": one of ingest decode dedupe report notifications operator" ;;
+    '' | ingest | decode | dedupe | report | notifications | purchases | shop | operator) ;;
+    *) fail "--only is \"$only\": one of ingest decode dedupe report notifications purchases shop operator" ;;
 esac
 case $principal in
     User:*%s*) ;;
@@ -124,7 +126,7 @@ wanted() {
 
 if wanted ingest; then
     may ingest "$writes" "${prefix}tokens.received.v1" "${prefix}notifications.received.v1" \
-        "${prefix}account-tokens.requested.v1"
+        "${prefix}account-tokens.requested.v1" "${prefix}purchases.received.v1"
 fi
 if wanted decode; then
     worker decode
@@ -133,7 +135,7 @@ if wanted decode; then
 fi
 if wanted dedupe; then
     worker dedupe
-    may dedupe "$reads" "${prefix}tokens.decoded.v1"
+    may dedupe "$reads" "${prefix}tokens.decoded.v1" "${prefix}tokens.refused.v1"
     may dedupe "$writes" "${prefix}tokens.distinct.v1"
     may dedupe "$both" "${prefix}dedupe.state.v1"
 fi
@@ -142,7 +144,8 @@ if wanted report; then
     may report "$reads" "${prefix}tokens.distinct.v1" "${prefix}notifications.verified.v1" \
         "${prefix}reports.requested.v1" "${prefix}account-tokens.requested.v1" \
         "${prefix}lanes.control.v1"
-    may report "$writes" "${prefix}reports.outcomes.v1" "${prefix}account-tokens.outcomes.v1"
+    may report "$writes" "${prefix}reports.outcomes.v1" "${prefix}account-tokens.outcomes.v1" \
+        "${prefix}purchases.answered.v1" "${prefix}tokens.refused.v1"
     may report "$both" "${prefix}report.state.v1"
     # The guard before UNRECOGNIZED_TOKEN: how far these topics reach, and how far others have read.
     may report Describe "${prefix}tokens.received.v1" "${prefix}tokens.decoded.v1"
@@ -151,7 +154,18 @@ fi
 if wanted notifications; then
     worker notifications
     may notifications "$reads" "${prefix}notifications.received.v1"
-    may notifications "$writes" "${prefix}notifications.verified.v1"
+    may notifications "$writes" "${prefix}notifications.verified.v1" \
+        "${prefix}notifications.other.v1"
+fi
+if wanted purchases; then
+    worker purchases
+    may purchases "$reads" "${prefix}purchases.received.v1" "${prefix}tokens.decoded.v1" \
+        "${prefix}tokens.refused.v1" "${prefix}purchases.answered.v1"
+    may purchases "$writes" "${prefix}reports.requested.v1" "${prefix}purchases.outcomes.v1"
+    may purchases "$both" "${prefix}purchases.state.v1"
+fi
+if wanted shop; then
+    may shop 'Write Describe' "${prefix}purchases.received.v1"
 fi
 if wanted operator; then
     # The person at `tollway`: makes topics, reads everything, writes what goes back from dead letters.

@@ -261,7 +261,7 @@ extension Configuration {
     /// Apps in the file of apps where this program needs one, else 0.
     func appCount() throws(ConfigurationFault) -> Int {
         switch program {
-        case .worker(.decode), .worker(.report), .worker(.notifications):
+        case .worker(.decode), .worker(.report), .worker(.notifications), .worker(.purchases):
             try AppsFile.load(try requiredFile(.appsFile)).apps.count
         case .worker(.ingest), .worker(.dedupe), .tollway: 0
         }

@@ -36,7 +36,7 @@ package struct Configuration: Sendable, Equatable {
     package var ingestCustomerKeyFile: String?
     /// Nil: `ingest` takes notifications from any address.
     package var ingestNotificationSources: AddressRanges?
-    /// Set for the workers that need it (decode, notifications, report).
+    /// Set for the workers that need it (decode, notifications, report, purchases).
     package var appsFile: String?
     /// Scheme, host and port, no slash at the end.
     package var appleProductionURL: String
@@ -49,6 +49,12 @@ package struct Configuration: Sendable, Equatable {
     package var reportDeadlineDays: Int
     package var reportMonthlyRepeat: Bool
     package var reportUnknownReminders: UnknownReminders
+    /// How much older than a sale a token without expiry may be that carries it.
+    package var purchasesTokenWindow: Milliseconds
+    /// How long a sale waits for a token, from when it was received; then it is not owed.
+    package var purchasesTokenWait: Milliseconds
+    /// Nil: a sale in a currency that Apple takes no reports in waits unless it brings its rate.
+    package var exchangeRatesFile: String?
     /// Whether less than the promise's brokers and replicas will do: a trial.
     package var kafkaSingleBroker: Bool
     /// Every setting in a fixed order, librdkafka's last.
@@ -88,6 +94,9 @@ package struct Configuration: Sendable, Equatable {
         reportDeadlineDays = try reader.wholeNumber(.reportDeadlineDays, in: 1...365)
         reportMonthlyRepeat = try reader.oneOf(.reportMonthlyRepeat, yes: "on", no: "off")
         reportUnknownReminders = try reader.unknownReminders()
+        purchasesTokenWindow = try reader.durationInDays(.purchasesTokenWindow)
+        purchasesTokenWait = try reader.durationInDays(.purchasesTokenWait)
+        exchangeRatesFile = try reader.optionalText(.exchangeRatesFile)
         kafkaSingleBroker = try reader.oneOf(.kafkaSingleBroker, yes: "yes", no: "no")
         kafka = try reader.kafka(clientID: "\(topicPrefix)\(program.name)-\(instance)")
         entries = reader.entries
@@ -108,7 +117,7 @@ package struct Configuration: Sendable, Equatable {
         }
         switch program {
         case .worker: entries[index].value = adminListen(of: program)
-        case .tollway: entries[index].value = "127.0.0.1:9401 to 9405, by worker"
+        case .tollway: entries[index].value = "127.0.0.1:9401 to 9406, by worker"
         }
         return entries
     }
@@ -143,7 +152,7 @@ package struct Configuration: Sendable, Equatable {
                 )
             }
             _ = try appleRoots()
-        case .worker(.decode), .worker(.notifications), .worker(.report):
+        case .worker(.decode), .worker(.notifications), .worker(.report), .worker(.purchases):
             let needsKeys = program == .worker(.report)
             let apps = try AppsFile.load(try requiredFile(.appsFile), needsKeys: needsKeys)
             for key in apps.apps.compactMap(\.key) where needsKeys {
@@ -152,7 +161,7 @@ package struct Configuration: Sendable, Equatable {
                     setting: Setting.appsFile.fullName
                 )
             }
-            if program != .worker(.decode) {
+            if program == .worker(.notifications) || program == .worker(.report) {
                 _ = try appleRoots()
             }
         case .worker(.dedupe), .tollway:
@@ -162,7 +171,7 @@ package struct Configuration: Sendable, Equatable {
 
     private func refuseMissing(_ ingest: ListenText) throws(ConfigurationFault) {
         switch program {
-        case .worker(.decode), .worker(.report):
+        case .worker(.decode), .worker(.report), .worker(.purchases):
             _ = try requiredFile(.appsFile)
         case .worker(.notifications):
             _ = try requiredFile(.appsFile)

@@ -40,6 +40,9 @@ package enum Setting: String, CaseIterable, Sendable {
     case reportDeadlineDays = "REPORT_DEADLINE_DAYS"
     case reportMonthlyRepeat = "REPORT_MONTHLY_REPEAT"
     case reportUnknownReminders = "REPORT_UNKNOWN_REMINDERS"
+    case purchasesTokenWindow = "PURCHASES_TOKEN_WINDOW"
+    case purchasesTokenWait = "PURCHASES_TOKEN_WAIT"
+    case exchangeRatesFile = "EXCHANGE_RATES_FILE"
     /// Ours, although it begins as those do that are passed through.
     case kafkaSingleBroker = "KAFKA_SINGLE_BROKER"
 
@@ -65,9 +68,12 @@ package enum Setting: String, CaseIterable, Sendable {
         case .reportDeadlineDays: "10"
         case .reportMonthlyRepeat: "on"
         case .reportUnknownReminders: UnknownReminders.report.rawValue
+        case .purchasesTokenWindow: "7d"
+        case .purchasesTokenWait: "24h"
         case .kafkaSingleBroker: "no"
         case .instance, .adminListen, .adminHosts, .ingestHosts, .ingestKeysFile,
-            .ingestCustomerKeyFile, .ingestNotificationSources, .appsFile, .appleRootsFile:
+            .ingestCustomerKeyFile, .ingestNotificationSources, .appsFile, .appleRootsFile,
+            .exchangeRatesFile:
             nil
         }
     }
@@ -78,8 +84,8 @@ package enum Setting: String, CaseIterable, Sendable {
         case .topicPrefix: "what every topic, group and transactional id starts with"
         case .delivery: "exactly-once, or at-least-once for the embedded broker"
         case .instance: "this replica's name, stable over restarts; default: the host name"
-        case .stateDirectory: "where dedupe and report keep their local state"
-        case .adminListen: "probes and metrics; default: 127.0.0.1:9401 to 9405, by worker"
+        case .stateDirectory: "where dedupe, report and purchases keep their local state"
+        case .adminListen: "probes and metrics; default: 127.0.0.1:9401 to 9406, by worker"
         case .adminHosts: "host names that the admin port answers to, besides addresses; by commas"
         case .ingestListen: "where ingest takes HTTP"
         case .ingestHosts: "host names that ingest answers to, besides addresses; by commas"
@@ -97,6 +103,11 @@ package enum Setting: String, CaseIterable, Sendable {
         case .reportMonthlyRepeat: "on or off: report active custom-link tokens every month"
         case .reportUnknownReminders:
             "report or note: a reminder about an unknown token"
+        case .purchasesTokenWindow:
+            "how much older than a sale its token without expiry may be; also in days: 7d"
+        case .purchasesTokenWait: "how long a sale waits for a token before it is not owed"
+        case .exchangeRatesFile:
+            "date,from,to,rate lines (CSV) for sales without a rate; read again when it changes"
         case .kafkaSingleBroker:
             "yes for a trial on less than three brokers; else no"
         }

@@ -160,11 +160,14 @@ extension Topic {
     /// became of dead letters is compacted, and kept for as long as they can lie there.
     fileprivate var keeping: TopicShape.Keeping {
         switch self {
-        case .tokensReceived, .tokensDecoded, .tokensDistinct, .notificationsReceived,
-            .notificationsVerified, .reportsRequested, .accountTokensRequested:
+        case .tokensReceived, .tokensDecoded, .tokensDistinct, .tokensRefused,
+            .notificationsReceived, .notificationsVerified, .notificationsOther,
+            .purchasesReceived, .purchasesAnswered, .reportsRequested, .accountTokensRequested:
             .sevenDays
-        case .reportsOutcomes, .accountTokensOutcomes, .deadLetterArchive, .audit: .forEver
-        case .dedupeState, .reportState, .laneOrders: .newest
+        case .reportsOutcomes, .purchasesOutcomes, .accountTokensOutcomes, .deadLetterArchive,
+            .audit:
+            .forEver
+        case .dedupeState, .reportState, .purchasesState, .laneOrders: .newest
         case .deadLetterReplays: .outlivingLetters
         case .deadLetters: .thirtyDays
         }
@@ -183,15 +186,23 @@ extension Topic {
         }
     }
 
-    /// The topics that must have as many partitions as this one, itself included: one worker reads
-    /// them together by key and keeps its changelog by their numbers.
+    /// The topics that must have as many partitions as this one, itself included, in the order of
+    /// the pipeline: one worker reads them together by key and keeps its changelog by their numbers.
+    ///
+    /// Workers that share a source bind all of theirs together: `dedupe` and `purchases` both read
+    /// `tokens.decoded`.
     package var countedTogether: [Topic] {
-        for worker in Worker.allCases {
-            let group = worker.sources + [worker.changelog].compactMap { $0 }
-            if group.count > 1, group.contains(self) {
-                return group
+        let groups = Worker.allCases
+            .map { worker in worker.sources + [worker.changelog].compactMap { $0 } }
+            .filter { $0.count > 1 }
+        var together: Set<Topic> = [self]
+        var count = 0
+        while count < together.count {
+            count = together.count
+            for group in groups where !together.isDisjoint(with: group) {
+                together.formUnion(group)
             }
         }
-        return [self]
+        return Topic.all.filter(together.contains)
     }
 }

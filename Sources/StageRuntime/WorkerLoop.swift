@@ -15,7 +15,7 @@ package import TokenDomain
 /// 3. only then may a stage act on what it planned.
 ///
 /// `step` never waits longer than it is told and does one thing at a time, so that the pipeline
-/// simulation can drive five of these loops in one thread, and crash any of them between two steps.
+/// simulation can drive all of these loops in one thread, and crash any of them between two steps.
 package final class WorkerLoop {
     let worker: Worker
     let log: any RecordLog

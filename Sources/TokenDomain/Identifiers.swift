@@ -49,6 +49,23 @@ package struct CustomerID: Hashable, Sendable, CustomStringConvertible {
     package var description: String { text }
 }
 
+/// Whose a sale is: the customer, else the token that was given for it.
+///
+/// The key of every topic that `purchases` reads, so that all of a customer lies in one partition.
+package struct PurchaseKey: Hashable, Sendable, CustomStringConvertible {
+    package let text: String
+
+    package init(_ text: String) {
+        self.text = text
+    }
+
+    package init(customer: CustomerID?, externalPurchaseID: TokenID) {
+        text = customer?.text ?? externalPurchaseID.text
+    }
+
+    package var description: String { text }
+}
+
 /// One of Apple's two worlds.
 ///
 /// Their tokens, hosts and reports never mix.

@@ -84,6 +84,8 @@ package struct TokenDistinct: Equatable, Sendable {
     package var customer: CustomerID?
     package var receivedAt: Timestamp
     package var role: TokenRole
+    /// Of a primary that was a duplicate: the token before it, which Apple does not know.
+    package var promotedFrom: TokenID?
 
     package init(
         externalPurchaseID: TokenID,
@@ -94,7 +96,8 @@ package struct TokenDistinct: Equatable, Sendable {
         tokenExpirationDate: Timestamp?,
         customer: CustomerID?,
         receivedAt: Timestamp,
-        role: TokenRole
+        role: TokenRole,
+        promotedFrom: TokenID? = nil
     ) {
         self.externalPurchaseID = externalPurchaseID
         self.appAppleID = appAppleID
@@ -105,6 +108,7 @@ package struct TokenDistinct: Equatable, Sendable {
         self.customer = customer
         self.receivedAt = receivedAt
         self.role = role
+        self.promotedFrom = promotedFrom
     }
 }
 
@@ -151,7 +155,7 @@ package enum ReportStatus: String, Hashable, Sendable, CaseIterable {
     case duplicateToken = "DUPLICATE_TOKEN"
 }
 
-/// A value of `reports.requested.v1`: a report asked for by hand or by a replay.
+/// A value of `reports.requested.v1`: a report asked for by `purchases`, by hand or by a replay.
 package struct ReportRequested: Equatable, Sendable {
     package var externalPurchaseID: TokenID
     package var appAppleID: Int64
@@ -162,6 +166,8 @@ package struct ReportRequested: Equatable, Sendable {
     package var lineItems: String?
     /// Until when Apple wants it, in a dead letter, for who reads that: no rule asks for it.
     package var deadline: Timestamp?
+    /// Of a report that carries sales: where its answer goes, which else is a dead letter or nothing.
+    package var purchaseKey: PurchaseKey?
 
     package init(
         externalPurchaseID: TokenID,
@@ -170,7 +176,8 @@ package struct ReportRequested: Equatable, Sendable {
         status: ReportStatus,
         requestIdentifier: String?,
         lineItems: String?,
-        deadline: Timestamp? = nil
+        deadline: Timestamp? = nil,
+        purchaseKey: PurchaseKey? = nil
     ) {
         self.externalPurchaseID = externalPurchaseID
         self.appAppleID = appAppleID
@@ -179,6 +186,7 @@ package struct ReportRequested: Equatable, Sendable {
         self.requestIdentifier = requestIdentifier
         self.lineItems = lineItems
         self.deadline = deadline
+        self.purchaseKey = purchaseKey
     }
 }
 
@@ -219,6 +227,37 @@ package struct ReportOutcome: Equatable, Sendable {
     package var settledAt: Timestamp
     /// The requests it took, oldest first: the first one and the newest.
     package var exchanges: [ReportExchange]
+    /// What Apple was told besides the status; records of older versions have none of it.
+    package var told: Told
+
+    /// What proves, without the token's own topics, what was told and whether in time.
+    package struct Told: Equatable, Sendable {
+        /// The JSON array as it was sent, byte for byte; only with LINE_ITEM.
+        package var lineItems: String?
+        package var tokenCreationDate: Timestamp?
+        package var tokenExpirationDate: Timestamp?
+        /// Until when Apple wanted it.
+        package var deadline: Timestamp?
+        /// How long after the deadline it was settled, in seconds rounded up; 0 when in time.
+        package var lateBySeconds: Int64?
+        package var purchaseKey: PurchaseKey?
+
+        package init(
+            lineItems: String? = nil,
+            tokenCreationDate: Timestamp? = nil,
+            tokenExpirationDate: Timestamp? = nil,
+            deadline: Timestamp? = nil,
+            lateBySeconds: Int64? = nil,
+            purchaseKey: PurchaseKey? = nil
+        ) {
+            self.lineItems = lineItems
+            self.tokenCreationDate = tokenCreationDate
+            self.tokenExpirationDate = tokenExpirationDate
+            self.deadline = deadline
+            self.lateBySeconds = lateBySeconds
+            self.purchaseKey = purchaseKey
+        }
+    }
 
     package init(
         requestIdentifier: String,
@@ -232,7 +271,8 @@ package struct ReportOutcome: Equatable, Sendable {
         reason: String,
         firstSentAt: Timestamp,
         settledAt: Timestamp,
-        exchanges: [ReportExchange] = []
+        exchanges: [ReportExchange] = [],
+        told: Told = Told()
     ) {
         self.requestIdentifier = requestIdentifier
         self.externalPurchaseID = externalPurchaseID
@@ -246,6 +286,7 @@ package struct ReportOutcome: Equatable, Sendable {
         self.firstSentAt = firstSentAt
         self.settledAt = settledAt
         self.exchanges = exchanges
+        self.told = told
     }
 }
 

@@ -1,20 +1,23 @@
 /// The pipeline, once: its stages and topics in the order in which a token meets them.
 ///
 ///     ingest ─▶ received ─▶ decode ─▶ decoded ─▶ dedupe ─▶ distinct ─▶ report ─▶ Apple, outcomes
-///       └─▶ notified ─▶ notifications ─▶ verified ─────────────────────┘
+///       ├─▶ notified ─▶ notifications ─▶ verified ─────────────────────┤
+///       └─▶ sales ────▶ purchases, with decoded ─▶ reports.requested ──┘
+///     report ─▶ purchases.answered, tokens.refused ─▶ purchases, dedupe
 ///     every stage ─▶ dlq.<stage>
 package enum Worker: String, Sendable, CaseIterable {
-    case ingest, decode, dedupe, report, notifications
+    case ingest, decode, dedupe, report, notifications, purchases
 
     /// The topics it reads, in the order in which `Record.topic` counts them.
     package var sources: [Topic] {
         switch self {
         case .ingest: []
         case .decode: [.tokensReceived]
-        case .dedupe: [.tokensDecoded]
+        case .dedupe: [.tokensDecoded, .tokensRefused]
         case .report:
             [.tokensDistinct, .notificationsVerified, .reportsRequested, .accountTokensRequested]
         case .notifications: [.notificationsReceived]
+        case .purchases: [.purchasesReceived, .tokensDecoded, .tokensRefused, .purchasesAnswered]
         }
     }
 
@@ -22,18 +25,21 @@ package enum Worker: String, Sendable, CaseIterable {
     package var follows: [Topic] {
         switch self {
         case .report: [.laneOrders]
-        case .ingest, .decode, .dedupe, .notifications: []
+        case .ingest, .decode, .dedupe, .notifications, .purchases: []
         }
     }
 
     /// The topics it writes besides its changelog and its dead letters.
     package var targets: [Topic] {
         switch self {
-        case .ingest: [.tokensReceived, .notificationsReceived, .accountTokensRequested]
+        case .ingest:
+            [.tokensReceived, .notificationsReceived, .accountTokensRequested, .purchasesReceived]
         case .decode: [.tokensDecoded, .tokensDistinct]
         case .dedupe: [.tokensDistinct]
-        case .report: [.reportsOutcomes, .accountTokensOutcomes]
-        case .notifications: [.notificationsVerified]
+        case .report:
+            [.reportsOutcomes, .accountTokensOutcomes, .purchasesAnswered, .tokensRefused]
+        case .notifications: [.notificationsVerified, .notificationsOther]
+        case .purchases: [.reportsRequested, .purchasesOutcomes]
         }
     }
 
@@ -42,6 +48,7 @@ package enum Worker: String, Sendable, CaseIterable {
         switch self {
         case .dedupe: .dedupeState
         case .report: .reportState
+        case .purchases: .purchasesState
         case .ingest, .decode, .notifications: nil
         }
     }
@@ -54,6 +61,7 @@ package enum Worker: String, Sendable, CaseIterable {
         case .dedupe: .deadLetters(.dedupe)
         case .report: .deadLetters(.report)
         case .notifications: .deadLetters(.notifications)
+        case .purchases: .deadLetters(.purchases)
         }
     }
 
@@ -65,6 +73,7 @@ package enum Worker: String, Sendable, CaseIterable {
         case .dedupe: 9403
         case .report: 9404
         case .notifications: 9405
+        case .purchases: 9406
         }
     }
 }
@@ -74,8 +83,18 @@ package enum Topic: Hashable, Sendable {
     case tokensReceived
     case tokensDecoded
     case tokensDistinct
+    /// Tokens that Apple does not know, by the purchase key.
+    case tokensRefused
     case notificationsReceived
     case notificationsVerified
+    /// Genuine notifications that are about no token.
+    case notificationsOther
+    /// Sales, by the purchase key.
+    case purchasesReceived
+    /// What Apple answered to reports that carry sales, by the purchase key.
+    case purchasesAnswered
+    /// The ledger of sales, by the purchase key.
+    case purchasesOutcomes
     case reportsRequested
     case reportsOutcomes
     case accountTokensRequested
@@ -84,6 +103,7 @@ package enum Topic: Hashable, Sendable {
     case laneOrders
     case dedupeState
     case reportState
+    case purchasesState
     case deadLetters(Worker)
     case deadLetterReplays
     /// Dead letters that somebody gave up.
@@ -94,11 +114,13 @@ package enum Topic: Hashable, Sendable {
     /// Every topic that a deployment has, in the order of the pipeline.
     package static var all: [Topic] {
         [
-            .tokensReceived, .tokensDecoded, .tokensDistinct, .notificationsReceived,
-            .notificationsVerified, .reportsRequested, .reportsOutcomes, .accountTokensRequested,
-            .accountTokensOutcomes, .laneOrders, .dedupeState, .reportState,
-            .deadLetters(.decode), .deadLetters(.dedupe), .deadLetters(.report),
-            .deadLetters(.notifications), .deadLetterReplays, .deadLetterArchive, .audit,
+            .tokensReceived, .tokensDecoded, .tokensDistinct, .tokensRefused,
+            .notificationsReceived, .notificationsVerified, .notificationsOther,
+            .purchasesReceived, .purchasesAnswered, .purchasesOutcomes, .reportsRequested,
+            .reportsOutcomes, .accountTokensRequested, .accountTokensOutcomes, .laneOrders,
+            .dedupeState, .reportState, .purchasesState, .deadLetters(.decode),
+            .deadLetters(.dedupe), .deadLetters(.report), .deadLetters(.notifications),
+            .deadLetters(.purchases), .deadLetterReplays, .deadLetterArchive, .audit,
         ]
     }
 
@@ -110,8 +132,13 @@ package enum Topic: Hashable, Sendable {
         case .tokensReceived: "\(prefix)tokens.received.v1"
         case .tokensDecoded: "\(prefix)tokens.decoded.v1"
         case .tokensDistinct: "\(prefix)tokens.distinct.v1"
+        case .tokensRefused: "\(prefix)tokens.refused.v1"
         case .notificationsReceived: "\(prefix)notifications.received.v1"
         case .notificationsVerified: "\(prefix)notifications.verified.v1"
+        case .notificationsOther: "\(prefix)notifications.other.v1"
+        case .purchasesReceived: "\(prefix)purchases.received.v1"
+        case .purchasesAnswered: "\(prefix)purchases.answered.v1"
+        case .purchasesOutcomes: "\(prefix)purchases.outcomes.v1"
         case .reportsRequested: "\(prefix)reports.requested.v1"
         case .reportsOutcomes: "\(prefix)reports.outcomes.v1"
         case .accountTokensRequested: "\(prefix)account-tokens.requested.v1"
@@ -119,6 +146,7 @@ package enum Topic: Hashable, Sendable {
         case .laneOrders: "\(prefix)lanes.control.v1"
         case .dedupeState: "\(prefix)dedupe.state.v1"
         case .reportState: "\(prefix)report.state.v1"
+        case .purchasesState: "\(prefix)purchases.state.v1"
         case .deadLetters(let worker): "dlq.\(prefix)\(worker.rawValue)"
         case .deadLetterReplays: "dlq.\(prefix)replays.v1"
         case .deadLetterArchive: "dlq.\(prefix)archive.v1"

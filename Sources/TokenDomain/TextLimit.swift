@@ -17,6 +17,10 @@ package struct TextLimit: Equatable, Sendable {
     package static let tokenField = TextLimit(byteCountMax: DecodeFault.textByteCountMax / 4 * 3)
     package static let tokenText = TextLimit(byteCountMax: DecodeFault.textByteCountMax)
     package static let customer = TextLimit(byteCountMax: CustomerID.byteCount)
+    /// A platform's own name for a line item.
+    ///
+    /// Source: developer.apple.com/documentation/externalpurchaseserverapi/lineitemid
+    package static let lineItemID = TextLimit(byteCountMax: 512)
     /// What names one thing: a UUID, the id of a request or a transaction, a subtype, a reason.
     package static let identifier = TextLimit(byteCountMax: 256)
     /// Who ordered something by hand, and why.

@@ -146,12 +146,35 @@ extension JSONScanner {
         slot = value
     }
 
-    /// An array of anything, its text as it stands.
-    package mutating func fillArray(_ slot: inout String?) throws(WireFault) {
+    package mutating func fill(
+        _ slot: inout PurchaseKey?,
+        atMost limit: TextLimit
+    ) throws(WireFault) {
         guard try isPresent(slot == nil) else {
             return
         }
-        guard try peekKind() == .array else {
+        let text = try string(atMost: limit)
+        guard !text.isEmpty else {
+            throw .outOfRange(field: fieldName)
+        }
+        slot = PurchaseKey(text)
+    }
+
+    /// An array of anything, its text as it stands.
+    package mutating func fillArray(_ slot: inout String?) throws(WireFault) {
+        try fill(&slot, raw: .array)
+    }
+
+    /// An object of anything, its text as it stands.
+    package mutating func fillObject(_ slot: inout String?) throws(WireFault) {
+        try fill(&slot, raw: .object)
+    }
+
+    private mutating func fill(_ slot: inout String?, raw kind: Kind) throws(WireFault) {
+        guard try isPresent(slot == nil) else {
+            return
+        }
+        guard try peekKind() == kind else {
             throw .wrongType(field: fieldName)
         }
         slot = String(decoding: try raw(), as: UTF8.self)

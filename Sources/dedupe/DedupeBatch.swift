@@ -13,6 +13,8 @@ internal import TokenWire
 struct DedupeBatch {
     /// Index of `tokens.distinct` among the worker's targets.
     private static let distinct = 0
+    /// Index of `tokens.refused` among the worker's sources.
+    private static let refused = 1
 
     /// One record of the batch, read.
     private struct Candidate {
@@ -36,7 +38,8 @@ struct DedupeBatch {
         var ends: [Int] = []
     }
 
-    /// Nil where the record could not be read; the fault lies at the same index in `faults`.
+    /// Nil where the record could not be read, with the fault at the same index in `faults`, and
+    /// where it is of `tokens.refused`.
     private var candidates: [Candidate?] = []
     private var faults: [Int: Fault] = [:]
     private var questions: [Questions] = []
@@ -65,7 +68,8 @@ struct DedupeBatch {
             } else if let fault = faults[index] {
                 plan.conclude(.deadLetter(fault), app: TokenTally.unknownApp)
             } else {
-                preconditionFailure("a record was read or refused")
+                precondition(record.topic == Self.refused, "a record was read or refused")
+                plan.conclude(.settled("refused_token"))
             }
         }
     }
@@ -93,6 +97,10 @@ struct DedupeBatch {
         }
         questions.removeAll(keepingCapacity: true)
         for (index, record) in batch.records.enumerated() {
+            guard record.topic != Self.refused else {
+                candidates.append(nil)
+                continue
+            }
             do throws(WireFault) {
                 let value = batch.arena.span.extracting(record.value.indices)
                 let read = try DecodedRecord(reading: value, texts: &texts)

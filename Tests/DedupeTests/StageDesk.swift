@@ -24,6 +24,8 @@ final class StageDesk {
         case primary
         case duplicate(of: String)
         case again
+        /// Of `tokens.refused`.
+        case refused
         case deadLetter(String)
 
         var description: String {
@@ -31,6 +33,7 @@ final class StageDesk {
             case .primary: "primary"
             case .duplicate(let first): "duplicate of \(first)"
             case .again: "again"
+            case .refused: "refused"
             case .deadLetter(let code): code
             }
         }
@@ -58,8 +61,8 @@ final class StageDesk {
         )
     }
 
-    func judge(values: [(partition: Int32, value: [UInt8])]) throws -> [Answer] {
-        try answers(plan(values: values))
+    func judge(values: [(partition: Int32, value: [UInt8])], topic: Int = 0) throws -> [Answer] {
+        try answers(plan(values: values, topic: topic))
     }
 
     /// A record comes in that means nothing, so that the stage hears of the time.
@@ -76,14 +79,14 @@ final class StageDesk {
         }
     }
 
-    func plan(values: [(partition: Int32, value: [UInt8])]) -> BatchPlan {
+    func plan(values: [(partition: Int32, value: [UInt8])], topic: Int = 0) -> BatchPlan {
         var batch = RecordBatch()
         for (partition, value) in values {
             let start = batch.arena.count
             batch.arena.append(contentsOf: value)
             batch.records.append(
                 RecordBatch.Record(
-                    topic: 0,
+                    topic: topic,
                     partition: partition,
                     offset: offset,
                     timestampMilliseconds: (recordTime ?? now).milliseconds,
@@ -184,8 +187,8 @@ final class StageDesk {
                 case .duplicate(let first): return .duplicate(of: first.text)
                 case .seen: return .deadLetter("seen")
                 }
-            case .settled:
-                return .again
+            case .settled(let reason):
+                return reason == "refused_token" ? .refused : .again
             case .deadLetter(let fault):
                 return .deadLetter(fault.code)
             case .deadLetterAndForward(let fault, _):

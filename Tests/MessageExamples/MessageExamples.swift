@@ -45,6 +45,7 @@ package enum MessageExamples {
         distinct(token, customer, .primary),
         distinct(token, customer, .duplicate(of: TokenID("another"))),
         distinct(bareToken, nil, .seen),
+        promoted,
         TokenDistinct(
             externalPurchaseID: token.externalPurchaseID,
             appAppleID: nil,
@@ -83,7 +84,8 @@ package enum MessageExamples {
             bundleID: "com.example",
             status: .lineItem,
             requestIdentifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
-            lineItems: #"[{"lineItemId": "a", "amountTaxInclusive": 4990}]"#
+            lineItems: #"[{"lineItemId": "a", "amountTaxInclusive": 4990}]"#,
+            purchaseKey: PurchaseKey(customer.text)
         ),
         ReportRequested(
             externalPurchaseID: token.externalPurchaseID,
@@ -103,7 +105,74 @@ package enum MessageExamples {
             errors: [
                 AppleError(code: 6, fieldName: "creationDate", lineItemID: "a"),
                 AppleError(code: 1, fieldName: nil, lineItemID: nil),
-            ]
+            ],
+            told: ReportOutcome.Told(
+                lineItems: #"[{"lineItemId": "a", "amountTaxInclusive": 4990}]"#,
+                tokenCreationDate: token.tokenCreationDate,
+                tokenExpirationDate: token.tokenExpirationDate,
+                deadline: time,
+                lateBySeconds: 7,
+                purchaseKey: PurchaseKey(customer.text)
+            )
+        ),
+    ]
+    package static let tokensRefused = [
+        TokenRefused(
+            externalPurchaseID: token.externalPurchaseID,
+            customer: customer,
+            refusedAt: time
+        ),
+        TokenRefused(
+            externalPurchaseID: bareToken.externalPurchaseID,
+            customer: nil,
+            refusedAt: time
+        ),
+    ]
+    package static let purchasesAnswered = [
+        PurchaseAnswered(
+            requestIdentifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+            externalPurchaseID: token.externalPurchaseID,
+            lineItemIDs: ["a", "\u{1f600}\"b"],
+            outcome: .accepted,
+            errors: [],
+            settledAt: time
+        ),
+        PurchaseAnswered(
+            requestIdentifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+            externalPurchaseID: token.externalPurchaseID,
+            lineItemIDs: ["a"],
+            outcome: .rejected,
+            errors: [AppleError(code: 12, fieldName: "netAmountTaxExclusive", lineItemID: "a")],
+            reason: "report.rejected",
+            settledAt: time
+        ),
+    ]
+    package static let purchasesOutcomes = [
+        PurchaseOutcome(
+            lineItemID: "a",
+            revision: 2,
+            type: .restate,
+            outcome: .reported,
+            externalPurchaseID: token.externalPurchaseID,
+            requestIdentifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+            reason: "accepted",
+            errors: [AppleError(code: 36, fieldName: "creationDate", lineItemID: "a")],
+            item: #"{"lineItemId": "a", "amountTaxInclusive": 4990}"#,
+            receivedAt: time,
+            settledAt: time
+        ),
+        PurchaseOutcome(
+            lineItemID: "b",
+            revision: 1,
+            type: .buy,
+            outcome: .notOwed,
+            externalPurchaseID: nil,
+            requestIdentifier: nil,
+            reason: "no_active_token",
+            errors: [],
+            item: nil,
+            receivedAt: time,
+            settledAt: time
         ),
     ]
     package static let accountTokensRequested = [
@@ -147,6 +216,12 @@ package enum MessageExamples {
         ),
     ]
 
+    private static let promoted: TokenDistinct = {
+        var promoted = distinct(token, customer, .primary)
+        promoted.promotedFrom = TokenID("forged")
+        return promoted
+    }()
+
     private static func distinct(
         _ token: ExternalPurchaseToken,
         _ customer: CustomerID?,
@@ -168,7 +243,8 @@ package enum MessageExamples {
     private static func outcome(
         _ outcome: ReportOutcome.Outcome,
         httpStatus: Int,
-        errors: [AppleError]
+        errors: [AppleError],
+        told: ReportOutcome.Told = .init()
     ) -> ReportOutcome {
         ReportOutcome(
             requestIdentifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
@@ -183,7 +259,8 @@ package enum MessageExamples {
             firstSentAt: time,
             settledAt: time,
             exchanges: outcome == .rejected
-                ? [exchange(.send, 0, nil), exchange(.retrieve, 404, 4_040_001)] : []
+                ? [exchange(.send, 0, nil), exchange(.retrieve, 404, 4_040_001)] : [],
+            told: told
         )
     }
 

@@ -17,7 +17,7 @@ import TokenWire
 @testable import notifications
 @testable import report
 
-/// Five workers, one to two instances each, in one thread and from one seed.
+/// The workers of tokens, one to two instances each, in one thread and from one seed.
 final class SimulatedPipeline {
     static let prefix = "tollway."
     private static let partitionCount = 3
@@ -145,6 +145,7 @@ final class SimulatedPipeline {
                 seed: startCount
             )
         case .ingest: preconditionFailure("the door is no stage")
+        case .purchases: preconditionFailure("no sales in this pipeline")
         }
     }
 

@@ -12,7 +12,7 @@ import TokenDomain
     }
 
     /// A worker's own state is nobody else's business.
-    private static let inner: Set<Topic> = [.dedupeState, .reportState]
+    private static let inner: Set<Topic> = [.dedupeState, .reportState, .purchasesState]
 
     @Test func `names every topic that others may read`() throws {
         let addresses = try Self.text().split(separator: "\n").compactMap { line in
@@ -39,7 +39,7 @@ import TokenDomain
 
     @Test func `refers to schemas that are there`() throws {
         let files = try Self.text().split(separator: "\"").filter { $0.hasPrefix("./") }
-        #expect(files.count == 15)
+        #expect(files.count == 19)
         for file in files {
             let path = `The schemas of Protocols`.protocols.appending(path: String(file)).path()
             #expect(FileManager.default.fileExists(atPath: path), "\(file)")

@@ -61,6 +61,16 @@ import TokenWire
             }
             + cases("reports.requested.v1", MessageExamples.reportsRequested) { $0.write(to: &$1) }
             + cases("reports.outcomes.v1", MessageExamples.reportsOutcomes) { $0.write(to: &$1) }
+            + cases("tokens.refused.v1", MessageExamples.tokensRefused) { $0.write(to: &$1) }
+            + cases("purchases.received.v1", MessageExamples.purchasesReceived) {
+                $0.write(to: &$1)
+            }
+            + cases("purchases.answered.v1", MessageExamples.purchasesAnswered) {
+                $0.write(to: &$1)
+            }
+            + cases("purchases.outcomes.v1", MessageExamples.purchasesOutcomes) {
+                $0.write(to: &$1)
+            }
             + cases("account-tokens.requested.v1", MessageExamples.accountTokensRequested) {
                 $0.write(to: &$1)
             }

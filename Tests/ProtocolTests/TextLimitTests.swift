@@ -49,6 +49,21 @@ import TokenWire
         ) {
             (value) throws(WireFault) in _ = try ReportOutcome(reading: value)
         },
+        Topic(name: "tokens.refused.v1", value: bytes(MessageExamples.tokensRefused[0].write)) {
+            (value) throws(WireFault) in _ = try TokenRefused(reading: value)
+        },
+        Topic(
+            name: "purchases.answered.v1",
+            value: bytes(MessageExamples.purchasesAnswered[1].write)
+        ) {
+            (value) throws(WireFault) in _ = try PurchaseAnswered(reading: value)
+        },
+        Topic(
+            name: "purchases.outcomes.v1",
+            value: bytes(MessageExamples.purchasesOutcomes[0].write)
+        ) {
+            (value) throws(WireFault) in _ = try PurchaseOutcome(reading: value)
+        },
         Topic(
             name: "account-tokens.requested.v1",
             value: bytes(MessageExamples.accountTokensRequested[1].write)
@@ -96,7 +111,11 @@ import TokenWire
     }
 
     /// A list or text without a limit could fill the state, which is one record of Kafka's.
-    @Test(arguments: topics.map(\.name) + ["notifications.received.v1", "report.state.v1"])
+    @Test(
+        arguments: topics.map(\.name) + [
+            "notifications.received.v1", "purchases.received.v1", "report.state.v1",
+        ]
+    )
     func `are stated for every text and every list`(name: String) throws {
         let unbounded = Self.unbounded(try Self.schema(name), at: "")
         // A token's text is measured without the white space around it: by decode, not by a schema.

@@ -6,7 +6,7 @@ import TokenDomain
     /// What a person meets in answers, logs and dead letters; each word is the part of the program
     /// that says it.
     private static var literal: Regex<(Substring, Substring)> {
-        /"((?:decode|dedupe|report|notifications|jws|ingest|http|admin|config)\.[a-z0-9_]+)"/
+        /"((?:decode|dedupe|report|notifications|purchases|jws|ingest|http|admin|config)\.[a-z0-9_]+)"/
     }
 
     /// Codes of the client side of HTTP: they name a failed request to Apple in a log line only.

@@ -26,6 +26,15 @@ import TokenWire
         for message in MessageExamples.reportsOutcomes {
             #expect(try ReportOutcome(reading: bytes(message.write).span) == message)
         }
+        for message in MessageExamples.tokensRefused {
+            #expect(try TokenRefused(reading: bytes(message.write).span) == message)
+        }
+        for message in MessageExamples.purchasesAnswered {
+            #expect(try PurchaseAnswered(reading: bytes(message.write).span) == message)
+        }
+        for message in MessageExamples.purchasesOutcomes {
+            #expect(try PurchaseOutcome(reading: bytes(message.write).span) == message)
+        }
         for message in MessageExamples.accountTokensRequested {
             #expect(try AccountTokenRequested(reading: bytes(message.write).span) == message)
         }
@@ -82,6 +91,28 @@ import TokenWire
                     requestID: ""
                 )
         )
+    }
+
+    @Test func `of older versions lack what the ledger proves today`() throws {
+        var arena: [UInt8] = []
+        var old = MessageExamples.reportsOutcomes[0]
+        old.told = ReportOutcome.Told()
+        old.write(to: &arena)
+        let text = String(decoding: arena, as: UTF8.self)
+        for name in ["lineItems", "deadline", "lateBySeconds", "purchaseKey"] {
+            #expect(!text.contains("\"\(name)\""))
+        }
+        #expect(try ReportOutcome(reading: arena.span) == old)
+    }
+
+    @Test(arguments: [
+        (#"{"lineItemIds":"a"}"#, WireFault.wrongType(field: "lineItemIds")),
+        (#"{"lineItemIds":["a"],"lineItemIds":[]}"#, .repeated(field: "lineItemIds")),
+        (#"{"requestIdentifier":"r"}"#, .missing(field: "externalPurchaseId")),
+        (#"{"outcome":"reported"}"#, .outOfRange(field: "outcome")),
+    ])
+    func `about an answered sale say how they are wrong`(text: String, fault: WireFault) {
+        #expect(throws: fault) { try PurchaseAnswered(reading: Array(text.utf8).span) }
     }
 
     private func bytes(_ write: (inout [UInt8]) -> Void) -> [UInt8] {

@@ -68,6 +68,7 @@ import TokenDomain
         for word in ["STAGE ", "LANE ", "DEAD LETTERS", "more", "q or Ctrl-C"] {
             #expect(lines.contains { $0.contains(word) }, "\(word)")
         }
+        #expect(lines.contains { $0.contains("purchases.received.v1 +3") })
         #expect(lines.contains { $0.contains("stopped 12s") && $0.contains("-5s  mis") })
     }
 
@@ -136,8 +137,8 @@ import TokenDomain
     @Test func `shows a lane as paused where one instance has it so, and by whom`() throws {
         var snapshot = Self.snapshot(lanes: 0, instances: 0)
         for state in [
-            #""state":"paused","because":"paused by ann@host: \(String(repeating: "x", count: 80))"#
-                + #" since 2026-01-01T00:00:00.000Z","since":\(snapshot.at - 720_000)"#,
+            #""state":"paused","because":"paused by ann@host: \#(String(repeating: "x", count: 80))"#
+                + #" since 2026-01-01T00:00:00.000Z","since":\#(snapshot.at - 720_000)"#,
             #""state":"stopped","because":"misdirected","until":5"#,
         ] {
             let status = """

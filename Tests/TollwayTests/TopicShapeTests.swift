@@ -12,6 +12,10 @@ private let day: Int64 = 86_400_000
         (Topic.tokensReceived, "delete", "retention.ms", 7 * day, 1_048_588),
         (.notificationsVerified, "delete", "retention.ms", 7 * day, 1_048_588),
         (.reportsOutcomes, "delete", "retention.ms", -1, 1_048_588),
+        (.purchasesReceived, "delete", "retention.ms", 7 * day, 1_048_588),
+        (.purchasesOutcomes, "delete", "retention.ms", -1, 1_048_588),
+        (.tokensRefused, "delete", "retention.ms", 7 * day, 1_048_588),
+        (.purchasesState, "compact", "delete.retention.ms", 7 * day, 1_048_588),
         (.accountTokensOutcomes, "delete", "retention.ms", -1, 1_048_588),
         (.audit, "delete", "retention.ms", -1, 1_048_588),
         (.dedupeState, "compact", "delete.retention.ms", 7 * day, 1_048_588),
@@ -210,6 +214,35 @@ private let day: Int64 = 86_400_000
         }
     }
 
+    /// Two workers read `tokens.decoded`, each with topics of its own.
+    @Test(arguments: [
+        (
+            Topic.tokensDecoded,
+            [
+                Topic.tokensDecoded, .tokensRefused, .purchasesReceived, .purchasesAnswered,
+                .dedupeState, .purchasesState,
+            ]
+        ),
+        (
+            .dedupeState,
+            [
+                .tokensDecoded, .tokensRefused, .purchasesReceived, .purchasesAnswered,
+                .dedupeState, .purchasesState,
+            ]
+        ),
+        (
+            .reportState,
+            [
+                .tokensDistinct, .notificationsVerified, .reportsRequested,
+                .accountTokensRequested, .reportState,
+            ]
+        ),
+        (.tokensReceived, [.tokensReceived]), (.purchasesOutcomes, [.purchasesOutcomes]),
+    ])
+    func `counts topics together that workers read together`(topic: Topic, together: [Topic]) {
+        #expect(topic.countedTogether == together)
+    }
+
     @Test func `refuses topics that one broker holds, unless it is a trial`() {
         let present = cluster(replicationFactor: 1)
         for review in review(present).values {
@@ -293,7 +326,10 @@ private let day: Int64 = 86_400_000
     }
 
     @Test func `makes a missing changelog with the count of its source`() {
-        var present = cluster(changing: [.tokensDecoded: { $0.partitionCount = 3 }])
+        let together = Topic.tokensDecoded.countedTogether.map { topic in
+            (topic, { (present: inout TopicReview.Present) in present.partitionCount = 3 })
+        }
+        var present = cluster(changing: Dictionary(uniqueKeysWithValues: together))
         present["t.dedupe.state.v1"] = nil
         #expect(review(present)[.dedupeState]?.plan.partitionCount == 3)
     }

@@ -117,7 +117,7 @@ struct `tollway topics on a real Kafka` {
         )
         #expect(decode.exitCode == 0, "\(decode.talk)")
         let lags = try decode.objects().map { $0["lag"] as? Int }
-        #expect(lags.count == 7 && lags.allSatisfy { $0 == 0 })
+        #expect(lags.count == 12 && lags.allSatisfy { $0 == 0 })
         try resetOffsets(admin, environment)
     }
 

@@ -13,6 +13,7 @@ extension ReportRequested {
         var lineItems: String?
         var environment: AppleEnvironment?
         var deadline: Timestamp?
+        var purchaseKey: PurchaseKey?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "externalPurchaseId":
@@ -25,6 +26,7 @@ extension ReportRequested {
             case "lineItems": try scanner.fillArray(&lineItems)
             case "environment": try scanner.fill(&environment)
             case "deadline": try scanner.fill(&deadline)
+            case "purchaseKey": try scanner.fill(&purchaseKey, atMost: .tokenField)
             default: try scanner.skip()
             }
         }
@@ -40,7 +42,8 @@ extension ReportRequested {
             status: try JSONScanner.require(status, "status"),
             requestIdentifier: requestIdentifier,
             lineItems: lineItems,
-            deadline: deadline
+            deadline: deadline,
+            purchaseKey: purchaseKey
         )
     }
 
@@ -57,6 +60,7 @@ extension ReportRequested {
                 writer.field("lineItems", raw: lineItems.utf8.span)
             }
             writer.field("deadline", deadline?.milliseconds)
+            writer.field("purchaseKey", purchaseKey?.text)
             writer.endObject()
         }
     }
@@ -90,59 +94,9 @@ extension AppleError {
         writer.field("lineItemId", lineItemID)
         writer.endObject()
     }
-}
 
-extension ReportOutcome {
-    /// Reads a value of `reports.outcomes.v1`.
-    package init(reading value: Span<UInt8>) throws(WireFault) {
-        var requestIdentifier: String?
-        var externalPurchaseID: TokenID?
-        var appAppleID: Int64?
-        var status: ReportStatus?
-        var outcome: Outcome?
-        var httpStatus: Int?
-        var errors: [AppleError]?
-        var attempts: Int?
-        var reason: String?
-        var firstSentAt: Timestamp?
-        var settledAt: Timestamp?
-        var exchanges: [ReportExchange] = []
-        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
-            switch key {
-            case "requestIdentifier":
-                try scanner.fill(&requestIdentifier, atMost: .identifier)
-            case "externalPurchaseId":
-                try scanner.fill(&externalPurchaseID, atMost: .tokenField)
-            case "appAppleId": try scanner.fill(&appAppleID)
-            case "status": try scanner.fill(&status)
-            case "requests": exchanges = try ReportExchange.list(&scanner)
-            case "outcome": try scanner.fill(&outcome)
-            case "httpStatus": try scanner.fill(&httpStatus)
-            case "errors": try Self.fill(&errors, from: &scanner)
-            case "attempts": try scanner.fill(&attempts)
-            case "reason": try scanner.fill(&reason, atMost: .identifier)
-            case "firstSentAt": try scanner.fill(&firstSentAt)
-            case "settledAt": try scanner.fill(&settledAt)
-            default: try scanner.skip()
-            }
-        }
-        self.init(
-            requestIdentifier: try JSONScanner.require(requestIdentifier, "requestIdentifier"),
-            externalPurchaseID: try JSONScanner.require(externalPurchaseID, "externalPurchaseId"),
-            appAppleID: try JSONScanner.require(appAppleID, "appAppleId"),
-            status: try JSONScanner.require(status, "status"),
-            outcome: try JSONScanner.require(outcome, "outcome"),
-            httpStatus: try JSONScanner.require(httpStatus, "httpStatus"),
-            errors: errors ?? [],
-            attempts: try JSONScanner.require(attempts, "attempts"),
-            reason: try JSONScanner.require(reason, "reason"),
-            firstSentAt: try JSONScanner.require(firstSentAt, "firstSentAt"),
-            settledAt: try JSONScanner.require(settledAt, "settledAt"),
-            exchanges: exchanges
-        )
-    }
-
-    private static func fill(
+    /// Apple's reasons, as our own messages have them.
+    static func fill(
         _ slot: inout [AppleError]?,
         from scanner: inout JSONScanner
     ) throws(WireFault) {
@@ -160,6 +114,72 @@ extension ReportOutcome {
         slot = errors
     }
 
+    /// The member `errors`.
+    static func write(_ errors: [AppleError], to writer: inout JSONWriter) {
+        writer.name("errors")
+        writer.beginArray()
+        for error in errors {
+            error.write(to: &writer)
+        }
+        writer.endArray()
+    }
+}
+
+extension ReportOutcome {
+    /// Reads a value of `reports.outcomes.v1`.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        var requestIdentifier: String?
+        var externalPurchaseID: TokenID?
+        var appAppleID: Int64?
+        var status: ReportStatus?
+        var outcome: Outcome?
+        var httpStatus: Int?
+        var errors: [AppleError]?
+        var attempts: Int?
+        var reason: String?
+        var firstSentAt: Timestamp?
+        var settledAt: Timestamp?
+        var exchanges: [ReportExchange] = []
+        var told = Told()
+        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "requestIdentifier":
+                try scanner.fill(&requestIdentifier, atMost: .identifier)
+            case "externalPurchaseId":
+                try scanner.fill(&externalPurchaseID, atMost: .tokenField)
+            case "appAppleId": try scanner.fill(&appAppleID)
+            case "status": try scanner.fill(&status)
+            case "requests": exchanges = try ReportExchange.list(&scanner)
+            case "outcome": try scanner.fill(&outcome)
+            case "httpStatus": try scanner.fill(&httpStatus)
+            case "errors": try AppleError.fill(&errors, from: &scanner)
+            case "attempts": try scanner.fill(&attempts)
+            case "reason": try scanner.fill(&reason, atMost: .identifier)
+            case "firstSentAt": try scanner.fill(&firstSentAt)
+            case "settledAt": try scanner.fill(&settledAt)
+            default:
+                guard try told.take(key, from: &scanner) else {
+                    return try scanner.skip()
+                }
+            }
+        }
+        self.init(
+            requestIdentifier: try JSONScanner.require(requestIdentifier, "requestIdentifier"),
+            externalPurchaseID: try JSONScanner.require(externalPurchaseID, "externalPurchaseId"),
+            appAppleID: try JSONScanner.require(appAppleID, "appAppleId"),
+            status: try JSONScanner.require(status, "status"),
+            outcome: try JSONScanner.require(outcome, "outcome"),
+            httpStatus: try JSONScanner.require(httpStatus, "httpStatus"),
+            errors: errors ?? [],
+            attempts: try JSONScanner.require(attempts, "attempts"),
+            reason: try JSONScanner.require(reason, "reason"),
+            firstSentAt: try JSONScanner.require(firstSentAt, "firstSentAt"),
+            settledAt: try JSONScanner.require(settledAt, "settledAt"),
+            exchanges: exchanges,
+            told: told
+        )
+    }
+
     package func write(to arena: inout [UInt8]) {
         JSONWriter.append(to: &arena) { writer in
             writer.beginObject()
@@ -170,18 +190,44 @@ extension ReportOutcome {
             writer.field("status", status.rawValue)
             writer.field("outcome", outcome.rawValue)
             writer.field("httpStatus", httpStatus)
-            writer.name("errors")
-            writer.beginArray()
-            for error in errors {
-                error.write(to: &writer)
-            }
-            writer.endArray()
+            AppleError.write(errors, to: &writer)
             writer.field("attempts", attempts)
             writer.field("reason", reason)
             writer.field("firstSentAt", firstSentAt.milliseconds)
             writer.field("settledAt", settledAt.milliseconds)
             ReportExchange.write(exchanges, &writer)
+            told.write(to: &writer)
             writer.endObject()
         }
+    }
+}
+
+extension ReportOutcome.Told {
+    /// - Returns: whether the member is one of these.
+    fileprivate mutating func take(
+        _ key: JSONKey,
+        from scanner: inout JSONScanner
+    ) throws(WireFault) -> Bool {
+        switch key {
+        case "lineItems": try scanner.fillArray(&lineItems)
+        case "tokenCreationDate": try scanner.fill(&tokenCreationDate)
+        case "tokenExpirationDate": try scanner.fill(&tokenExpirationDate)
+        case "deadline": try scanner.fill(&deadline)
+        case "lateBySeconds": try scanner.fill(&lateBySeconds)
+        case "purchaseKey": try scanner.fill(&purchaseKey, atMost: .tokenField)
+        default: return false
+        }
+        return true
+    }
+
+    fileprivate func write(to writer: inout JSONWriter) {
+        if let lineItems {
+            writer.field("lineItems", raw: lineItems.utf8.span)
+        }
+        writer.field("tokenCreationDate", tokenCreationDate?.milliseconds)
+        writer.field("tokenExpirationDate", tokenExpirationDate?.milliseconds)
+        writer.field("deadline", deadline?.milliseconds)
+        writer.field("lateBySeconds", lateBySeconds)
+        writer.field("purchaseKey", purchaseKey?.text)
     }
 }

@@ -10,6 +10,7 @@ extension TokenDistinct {
         var receivedAt: Timestamp?
         var role: String?
         var primary: TokenID?
+        var promotedFrom: TokenID?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "customer": try scanner.fill(&customer, atMost: .customer)
@@ -17,6 +18,7 @@ extension TokenDistinct {
             case "role": try scanner.fill(&role, atMost: .identifier)
             case "primaryExternalPurchaseId":
                 try scanner.fill(&primary, atMost: .tokenField)
+            case "promotedFrom": try scanner.fill(&promotedFrom, atMost: .tokenField)
             default:
                 guard try fields.take(key, from: &scanner) else {
                     return try scanner.skip()
@@ -35,7 +37,8 @@ extension TokenDistinct {
             tokenExpirationDate: fields.tokenExpirationDate,
             customer: customer,
             receivedAt: try JSONScanner.require(receivedAt, "receivedAt"),
-            role: try Self.role(try JSONScanner.require(role, "role"), primary: primary)
+            role: try Self.role(try JSONScanner.require(role, "role"), primary: primary),
+            promotedFrom: promotedFrom
         )
         if self.role != .seen {
             _ = try fields.token()
@@ -71,6 +74,7 @@ extension TokenDistinct {
             if case .duplicate(let primary) = role {
                 writer.field("primaryExternalPurchaseId", primary.text)
             }
+            writer.field("promotedFrom", promotedFrom?.text)
             writer.endObject()
         }
     }

@@ -158,7 +158,7 @@ struct DoctorRights {
     }
 
     private static func enough(_ roles: [Role], _ provesWrites: Bool) -> DoctorFinding {
-        let names = NameList.text(roles.map(\.name))
+        let names = roles.map(\.name).joined(separator: ", ")
         return provesWrites
             ? .ok(
                 .rights,

@@ -78,13 +78,30 @@ struct TopScreen {
             + "  Kafka \(snapshot.servers)"
     }
 
+    /// Every topic that a worker reads, or, where the screen is too low for that, of each worker the
+    /// one that is furthest behind.
+    private var stageRows: [(stage: TopSnapshot.Stage, moreCount: Int)] {
+        // Title, two blanks, the names of the columns, the last line, and two blocks below.
+        let heightMin = snapshot.stages.count + 5 + 2 * (1 + 1 + Self.rowCountMin)
+        guard let height, height < heightMin else {
+            return snapshot.stages.map { ($0, 0) }
+        }
+        return Worker.allCases.compactMap { worker in
+            let own = snapshot.stages.filter { $0.worker == worker }
+            // A topic that is not there is worse than any lag.
+            let furthest = own.max { ($0.lag ?? .max) < ($1.lag ?? .max) }
+            return furthest.map { ($0, own.count - 1) }
+        }
+    }
+
     private var stages: [String] {
         table(
             ["STAGE", "TOPIC", "BY", "IN/S", "DONE/S", "LAG", "BEHIND"],
             numbersFrom: 2,
-            snapshot.stages.map { stage in
+            stageRows.map { stage, moreCount in
                 [
-                    stage.worker.rawValue, stage.topic,
+                    stage.worker.rawValue,
+                    moreCount > 0 ? "\(stage.topic) +\(moreCount)" : stage.topic,
                     stage.memberCount.map { "\($0)" } ?? "-", Self.rate(stage.inPerSecond),
                     Self.rate(stage.donePerSecond),
                     stage.lag.map { Self.count(Double($0)) } ?? "no topic",

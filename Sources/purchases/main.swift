@@ -1,0 +1,6 @@
+internal import StageRuntime
+internal import TokenDomain
+
+WorkerRun.main(.purchases) { _ in
+    PurchasesStage()
+}
