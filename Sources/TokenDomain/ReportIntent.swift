@@ -45,6 +45,9 @@ package struct ReportIntent: Equatable, Sendable {
     package private(set) var refusal: [AppleError]
     /// Of the dead letter whose replay asks for it; nil where none does.
     package var history: ReplayHistory?
+    /// It names a number given before, and what became of that was not at hand when it came: its
+    /// turn decides.
+    package var isRepeat = false
 
     /// Requests that ended, oldest first: the first one and the newest; see ``exchangeCountMax``.
     package private(set) var exchanges: [ReportExchange] = []
@@ -70,6 +73,25 @@ package struct ReportIntent: Equatable, Sendable {
 
     /// Bytes of ``lineItems`` as they came.
     var lineItemByteCount: Int { lineItems?.utf8.count ?? 0 }
+
+    /// Bytes of the texts that came with it, beside those.
+    var textByteCount: Int {
+        identifier.utf8.count + (history?.firstFailedAt?.utf8.count ?? 0)
+            + (history?.replayID?.utf8.count ?? 0)
+    }
+
+    /// As it is taken up again after a refusal: Apple kept nothing of it, so a new body may go under
+    /// the same identifier.
+    func resumed(lineItems: String?, history: ReplayHistory?) -> ReportIntent {
+        var intent = self
+        intent.lineItems = lineItems
+        intent.phase = .planned
+        intent.takenSince = nil
+        intent.nextAttemptAt = nil
+        intent.keep([])
+        intent.history = history
+        return intent
+    }
 
     package init(
         number: Int,

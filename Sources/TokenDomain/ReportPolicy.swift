@@ -2,6 +2,9 @@
 package struct ReportPolicy: Sendable {
     /// How long a primary token is held for a purchase before NO_LINE_ITEM (`REPORT_HOLD`).
     package var hold: Milliseconds
+    /// How long a duplicate is held before DUPLICATE_TOKEN: by then its primary has been reported,
+    /// and Apple has refused it where it is forged; the duplicate then takes its place.
+    package var duplicateHold: Milliseconds { Milliseconds(hold.count * 2) }
     /// How long an unknown token's notice waits before the guard begins (`REPORT_UNRECOGNIZED_GRACE`).
     package var unrecognizedGrace: Milliseconds
     /// Days after creation within which a token without expiry is reported (`REPORT_DEADLINE_DAYS`).

@@ -127,19 +127,21 @@ extension TokenAccount {
         origin: RecordOrigin,
         policy: ReportPolicy
     ) -> Debt {
-        if dueEvent == .duplicateDue {
-            return Debt(dueAt: receivedAt, reason: .duplicate, origin: origin)
-        }
-        let held = receivedAt + policy.hold
+        let isDuplicate = dueEvent == .duplicateDue
+        let held = receivedAt + (isDuplicate ? policy.duplicateHold : policy.hold)
         let deadline = policy.deadline(
             creation: tokenCreationDate,
             expiration: tokenExpirationDate
         )
         guard let latest = deadline.map({ $0 + -ReportPolicy.deadlineMargin }), latest < held else {
-            return Debt(dueAt: held, reason: .hold, origin: origin)
+            return Debt(dueAt: held, reason: isDuplicate ? .duplicate : .hold, origin: origin)
         }
         // Long past is due now; earlier than it came in cannot be.
-        return Debt(dueAt: max(latest, receivedAt), reason: .deadline, origin: origin)
+        return Debt(
+            dueAt: max(latest, receivedAt),
+            reason: isDuplicate ? .duplicate : .deadline,
+            origin: origin
+        )
     }
 
     private mutating func adopt(_ distinct: TokenDistinct) {
@@ -189,7 +191,7 @@ extension TokenAccount {
         case nil:
             waitingNotice = Self.earlier(waitingNotice, notice)
         }
-        guard current == nil else {
+        guard !isBusy else {
             return .underWay
         }
         return isKnown ? .owed : .guarded
@@ -214,7 +216,7 @@ extension TokenAccount {
             guard role == nil else {
                 return .noticeForSeen
             }
-            guard current == nil else {
+            guard !isBusy else {
                 return .underWay
             }
             return notice.guardedFrom == nil ? .noted : .guarded
@@ -228,7 +230,7 @@ extension TokenAccount {
             }
         }
         bringForward(to: notice.receivedAt, reason: .reminder, origin: notice.origin)
-        return current == nil ? .owed : .underWay
+        return isBusy ? .underWay : .owed
     }
 
     /// Makes the debt due earlier, or makes one; the earliest cause is the one that is told.

@@ -19,6 +19,7 @@ extension ReportIntent {
         var refusal: [AppleError] = []
         var exchanges: [ReportExchange] = []
         var history: ReplayHistory?
+        var isRepeat: Bool?
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch key {
@@ -37,6 +38,7 @@ extension ReportIntent {
             case "nextAttemptAt": try scanner.fill(&nextAttemptAt)
             case "requests": exchanges = try ReportExchange.list(&scanner)
             case "history": history = try ReplayHistory(&scanner)
+            case "isRepeat": try scanner.fill(&isRepeat)
             case "refusal":
                 try scanner.beginArray()
                 while try scanner.nextElement() {
@@ -62,6 +64,7 @@ extension ReportIntent {
             refusal: refusal,
             history: history
         )
+        self.isRepeat = isRepeat ?? false
         for exchange in exchanges {
             note(exchange)
         }
@@ -106,6 +109,9 @@ extension ReportIntent {
         if let history {
             writer.name("history")
             history.write(&writer)
+        }
+        if isRepeat {
+            writer.field("isRepeat", true)
         }
         writer.endObject()
     }

@@ -161,6 +161,7 @@ extension ReportStage {
         inbox.removeFirst(answers.count)
         var desk = AccountDesk(state: plan.state)
         try desk.load(answers.map(\.place))
+        try desk.loadNext(answers.map(\.place))
         for placed in answers {
             let isChanged: Bool
             switch placed.answer {

@@ -11,7 +11,8 @@ extension ReportStage {
     private enum Input {
         case distinct(TokenDistinct)
         case notice(NotificationVerified)
-        case request(ReportRequested)
+        /// With the line items of each report that it becomes.
+        case request(ReportRequested, parts: [String])
         case wish(TransactionDesk.Order)
         /// A wish that cannot be: its outcome goes out beside its dead letter.
         case refusedWish(AccountTokenOutcome, Fault)
@@ -21,7 +22,7 @@ extension ReportStage {
             switch self {
             case .distinct(let distinct): distinct.externalPurchaseID
             case .notice(let notice): notice.token.externalPurchaseID
-            case .request(let request): request.externalPurchaseID
+            case .request(let request, _): request.externalPurchaseID
             case .wish, .refusedWish, .refused: nil
             }
         }
@@ -93,7 +94,7 @@ extension ReportStage {
             switch Worker.report.sources[record.topic] {
             case .tokensDistinct: input = .distinct(try TokenDistinct(reading: value))
             case .notificationsVerified: input = .notice(try NotificationVerified(reading: value))
-            case .reportsRequested: input = .request(try ReportRequested(reading: value))
+            case .reportsRequested: input = Self.parted(try ReportRequested(reading: value))
             case .accountTokensRequested:
                 return Self.order(
                     try AccountTokenRequested(reading: value),
@@ -139,18 +140,28 @@ extension ReportStage {
                 externalPurchaseID: id
             )
         }
-        guard case .request(let request) = input, let lineItems = request.lineItems else {
-            return nil
+        return nil
+    }
+
+    /// A request for a report, with the line items of each report that it becomes.
+    private static func parted(_ request: ReportRequested) -> Input {
+        guard let lineItems = request.lineItems else {
+            return .request(request, parts: [])
         }
         do throws(ReportRequestFault) {
-            _ = try ReportRequestBody(
-                requestIdentifier: request.requestIdentifier ?? "",
-                externalPurchaseID: id,
-                lineItems: lineItems
+            let parts = try LineItemParts.parts(
+                of: lineItems,
+                externalPurchaseID: request.externalPurchaseID
             )
-            return nil
+            return .request(request, parts: parts)
         } catch {
-            return Fault(code: "report.line_items", message: error.message, externalPurchaseID: id)
+            return .refused(
+                Fault(
+                    code: "report.line_items",
+                    message: error.message,
+                    externalPurchaseID: request.externalPurchaseID
+                )
+            )
         }
     }
 
@@ -193,13 +204,14 @@ extension ReportStage {
                 notice.receivedAt
             )
             absorption = account.absorb(notice, origin: origin, policy: policy)
-        case .request(let request):
+        case .request(let request, let parts):
             let time =
                 record.timestampMilliseconds >= 0
                 ? Timestamp(milliseconds: record.timestampMilliseconds) : now
             (place, account) = open(request.externalPurchaseID, record, desk, time)
             absorption = account.absorb(
                 request,
+                parts: parts,
                 origin: origin,
                 time: time,
                 history: ReplayHistory(of: record, in: batch),

@@ -14,6 +14,8 @@ import TokenWire
 /// that the test turns.
 final class ReportBench {
     static let prefix = "tollway."
+    /// So often at least a worker looks around, though nothing is due: `WorkerRun` does.
+    static let idleWait = Milliseconds(200)
     static let start = Timestamp(milliseconds: 1_768_003_200_000)
 
     final class Instance {
@@ -189,7 +191,9 @@ final class ReportBench {
                 instances.values
                 .flatMap { [$0.stage.nextTick, $0.loop.nextAttempt] }
                 .compactMap { $0 }.min() ?? end
-            clock.now = min(max(next, clock.now + Milliseconds(1)), end)
+            // A worker without anything due looks around all the same: for orders, among others.
+            let look = followsOrders ? min(next, clock.now + Self.idleWait) : next
+            clock.now = min(max(look, clock.now + Milliseconds(1)), end)
             try settle()
         }
     }
@@ -214,8 +218,20 @@ final class ReportBench {
         )
     }
 
-    func distinct(_ id: TokenID, _ role: TokenRole = .primary, app: Int64 = 1) {
-        let token = token(id, app: app)
+    /// A primary has a year; a duplicate stands within the margin of its deadline, so that it is due
+    /// at once, unless `expiration` says otherwise.
+    func distinct(
+        _ id: TokenID,
+        _ role: TokenRole = .primary,
+        app: Int64 = 1,
+        expiration: Timestamp? = nil
+    ) {
+        var token = token(id, app: app)
+        if case .duplicate = role {
+            token.tokenCreationDate = Self.start + .days(-365)
+            token.tokenExpirationDate = Self.start + .hours(-23)
+        }
+        token.tokenExpirationDate = expiration ?? token.tokenExpirationDate
         let message = TokenDistinct(
             externalPurchaseID: id,
             appAppleID: token.appAppleID,

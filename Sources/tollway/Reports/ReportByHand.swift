@@ -47,7 +47,7 @@ struct ReportByHand {
     /// The report that it would become, as far as nothing else comes before it.
     var intent: ReportIntent? {
         let account = absorbed.account
-        return account.queued.last ?? account.current
+        return account.line.joined ?? account.current
     }
 
     /// Every status, in Apple's order.
