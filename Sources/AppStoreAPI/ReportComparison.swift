@@ -46,6 +46,53 @@ enum ReportComparison {
         }
     }
 
+    /// Where the two differ, in the order of our line items.
+    ///
+    /// Empty where ``isSame(sent:held:)`` is true. Line items are paired by their `lineItemId`.
+    static func differences(sent: JSONValue, held: JSONValue) -> [ReportDifference] {
+        guard !isSame(sent: sent, held: held) else {
+            return []
+        }
+        var found: [ReportDifference] = []
+        for name in ["requestIdentifier", "externalPurchaseId", "status"] {
+            let (ours, theirs) = (sent[name], held[name])
+            let isSame =
+                name == "requestIdentifier"
+                ? ours?.text?.lowercased() == theirs?.text?.lowercased() : ours == theirs
+            if !isSame {
+                found.append(ReportDifference(nil, name, ours, theirs))
+            }
+        }
+        var rest = held["lineItems"]?.elements ?? []
+        for item in sent["lineItems"]?.elements ?? [] {
+            let id = item["lineItemId"]?.text
+            guard let index = rest.firstIndex(where: { $0["lineItemId"]?.text == id }) else {
+                found.append(ReportDifference(id, "lineItemId", item["lineItemId"], nil))
+                continue
+            }
+            let theirs = rest.remove(at: index)
+            found += fields(item, theirs).map { name in
+                ReportDifference(id, name, item[name], theirs[name])
+            }
+        }
+        found += rest.map { item in
+            ReportDifference(item["lineItemId"]?.text, "lineItemId", nil, item["lineItemId"])
+        }
+        return found
+    }
+
+    /// The fields of two line items that differ.
+    private static func fields(_ sent: JSONValue, _ held: JSONValue) -> [String] {
+        guard let sentMembers = sent.members, let heldMembers = held.members else {
+            return ["lineItems"]
+        }
+        let names = Set(sentMembers.keys).union(lineItemFields.intersection(heldMembers.keys))
+        return names.sorted().filter { name in
+            let (left, right) = (meaning(sent[name]), meaning(held[name]))
+            return left != right && !(name == "exchangeRate" && isSameDouble(left, right))
+        }
+    }
+
     /// False is what the absence of either flag means.
     private static func meaning(_ value: JSONValue?) -> JSONValue? {
         value == .bool(false) ? nil : value
