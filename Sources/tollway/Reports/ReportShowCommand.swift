@@ -131,14 +131,11 @@ enum ReportShowCommand {
         var search = try TraceSearch.open(token, configuration)
         do throws(LogFault) {
             try search.readState()
+            let held = [search.account?.current].compactMap { $0 } + (try search.readWaiting())
+            return held.first { $0.identifier == identifier }
         } catch {
             throw KafkaQuestion.failure(error, configuration)
         }
-        guard let account = search.account else {
-            return nil
-        }
-        let held = [account.current].compactMap { $0 } + account.queued
-        return held.first { $0.identifier == identifier }
     }
 }
 

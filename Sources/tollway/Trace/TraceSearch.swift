@@ -190,6 +190,34 @@ struct TraceSearch {
         }
     }
 
+    /// The reports that wait behind the one under way, in their order.
+    ///
+    /// Each lies in a record of its own, in the partition of the token's account.
+    mutating func readWaiting() throws(LogFault) -> [ReportIntent] {
+        guard account?.line.isEmpty == false, let count = partitionCounts[name(.reportState)]
+        else {
+            return []
+        }
+        let id = id
+        let partition = TopicReader.partition(
+            ofKey: Array(id.text.utf8),
+            partitionCount: count
+        )
+        let found = try reader.search(
+            .init(topic: name(.reportState), partition: partition, from: nil, until: nil)
+        ) { key, _ in WaitingReport.isKey(key, of: id) }
+        var waiting: [[UInt8]: ReportIntent] = [:]
+        for record in found {
+            do throws(WireFault) {
+                waiting[record.key] = try WaitingReport.read(record.value.span)
+            } catch {
+                // Its tombstone: its turn has come.
+                waiting[record.key] = nil
+            }
+        }
+        return waiting.values.sorted { $0.number < $1.number }
+    }
+
     private mutating func readDistinct(_ told: [TopicReader.Found]) {
         for found in told {
             do throws(WireFault) {
