@@ -51,6 +51,19 @@ package enum LineItemParts {
         return parts
     }
 
+    /// The id of each line item, in order; those without one are left out.
+    package static func ids(of lineItems: String) -> [String] {
+        (JSONValue(Array(lineItems.utf8))?.elements ?? []).compactMap { $0["lineItemId"]?.text }
+    }
+
+    /// The oldest `creationDate` among the line items that tell of something new: no restatement does.
+    package static func oldestSale(in lineItems: String) -> Timestamp? {
+        (JSONValue(Array(lineItems.utf8))?.elements ?? [])
+            .filter { $0["restatement"] != .bool(true) }
+            .compactMap { $0["creationDate"]?.integer }.min()
+            .map { Timestamp(milliseconds: $0) }
+    }
+
     /// An identifier of ours has 36 characters, as every UUID.
     private static func check(
         _ lineItems: String,

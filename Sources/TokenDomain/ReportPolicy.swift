@@ -61,6 +61,11 @@ package struct ReportPolicy: Sendable {
         "\(id.text)/\(number)"
     }
 
+    /// Until when Apple wants to have heard of a sale: apple-api 2.9, second hand.
+    package static func deadline(ofSale creation: Timestamp) -> Timestamp {
+        CalendarMonth(of: creation).adding(1).start + deadlineAfterMonth
+    }
+
     /// Until when Apple wants to have heard of a token; nil where its dates are not known.
     ///
     /// Source: apple-api 2.9: 10 days after creation for tokens without expiry, soon after expiry

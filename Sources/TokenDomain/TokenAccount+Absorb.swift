@@ -8,6 +8,10 @@ package enum Absorption: Equatable, Sendable {
     case ownerConflict
     /// Known by its dead letter only.
     case seen
+    /// A duplicate became the first of its period: what it owes is turned.
+    case promoted
+    /// The same, and Apple has it as a duplicate already, which nothing may follow. Alarms.
+    case promotedLate
     /// A notice about a token known by its dead letter only: a person must replay it. Alarms.
     case noticeForSeen
     /// Apple asks for what it has already accepted.
@@ -26,6 +30,14 @@ package enum Absorption: Equatable, Sendable {
     case refused(Fault)
     /// Apple has accepted other content under the identifier that the record names. Alarms.
     case conflict(Fault)
+
+    /// Why nothing is made of the record; nil where something is.
+    package var fault: Fault? {
+        switch self {
+        case .refused(let fault), .conflict(let fault): fault
+        default: nil
+        }
+    }
 }
 
 extension TokenAccount {
@@ -47,7 +59,8 @@ extension TokenAccount {
             return waitingNotice == nil && waitingReminder == nil ? .seen : .noticeForSeen
         }
         if isKnown {
-            return absorbRepeat(distinct)
+            return distinct.promotedFrom == nil
+                ? absorbRepeat(distinct) : promote(distinct, policy: policy)
         }
         guard (distinct.appAppleID ?? appAppleID) != nil, (distinct.bundleID ?? bundleID) != nil
         else {
@@ -105,7 +118,58 @@ extension TokenAccount {
             : absorbReminder(waiting, signedDate: notice.signedDate, policy: policy)
     }
 
+    /// A customer who is new to a token that Apple does not know: nobody has told it for them.
+    ///
+    /// - Parameters:
+    ///   - distinct: what was absorbed.
+    ///   - absorption: and how.
+    ///   - before: the account as it was; nil where there was none.
+    package func refusal(
+        toTell distinct: TokenDistinct,
+        _ absorption: Absorption,
+        before: TokenAccount?
+    ) -> TokenRefused? {
+        guard let refusedAt, let other = distinct.customer,
+            absorption == .ownerConflict || before?.customer == nil
+        else {
+            return nil
+        }
+        return TokenRefused(
+            externalPurchaseID: externalPurchaseID,
+            customer: other,
+            refusedAt: refusedAt
+        )
+    }
+
     // MARK: Tokens
+
+    /// Apple does not know the token that this one was a duplicate of: it takes its place.
+    private mutating func promote(
+        _ distinct: TokenDistinct,
+        policy: ReportPolicy
+    ) -> Absorption {
+        guard case .duplicate = role else {
+            // Told before.
+            return .promoted
+        }
+        let wasDuplicate = dueEvent == .duplicateDue
+        role = .primary
+        guard wasDuplicate, lastAccepted != .duplicateToken else {
+            return wasDuplicate ? .promotedLate : .promoted
+        }
+        if current?.status == .duplicateToken, current?.reason != .request {
+            // It may have reached Apple: a GET tells, and if not, it is withdrawn.
+            current?.phase = .doubtful
+        }
+        if let debt, debt.reason == .duplicate {
+            self.debt = firstDebt(
+                receivedAt: distinct.receivedAt,
+                origin: debt.origin,
+                policy: policy
+            )
+        }
+        return .promoted
+    }
 
     private mutating func absorbRepeat(_ distinct: TokenDistinct) -> Absorption {
         guard let another = distinct.customer else {

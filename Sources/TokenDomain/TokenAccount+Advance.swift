@@ -7,6 +7,28 @@ package enum ReportEffect: Equatable, Sendable {
     case deadLetter(ReportRequested, Fault, origin: RecordOrigin, history: ReplayHistory?)
     /// A report that was queued and has lost its meaning, as NO_LINE_ITEM after LINE_ITEM.
     case cancelled(ReportIntent)
+    /// A report that carries sales has ended.
+    case answered(PurchaseAnswer)
+    /// Apple does not know the token.
+    case refusedToken(TokenRefused)
+    /// Apple has the token as a duplicate, and it is the first of its period by now.
+    case promotedLate
+}
+
+/// What becomes of a report that carries sales: ``PurchaseAnswered`` before its line items are read.
+package struct PurchaseAnswer: Equatable, Sendable {
+    package var purchaseKey: PurchaseKey
+    package var requestIdentifier: String
+    /// As they were sent, or would have been.
+    package var lineItems: String?
+    package var outcome: ReportOutcome.Outcome
+    package var errors: [AppleError]
+    /// The code of a rejection.
+    package var reason: String?
+    /// Ids of line items of a rejected report that Apple holds already, as they were sent.
+    package var verified: [String]
+    /// Of a duplicate that no sale is reported under: the token to take instead.
+    package var primary: TokenID?
 }
 
 extension TokenAccount {
@@ -45,6 +67,9 @@ extension TokenAccount {
         _ intent: ReportIntent,
         policy: ReportPolicy
     ) -> [ReportEffect] {
+        if let purchaseKey = intent.purchaseKey, let fault = duplicateFault {
+            return [.answered(answer(to: intent, of: purchaseKey, fault))]
+        }
         let known = known(intent.identifier, number: intent.number)
         if let ending = ending(of: intent, known) {
             switch ending {
@@ -73,6 +98,9 @@ extension TokenAccount {
         _ fault: Fault,
         policy: ReportPolicy
     ) -> ReportEffect {
+        if let purchaseKey = intent.purchaseKey {
+            return .answered(answer(to: intent, of: purchaseKey, fault))
+        }
         // It was never sent, so its replay is a report of its own: no identifier of ours goes along,
         // unless whoever asked for it named it.
         let ours = policy.requestIdentifier(externalPurchaseID, intent.number)
@@ -82,6 +110,24 @@ extension TokenAccount {
             fault,
             origin: intent.origin,
             history: intent.history
+        )
+    }
+
+    /// A report that carries sales and is not sent.
+    private func answer(
+        to intent: ReportIntent,
+        of purchaseKey: PurchaseKey,
+        _ fault: Fault
+    ) -> PurchaseAnswer {
+        PurchaseAnswer(
+            purchaseKey: purchaseKey,
+            requestIdentifier: intent.identifier,
+            lineItems: intent.lineItems,
+            outcome: .rejected,
+            errors: [],
+            reason: fault.code,
+            verified: [],
+            primary: primary(after: fault)
         )
     }
 

@@ -200,6 +200,46 @@ extension TokenAccount {
         return .owed
     }
 
+    /// The answer to a request that carries sales and becomes no report; nil for any other.
+    package func answer(
+        to request: ReportRequested,
+        _ fault: Fault,
+        policy: ReportPolicy
+    ) -> PurchaseAnswer? {
+        request.purchaseKey.map { purchaseKey in
+            PurchaseAnswer(
+                purchaseKey: purchaseKey,
+                requestIdentifier: request.requestIdentifier
+                    ?? policy.requestIdentifier(externalPurchaseID, intentCount + 1),
+                lineItems: request.lineItems,
+                outcome: .rejected,
+                errors: [],
+                reason: fault.code,
+                verified: [],
+                primary: primary(after: fault)
+            )
+        }
+    }
+
+    /// No sale is reported under a duplicate that Apple has no other report of: its primary carries
+    /// them. What was reported under it before it was known for one stands.
+    var duplicateFault: Fault? {
+        guard dueEvent == .duplicateDue, lastAccepted == nil || lastAccepted == .duplicateToken
+        else {
+            return nil
+        }
+        return fault(Self.isDuplicate, "sales go with the primary token of the period")
+    }
+
+    private static let isDuplicate = "is_duplicate"
+
+    func primary(after fault: Fault) -> TokenID? {
+        guard fault.code == "report.\(Self.isDuplicate)", case .duplicate(let primary) = role else {
+            return nil
+        }
+        return primary
+    }
+
     private func intent(
         of request: ReportRequested,
         number: Int,
@@ -208,17 +248,19 @@ extension TokenAccount {
         time: Timestamp,
         history: ReplayHistory?
     ) -> ReportIntent {
-        ReportIntent(
+        var intent = ReportIntent(
             number: number,
             identifier: identifier,
             status: request.status,
             lineItems: request.lineItems,
             reason: .request,
             origin: origin,
-            // Who asks by hand wants it now.
+            // Who asks for it wants it now.
             deadline: time,
             history: history
         )
+        intent.purchaseKey = request.purchaseKey
+        return intent
     }
 
     // MARK: Faults of the record
@@ -230,11 +272,15 @@ extension TokenAccount {
         guard (request.lineItems != nil) == (request.status == .lineItem) else {
             return fault("line_items", "line items go with LINE_ITEM and with nothing else")
         }
-        guard partCount <= 1 || request.requestIdentifier == nil else {
+        guard partCount <= 1 || request.requestIdentifier == nil && request.purchaseKey == nil
+        else {
             return fault(
                 "line_items",
                 "more line items than one report takes: leave out requestIdentifier"
             )
+        }
+        if request.purchaseKey != nil, let fault = duplicateFault {
+            return fault
         }
         guard request.status != .duplicateToken || tokenType?.hasDuplicates ?? true
         else {

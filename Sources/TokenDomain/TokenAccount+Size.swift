@@ -9,9 +9,11 @@ extension TokenAccount {
     /// The same of an intent, with the exchanges that its requests may yet add, or of what is left
     /// of it once it is accepted.
     private static let intentByteCount = 3_072
-    /// What Apple may yet refuse of the report under way; see ``ReportIntent/keep(_:)``.
+    /// What Apple may yet refuse of the report under way, and the line items among it that are looked
+    /// for; see ``ReportIntent/keep(_:)``.
     private static let refusalByteCount =
-        ReportIntent.refusalCountMax * 96 + ReportIntent.refusalTextByteCountMax * textFactor
+        ReportIntent.refusalCountMax * 2 * 96
+        + ReportIntent.refusalTextByteCountMax * 2 * textFactor
     private static let listedByteCount = 96
 
     /// Never less than the bytes of key and value, now and after every answer of Apple to what is

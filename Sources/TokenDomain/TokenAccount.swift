@@ -71,6 +71,8 @@ package struct TokenAccount: Equatable, Sendable {
     /// How many records named another customer than ``customer``.
     package var ownerConflictCount = 0
 
+    /// When Apple said that it does not know the token; nil where it never did.
+    package var refusedAt: Timestamp?
     package var lastAccepted: ReportStatus?
     package var lastAcceptedAt: Timestamp?
     /// Numbers given to intents so far.
@@ -142,6 +144,11 @@ package struct TokenAccount: Equatable, Sendable {
     /// CREATED alone, for example, leaves nothing.
     package var hasSubstance: Bool {
         role != nil || lastAccepted != nil || intentCount > 0 || !notices.isEmpty
+    }
+
+    /// Whether a report says that the token is a duplicate, which it is no more.
+    func isOutdated(_ intent: ReportIntent) -> Bool {
+        intent.status == .duplicateToken && intent.reason != .request && role == .primary
     }
 
     /// Whether it shares a period with others: it expires, and Apple knows duplicates of its type.

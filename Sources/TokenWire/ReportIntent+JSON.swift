@@ -20,6 +20,8 @@ extension ReportIntent {
         var exchanges: [ReportExchange] = []
         var history: ReplayHistory?
         var isRepeat: Bool?
+        var purchaseKey: PurchaseKey?
+        var search: LineItemSearch?
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch key {
@@ -39,6 +41,8 @@ extension ReportIntent {
             case "requests": exchanges = try ReportExchange.list(&scanner)
             case "history": history = try ReplayHistory(&scanner)
             case "isRepeat": try scanner.fill(&isRepeat)
+            case "purchaseKey": try scanner.fill(&purchaseKey, atMost: .tokenField)
+            case "search": search = try LineItemSearch(&scanner)
             case "refusal":
                 try scanner.beginArray()
                 while try scanner.nextElement() {
@@ -65,6 +69,8 @@ extension ReportIntent {
             history: history
         )
         self.isRepeat = isRepeat ?? false
+        self.purchaseKey = purchaseKey
+        self.search = search
         for exchange in exchanges {
             note(exchange)
         }
@@ -113,6 +119,11 @@ extension ReportIntent {
         if isRepeat {
             writer.field("isRepeat", true)
         }
+        writer.field("purchaseKey", purchaseKey?.text)
+        if let search {
+            writer.name("search")
+            search.write(&writer)
+        }
         writer.endObject()
     }
 
@@ -134,5 +145,49 @@ extension ReportIntent {
             fieldName: fieldName,
             lineItemID: lineItemID
         )
+    }
+}
+
+/// A search for line items, inside an intent.
+extension LineItemSearch {
+    fileprivate init(_ scanner: inout JSONScanner) throws(WireFault) {
+        var number: Int?
+        var open: [String] = []
+        var verified: [String] = []
+        try scanner.beginObject()
+        while let key = try scanner.nextKey() {
+            switch key {
+            case "number": try scanner.fill(&number)
+            case "open": open = try Self.ids(&scanner)
+            case "verified": verified = try Self.ids(&scanner)
+            default: try scanner.skip()
+            }
+        }
+        self.init(
+            number: try JSONScanner.require(number, "number"),
+            open: open,
+            verified: verified
+        )
+    }
+
+    private static func ids(_ scanner: inout JSONScanner) throws(WireFault) -> [String] {
+        var ids: [String] = []
+        try scanner.beginArray()
+        while try scanner.nextElement() {
+            ids.append(try scanner.string())
+        }
+        return ids
+    }
+
+    fileprivate func write(_ writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.field("number", number)
+        for (name, ids) in [("open", open), ("verified", verified)] as [(StaticString, [String])] {
+            writer.name(name)
+            writer.beginArray()
+            ids.forEach { writer.string($0) }
+            writer.endArray()
+        }
+        writer.endObject()
     }
 }

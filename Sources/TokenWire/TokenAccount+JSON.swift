@@ -37,6 +37,7 @@ extension TokenAccount {
             writer.field("externalPurchaseId", externalPurchaseID.text)
             writer.field("touchedAt", touchedAt.milliseconds)
             writeToken(&writer)
+            writer.field("refusedAt", refusedAt?.milliseconds)
             writer.field("lastAccepted", lastAccepted?.rawValue)
             writer.field("lastAcceptedAt", lastAcceptedAt?.milliseconds)
             if intentCount > 0 {
@@ -148,6 +149,7 @@ extension TokenAccount {
         case "tokenExpirationDate": try scanner.fill(&tokenExpirationDate)
         case "customer": try scanner.fill(&customer, atMost: nil)
         case "ownerConflictCount": ownerConflictCount = try scanner.count()
+        case "refusedAt": try scanner.fill(&refusedAt)
         case "lastAccepted": try scanner.fill(&lastAccepted)
         case "lastAcceptedAt": try scanner.fill(&lastAcceptedAt)
         case "intentCount": intentCount = try scanner.count()

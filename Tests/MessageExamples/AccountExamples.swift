@@ -104,7 +104,12 @@ extension MessageExamples {
         account.lastAccepted = .noLineItem
         account.lastAcceptedAt = time
         account.intentCount = 5
+        intent.purchaseKey = PurchaseKey("c1.x")
+        intent.search = LineItemSearch(number: 2, open: ["a\u{1}"], verified: ["b", "c"])
         account.current = intent
+        intent.purchaseKey = nil
+        intent.search = nil
+        account.refusedAt = time
         intent.lineItems = nil
         intent.phase = .planned
         account.line = RequestLine(

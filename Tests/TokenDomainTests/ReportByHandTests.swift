@@ -342,11 +342,13 @@ import Testing
             errors: errors
         )
         guard case .outcome(let outcome) = effects.first,
-            case .deadLetter(let letter, let fault, let origin, _) = effects.last
+            case .deadLetter(let letter, let fault, let origin, _) = effects.dropFirst().first,
+            case .refusedToken(let refused) = effects.last
         else {
             Issue.record("a refusal is told and buried")
             return
         }
+        #expect(refused.externalPurchaseID == Fixtures.id && account.refusedAt == Self.due)
         #expect(outcome.outcome == .rejected && outcome.errors == errors && outcome.attempts == 1)
         #expect(fault.code == "report.rejected" && origin == Fixtures.origin(0, 1))
         expect(account.take(Fixtures.notice("UNREPORTED"), now: Self.due), .parked)
@@ -370,15 +372,6 @@ import Testing
             resumed.resume(letter, offset: 9, policy: Fixtures.policy, now: Self.due),
             .alreadyReported
         )
-    }
-}
-
-extension Absorption {
-    fileprivate var fault: Fault? {
-        if case .refused(let fault) = self {
-            return fault
-        }
-        return nil
     }
 }
 

@@ -38,8 +38,8 @@ struct ReportByHand {
             )
         case .underWay:
             Refusal(code: "request.under_way", sentence: "this very report is under way")
-        case .repeated, .ownerConflict, .seen, .noticeForSeen, .parked, .guarded, .noted,
-            .unknownSubtype:
+        case .repeated, .ownerConflict, .seen, .promoted, .promotedLate, .noticeForSeen, .parked,
+            .guarded, .noted, .unknownSubtype:
             preconditionFailure("no request for a report is absorbed so")
         }
     }
