@@ -355,7 +355,10 @@ let package = Package(
         ),
         tests(
             "RepositoryTests",
-            ["StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "report"]
+            [
+                "StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "notifications",
+                "report",
+            ]
         ),
     ]
 )

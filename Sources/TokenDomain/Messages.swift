@@ -147,6 +147,34 @@ package struct NotificationVerified: Equatable, Sendable {
     }
 }
 
+/// A value of `notifications.other.v1`: what Apple signed about anything but a token.
+package struct NotificationOther: Equatable, Sendable {
+    /// `TEST`, `RESCIND_CONSENT`, or one nobody knows yet.
+    package var notificationType: String
+    package var subtype: String?
+    package var notificationUUID: String?
+    package var signedDate: Timestamp?
+    /// The JSON object as it was signed, byte for byte.
+    package var payload: String
+    package var receivedAt: Timestamp
+
+    package init(
+        notificationType: String,
+        subtype: String?,
+        notificationUUID: String?,
+        signedDate: Timestamp?,
+        payload: String,
+        receivedAt: Timestamp
+    ) {
+        self.notificationType = notificationType
+        self.subtype = subtype
+        self.notificationUUID = notificationUUID
+        self.signedDate = signedDate
+        self.payload = payload
+        self.receivedAt = receivedAt
+    }
+}
+
 /// `status` of a report to Apple.
 package enum ReportStatus: String, Hashable, Sendable, CaseIterable {
     case lineItem = "LINE_ITEM"

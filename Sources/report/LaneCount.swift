@@ -37,6 +37,18 @@ struct LaneCount {
         }
     }
 
+    /// Those of them that a calendar month owes: Apple wants them 15 days after the month.
+    static func monthDue() -> LaneCount {
+        LaneCount(first: .ready, end: .waiting) { entry, _ in
+            guard let (queue, deadline, _) = DueKey.queued(entry), queue.endpoint == .reports,
+                deadline == CalendarMonth(of: deadline).start + ReportPolicy.deadlineAfterMonth
+            else {
+                return nil
+            }
+            return queue.lane
+        }
+    }
+
     private init(
         first: DueKey.Region,
         end: DueKey.Region,

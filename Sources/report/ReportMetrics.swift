@@ -18,6 +18,7 @@ final class ReportMetrics {
     private let heldSeconds: Gauge
     private let slack: Gauge
     private let due: Gauge
+    private let monthDue: Gauge
     private let failing: Gauge
     private let endToEnd: Histogram
     private let held: Gauge
@@ -116,6 +117,13 @@ final class ReportMetrics {
             "reports_due",
             help: "Reports that are due and not yet accepted, those that wait to be tried again"
                 + " included, by app and environment; counted in slices of 10,000 a second.",
+            labels: ["app", "environment"]
+        )
+        monthDue = metrics.gauge(
+            "reports_month_due",
+            help:
+                "Of tollway_reports_due those that a calendar month owes, which Apple wants 15 days"
+                + " after it, by app and environment.",
             labels: ["app", "environment"]
         )
         failing = metrics.gauge(
@@ -267,6 +275,10 @@ final class ReportMetrics {
 
     func due(_ counts: [Lane: Int]) {
         Self.set(due, counts)
+    }
+
+    func monthDue(_ counts: [Lane: Int]) {
+        Self.set(monthDue, counts)
     }
 
     private static func set(_ gauge: Gauge, _ counts: [Lane: Int]) {

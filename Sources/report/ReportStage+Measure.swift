@@ -21,6 +21,9 @@ extension ReportStage {
             if let due = try dueCount.count(in: partitions, state) {
                 metrics.due(due)
             }
+            if let due = try monthDueCount.count(in: partitions, state) {
+                metrics.monthDue(due)
+            }
         } catch {
             // A measure is not worth a worker; the next look at the table meets the fault.
             return
@@ -41,6 +44,7 @@ extension ReportStage {
         metrics.guarded(count: 0, seconds: 0)
         metrics.held(heldCount.forgetAll())
         metrics.due(dueCount.forgetAll())
+        metrics.monthDue(monthDueCount.forgetAll())
         spells = [:]
         health?.setCondition("apple", nil)
         measureLanes(now: Timestamp(milliseconds: 0))
@@ -95,6 +99,7 @@ extension ReportStage {
     func restartCounts() {
         heldCount.restart()
         dueCount.restart()
+        monthDueCount.restart()
     }
 
     private func guardedCount(_ state: StagedState) throws(StoreFault) -> Int {

@@ -172,6 +172,7 @@ final class ReportStage: TickingStage {
     var view = LaneView()
     var heldCount = LaneCount.held()
     var dueCount = LaneCount.due()
+    var monthDueCount = LaneCount.monthDue()
     /// Where Apple fails what is sent; no entry where it never did.
     var spells: [SendQueue: FailureSpell] = [:]
     private(set) var nextTick: Timestamp?

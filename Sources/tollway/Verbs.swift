@@ -36,6 +36,7 @@ extension TollwayCommand {
         ReplayCommand.replay,
         DeadLetterCommand.export,
         ReplayCommand.discard,
+        AccountCommand.verb,
         LedgerCommand.export,
         LedgerVerifyCommand.verb,
         AuditCommand.list,

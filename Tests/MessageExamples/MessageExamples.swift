@@ -77,6 +77,24 @@ package enum MessageExamples {
             receivedAt: time
         ),
     ]
+    package static let notificationsOther = [
+        NotificationOther(
+            notificationType: "RESCIND_CONSENT",
+            subtype: "S",
+            notificationUUID: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e41",
+            signedDate: time,
+            payload: #"{"notificationType": "RESCIND_CONSENT","appData":{}}"#,
+            receivedAt: time
+        ),
+        NotificationOther(
+            notificationType: "TEST",
+            subtype: nil,
+            notificationUUID: nil,
+            signedDate: nil,
+            payload: "{}",
+            receivedAt: time
+        ),
+    ]
     package static let reportsRequested = [
         ReportRequested(
             externalPurchaseID: token.externalPurchaseID,

@@ -59,6 +59,9 @@ import TokenWire
             + cases("notifications.verified.v1", MessageExamples.notificationsVerified) {
                 $0.write(to: &$1)
             }
+            + cases("notifications.other.v1", MessageExamples.notificationsOther) {
+                $0.write(to: &$1)
+            }
             + cases("reports.requested.v1", MessageExamples.reportsRequested) { $0.write(to: &$1) }
             + cases("reports.outcomes.v1", MessageExamples.reportsOutcomes) { $0.write(to: &$1) }
             + cases("tokens.refused.v1", MessageExamples.tokensRefused) { $0.write(to: &$1) }

@@ -118,6 +118,15 @@ extension `The schemas of Protocols` {
                 ]
             ),
             (
+                "notifications.other.v1",
+                #"{"notificationType":"TEST","payload":{},"receivedAt":1}"#,
+                [
+                    #"{"notificationType":"","payload":{},"receivedAt":1}"#,
+                    #"{"notificationType":"TEST","payload":"{}","receivedAt":1}"#,
+                    #"{"notificationType":"TEST","payload":{}}"#,
+                ]
+            ),
+            (
                 "reports.requested.v1", #"{\#(report),"status":"NO_LINE_ITEM"}"#,
                 [
                     #"{\#(report),"status":"LINE_ITEM"}"#, #"{\#(report),"status":"OTHER"}"#,
