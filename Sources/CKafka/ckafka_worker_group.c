@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+enum { FETCH_WAKE_COUNT = 3, FETCH_WAKE_MS = 5 };
+
 void ck_worker_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
                             rd_kafka_topic_partition_list_t *partitions, void *opaque)
 {
@@ -144,6 +146,12 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
     if (code)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the assignment was not taken");
     lead_away(w);
+    /* The library's main thread lets the partitions be fetched a moment later, and a broker's thread that
+     * looked before that would sleep a second. */
+    for (int turn = 0; turn < FETCH_WAKE_COUNT; turn++) {
+        ck_pause_ms(FETCH_WAKE_MS);
+        ck_wake_brokers(w->consumer, w->user, w->password);
+    }
     show_holdings(w, positions, count);
     ck_worker_finish_event(w);
     return 0;

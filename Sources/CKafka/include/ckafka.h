@@ -356,7 +356,7 @@ int ckafka_transactor_commit(ckafka_transactor *transactor, const ckafka_output 
                              size_t count, const uint8_t *arena, const ckafka_position **next,
                              size_t *next_count, ckafka_fault *fault);
 /* ckafka_transactor_close: aborts what is open, if that can be done in time. */
-void ckafka_transactor_close(ckafka_transactor *transactor);
+void ckafka_transactor_close(ckafka_transactor *transactor, int deadline_ms);
 
 /* -- The embedded broker --------------------------------------------------------------------- */
 

@@ -1,0 +1,207 @@
+/* The loop's side of the committer: handing a transaction over, and hearing what became of it. */
+#include "ckafka_committer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    BUFFER_KEPT = 16 << 20,
+};
+
+static void make_life(committer *c)
+{
+    unsigned char bytes[8] = {0};
+    if (getentropy(bytes, sizeof bytes) != 0)
+        abort(); /* two lives with one mark could take each other's commit for their own */
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(c->life + 2 * i, 3, "%02x", bytes[i]);
+}
+
+static void free_committer(committer *c)
+{
+    ck_transaction_free(&c->transaction);
+    free(c->outputs);
+    free(c->arena);
+    ck_free_kept_headers(&c->kept);
+    free(c->positions.items);
+    free(c->outcome_positions);
+    ck_names_free(&c->sources);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+}
+
+committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
+{
+    /* What is wrong with the settings is told now, not by the thread. */
+    if (ckafka_check_settings(setup->settings, fault))
+        return NULL;
+    committer *c = ck_take_memory(sizeof *c);
+    ck_open_condition(&c->changed);
+    pthread_mutex_init(&c->lock, NULL);
+    ck_transaction_prepare(&c->transaction, setup->settings, setup->targets,
+                           setup->target_byte_count_max, setup->watch);
+    c->transaction.is_transactional = setup->is_transactional;
+    c->transaction.is_stopped = ck_committer_is_closing;
+    c->transaction.owner = c;
+    ck_names_copy(&c->sources, setup->sources);
+    c->changelog = setup->changelog;
+    c->watchdog_ms = setup->watchdog_ms;
+    c->consumer = setup->consumer;
+    c->assignment_epoch = setup->assignment_epoch;
+    c->watch = setup->watch;
+    c->wake_descriptor = setup->wake_descriptor;
+    make_life(c);
+    if (pthread_create(&c->thread, NULL, ck_committer_run, c) != 0) {
+        free_committer(c);
+        ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE, "no thread");
+        return NULL;
+    }
+    return c;
+}
+
+bool ck_committer_is_ready(committer *c)
+{
+    return atomic_load(&c->is_ready) != 0;
+}
+
+unsigned ck_committer_producer_count(committer *c)
+{
+    return atomic_load(&c->producer_count);
+}
+
+int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
+                         ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault)
+{
+    if (ck_committer_check(c, fault))
+        return -1;
+    pthread_mutex_lock(&c->lock);
+    c->is_prepared = c->state == NOTHING;
+    pthread_mutex_unlock(&c->lock);
+    if (!c->is_prepared)
+        return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__STATE,
+                       "a transaction is under way already");
+    if (c->arena_capacity > BUFFER_KEPT || arena_count > c->arena_capacity) {
+        free(c->arena);
+        c->arena = ck_take_memory(arena_count);
+        c->arena_capacity = arena_count;
+    }
+    if (output_count > c->output_capacity) {
+        free(c->outputs);
+        c->outputs = ck_take_memory(sizeof *c->outputs * output_count);
+        c->output_capacity = output_count;
+    }
+    c->arena_count = arena_count;
+    c->output_count = output_count;
+    *outputs = c->outputs;
+    *arena = c->arena;
+    return 0;
+}
+
+int ck_committer_submit(committer *c, const ckafka_position *positions, size_t position_count,
+                        kept_headers *kept, ckafka_fault *fault)
+{
+    if (position_count == 0)
+        return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__INVALID_ARG,
+                    "a transaction without positions: nothing would fence it");
+    if (!c->is_prepared)
+        return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__STATE,
+                       "a transaction that was not prepared");
+    c->is_prepared = false;
+    if (ck_committer_check(c, fault) ||
+        ck_transaction_check(&c->transaction, c->outputs, c->output_count, fault))
+        return -1;
+    c->positions.items =
+        ck_grow(c->positions.items, sizeof *c->positions.items * position_count);
+    memcpy(c->positions.items, positions, sizeof *positions * position_count);
+    c->positions.count = position_count;
+    kept_headers empty = c->kept; /* since the last transaction ended */
+    c->kept = *kept;
+    *kept = empty;
+    c->epoch = atomic_load(c->assignment_epoch);
+    pthread_mutex_lock(&c->lock);
+    c->state = SUBMITTED;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}
+
+void ck_committer_discard(committer *c)
+{
+    pthread_mutex_lock(&c->lock);
+    if (c->state == DONE)
+        c->state = NOTHING;
+    c->is_discarded = c->state != NOTHING;
+    pthread_mutex_unlock(&c->lock);
+}
+
+bool ck_committer_is_discarding(committer *c)
+{
+    pthread_mutex_lock(&c->lock);
+    bool is_discarding = c->is_discarded;
+    pthread_mutex_unlock(&c->lock);
+    return is_discarding;
+}
+
+int ck_committer_check(committer *c, ckafka_fault *fault)
+{
+    int phase = atomic_load(&c->transaction.phase);
+    int64_t lasted = ck_now_ms() - atomic_load(&c->transaction.phase_since);
+    if (phase == ASKING && lasted > UNTOLD_PATIENCE_MS)
+        return ck_fail_untold(fault, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT, "");
+    if ((phase == SENDING_OFFSETS || phase == ENDING) && lasted > c->watchdog_ms) {
+        char text[120];
+        snprintf(text, sizeof text, "%s hangs for more than %d ms: its coordinator does not answer",
+                 phase == ENDING ? "ending a transaction" : "sending offsets", c->watchdog_ms);
+        return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__TIMED_OUT, text);
+    }
+    pthread_mutex_lock(&c->lock);
+    int result = c->fault.kind ? -1 : 0;
+    if (result)
+        *fault = c->fault;
+    pthread_mutex_unlock(&c->lock);
+    return result;
+}
+
+int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault)
+{
+    int64_t until = ck_now_ms() + wait_ms;
+    memset(outcome, 0, sizeof *outcome);
+    for (;;) {
+        if (ck_committer_check(c, fault))
+            return -1;
+        pthread_mutex_lock(&c->lock);
+        if (c->state != NOTHING && c->state != DONE && ck_now_ms() < until)
+            ck_wait_condition(&c->changed, &c->lock, COMMITTER_LOOK_MS);
+        /* Where the thread has given up its outcome is nobody's business any more. */
+        bool is_done = c->state == DONE && c->fault.kind == CKAFKA_FAULT_NONE;
+        bool is_waiting = c->state != NOTHING && !is_done && !c->is_discarded;
+        if (is_done) {
+            *outcome = c->outcome;
+            c->state = NOTHING;
+        }
+        pthread_mutex_unlock(&c->lock);
+        if (!is_waiting || ck_now_ms() >= until)
+            return is_done ? 0 : ck_committer_check(c, fault);
+    }
+}
+
+bool ck_committer_close(committer *c, int deadline_ms)
+{
+    int64_t until = ck_now_ms() + deadline_ms;
+    pthread_mutex_lock(&c->lock);
+    c->is_closing = true;
+    pthread_cond_broadcast(&c->changed);
+    while (!c->has_ended && ck_now_ms() < until)
+        ck_wait_condition(&c->changed, &c->lock, (int)(until - ck_now_ms()));
+    bool has_ended = c->has_ended;
+    pthread_mutex_unlock(&c->lock);
+    if (!has_ended)
+        return false;
+    pthread_join(c->thread, NULL);
+    ck_committer_drop_producer(c);
+    free_committer(c);
+    return true;
+}
