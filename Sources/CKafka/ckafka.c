@@ -12,7 +12,7 @@
 
 enum {
     MALLOC_ARENA_MAX = 2,
-    MALLOC_LARGE = 1 << 18,
+    MALLOC_LARGE = 1 << 20,
     MALLOC_SPARE = 2 << 20,
 };
 
@@ -24,7 +24,8 @@ void ckafka_tune_malloc(int reads_batches)
     if (!reads_batches)
         return;
     /* What a whole batch lies in grows by doubling: among small pieces it would leave holes of its
-     * size.  Set by hand these do not move, as they else do with the first large piece freed. */
+     * size.  Set by hand these do not move, as they else do with the first large piece freed.  What the
+     * library writes a producer's batch in stays below, or each would be mapped anew. */
     mallopt(M_MMAP_THRESHOLD, MALLOC_LARGE);
     mallopt(M_TRIM_THRESHOLD, MALLOC_SPARE);
 }

@@ -285,6 +285,10 @@ static void run(committer *c)
         settle(c, verdict);
     }
     ck_drop_kept_headers(&c->kept);
+    if (ck_transaction_waiting_count(&c->transaction) == 0) {
+        atomic_fetch_and(&c->lent, ~c->lent_bit);
+        c->lent_bit = 0;
+    }
 }
 
 static bool wants_rebuild(committer *c)

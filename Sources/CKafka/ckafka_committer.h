@@ -36,8 +36,9 @@ struct committer {
     /* The transaction: while SUBMITTED or RUNNING it belongs to the thread. */
     ckafka_output *outputs;
     size_t output_count, output_capacity;
-    uint8_t *arena;
-    size_t arena_count, arena_capacity;
+    const uint8_t *arena; /* lent */
+    atomic_uint lent;     /* a bit for each arena that messages may point into */
+    unsigned lent_bit;    /* of the transaction's; none where a retired producer has it */
     kept_headers kept;
     positions positions;
     unsigned epoch;

@@ -6,10 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    BUFFER_KEPT = 16 << 20,
-};
-
 static void make_life(committer *c)
 {
     unsigned char bytes[8] = {0};
@@ -23,7 +19,6 @@ static void free_committer(committer *c)
 {
     ck_transaction_free(&c->transaction);
     free(c->outputs);
-    free(c->arena);
     ck_free_kept_headers(&c->kept);
     free(c->positions.items);
     free(c->outcome_positions);
@@ -72,8 +67,13 @@ unsigned ck_committer_producer_count(committer *c)
     return atomic_load(&c->producer_count);
 }
 
-int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
-                         ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault)
+unsigned ck_committer_lent(committer *c)
+{
+    return atomic_load(&c->lent);
+}
+
+int ck_committer_prepare(committer *c, size_t output_count, ckafka_output **outputs,
+                         ckafka_fault *fault)
 {
     if (ck_committer_check(c, fault))
         return -1;
@@ -83,24 +83,18 @@ int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
     if (!c->is_prepared)
         return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__STATE,
                        "a transaction is under way already");
-    if (c->arena_capacity > BUFFER_KEPT || arena_count > c->arena_capacity) {
-        free(c->arena);
-        c->arena = ck_take_memory(arena_count);
-        c->arena_capacity = arena_count;
-    }
     if (output_count > c->output_capacity) {
         free(c->outputs);
         c->outputs = ck_take_memory(sizeof *c->outputs * output_count);
         c->output_capacity = output_count;
     }
-    c->arena_count = arena_count;
     c->output_count = output_count;
     *outputs = c->outputs;
-    *arena = c->arena;
     return 0;
 }
 
-int ck_committer_submit(committer *c, const ckafka_position *positions, size_t position_count,
+int ck_committer_submit(committer *c, const uint8_t *arena, unsigned lent_bit,
+                        const ckafka_position *positions, size_t position_count,
                         kept_headers *kept, ckafka_fault *fault)
 {
     if (position_count == 0)
@@ -120,6 +114,9 @@ int ck_committer_submit(committer *c, const ckafka_position *positions, size_t p
     kept_headers empty = c->kept; /* since the last transaction ended */
     c->kept = *kept;
     *kept = empty;
+    c->arena = arena;
+    c->lent_bit = lent_bit;
+    atomic_fetch_or(&c->lent, lent_bit);
     c->epoch = atomic_load(c->assignment_epoch);
     pthread_mutex_lock(&c->lock);
     c->state = SUBMITTED;

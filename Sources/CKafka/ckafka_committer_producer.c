@@ -59,12 +59,10 @@ void ck_committer_drop_producer(committer *c)
 {
     atomic_store(&c->is_ready, 0);
     /* Without the reports that are missing nobody knows when its messages are gone. */
-    uint8_t *lent = ck_transaction_waiting_count(&c->transaction) > 0 ? c->arena : NULL;
-    if (lent) {
-        c->arena = NULL;
-        c->arena_capacity = 0;
-    }
-    ck_transaction_drop(&c->transaction, lent);
+    bool is_waiting = ck_transaction_waiting_count(&c->transaction) > 0;
+    ck_transaction_drop(&c->transaction, is_waiting ? &c->lent : NULL, c->lent_bit);
+    if (is_waiting)
+        c->lent_bit = 0;
 }
 
 /* A producer is told "fenced" by a newer instance with its name, but also after its transaction

@@ -231,11 +231,14 @@ typedef struct committer_setup {
 committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault);
 bool ck_committer_is_ready(committer *c);
 unsigned ck_committer_producer_count(committer *c);
-int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
-                         ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault);
+int ck_committer_prepare(committer *c, size_t output_count, ckafka_output **outputs,
+                         ckafka_fault *fault);
 /* Takes the kept headers over, and leaves an empty list. */
-int ck_committer_submit(committer *c, const ckafka_position *positions, size_t position_count,
+int ck_committer_submit(committer *c, const uint8_t *arena, unsigned lent_bit,
+                        const ckafka_position *positions, size_t position_count,
                         kept_headers *kept, ckafka_fault *fault);
+/* The bits of arenas that are still in use. */
+unsigned ck_committer_lent(committer *c);
 int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault);
 /* Nobody waits for the outcome of the transaction under way any more. */
 void ck_committer_discard(committer *c);

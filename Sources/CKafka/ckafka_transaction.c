@@ -95,7 +95,8 @@ static void free_deliveries(void *argument)
     deliveries *d = argument;
     pthread_mutex_destroy(&d->lock);
     free(d->next);
-    free(d->lent);
+    if (d->lent)
+        atomic_fetch_and(d->lent, ~d->lent_bit);
     free(d);
 }
 
@@ -162,7 +163,7 @@ bool ck_transaction_open(transaction *t, ckafka_fault *fault)
     return true;
 }
 
-void ck_transaction_drop(transaction *t, void *lent)
+void ck_transaction_drop(transaction *t, atomic_uint *lent, unsigned bit)
 {
     if (!t->rk)
         return;
@@ -171,6 +172,7 @@ void ck_transaction_drop(transaction *t, void *lent)
             rd_kafka_topic_destroy(t->topics[i]);
     memset(t->topics, 0, sizeof *t->topics * t->targets.count);
     t->told->lent = lent;
+    t->told->lent_bit = bit;
     ck_retire(t->rk, t->watch, free_deliveries, t->told);
     t->rk = NULL;
     t->told = NULL;

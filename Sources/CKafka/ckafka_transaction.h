@@ -28,7 +28,8 @@ typedef struct deliveries {
     size_t failed_target;
     ckafka_position *next; /* the offset after the last record written, by target and partition */
     size_t next_count, next_capacity, last;
-    void *lent; /* what its messages may still point into */
+    atomic_uint *lent; /* null, or where a bit is cleared when no message points to what was lent */
+    unsigned lent_bit;
 } deliveries;
 
 typedef struct transaction {
@@ -60,8 +61,9 @@ void ck_transaction_free(transaction *t);
 
 /* Makes the producer; false with a fault. */
 bool ck_transaction_open(transaction *t, ckafka_fault *fault);
-/* Lets it end in its own time; ${lent}, which its messages may point into, is freed after it. */
-void ck_transaction_drop(transaction *t, void *lent);
+/* Lets it end in its own time.  Then ${bit} of ${lent} is cleared, where that is not null: its messages
+ * may point into what the bit stands for. */
+void ck_transaction_drop(transaction *t, atomic_uint *lent, unsigned bit);
 /* Records handed over that no broker has told of yet: they may still point to what was lent. */
 size_t ck_transaction_waiting_count(transaction *t);
 

@@ -55,7 +55,7 @@ void ckafka_transactor_close(ckafka_transactor *t, int deadline_ms)
     /* Readers wait behind what is open until it times out; if this fails, they do. */
     if (t->transaction.is_open && deadline_ms > 0)
         ck_transaction_abort(&t->transaction, until);
-    ck_transaction_drop(&t->transaction, NULL);
+    ck_transaction_drop(&t->transaction, NULL, 0);
     /* One that hangs may still write notes: then the memory is left to the process's end. */
     int64_t left = until - ck_now_ms();
     if (ck_retired_all(&t->watch, left > 0 ? (int)left : 0))
