@@ -19,6 +19,15 @@ extension SimulatedPipeline {
         }
     }
 
+    /// Of a record that is written past the door, by a platform that traces what it does.
+    func nextTraceHeaders() -> [UInt8] {
+        requestCount &+= 1
+        let bytes = [UInt8](repeating: requestCount, count: TraceParent.randomByteCount)
+        var headers: [UInt8] = []
+        _ = TraceHeader.append(TraceParent(random: bytes), to: &headers)
+        return headers
+    }
+
     func lostTraces() -> [String] {
         var lost: [String] = []
         var known: Set<TraceParent> = []
