@@ -196,8 +196,8 @@ extension ReportStage {
         return .forward(outputCount: 1)
     }
 
-    private func trace(of record: RecordBatch.Record, in batch: RecordBatch) -> TraceParent {
-        TraceHeader.trace(of: record, in: batch, topic: sources[record.topic])
+    private func trace(of record: RecordBatch.Record, in batch: RecordBatch) -> TraceParent? {
+        TraceHeader.trace(of: record, in: batch)
     }
 
     // MARK: Absorbing
@@ -206,7 +206,7 @@ extension ReportStage {
         _ input: Input,
         _ record: RecordBatch.Record,
         _ batch: RecordBatch,
-        trace: TraceParent,
+        trace: TraceParent?,
         desk: inout AccountDesk,
         into plan: inout BatchPlan
     ) -> Verdict {
@@ -253,7 +253,7 @@ extension ReportStage {
             log.limited(
                 .error,
                 "a request names an identifier under which Apple has accepted another report",
-                ("traceId", .text(trace.traceID))
+                ("traceId", .text(trace?.traceID ?? ""))
             )
         }
         let effects = account.advance(now: now, policy: policy)
@@ -276,7 +276,7 @@ extension ReportStage {
         let before = desk.token(at: place)
         // What changes nothing must not be written for its trace's sake.
         if account != desk.token(at: place) {
-            account.trace = trace
+            account.trace = trace ?? account.trace
         }
         // CREATED for a token not known leaves nothing behind.
         if desk[place] != nil || account.hasSubstance {
@@ -336,7 +336,7 @@ extension ReportStage {
         _ order: TransactionDesk.Order,
         _ record: RecordBatch.Record,
         _ batch: RecordBatch,
-        trace: TraceParent,
+        trace: TraceParent?,
         desk: inout AccountDesk
     ) -> Verdict {
         let place = AccountPlace(key: order.key, partition: record.partition)
@@ -381,7 +381,7 @@ extension ReportStage {
         )
     }
 
-    private func verdict(_ absorption: Absorption, trace: TraceParent) -> Verdict {
+    private func verdict(_ absorption: Absorption, trace: TraceParent?) -> Verdict {
         switch absorption {
         case .owed: return .settled("owed")
         case .repeated: return .settled("repeat")
@@ -399,7 +399,7 @@ extension ReportStage {
             log.limited(
                 .error,
                 "Apple asks for a token that lies in our dead letters: replay it",
-                ("traceId", .text(trace.traceID))
+                ("traceId", .text(trace?.traceID ?? ""))
             )
             return .settled("notice_for_seen")
         case .alreadyReported: return .settled("already_reported")
@@ -407,7 +407,7 @@ extension ReportStage {
             log.limited(
                 .error,
                 "Apple asks for a report that it has refused: see the dead letters",
-                ("traceId", .text(trace.traceID))
+                ("traceId", .text(trace?.traceID ?? ""))
             )
             return .settled("parked")
         case .underWay: return .settled("under_way")
@@ -417,7 +417,7 @@ extension ReportStage {
             log.limited(
                 .warning,
                 "a notification has a subtype that nobody knows",
-                ("traceId", .text(trace.traceID))
+                ("traceId", .text(trace?.traceID ?? ""))
             )
             return .settled("unknown_subtype")
         case .refused(let fault), .conflict(let fault): return .deadLetter(fault)

@@ -92,7 +92,7 @@ extension MessageExamples {
                 )
             )
         }
-        account.trace = TraceParent(ofTopic: "in", partition: 1, offset: 2)
+        account.trace = TraceParent(random: [UInt8](repeating: 2, count: 24))
         account.appAppleID = 1
         account.bundleID = "com.example"
         account.tokenType = TokenType(text: "IN_APP")

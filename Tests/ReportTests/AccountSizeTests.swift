@@ -83,7 +83,9 @@ import TokenWire
                 continue
             }
             account = next
-            account.trace = TraceParent(ofTopic: "t", partition: 1, offset: step)
+            account.trace = TraceParent(
+                random: [UInt8](repeating: UInt8(truncatingIfNeeded: step), count: 24)
+            )
             #expect(Self.byteCount(account) <= account.byteCountBound, "seed \(seed), step \(step)")
         }
         #expect(account.hasSubstance)
@@ -103,7 +105,7 @@ import TokenWire
             requestedAt: Timestamp(milliseconds: .max),
             requestID: Self.long(.identifier),
             origin: RecordOrigin(topic: 3, partition: .max, offset: .max),
-            trace: TraceParent(ofTopic: "t", partition: 1, offset: 1),
+            trace: TraceParent(random: [UInt8](repeating: 1, count: 24)),
             history: ReplayHistory(
                 firstFailedAt: text,
                 attempts: .max,
