@@ -97,7 +97,7 @@ package enum Setting: String, CaseIterable, Sendable {
         case .appleProductionURL: "Apple's production host"
         case .appleSandboxURL: "Apple's sandbox host"
         case .appleRootsFile: "trusted roots of Apple's signatures, as PEM"
-        case .reportHold: "how long a primary token waits for its line items"
+        case .reportHold: "how long a primary token waits for its line items, a duplicate twice"
         case .reportUnrecognizedGrace: "how long an unknown token in a notice waits"
         case .reportDeadlineDays: "days after which a token without expiry must be reported"
         case .reportMonthlyRepeat: "on or off: report active custom-link tokens every month"

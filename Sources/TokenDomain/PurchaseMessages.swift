@@ -13,6 +13,11 @@ package struct PurchaseAnswered: Equatable, Sendable {
     package var errors: [AppleError]
     /// The fault code of a rejection, such as `report.status_order`; nil where Apple has it.
     package var reason: String?
+    /// Of a rejected report: its line items that Apple holds already, in an earlier report of ours, as
+    /// they were sent. They are reported, whatever `errors` says of them.
+    package var verifiedLineItemIDs: [String]
+    /// With `report.is_duplicate`: the token that carries the sales of its period.
+    package var primaryExternalPurchaseID: TokenID?
     package var settledAt: Timestamp
 
     package init(
@@ -22,6 +27,8 @@ package struct PurchaseAnswered: Equatable, Sendable {
         outcome: ReportOutcome.Outcome,
         errors: [AppleError],
         reason: String? = nil,
+        verifiedLineItemIDs: [String] = [],
+        primaryExternalPurchaseID: TokenID? = nil,
         settledAt: Timestamp
     ) {
         self.requestIdentifier = requestIdentifier
@@ -30,6 +37,8 @@ package struct PurchaseAnswered: Equatable, Sendable {
         self.outcome = outcome
         self.errors = errors
         self.reason = reason
+        self.verifiedLineItemIDs = verifiedLineItemIDs
+        self.primaryExternalPurchaseID = primaryExternalPurchaseID
         self.settledAt = settledAt
     }
 }

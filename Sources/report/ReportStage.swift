@@ -58,22 +58,24 @@ final class ReportStage: TickingStage {
 
     /// What a request is about, to know its answer by.
     enum Errand {
-        case report(
-            number: Int,
-            requestCount: Int,
-            ReportRequest,
-            identifier: String,
-            newestDate: Timestamp?
-        )
+        case report(number: Int, requestCount: Int, ReportRequest, of: SentReport)
         case accountToken(String, attempts: Int)
 
         /// Requests ended before it.
         var failureCount: Int {
             switch self {
-            case .report(_, let requestCount, _, _, _): requestCount
+            case .report(_, let requestCount, _, _): requestCount
             case .accountToken(_, let attempts): attempts
             }
         }
+    }
+
+    /// A report as far as the meaning of an answer hangs on it.
+    struct SentReport {
+        var identifier: String
+        /// Of its line items.
+        var newestDate: Timestamp?
+        var lineItemCount: Int
     }
 
     /// An answer, and the account it is for.

@@ -80,6 +80,9 @@ import TokenWire
             + cases("lanes.control.v1", MessageExamples.laneOrders) { $0.write(to: &$1) }
             + cases("report.state.v1", MessageExamples.accounts) { $0.write(to: &$1) }
             + cases("report.state.v1", MessageExamples.accountTokenDebts) { $0.write(to: &$1) }
+            + cases("report.state.v1", MessageExamples.waitingReports) {
+                WaitingReport.write($0, to: &$1)
+            }
     }
 
     private static func cases<Message>(
