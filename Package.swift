@@ -320,6 +320,13 @@ let package = Package(
             ]
         ),
         tests(
+            "PurchasesTests",
+            [
+                "purchases", "Simulation", "AppleSimulator", "StageRuntime", "StateStore", "Kafka",
+                "TokenDomain", "TokenWire", "Telemetry",
+            ]
+        ),
+        tests(
             "AppleSimulatorTests",
             ["AppleSimulator", "HTTPServer", "HTTPClient", "Crypto"],
             resources: [.copy("Fixtures")]
@@ -363,7 +370,10 @@ let package = Package(
         ),
         tests(
             "RepositoryTests",
-            ["StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "report"]
+            [
+                "StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "notifications",
+                "report",
+            ]
         ),
     ]
 )

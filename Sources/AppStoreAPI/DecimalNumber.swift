@@ -56,6 +56,20 @@ package struct DecimalNumber: Hashable, Sendable {
         return value
     }
 
+    /// Its digits, with a decimal point where it has a fraction; far from zero with an exponent.
+    package var text: String {
+        let sign = isNegative ? "-" : ""
+        let plain = digits.map { "\($0)" }.joined()
+        guard (-30...30).contains(exponent) else {
+            return sign + plain + "e\(exponent)"
+        }
+        guard exponent < 0 else {
+            return plain.isEmpty ? "0" : sign + plain + String(repeating: "0", count: exponent)
+        }
+        let padded = String(repeating: "0", count: max(0, 1 - exponent - plain.count)) + plain
+        return sign + padded.dropLast(-exponent) + "." + padded.suffix(-exponent)
+    }
+
     /// The nearest double; infinite where the number is too large for one.
     package var double: Double {
         let text = (isNegative ? "-" : "") + digits.map { "\($0)" }.joined() + "e\(exponent)"

@@ -35,6 +35,21 @@ enum ReportComparison {
         return rest.isEmpty
     }
 
+    /// Which of the line items that were sent are held, by id, and whether as they were sent.
+    static func itemsHeld(sent: JSONValue, held: JSONValue) -> [String: Bool] {
+        let items = held["lineItems"]?.elements ?? []
+        var found: [String: Bool] = [:]
+        for item in sent["lineItems"]?.elements ?? [] {
+            guard let id = item["lineItemId"]?.text,
+                let other = items.first(where: { $0["lineItemId"]?.text == id })
+            else {
+                continue
+            }
+            found[id] = isSameItem(sent: item, held: other)
+        }
+        return found
+    }
+
     private static func isSameItem(sent: JSONValue, held: JSONValue) -> Bool {
         guard let sentMembers = sent.members, let heldMembers = held.members else {
             return false
@@ -43,6 +58,53 @@ enum ReportComparison {
         return names.allSatisfy { name in
             let (left, right) = (meaning(sent[name]), meaning(held[name]))
             return left == right || name == "exchangeRate" && isSameDouble(left, right)
+        }
+    }
+
+    /// Where the two differ, in the order of our line items.
+    ///
+    /// Empty where ``isSame(sent:held:)`` is true. Line items are paired by their `lineItemId`.
+    static func differences(sent: JSONValue, held: JSONValue) -> [ReportDifference] {
+        guard !isSame(sent: sent, held: held) else {
+            return []
+        }
+        var found: [ReportDifference] = []
+        for name in ["requestIdentifier", "externalPurchaseId", "status"] {
+            let (ours, theirs) = (sent[name], held[name])
+            let isSame =
+                name == "requestIdentifier"
+                ? ours?.text?.lowercased() == theirs?.text?.lowercased() : ours == theirs
+            if !isSame {
+                found.append(ReportDifference(nil, name, ours, theirs))
+            }
+        }
+        var rest = held["lineItems"]?.elements ?? []
+        for item in sent["lineItems"]?.elements ?? [] {
+            let id = item["lineItemId"]?.text
+            guard let index = rest.firstIndex(where: { $0["lineItemId"]?.text == id }) else {
+                found.append(ReportDifference(id, "lineItemId", item["lineItemId"], nil))
+                continue
+            }
+            let theirs = rest.remove(at: index)
+            found += fields(item, theirs).map { name in
+                ReportDifference(id, name, item[name], theirs[name])
+            }
+        }
+        found += rest.map { item in
+            ReportDifference(item["lineItemId"]?.text, "lineItemId", nil, item["lineItemId"])
+        }
+        return found
+    }
+
+    /// The fields of two line items that differ.
+    private static func fields(_ sent: JSONValue, _ held: JSONValue) -> [String] {
+        guard let sentMembers = sent.members, let heldMembers = held.members else {
+            return ["lineItems"]
+        }
+        let names = Set(sentMembers.keys).union(lineItemFields.intersection(heldMembers.keys))
+        return names.sorted().filter { name in
+            let (left, right) = (meaning(sent[name]), meaning(held[name]))
+            return left != right && !(name == "exchangeRate" && isSameDouble(left, right))
         }
     }
 

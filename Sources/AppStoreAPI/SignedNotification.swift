@@ -14,10 +14,12 @@ package struct SignedNotification: Sendable {
     package static let externalPurchaseTokenType = "EXTERNAL_PURCHASE_TOKEN"
 
     package let payload: JSONValue
+    private let bytes: [UInt8]
 
     /// - Parameter payload: verified.
     package init(_ payload: SignedPayload) {
         self.payload = payload.value
+        bytes = payload.bytes
     }
 
     /// Empty where there is none: then it is no notification.
@@ -52,6 +54,27 @@ package struct SignedNotification: Sendable {
             signedDate: payload["signedDate"]?.integer.map { Timestamp(milliseconds: $0) }
                 ?? receivedAt,
             token: try Self.token(token),
+            receivedAt: receivedAt
+        )
+    }
+
+    /// What the notification is, where it is about no token.
+    ///
+    /// - Parameter receivedAt: when it came in.
+    /// - Returns: the value of `notifications.other.v1`.
+    /// - Throws: for a type, subtype or UUID longer than any of Apple's.
+    package func other(receivedAt: Timestamp) throws(NotificationFault) -> NotificationOther {
+        for name in ["notificationType", "subtype", "notificationUUID"] {
+            guard payload[name]?.text.map(TextLimit.identifier.holds) ?? true else {
+                throw .outOfRange(field: name)
+            }
+        }
+        return NotificationOther(
+            notificationType: type,
+            subtype: subtype,
+            notificationUUID: payload["notificationUUID"]?.text,
+            signedDate: payload["signedDate"]?.integer.map { Timestamp(milliseconds: $0) },
+            payload: String(decoding: bytes, as: UTF8.self),
             receivedAt: receivedAt
         )
     }

@@ -156,7 +156,7 @@ package struct TopicReview: Equatable, Sendable {
                 replicationFactorShort = present.replicationFactor
             }
             differences = shape.settings
-                .filter { !$0.wish.isMet(by: present.configuration[$0.name]) }
+                .filter { !$0.constraint.isMet(by: present.configuration[$0.name]) }
                 .map { Difference(setting: $0, present: present.configuration[$0.name]) }
         }
     }

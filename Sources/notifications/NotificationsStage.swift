@@ -11,31 +11,43 @@ internal import TokenWire
 /// | what came | what becomes of it |
 /// | --- | --- |
 /// | `EXTERNAL_PURCHASE_TOKEN` of an app of ours | a `notifications.verified.v1` record |
-/// | any other genuine type | settled and counted |
+/// | any other genuine type | a `notifications.other.v1` record |
 /// | genuine, of an app that is not ours | dead letter `notifications.unknown_app` |
 /// | not genuine | dead letter `jws.*` |
 ///
 /// Repeats are not looked for here: `report` knows which notices it has seen.
 final class NotificationsStage: ReloadingStage {
-    /// Index of `notifications.verified.v1` among the worker's targets.
+    /// Indexes among the worker's targets.
     private static let verifiedTopic = 0
+    private static let otherTopic = 1
 
     private let load: () throws(ConfigurationFault) -> TrustFiles
     private let log: Log?
+    private let metrics: GapMetrics?
+    private var gaps: GapWatch
     private var verifier: SignedDataVerifier
     private var appsByID: [Int64: AppsFile.App] = [:]
     private var bundleIDs: Set<BundleID> = []
 
     /// Reads the apps and the roots, now and at every reload.
     ///
+    /// - Parameters:
+    ///   - log: hears of gaps and of files that cannot be read.
+    ///   - metrics: counts gaps.
+    ///   - before: what had come in before this worker began.
+    ///   - load: reads the files.
     /// - Throws: what is wrong with the files; later only the log says so, and what was read last
     ///   stays in force.
     init(
         log: Log? = nil,
+        metrics: GapMetrics? = nil,
+        before: GapWatch.Before = .unknown,
         load: @escaping () throws(ConfigurationFault) -> TrustFiles
     ) throws(ConfigurationFault) {
         self.load = load
         self.log = log
+        self.metrics = metrics
+        gaps = GapWatch(before: before)
         let files = try load()
         verifier = SignedDataVerifier(roots: files.roots)
         take(files.apps)
@@ -79,19 +91,35 @@ final class NotificationsStage: ReloadingStage {
         into plan: inout BatchPlan
     ) throws(Fault) -> Verdict {
         let received = try Self.received(value)
+        if let gap = gaps.heard(at: received.receivedAt) {
+            tell(gap)
+        }
         let notification = try verified(received, now: plan.now)
         let token = try Self.token(of: notification)
         try checkApp(of: notification.identity, about: token?.id)
-        guard let token else {
-            return .settled(Self.reason(ofType: notification.type))
-        }
         do throws(NotificationFault) {
-            let notice = try notification.verified(receivedAt: received.receivedAt)
-            Self.write(notice, into: &plan)
+            if token == nil {
+                let other = try notification.other(receivedAt: received.receivedAt)
+                Self.write(other, into: &plan)
+            } else {
+                let notice = try notification.verified(receivedAt: received.receivedAt)
+                Self.write(notice, into: &plan)
+            }
             return .forward(outputCount: 1)
         } catch {
-            throw error.fault(about: token.id)
+            throw error.fault(about: token?.id)
         }
+    }
+
+    private func tell(_ gap: GapWatch.Gap) {
+        metrics?.found()
+        let from = gap.from.map { WallClock.rfc3339(milliseconds: $0.milliseconds) }
+        log?.warning(
+            "no notification came in for longer than Apple tries",
+            ("from", .text(from ?? "before what Kafka keeps")),
+            ("to", .text(WallClock.rfc3339(milliseconds: gap.to.milliseconds))),
+            ("repair", .text("tollway notifications backfill, if the door was shut meanwhile"))
+        )
     }
 
     private static func received(_ value: Span<UInt8>) throws(Fault) -> NotificationReceived {
@@ -166,14 +194,6 @@ final class NotificationsStage: ReloadingStage {
         }
     }
 
-    private static func reason(ofType type: String) -> StaticReason {
-        switch type {
-        case "TEST": "test"
-        case "RESCIND_CONSENT": "rescind_consent"
-        default: "other_type"
-        }
-    }
-
     private static func write(_ notice: NotificationVerified, into plan: inout BatchPlan) {
         let key = plan.outputs.place(notice.token.externalPurchaseID.text.utf8)
         let start = plan.outputs.arena.count
@@ -181,6 +201,21 @@ final class NotificationsStage: ReloadingStage {
         plan.outputs.outputs.append(
             OutputBatch.Output(
                 topic: verifiedTopic,
+                key: key,
+                value: plan.outputs.placed(from: start)
+            )
+        )
+    }
+}
+
+extension NotificationsStage {
+    private static func write(_ other: NotificationOther, into plan: inout BatchPlan) {
+        let key = other.notificationUUID.map { plan.outputs.place($0.utf8) } ?? .absent
+        let start = plan.outputs.arena.count
+        other.write(to: &plan.outputs.arena)
+        plan.outputs.outputs.append(
+            OutputBatch.Output(
+                topic: otherTopic,
                 key: key,
                 value: plan.outputs.placed(from: start)
             )

@@ -2,7 +2,11 @@ internal import StageRuntime
 internal import TokenDomain
 
 WorkerRun.main(.notifications) { services in
-    try NotificationsStage(log: services.log) { () throws(ConfigurationFault) in
+    try NotificationsStage(
+        log: services.log,
+        metrics: GapMetrics(services.metrics),
+        before: LastNotice.ask(services.configuration)
+    ) { () throws(ConfigurationFault) in
         try TrustFiles(services.configuration)
     }
 }

@@ -114,6 +114,18 @@ extension LaneCount where Key == Lane {
             return queue.lane
         }
     }
+
+    /// Those of them that a calendar month owes: Apple wants them 15 days after the month.
+    static func monthDue() -> LaneCount {
+        LaneCount(first: .ready, end: .waiting) { entry, _, _ in
+            guard let (queue, deadline, _) = DueKey.queued(entry), queue.endpoint == .reports,
+                deadline == CalendarMonth(of: deadline).start + ReportPolicy.deadlineAfterMonth
+            else {
+                return nil
+            }
+            return queue.lane
+        }
+    }
 }
 
 /// A day on which reports of a lane must be at Apple, or become due.

@@ -21,6 +21,9 @@ extension ReportStage {
             if let due = try dueCount.count(in: partitions, state, now: now) {
                 metrics.due(due)
             }
+            if let due = try monthDueCount.count(in: partitions, state, now: now) {
+                metrics.monthDue(due)
+            }
             _ = try dayCount.count(in: partitions, state, now: now)
         } catch {
             // A measure is not worth a worker; the next look at the table meets the fault.
@@ -42,6 +45,7 @@ extension ReportStage {
         metrics.guarded(count: 0, seconds: 0)
         metrics.held(heldCount.forgetAll())
         metrics.due(dueCount.forgetAll())
+        metrics.monthDue(monthDueCount.forgetAll())
         dayCount.forgetAll()
         spells = [:]
         health?.setCondition("apple", nil)
@@ -97,6 +101,7 @@ extension ReportStage {
     func restartCounts() {
         heldCount.restart()
         dueCount.restart()
+        monthDueCount.restart()
         dayCount.restart()
     }
 

@@ -60,22 +60,24 @@ final class ReportStage: TickingStage {
 
     /// What a request is about, to know its answer by.
     enum Errand {
-        case report(
-            number: Int,
-            requestCount: Int,
-            ReportRequest,
-            identifier: String,
-            newestDate: Timestamp?
-        )
+        case report(number: Int, requestCount: Int, ReportRequest, of: SentReport)
         case accountToken(String, attempts: Int)
 
         /// Requests ended before it.
         var failureCount: Int {
             switch self {
-            case .report(_, let requestCount, _, _, _): requestCount
+            case .report(_, let requestCount, _, _): requestCount
             case .accountToken(_, let attempts): attempts
             }
         }
+    }
+
+    /// A report as far as the meaning of an answer hangs on it.
+    struct SentReport {
+        var identifier: String
+        /// Of its line items.
+        var newestDate: Timestamp?
+        var lineItemCount: Int
     }
 
     /// An answer, and the account it is for.
@@ -170,6 +172,7 @@ final class ReportStage: TickingStage {
     var view = LaneView()
     var heldCount = LaneCount.held()
     var dueCount = LaneCount.due()
+    var monthDueCount = LaneCount.monthDue()
     var dayCount = LaneCount.days()
     /// Where Apple fails what is sent; no entry where it never did.
     var spells: [SendQueue: FailureSpell] = [:]

@@ -16,6 +16,8 @@ struct ArgumentReader {
     private var rest: ArraySlice<String>
     private var optionsEnded = false
     private var output: OutputFormat = .table
+    /// `-o csv` was given: whether the verb knows it shows later.
+    private var asksForCSV = false
     private var asksForHelp = false
     private var asksForVersion = false
 
@@ -75,6 +77,9 @@ struct ArgumentReader {
         }
         if asksForHelp {
             return .help(HelpText.verb(verb))
+        }
+        guard verb.writesCSV || !asksForCSV else {
+            throw unknownFormat("csv")
         }
         guard operands.count <= verb.operandCountMax else {
             throw .usage(
@@ -160,11 +165,19 @@ struct ArgumentReader {
         return value
     }
 
-    private func format(_ text: String) throws(CommandFailure) -> OutputFormat {
+    private mutating func format(_ text: String) throws(CommandFailure) -> OutputFormat {
+        asksForCSV = text == "csv"
+        guard !asksForCSV else {
+            return .table
+        }
         guard let format = OutputFormat(rawValue: text) else {
-            throw .usage("bad_value", "-o is \"\(text)\": it must be table, json or ndjson")
+            throw unknownFormat(text)
         }
         return format
+    }
+
+    private func unknownFormat(_ text: String) -> CommandFailure {
+        .usage("bad_value", "-o is \"\(text)\": it must be table, json or ndjson")
     }
 
     // MARK: - What was probably meant

@@ -9,7 +9,7 @@ enum HelpText {
         \(table(verbs.map { ($0.name, $0.summary) }))
 
         Everywhere:
-        \(table(common + [("--version", "print the version")]))
+        \(table(common() + [("--version", "print the version")]))
 
         Data goes to standard output, talk to standard error. Exit codes: 0 ok, 1 failed,
         2 usage, 3 nothing matched, 4 partly done, 5 refused by a safety rule, 6 no Kafka,
@@ -49,15 +49,20 @@ enum HelpText {
             Usage: \(usage)
             \(details)
             Options:
-            \(table(options + common))
+            \(table(options + common(verb.writesCSV)))
 
             """
     }
 
-    private static let common = [
-        ("-o table|json|ndjson", "how data is written; may stand anywhere"),
-        ("-h, --help", "print this"),
-    ]
+    private static func common(_ writesCSV: Bool = false) -> [(String, String)] {
+        [
+            (
+                "-o \(writesCSV ? "csv" : "table")|json|ndjson",
+                "how data is written; may stand anywhere"
+            ),
+            ("-h, --help", "print this"),
+        ]
+    }
 
     /// Two columns, the first as wide as its widest entry.
     static func table(_ rows: [(String, String)], indent: String = "  ") -> String {

@@ -36,6 +36,8 @@ struct Verb: Sendable {
     var options: [Option] = []
     /// Paragraphs for `--help`, lines of at most 80 characters.
     var details = ""
+    /// Its form for a person is CSV: `-o csv` is another word for `table` then.
+    var writesCSV = false
     var run: @Sendable (Invocation) throws(CommandFailure) -> ExitCode
 
     var name: String { words.joined(separator: " ") }

@@ -109,6 +109,34 @@ import TokenDomain
         ),
     ]
 
+    @Test func `differs field by field, with both values`() throws {
+        let sent = try #require(JSONValue(Array(Self.sent.utf8)))
+        func differences(_ change: (String) -> String) throws -> [ReportDifference] {
+            let held = try #require(JSONValue(Array(change(Self.sent).utf8)))
+            return ReportComparison.differences(sent: sent, held: held)
+        }
+        for (name, change) in Self.same {
+            #expect(try differences(change).isEmpty, "\(name)")
+        }
+        for (name, change) in Self.other {
+            #expect(try !differences(change).isEmpty, "\(name)")
+        }
+        let amount = try differences { $0.replacing("4126", with: "4126.5") }
+        #expect(amount.map(\.field) == ["amountTaxExclusive"])
+        #expect(amount[0].lineItemID == "1")
+        #expect(amount[0].ours == "4126" && amount[0].apples == "4126.5")
+        let gone = try differences { $0.replacing(",\(Self.second)", with: "") }
+        #expect(gone.map(\.field) == ["lineItemId"] && gone[0].apples == nil)
+    }
+
+    @Test(arguments: [
+        ("0", "0"), ("-0", "0"), ("10", "10"), ("1.10", "1.1"), ("-0.005", "-0.005"),
+        ("1e3", "1000"), ("1e99", "1e99"), ("12.5e-1", "1.25"),
+    ])
+    func `is shown with its own digits`(literal: String, text: String) {
+        #expect(DecimalNumber(literal: Array(literal.utf8)).text == text)
+    }
+
     @Test(arguments: same.indices)
     func `is ours`(row: Int) throws {
         let (name, change) = Self.same[row]

@@ -129,22 +129,34 @@ struct NotificationDraft: Sendable {
         #expect(plan.outputs.outputs.count == 3)
     }
 
-    @Test(arguments: [
-        (#""TEST""#, "data", "test"),
-        (#""RESCIND_CONSENT""#, "appData", "rescind_consent"),
-        (#""DID_RENEW""#, "data", "other_type"),
-        (#""SOMETHING_NEW""#, "summary", "other_type"),
-    ])
-    func `settles every other type`(type: String, section: String, reason: String) {
+    @Test func `hands on no type that is longer than any of Apple's`() {
         var draft = NotificationDraft()
-        (draft.type, draft.section, draft.id, draft.created) = (type, section, "", "")
-        let plan = judge([record(draft)])
-        guard case .settled(let settled) = plan.verdicts.first else {
-            Issue.record("\(plan.verdicts)")
+        (draft.section, draft.id, draft.created) = ("data", "", "")
+        draft.type = "\"\(String(repeating: "T", count: 257))\""
+        guard case .deadLetter(let fault) = judge([record(draft)]).verdicts.first else {
+            Issue.record("it is no dead letter")
             return
         }
-        #expect(settled.text == reason)
-        #expect(plan.outputs.outputs.isEmpty)
+        #expect(fault.code == "notifications.out_of_range")
+    }
+
+    @Test(arguments: [
+        ("TEST", "data"), ("RESCIND_CONSENT", "appData"), ("DID_RENEW", "data"),
+        ("SOMETHING_NEW", "summary"),
+    ])
+    func `hands on every other type, as it was signed`(type: String, section: String) throws {
+        var draft = NotificationDraft()
+        (draft.type, draft.section, draft.id, draft.created) = ("\"\(type)\"", section, "", "")
+        let plan = judge([record(draft)])
+        #expect(plan.verdicts == [.forward(outputCount: 1)])
+        let output = try #require(plan.outputs.outputs.first)
+        #expect(output.topic == Worker.notifications.targets.firstIndex(of: .notificationsOther))
+        let value = plan.outputs.arena.span.extracting(output.value.indices)
+        let other = try NotificationOther(reading: value)
+        #expect(other.notificationType == type && other.subtype == "UNREPORTED")
+        #expect(other.payload == draft.payload)
+        let key = String(decoding: plan.outputs.arena[output.key.indices], as: UTF8.self)
+        #expect(key == other.notificationUUID)
         // A test notification in the sandbox may name no app at all.
         (draft.app, draft.bundle) = ("", #""environment":"Sandbox""#)
         #expect(judge([record(draft)]).verdicts == plan.verdicts)

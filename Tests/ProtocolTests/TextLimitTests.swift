@@ -38,6 +38,12 @@ import TokenWire
             (value) throws(WireFault) in _ = try NotificationVerified(reading: value)
         },
         Topic(
+            name: "notifications.other.v1",
+            value: bytes(MessageExamples.notificationsOther[0].write)
+        ) {
+            (value) throws(WireFault) in _ = try NotificationOther(reading: value)
+        },
+        Topic(
             name: "reports.requested.v1",
             value: bytes(MessageExamples.reportsRequested[0].write)
         ) {

@@ -6,6 +6,7 @@ import TokenDomain
 
 @testable import StageRuntime
 @testable import ingest
+@testable import notifications
 @testable import report
 
 @Suite struct `The page of metrics` {
@@ -35,6 +36,7 @@ import TokenDomain
         _ = IngestMeasures(metrics, topics: ["a", "b", "c"])
         _ = ReportMetrics(metrics)
         _ = KeyMetrics(metrics)
+        _ = GapMetrics(metrics)
         return metrics.descriptions
     }
 

@@ -69,3 +69,49 @@ extension NotificationVerified {
         }
     }
 }
+
+extension NotificationOther {
+    /// Reads a value of `notifications.other.v1`.
+    ///
+    /// `payload` is an object, kept byte for byte.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        var notificationType: String?
+        var subtype: String?
+        var notificationUUID: String?
+        var signedDate: Timestamp?
+        var payload: String?
+        var receivedAt: Timestamp?
+        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "notificationType": try scanner.fill(&notificationType, atMost: .identifier)
+            case "subtype": try scanner.fill(&subtype, atMost: .identifier)
+            case "notificationUUID": try scanner.fill(&notificationUUID, atMost: .identifier)
+            case "signedDate": try scanner.fill(&signedDate)
+            case "payload": try scanner.fillObject(&payload)
+            case "receivedAt": try scanner.fill(&receivedAt)
+            default: try scanner.skip()
+            }
+        }
+        self.init(
+            notificationType: try JSONScanner.require(notificationType, "notificationType"),
+            subtype: subtype,
+            notificationUUID: notificationUUID,
+            signedDate: signedDate,
+            payload: try JSONScanner.require(payload, "payload"),
+            receivedAt: try JSONScanner.require(receivedAt, "receivedAt")
+        )
+    }
+
+    package func write(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            writer.field("notificationType", notificationType)
+            writer.field("subtype", subtype)
+            writer.field("notificationUUID", notificationUUID)
+            writer.field("signedDate", signedDate?.milliseconds)
+            writer.field("payload", raw: payload.utf8.span)
+            writer.field("receivedAt", receivedAt.milliseconds)
+            writer.endObject()
+        }
+    }
+}

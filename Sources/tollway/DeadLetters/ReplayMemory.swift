@@ -5,7 +5,7 @@ internal import TokenDomain
 /// How far back it is known what became of dead letters.
 ///
 /// `dlq.<prefix>replays.v1` is compacted, and its records go away when no dead letter of their time
-/// can lie there any more (``TopicShape/Keeping/outlivingLetters``). Where somebody keeps dead
+/// can lie there any more (``Topic/Retention/newestOfKeyOutlivingDeadLetters``). Where somebody keeps dead
 /// letters for longer than that, the oldest of them may have gone back already, and do not go again.
 enum ReplayMemory {
     /// The clocks of whoever wrote the letter and of whoever replays may differ by less.

@@ -38,7 +38,7 @@ final class DemoProcesses {
         _ = stopAll()
     }
 
-    /// Starts `tollway` itself or one of the workers.
+    /// Starts `tollway` itself or one of the workers, or another build's where its folder is given.
     ///
     /// - Returns: what it prints on its standard output.
     @discardableResult
@@ -46,9 +46,11 @@ final class DemoProcesses {
         _ program: String,
         _ arguments: [String] = [],
         name: String,
-        environment: [String: String]
+        environment: [String: String],
+        programs otherPrograms: URL? = nil
     ) throws(CommandFailure) -> FileHandle {
         precondition(process(name) == nil, "a process is known by its name: \(name) has one")
+        let programs = otherPrograms ?? programs
         let executable = programs.appendingPathComponent(program)
         guard unsafe access(executable.path, X_OK) == 0 else {
             throw CommandFailure(

@@ -20,12 +20,12 @@ enum DoctorCommand {
         details: """
             Reads TOLLWAY_* as the workers would and changes nothing: no group is joined. Each
             key of each app signs one question to Apple's production and one to its sandbox,
-            for a report that nobody has; no other request of the app's rate is used. Whether records may be written is asked with one that Kafka must
-            refuse (it wants two acknowledgements), and transactions under names of doctor's
-            own, ending in -doctor. A key that everybody can read is refused. Run it where a
-            worker runs, with that worker's environment. Exit 0 if nothing failed
-            (warnings are no failures), 6 if Kafka does not answer, 7 if all that failed is
-            that Apple does not, else 1.
+            for a report that nobody has; no other request of the app's rate is used. Whether
+            records may be written is asked with one that Kafka must refuse (it wants two
+            acknowledgements), and transactions under names of doctor's own, ending in -doctor.
+            A key that everybody can read is refused. Run it where a worker runs, with that
+            worker's environment. Exit 0 if nothing failed (warnings are no failures), 6 if
+            Kafka does not answer, 7 if all that failed is that Apple does not, else 1.
             """,
         run: run
     )

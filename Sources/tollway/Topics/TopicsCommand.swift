@@ -128,7 +128,7 @@ enum TopicsCommand {
             try admin.create([review.plan])
             return
         }
-        let changes = review.differences.map { ($0.setting.name, $0.setting.wish.text) }
+        let changes = review.differences.map { ($0.setting.name, $0.setting.constraint.text) }
         try admin.alterConfiguration(
             ofTopic: review.name,
             Dictionary(uniqueKeysWithValues: changes)

@@ -1,8 +1,10 @@
+import AppStoreAPI
 import Crypto
 import Foundation
 import Glibc
 import HTTPClient
 import Testing
+import TokenDomain
 
 /// `tollway sim` as a process, and an apps file with a key for each app, which it knows.
 final class SimulatedApple {
@@ -66,7 +68,7 @@ final class SimulatedApple {
     /// A call of the admin port.
     @discardableResult
     func call(_ method: String, _ path: String, _ body: String = "") throws -> [String: Any] {
-        _ = client.submit(
+        let answer = try send(
             HTTPClientRequest(
                 method: method,
                 url: "http://127.0.0.1:\(ports["admin"] ?? 0)\(path)",
@@ -74,6 +76,13 @@ final class SimulatedApple {
                 body: Array(body.utf8)
             )
         )
+        #expect(answer.status == 200, "\(String(decoding: answer.body, as: UTF8.self))")
+        let object = try JSONSerialization.jsonObject(with: Data(answer.body))
+        return try #require(object as? [String: Any])
+    }
+
+    private func send(_ request: HTTPClientRequest) throws -> HTTPClientResponse.Answer {
+        _ = client.submit(request)
         while true {
             client.run()
             guard let response = client.takeResponses().first else {
@@ -84,9 +93,7 @@ final class SimulatedApple {
             guard case .answered(let answer) = response.outcome else {
                 throw CocoaError(.fileReadUnknown)
             }
-            #expect(answer.status == 200, "\(String(decoding: answer.body, as: UTF8.self))")
-            let object = try JSONSerialization.jsonObject(with: Data(answer.body))
-            return try #require(object as? [String: Any])
+            return answer
         }
     }
 
@@ -98,6 +105,35 @@ final class SimulatedApple {
                 + #""\#(Self.apps[app].1)","tokenCreationDate":\#(now - 86_400_000)}"#
         }
         try call("POST", "/tokens", #"{"register":[\#(tokens.joined(separator: ","))]}"#)
+    }
+
+    /// A report that Apple was sent, of the first app.
+    func report(_ identifier: String, token: String, status: String) throws {
+        let url = environment["TOLLWAY_APPLE_PRODUCTION_URL"] ?? ""
+        let body =
+            #"{"requestIdentifier":"\#(identifier)","externalPurchaseId":"\#(token)","status":"#
+            + #""\#(status)"}"#
+        let key = try P256PrivateKey(
+            pem: Array(Data(contentsOf: folder.url.appendingPathComponent("GOOD0.p8")))
+        )
+        let webToken = JSONWebToken.make(
+            key: key,
+            issuerID: "issuer",
+            keyID: "GOOD0",
+            bundleID: Self.apps[0].1,
+            now: Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        )
+        let answer = try send(
+            HTTPClientRequest(
+                method: "PUT",
+                url: url + "/externalPurchase/v1/reports",
+                headers: [
+                    ("Authorization", "Bearer \(webToken)"), ("Content-Type", "application/json"),
+                ],
+                body: Array(body.utf8)
+            )
+        )
+        #expect(answer.status == 200, "\(String(decoding: answer.body, as: UTF8.self))")
     }
 
     /// Notifications about registered tokens, which Apple tries to deliver to nobody.

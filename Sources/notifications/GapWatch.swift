@@ -1,0 +1,59 @@
+internal import TokenDomain
+
+/// Tells when nothing came in for longer than Apple tries to deliver: what was sent meanwhile may be
+/// lost to us.
+///
+/// Apple's sixth and last try is 157 hours after the first. An app without notifications for so long
+/// looks the same, so a gap is a reason to ask Apple, and no proof.
+///
+/// Source: Responding to App Store Server Notifications
+struct GapWatch {
+    static let retrySpan = Milliseconds.hours(157)
+
+    struct Gap: Equatable {
+        /// The last that came in before; nil where Kafka does not have it any more.
+        var from: Timestamp?
+        var to: Timestamp
+    }
+
+    /// What is known of the time before this worker began.
+    enum Before: Equatable {
+        /// Nothing was ever read, or Kafka did not say.
+        case unknown
+        case last(Timestamp)
+        /// All that was read is older than the topic keeps.
+        case removed
+    }
+
+    private var newest: Timestamp?
+    private var isRemoved: Bool
+
+    init(before: Before = .unknown) {
+        switch before {
+        case .unknown:
+            isRemoved = false
+        case .last(let time):
+            newest = time
+            isRemoved = false
+        case .removed:
+            isRemoved = true
+        }
+    }
+
+    /// A notification came in at `time`; partitions may be read out of order.
+    ///
+    /// - Returns: the gap that it ends.
+    mutating func heard(at time: Timestamp) -> Gap? {
+        defer {
+            newest = max(newest ?? time, time)
+            isRemoved = false
+        }
+        if isRemoved {
+            return Gap(from: nil, to: time)
+        }
+        guard let newest, time - newest > Self.retrySpan else {
+            return nil
+        }
+        return Gap(from: newest, to: time)
+    }
+}

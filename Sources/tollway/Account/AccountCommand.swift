@@ -1,0 +1,121 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// `tollway account`: whether every token and every sale that came in is accounted for, app by app.
+enum AccountCommand {
+    /// A second look, where the first was taken while a transaction was being committed.
+    private static let againMilliseconds: Int32 = 3_000
+
+    static let verb = Verb(
+        words: ["account"],
+        summary:
+            "whether every token and sale that came in is accounted for; months and what is owed",
+        options: [
+            .value("--month", "YYYY-MM", "of the UTC calendar: what came in then, and its table"),
+            .value("--since", "TIME", "what came in then or later: 2026-03-01, 12h, 7d (ago)"),
+            .value("--until", "TIME", "what came in before then; default: now"),
+            .value("--app", "ID", "appAppleId; default: all", isRepeatable: true),
+        ],
+        details: """
+            tokens: accepted at the door = repeats + dead letters + reported + held, and what is on
+            its way between the stages; sales: received = repeats + reported + not owed + dead
+            letters + held. Counted from the topics, not from counters of processes: each stage on
+            both sides, so that a token that was lost or doubled shows as the stage and the count.
+            On its way may be no more than the group's lag. A dead letter that was sent back came
+            in once more. App 0 is what names no app.
+            Kafka keeps token topics for 7 days: what came in before cannot be counted any more,
+            and a sentence says since when it can. The table of a month does not need them: it
+            comes from report's state (400 days) and the ledger. active: tokens whose period
+            touches the month, or that were made in it; owed: active, and no report for the month
+            is accepted; Apple wants it 15 days after the month.
+            Reads every token topic once and the states: ten million tokens take some minutes, and
+            memory is 40 bytes for each token of one partition, and 60 for each of its accounts.
+            Exit 1 if an account does not close, 3 without a topic, 6 without Kafka.
+            """,
+        run: run
+    )
+
+    private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
+        let month = try LedgerSelection.month(invocation)
+        guard month == nil || !invocation.has("--since") && !invocation.has("--until") else {
+            throw .usage("bad_value", "--month says from when to when")
+        }
+        let since = try invocation.instant("--since", now: now) ?? month?.start
+        let until = min(
+            try invocation.instant("--until", now: now) ?? month?.adding(1).start ?? now,
+            now
+        )
+        let selection = try LedgerSelection(invocation)
+        let configuration = try KafkaQuestion.configuration()
+        try requireTopics(configuration)
+        var page = try count(month, since, until, configuration)
+        if !page.closes {
+            // What was being committed shows a moment later.
+            Console.say("it does not close; looking once more")
+            _ = StopSignal().wait(milliseconds: againMilliseconds)
+            page = try count(month, since, until, configuration)
+        }
+        page.apps = selection.apps
+        Console.write(page.text(invocation.output))
+        return page.closes ? .ok : .failed
+    }
+
+    private static func count(
+        _ month: CalendarMonth?,
+        _ since: Timestamp?,
+        _ until: Timestamp,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> AccountPage {
+        // First of all: whatever was read by now must show in what is counted later.
+        let positions = try AccountPositions(configuration)
+        let tokens = try AccountWindow.open(
+            [.tokensReceived, .tokensDecoded, .tokensDistinct],
+            from: since,
+            to: until,
+            configuration
+        )
+        let sales = try AccountWindow.open(
+            [.purchasesReceived],
+            from: since,
+            to: until,
+            configuration
+        )
+        var months = month.map { MonthCount($0, configuration) }
+        var tokenCount = TokenCount(configuration, tokens, positions)
+        try tokenCount.run(months: &months)
+        var salesCount = SalesCount(configuration, sales, appIDs: appIDs(configuration))
+        try salesCount.run()
+        return AccountPage(
+            tokens: tokenCount.lines,
+            tokenWindow: tokens,
+            sales: salesCount.lines,
+            salesWindow: sales,
+            months: months
+        )
+    }
+
+    /// Of sales that name their bundle; empty where no apps file is set or it cannot be read.
+    private static func appIDs(_ configuration: Configuration) -> [BundleID: Int64] {
+        guard let path = configuration.appsFile else {
+            return [:]
+        }
+        do throws(ConfigurationFault) {
+            return Dictionary(
+                try AppsFile.load(path).apps.map { (BundleID($0.bundleID), $0.appAppleID) }
+            ) { first, _ in first }
+        } catch {
+            Console.say("sales that name a bundle count as app 0: \(error.sentence)")
+            return [:]
+        }
+    }
+
+    private static func requireTopics(_ configuration: Configuration) throws(CommandFailure) {
+        for topic in [Topic.tokensReceived, .reportsOutcomes] {
+            let name = topic.name(prefix: configuration.topicPrefix)
+            _ = try TopicScan.places(of: name, from: .earliest, configuration)
+        }
+    }
+}

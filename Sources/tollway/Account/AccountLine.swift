@@ -1,0 +1,74 @@
+/// What became of one app's tokens that came in during a span of time, counted in the topics.
+///
+/// Each stage is counted on both sides, so that what is lost or doubled between two topics shows:
+/// what a stage has not read yet is the remainder, and it may be no more than its group's lag.
+struct AccountLine: Equatable {
+    /// One stage: what came in, what came of it, and what it had not read when the count began.
+    struct Stage: Equatable {
+        /// Records that came in.
+        var incoming = 0
+        /// Of these, dead letters that were sent back to this very topic.
+        var replayed = 0
+        /// Settled, dead-lettered or handed on.
+        var outgoing = 0
+        /// Not read by the group when the count began.
+        var unread = 0
+
+        /// On their way; what is below zero came out twice.
+        var remainder: Int { incoming - outgoing }
+        var closes: Bool { (0...max(unread, 0)).contains(remainder) }
+    }
+
+    var decode = Stage()
+    var dedupe = Stage()
+    var report = Stage()
+
+    var repeats = 0
+    var deadLetters = 0
+    var reported = 0
+    var held = 0
+
+    /// Tokens that came in, dead letters that were sent back included: they came in once more.
+    var accepted: Int { decode.incoming + dedupe.replayed + report.replayed }
+    var onTheWay: Int { decode.remainder + dedupe.remainder + report.remainder }
+    var closes: Bool { decode.closes && dedupe.closes && report.closes }
+
+    /// Where it does not close, and by how much; empty where it does.
+    var differences: [(stage: String, count: Int)] {
+        [("decode", decode), ("dedupe", dedupe), ("report", report)].compactMap { name, stage in
+            guard !stage.closes else {
+                return nil
+            }
+            return (name, stage.remainder < 0 ? stage.remainder : stage.remainder - stage.unread)
+        }
+    }
+}
+
+/// What became of one app's sales that came in during a span of time.
+struct SalesLine: Equatable {
+    var received = 0
+    var repeats = 0
+    var reported = 0
+    var notOwed = 0
+    var deadLetters = 0
+
+    /// The rest: it waits for a token, a rate, a reference or Apple, or is on its way.
+    var held: Int { received - repeats - reported - notOwed - deadLetters }
+    var closes: Bool { held >= 0 }
+}
+
+/// One app's tokens in one calendar month.
+struct MonthLine: Equatable {
+    /// Tokens whose period touches the month; of those without expiry, the ones made in it.
+    var active = 0
+    /// Of these: Apple has a report for the month.
+    var reported = 0
+    /// Of these: with a line item of a sale in the month.
+    var withSales = 0
+    /// Active and not reported for the month.
+    var owed = 0
+    /// Of the owed: Apple refused the report, and a person has it.
+    var refused = 0
+    /// Reports for the month that were accepted after its deadline.
+    var late = 0
+}

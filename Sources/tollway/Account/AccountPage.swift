@@ -1,0 +1,182 @@
+internal import Telemetry
+internal import TokenDomain
+
+/// The account as it is shown.
+struct AccountPage {
+    let tokens: [Int64: AccountLine]
+    let tokenWindow: AccountWindow
+    let sales: [Int64: SalesLine]
+    let salesWindow: AccountWindow
+    let months: MonthCount?
+    /// Empty: all.
+    var apps: Set<Int64> = []
+
+    var closes: Bool {
+        shown(tokens).allSatisfy { $0.1.closes } && shown(sales).allSatisfy { $0.1.closes }
+    }
+
+    private func shown<Line>(_ lines: [Int64: Line]) -> [(Int64, Line)] {
+        lines.filter { apps.isEmpty || apps.contains($0.key) }.sorted { $0.key < $1.key }
+            .map { ($0.key, $0.value) }
+    }
+
+    func text(_ format: OutputFormat) -> String {
+        switch format {
+        case .table: table
+        case .ndjson: objects.map { $0 + "\n" }.joined()
+        case .json:
+            JSONLines.object([
+                ("accounts", "[" + objects.joined(separator: ",") + "]"),
+                ("closes", closes ? "true" : "false"),
+            ]) + "\n"
+        }
+    }
+
+    // MARK: For a person
+
+    private var table: String {
+        var text = "tokens that came in \(Self.span(tokenWindow))\n"
+        text += note(tokenWindow)
+        text += tokenTable
+        for (app, line) in shown(tokens) {
+            for (stage, count) in line.differences {
+                let what =
+                    count < 0
+                    ? "\(-count) came out of \(stage) that never came in"
+                    : "\(count) came into \(stage) and did not come out"
+                text += "app \(app): \(what)\n"
+            }
+        }
+        if !sales.isEmpty {
+            text += "\nsales that came in \(Self.span(salesWindow))\n"
+            text += note(salesWindow)
+            text += salesTable
+        }
+        if let months {
+            text += "\n" + monthTable(months)
+        }
+        return text
+    }
+
+    private func note(_ window: AccountWindow) -> String {
+        window.shortened.map { PlainText.printable($0, characterCountMax: 300) + "\n" } ?? ""
+    }
+
+    private static func span(_ window: AccountWindow) -> String {
+        let to = time(window.to)
+        return window.from.milliseconds == 0
+            ? "before \(to)" : "from \(time(window.from)) to \(to)"
+    }
+
+    private static func time(_ time: Timestamp) -> String {
+        String(WallClock.rfc3339(milliseconds: time.milliseconds).prefix(16)) + "Z"
+    }
+
+    private var tokenTable: String {
+        var table = TextTable(
+            columns: [
+                "APP", "ACCEPTED", "= REPEATS", "+ DEAD", "+ REPORTED", "+ HELD", "+ ON THE WAY",
+            ].map { TextTable.Column(title: $0, isNumber: true) } + [.init(title: "")]
+        )
+        table.rows = shown(tokens).map { app, line in
+            [app, Int64(line.accepted), Int64(line.repeats), Int64(line.deadLetters)]
+                .map { "\($0)" }
+                + ["\(line.reported)", "\(line.held)", "\(line.onTheWay)"]
+                + [line.closes ? "closes" : "DIFFERS"]
+        }
+        return table.rows.isEmpty ? "none\n" : table.text
+    }
+
+    private var salesTable: String {
+        var table = TextTable(
+            columns: [
+                "APP", "RECEIVED", "= REPEATS", "+ REPORTED", "+ NOT OWED", "+ DEAD", "+ HELD",
+            ].map { TextTable.Column(title: $0, isNumber: true) } + [.init(title: "")]
+        )
+        table.rows = shown(sales).map { app, line in
+            [
+                "\(app)", "\(line.received)", "\(line.repeats)", "\(line.reported)",
+                "\(line.notOwed)", "\(line.deadLetters)", "\(line.held)",
+                line.closes ? "closes" : "DIFFERS",
+            ]
+        }
+        return table.text
+    }
+
+    private func monthTable(_ months: MonthCount) -> String {
+        var text =
+            "tokens of \(MonthText.of(months.month)) (UTC), due at Apple"
+            + " \(Self.time(months.deadline))\n"
+        var table = TextTable(
+            columns: ["APP", "ACTIVE", "REPORTED", "WITH SALES", "OWED", "REFUSED", "LATE REPORTS"]
+                .map { TextTable.Column(title: $0, isNumber: true) }
+        )
+        table.rows = shown(months.lines).map { app, line in
+            [
+                "\(app)", "\(line.active)", "\(line.reported)", "\(line.withSales)",
+                "\(line.owed)", "\(line.refused)", "\(line.late)",
+            ]
+        }
+        text += table.rows.isEmpty ? "none\n" : table.text
+        return text
+    }
+
+    // MARK: For a program
+
+    private var objects: [String] {
+        shown(tokens).map { tokenObject($0, $1) } + shown(sales).map { salesObject($0, $1) }
+            + (months.map { months in
+                shown(months.lines).map { monthObject($0, $1, months) }
+            } ?? [])
+    }
+
+    private func tokenObject(_ app: Int64, _ line: AccountLine) -> String {
+        let differences = line.differences.map { stage, count in
+            JSONLines.object(Fact.text("stage", stage) + Fact.number("count", Int64(count)))
+        }
+        return JSONLines.object(
+            Fact.text("of", "tokens") + Fact.number("appAppleId", app)
+                + Self.window(tokenWindow)
+                + Fact.number("accepted", Int64(line.accepted))
+                + Fact.number("repeats", Int64(line.repeats))
+                + Fact.number("deadLetters", Int64(line.deadLetters))
+                + Fact.number("reported", Int64(line.reported))
+                + Fact.number("held", Int64(line.held))
+                + Fact.number("onTheWay", Int64(line.onTheWay))
+                + [("closes", line.closes ? "true" : "false")]
+                + [("differences", "[" + differences.joined(separator: ",") + "]")]
+        )
+    }
+
+    private func salesObject(_ app: Int64, _ line: SalesLine) -> String {
+        JSONLines.object(
+            Fact.text("of", "sales") + Fact.number("appAppleId", app) + Self.window(salesWindow)
+                + Fact.number("received", Int64(line.received))
+                + Fact.number("repeats", Int64(line.repeats))
+                + Fact.number("reported", Int64(line.reported))
+                + Fact.number("notOwed", Int64(line.notOwed))
+                + Fact.number("deadLetters", Int64(line.deadLetters))
+                + Fact.number("held", Int64(line.held))
+                + [("closes", line.closes ? "true" : "false")]
+        )
+    }
+
+    private func monthObject(_ app: Int64, _ line: MonthLine, _ months: MonthCount) -> String {
+        JSONLines.object(
+            Fact.text("of", "month") + Fact.number("appAppleId", app)
+                + Fact.text("month", MonthText.of(months.month))
+                + Fact.number("deadline", months.deadline.milliseconds)
+                + Fact.number("active", Int64(line.active))
+                + Fact.number("reported", Int64(line.reported))
+                + Fact.number("withSales", Int64(line.withSales))
+                + Fact.number("owed", Int64(line.owed))
+                + Fact.number("refused", Int64(line.refused))
+                + Fact.number("lateReports", Int64(line.late))
+        )
+    }
+
+    private static func window(_ window: AccountWindow) -> [(name: String, json: String)] {
+        Fact.number("from", window.from.milliseconds) + Fact.number("to", window.to.milliseconds)
+            + Fact.text("cannotKnow", window.shortened)
+    }
+}

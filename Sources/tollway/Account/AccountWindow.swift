@@ -1,0 +1,122 @@
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// The span of time whose tokens are counted, by when they came in, and what cannot be known.
+struct AccountWindow {
+    /// Left after the oldest record of a topic: a token is a moment older than its record, and the
+    /// clocks of workers differ.
+    static let margin = Milliseconds.hours(1)
+
+    /// In.
+    var from: Timestamp
+    /// Out.
+    var to: Timestamp
+    /// Why it does not reach back as far as it was asked for; nil where it does.
+    var shortened: String?
+
+    func contains(_ time: Timestamp) -> Bool { from <= time && time < to }
+
+    /// Where every topic still has all records, no earlier than `wanted`.
+    ///
+    /// - Parameters:
+    ///   - topics: those that are counted against one another; one that is not there is left out.
+    ///   - wanted: from when on; nil: as far back as Kafka has it.
+    ///   - to: up to when; what came in later is left out.
+    ///   - configuration: which Kafka.
+    static func open(
+        _ topics: [Topic],
+        from wanted: Timestamp?,
+        to: Timestamp,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> AccountWindow {
+        var oldest = Timestamp(milliseconds: 0)
+        var oldestTopic = ""
+        for topic in topics {
+            let name = topic.name(prefix: configuration.topicPrefix)
+            guard let start = try completeFrom(name, configuration), start > oldest else {
+                continue
+            }
+            oldest = start
+            oldestTopic = name
+        }
+        let known = oldest.milliseconds == 0 ? oldest : oldest + margin
+        let from = max(known, wanted ?? known)
+        var window = AccountWindow(from: min(from, to), to: to)
+        if known > wanted ?? known || wanted == nil && known.milliseconds > 0 {
+            window.shortened =
+                "what came in before \(WallClock.rfc3339(milliseconds: window.from.milliseconds))"
+                + " cannot be counted: \(oldestTopic) does not have it any more"
+        }
+        return window
+    }
+
+    /// The time of the oldest record that a partition with lost records still has, the latest of all
+    /// partitions; nil where nothing was removed.
+    private static func completeFrom(
+        _ topic: String,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> Timestamp? {
+        let bounds = try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> [(start: Int64, end: Int64)] in
+            guard try admin.topic(topic)?.partitions.isEmpty == false else {
+                return []
+            }
+            let starts = try admin.startOffsets(ofTopic: topic)
+            let ends = try admin.endOffsets(ofTopic: topic)
+            return zip(starts, ends).map { (start: $0, end: $1) }
+        }
+        var places: [TopicPartition: LogBrowser.Start] = [:]
+        for (number, bound) in bounds.enumerated() where bound.start > 0 && bound.end > bound.start
+        {
+            places[TopicPartition(topic: topic, partition: Int32(number))] = .offset(bound.start)
+        }
+        guard !places.isEmpty else {
+            return nil
+        }
+        var waiting = Set(places.keys.map(\.partition))
+        var latest: Timestamp?
+        let scan = TopicScan(configuration: configuration, topics: [topic])
+        try scan.run(from: places) { batch throws(CommandFailure) in
+            for record in batch.records where waiting.remove(record.partition) != nil {
+                let time = Timestamp(milliseconds: record.timestampMilliseconds)
+                latest = max(latest ?? time, time)
+            }
+            return !waiting.isEmpty
+        }
+        return latest
+    }
+}
+
+/// What the groups had read when the count began.
+struct AccountPositions {
+    private var committed: [Topic: [Int64]] = [:]
+
+    static let pairs: [(Worker, Topic)] = [
+        (.decode, .tokensReceived), (.dedupe, .tokensDecoded), (.report, .tokensDistinct),
+    ]
+
+    init(_ configuration: Configuration) throws(CommandFailure) {
+        let prefix = configuration.topicPrefix
+        committed = try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> [Topic: [Int64]] in
+            var found: [Topic: [Int64]] = [:]
+            for (worker, topic) in Self.pairs {
+                let offsets = try admin.committedOffsets(
+                    ofGroup: "\(prefix)\(worker.rawValue)",
+                    topic: topic.name(prefix: prefix)
+                )
+                found[topic] = offsets.map { $0 ?? 0 }
+            }
+            return found
+        }
+    }
+
+    func isUnread(_ topic: Topic, _ record: RecordBatch.Record) -> Bool {
+        guard let offsets = committed[topic], offsets.indices.contains(Int(record.partition)) else {
+            return true
+        }
+        return record.offset >= offsets[Int(record.partition)]
+    }
+}

@@ -1,0 +1,128 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+internal import TokenWire
+
+/// Which tokens were active in a calendar month (UTC), which were reported for it, which had sales,
+/// and which are still owed.
+///
+/// From report's state, which keeps a token for 400 days after its end, and the ledger. A report
+/// belongs to the month in which it was accepted; one that was owed for a month that is over
+/// (`month`), to that month; one with line items, to the months of its sales as well.
+struct MonthCount {
+    private struct Marks {
+        var isReported = false
+        var hasSales = false
+    }
+
+    let month: CalendarMonth
+    private let configuration: Configuration
+    private(set) var lines: [Int64: MonthLine] = [:]
+
+    init(_ month: CalendarMonth, _ configuration: Configuration) {
+        self.month = month
+        self.configuration = configuration
+    }
+
+    /// Until when Apple wants the month's reports.
+    var deadline: Timestamp { month.adding(1).start + ReportPolicy.deadlineAfterMonth }
+
+    /// Takes in the tokens of one partition; its reports lie in the same partition of the ledger.
+    mutating func take(
+        _ accounts: ReportAccounts,
+        _ partition: Int32
+    ) throws(CommandFailure) {
+        let marks = try marks(partition)
+        for (digest, token) in accounts.tokens where isActive(token) {
+            var line = lines[token.app, default: MonthLine()]
+            let mark = marks[digest] ?? Marks()
+            line.active += 1
+            line.reported += mark.isReported ? 1 : 0
+            line.withSales += mark.hasSales ? 1 : 0
+            if !mark.isReported {
+                line.owed += 1
+                line.refused += token.hasParkedDebt ? 1 : 0
+            }
+            lines[token.app] = line
+        }
+    }
+
+    private func isActive(_ token: ReportAccounts.Token) -> Bool {
+        guard token.fate != nil, let created = token.created, created < month.adding(1).start else {
+            return false
+        }
+        guard let expires = token.expires else {
+            return created >= month.start
+        }
+        return expires > month.start
+    }
+
+    private mutating func marks(_ partition: Int32) throws(CommandFailure) -> [UInt64: Marks] {
+        let name = Topic.reportsOutcomes.name(prefix: configuration.topicPrefix)
+        let place = TopicPartition(topic: name, partition: partition)
+        let start = LogBrowser.Start.timestamp(max(0, month.start.milliseconds - 3_600_000))
+        let progress = ScanProgress("reports of the ledger")
+        var marks: [UInt64: Marks] = [:]
+        var lateCounts: [Int64: Int] = [:]
+        let month = month
+        let deadline = deadline
+        try TopicScan(configuration: configuration, topics: [name]).run(from: [place: start]) {
+            batch throws(CommandFailure) in
+            progress?.add(batch.records.count)
+            for record in batch.records where !record.key.isAbsent && !record.value.isAbsent {
+                let outcome: ReportOutcome
+                do throws(WireFault) {
+                    let value = batch.arena.span.extracting(record.value.indices)
+                    outcome = try ReportOutcome(reading: value)
+                } catch {
+                    // Counted by ledger export.
+                    continue
+                }
+                guard outcome.outcome != .rejected else {
+                    continue
+                }
+                let (isFor, hasSales) = Self.belongs(outcome, to: month)
+                guard isFor || hasSales else {
+                    continue
+                }
+                let digest = TextDigest.of(batch.arena.span.extracting(record.key.indices))
+                var mark = marks[digest] ?? Marks()
+                mark.isReported = true
+                mark.hasSales = mark.hasSales || hasSales
+                marks[digest] = mark
+                let isLate = outcome.told.lateBySeconds.map { $0 > 0 }
+                if isLate ?? (outcome.settledAt > deadline) {
+                    lateCounts[outcome.appAppleID, default: 0] += 1
+                }
+            }
+            return true
+        }
+        for (app, count) in lateCounts {
+            lines[app, default: MonthLine()].late += count
+        }
+        return marks
+    }
+
+    private static func belongs(
+        _ outcome: ReportOutcome,
+        to month: CalendarMonth
+    ) -> (isFor: Bool, hasSales: Bool) {
+        let told = CalendarMonth(of: outcome.settledAt)
+        // Of a token that ended in this month it is the last report, and no month's that is over.
+        let isEnded = outcome.told.tokenExpirationDate.map { $0 <= outcome.settledAt } ?? false
+        let isOfMonthBefore = outcome.reason == ReportReason.month.rawValue && !isEnded
+        let isFor = isOfMonthBefore ? told == month.adding(1) : told == month
+        guard let text = outcome.told.lineItems else {
+            return (isFor, outcome.status == .lineItem && isFor)
+        }
+        do throws(WireFault) {
+            let items = try LedgerLineItem.list(text)
+            let hasSales = items.contains { item in
+                item.creationDate.map { CalendarMonth(of: $0) == month } ?? false
+            }
+            return (isFor, hasSales)
+        } catch {
+            return (isFor, false)
+        }
+    }
+}

@@ -1,0 +1,312 @@
+internal import Crypto
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+internal import TokenWire
+
+/// Counts the tokens of a window in every topic that they pass, partition by partition.
+///
+/// Memory is that of the tokens of one partition: 40 bytes each.
+struct TokenCount {
+    let configuration: Configuration
+    let window: AccountWindow
+    let positions: AccountPositions
+    /// By app; 0 is what no app can be read of.
+    private(set) var lines: [Int64: AccountLine] = [:]
+
+    private static let replayHeader = ByteNeedle(Array("tollway.dlq.replay_id".utf8))
+    private let subjects = SubjectReader()
+
+    init(
+        _ configuration: Configuration,
+        _ window: AccountWindow,
+        _ positions: AccountPositions
+    ) {
+        self.configuration = configuration
+        self.window = window
+        self.positions = positions
+    }
+
+    /// Counts everything.
+    mutating func run(
+        months: inout MonthCount?
+    ) throws(CommandFailure) {
+        try countReceived()
+        try countLetters(of: .decode) { line in line.decode.outgoing += 1 }
+        let decodedCount = try partitionCount(.tokensDecoded)
+        for partition in 0..<Int32(decodedCount) {
+            try countDecoded(partition)
+        }
+        try countLetters(of: .dedupe) { line in line.dedupe.outgoing += 1 }
+        try countLetters(of: .report) { line in line.report.outgoing += 1 }
+        let distinctCount = try partitionCount(.tokensDistinct)
+        for partition in 0..<Int32(distinctCount) {
+            try countDistinct(partition, &months)
+        }
+    }
+
+    // MARK: decode
+
+    private mutating func countReceived() throws(CommandFailure) {
+        try scan(.tokensReceived, nil, "tokens received") { book, record, batch in
+            guard !record.value.isAbsent else {
+                return
+            }
+            let value = batch.arena.span.extracting(record.value.indices)
+            let time = TokenReceived.receivedAt(
+                stated: StatedTime.read(value),
+                recordTime: Timestamp(milliseconds: record.timestampMilliseconds)
+            )
+            guard book.window.contains(time) else {
+                return
+            }
+            let app = book.subjects.read(value).appAppleID ?? 0
+            let isUnread = book.positions.isUnread(.tokensReceived, record)
+            book.lines[app, default: AccountLine()].decode.incoming += 1
+            book.lines[app, default: AccountLine()].decode.unread += isUnread ? 1 : 0
+        }
+    }
+
+    /// Dead letters of a stage whose record came in within the window.
+    private mutating func countLetters(
+        of worker: Worker,
+        _ count: (inout AccountLine) -> Void
+    ) throws(CommandFailure) {
+        let source = worker.sources[0].name(prefix: configuration.topicPrefix)
+        try scan(.deadLetters(worker), nil, "dead letters of \(worker.rawValue)") {
+            book,
+            record,
+            batch in
+            guard !record.value.isAbsent else {
+                return
+            }
+            let letter = Letter(record, stage: worker, in: batch.arena.span)
+            let value = batch.arena.span.extracting(record.value.indices)
+            // The record's own time is gone with it: its letter is a moment younger.
+            let time = TokenReceived.receivedAt(
+                stated: StatedTime.read(value),
+                recordTime: Timestamp(milliseconds: record.timestampMilliseconds)
+            )
+            guard book.window.contains(time),
+                letter.headers.text(.topic, of: batch.arena) == source
+            else {
+                return
+            }
+            let subject = book.subjects.read(value)
+            // A report that Apple refused: report's state has its token.
+            guard subject.status == nil else {
+                return
+            }
+            let app = subject.appAppleID ?? 0
+            var line = book.lines[app, default: AccountLine()]
+            count(&line)
+            line.deadLetters += 1
+            book.lines[app] = line
+        }
+    }
+
+    // MARK: dedupe
+
+    /// A decoded token is a repeat where the same customer's same token was taken before: in this
+    /// partition, or, by dedupe's state, before what Kafka still has.
+    private mutating func countDecoded(_ partition: Int32) throws(CommandFailure) {
+        var taken: [UInt64: Int64] = [:]
+        try scan(.dedupeState, partition, "tokens of dedupe's state") { _, record, batch in
+            guard !record.key.isAbsent, !record.value.isAbsent else {
+                return
+            }
+            let key = batch.arena.span.extracting(record.key.indices)
+            guard let digest = IdentityDigest.of(changelogKey: key) else {
+                return
+            }
+            taken[digest] = min(taken[digest] ?? .max, record.timestampMilliseconds)
+        }
+        var seen: Set<UInt64> = []
+        try scan(.tokensDecoded, partition, "tokens decoded") { book, record, batch in
+            guard !record.value.isAbsent else {
+                return
+            }
+            let token: TokenDecoded
+            do throws(WireFault) {
+                token = try TokenDecoded(
+                    reading: batch.arena.span.extracting(record.value.indices)
+                )
+            } catch {
+                // A dead letter of dedupe's, which is counted where it lies.
+                return
+            }
+            let digest = IdentityDigest.of(token)
+            let isFirst = seen.insert(digest).inserted
+            guard book.window.contains(token.receivedAt) else {
+                return
+            }
+            let isOld = taken[digest].map {
+                $0 < record.timestampMilliseconds - AccountWindow.margin.count
+            }
+            let app = token.token.appAppleID
+            var line = book.lines[app, default: AccountLine()]
+            if Self.isReplayed(record, batch) {
+                line.dedupe.replayed += 1
+            } else {
+                line.decode.outgoing += 1
+            }
+            line.dedupe.incoming += 1
+            if book.positions.isUnread(.tokensDecoded, record) {
+                line.dedupe.unread += 1
+            }
+            if !isFirst || isOld == true {
+                line.repeats += 1
+                line.dedupe.outgoing += 1
+            }
+            book.lines[app] = line
+        }
+    }
+
+    // MARK: report
+
+    private mutating func countDistinct(
+        _ partition: Int32,
+        _ months: inout MonthCount?
+    ) throws(CommandFailure) {
+        let accounts = try ReportAccounts(partition, configuration)
+        try months?.take(accounts, partition)
+        var seen: Set<UInt64> = []
+        try scan(.tokensDistinct, partition, "tokens told apart") { book, record, batch in
+            guard !record.value.isAbsent else {
+                return
+            }
+            let token: TokenDistinct
+            do throws(WireFault) {
+                token = try TokenDistinct(
+                    reading: batch.arena.span.extracting(record.value.indices)
+                )
+            } catch {
+                return
+            }
+            guard token.role != .seen, token.promotedFrom == nil,
+                book.window.contains(token.receivedAt), let app = token.appAppleID
+            else {
+                return
+            }
+            var line = book.lines[app, default: AccountLine()]
+            if Self.isReplayed(record, batch) {
+                line.report.replayed += 1
+            } else {
+                line.dedupe.outgoing += 1
+            }
+            line.report.incoming += 1
+            if book.positions.isUnread(.tokensDistinct, record) {
+                line.report.unread += 1
+            }
+            let digest = TextDigest.of(token.externalPurchaseID.text)
+            let isFirst = seen.insert(digest).inserted
+            line.take(isFirst ? accounts.fate(of: digest) : .repeated)
+            book.lines[app] = line
+        }
+    }
+
+    // MARK: Reading
+
+    private static func isReplayed(_ record: RecordBatch.Record, _ batch: RecordBatch) -> Bool {
+        !record.headers.isAbsent
+            && replayHeader.isIn(batch.arena.span.extracting(record.headers.indices))
+    }
+
+    private func partitionCount(_ topic: Topic) throws(CommandFailure) -> Int {
+        let name = topic.name(prefix: configuration.topicPrefix)
+        return try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
+            try admin.topic(name)?.partitions.count ?? 0
+        }
+    }
+
+    /// Shows each record of a topic, or of one of its partitions; a topic that is not there has none.
+    private mutating func scan(
+        _ topic: Topic,
+        _ partition: Int32?,
+        _ what: String,
+        _ body: (inout TokenCount, RecordBatch.Record, RecordBatch) -> Void
+    ) throws(CommandFailure) {
+        let name = topic.name(prefix: configuration.topicPrefix)
+        let count = try partitionCount(topic)
+        let numbers = partition.map { $0..<$0 + 1 } ?? 0..<Int32(count)
+        guard count > 0, numbers.upperBound <= count else {
+            return
+        }
+        let places = numbers.reduce(into: [:]) {
+            $0[TopicPartition(topic: name, partition: $1)] = LogBrowser.Start.earliest
+        }
+        let progress = ScanProgress(what)
+        var copy = self
+        try TopicScan(configuration: configuration, topics: [name]).run(from: places) {
+            batch throws(CommandFailure) in
+            progress?.add(batch.records.count)
+            for record in batch.records {
+                body(&copy, record, batch)
+            }
+            return true
+        }
+        self = copy
+    }
+}
+
+extension AccountLine {
+    /// How report left a token.
+    mutating func take(_ fate: ReportAccounts.Fate?) {
+        switch fate {
+        case .repeated: repeats += 1
+        case .reported: reported += 1
+        case .held: held += 1
+        case .deadLetter: deadLetters += 1
+        case nil: return
+        }
+        report.outgoing += 1
+    }
+}
+
+/// `receivedAt` of a value, where it is a number.
+enum StatedTime {
+    static func read(_ value: Span<UInt8>) -> Timestamp? {
+        var time: Timestamp?
+        do throws(WireFault) {
+            try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+                if key == "receivedAt", try scanner.peekKind() == .number {
+                    time = Timestamp(milliseconds: try scanner.integer())
+                } else {
+                    try scanner.skip()
+                }
+            }
+        } catch {
+            // What was read before it broke counts, as it does for the stage.
+            return time
+        }
+        return time
+    }
+}
+
+/// Which customer's token it is, in eight bytes: the head of dedupe's own key.
+enum IdentityDigest {
+    private static let keyTextCount = 22
+
+    static func of(_ token: TokenDecoded) -> UInt64 {
+        var material: [UInt8] = []
+        DedupeMaterial.appendIdentity(
+            externalPurchaseID: token.token.externalPurchaseID.text.utf8.span,
+            customer: (token.customer?.text ?? "").utf8.span,
+            to: &material
+        )
+        return DedupeKey(Hash.sha256(material).span).high
+    }
+
+    /// Nil where the key is none of dedupe's.
+    static func of(changelogKey key: Span<UInt8>) -> UInt64? {
+        guard key.count >= keyTextCount else {
+            return nil
+        }
+        do {
+            let bytes = try Base64URL.decodeStrict(key.extracting(0..<keyTextCount))
+            return bytes.count == DedupeKey.byteCount ? DedupeKey(bytes.span).high : nil
+        } catch {
+            return nil
+        }
+    }
+}

@@ -1,0 +1,104 @@
+internal import AppStoreAPI
+internal import HTTPClient
+internal import StageRuntime
+internal import TokenDomain
+
+/// Asks Apple by GET whether it holds what the ledger says.
+enum AppleReports {
+    /// What the ledger says that Apple has.
+    struct Claim {
+        var outcome: ReportOutcome
+        var position: String
+
+        var lane: Lane {
+            Lane(
+                appAppleID: outcome.appAppleID,
+                environment: outcome.externalPurchaseID.environment
+            )
+        }
+
+        /// What was sent, as far as the ledger still says it.
+        var body: ReportRequestBody? {
+            guard outcome.status == .lineItem else {
+                return ReportRequestBody(
+                    requestIdentifier: outcome.requestIdentifier,
+                    externalPurchaseID: outcome.externalPurchaseID,
+                    status: outcome.status
+                )
+            }
+            guard let lineItems = outcome.told.lineItems else {
+                return nil
+            }
+            do throws(ReportRequestFault) {
+                return try ReportRequestBody(
+                    requestIdentifier: outcome.requestIdentifier,
+                    externalPurchaseID: outcome.externalPurchaseID,
+                    lineItems: lineItems
+                )
+            } catch {
+                // It was sent once: the record was changed, or is of another version.
+                return nil
+            }
+        }
+    }
+
+    /// What Apple says to a claim.
+    enum Verdict {
+        case equal
+        /// It holds such a report; what was in it the ledger does not say.
+        case heldUnproven
+        case differs([ReportDifference])
+        case notHeld
+        /// It answered something that says neither.
+        case unclear(String)
+    }
+
+    /// A desk that asks so many times a second.
+    static func desk(
+        _ configuration: Configuration,
+        _ keys: AppleKeys,
+        rate: @escaping (Lane) -> Double
+    ) throws(CommandFailure) -> AppleDesk<Claim> {
+        let requests = AppStoreRequests(hosts: configuration.appleHosts)
+        return try AppleDesk(keys: keys, rate: rate) { claim, environment, webToken, tag in
+            requests.retrieveReport(
+                requestIdentifier: claim.outcome.requestIdentifier,
+                environment: environment,
+                webToken: webToken,
+                tag: tag
+            )
+        }
+    }
+
+    static func verdict(_ answer: HTTPClientResponse.Answer, on claim: Claim) -> Verdict {
+        let body = AppleBody(answer.isCut ? [] : answer.body)
+        guard answer.status == 200, let report = body.report else {
+            let isNotHeld =
+                answer.status == 400
+                && body.errors?.contains { $0.code == notFoundCode } == true
+            return isNotHeld
+                ? .notHeld : .unclear("HTTP \(answer.status) without a report")
+        }
+        guard let sent = claim.body else {
+            let isSame =
+                report["externalPurchaseId"]?.text == claim.outcome.externalPurchaseID.text
+                && report["status"]?.text == claim.outcome.status.rawValue
+            return isSame ? .heldUnproven : .unclear("Apple holds another report under it")
+        }
+        let differences = sent.differences(from: report)
+        return sent.isHeld(as: report)
+            ? .equal
+            : differences.isEmpty
+                ? .unclear("it differs in no field by name") : .differs(differences)
+    }
+
+    /// NotFoundError.
+    private static let notFoundCode: Int64 = 3
+}
+
+extension Configuration {
+    /// Where Apple listens, as the workers see it.
+    var appleHosts: AppStoreHosts {
+        AppStoreHosts(production: appleProductionURL, sandbox: appleSandboxURL)
+    }
+}

@@ -1,0 +1,119 @@
+internal import StageRuntime
+internal import Telemetry
+
+/// `tollway ledger export`: what Apple was told, and what not, with its money, for finance and audit.
+enum LedgerCommand {
+    static let export = Verb(
+        words: ["ledger", "export"],
+        summary: "every report and sale with amounts, deadline and lateness; totals per currency",
+        options: LedgerSelection.options + [
+            .flag("--totals", "the totals alone, a row for each app, environment and currency")
+        ],
+        details: """
+            CSV by default (-o csv), after RFC 4180, in UTF-8; a cell that a spreadsheet would run
+            as a formula gets an apostrophe. The header names units: amounts are Apple's integers,
+            thousandths of the reporting currency, and times are UTC. -o ndjson has Apple's names,
+            UNIX milliseconds, and the totals as objects of kind "total" at the end; -o json is one
+            document. A row is a report without line items (report), one line item of a report
+            (line_item), or a sale that Apple was not told: not owed, or a dead letter (sale).
+            A line item belongs to the month of its sale, whenever it was told (--by told: to the
+            month in which Apple had it); another report to that in which it was settled.
+            superseded: a later restatement says it anew. The totals count what Apple holds as
+            accepted, the newest version of each line item, without retracted ones. late_by_seconds
+            is 0 for what was in time; reports of older versions of Tollway do not say.
+            Reads the ledger twice, from the month on: ten million records take some minutes, and
+            memory stays below 100 MB. Totals go to standard error for a person, too.
+            Exit 1 if a record could not be read, 3 if nothing matches, 6 without Kafka.
+            """,
+        writesCSV: true,
+        run: export
+    )
+
+    private static func export(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let selection = try LedgerSelection(invocation)
+        let configuration = try KafkaQuestion.configuration()
+        var reader = LedgerReader(configuration, selection)
+        let restatements = try Restatements(&reader)
+        let unreadableBefore = reader.unreadableCount
+        var totals = LedgerTotals()
+        let isTotalsOnly = invocation.has("--totals")
+        var writer = LedgerWriter(format: invocation.output, isTotalsOnly: isTotalsOnly)
+        writer.begin()
+        try reader.rows(restatements) { row throws(CommandFailure) in
+            totals.add(row)
+            writer.add(row)
+        }
+        writer.end(totals)
+        if totals.isEmpty {
+            Console.say("nothing in the ledger matches")
+            return .nothingMatched
+        }
+        if !isTotalsOnly || invocation.output != .table {
+            Console.say(totals.table.isEmpty ? "no money" : String(totals.table.dropLast()))
+        }
+        totals.notes.forEach { Console.say($0) }
+        // The first reading saw fewer records; the second saw all.
+        let unreadable = reader.unreadableCount - unreadableBefore
+        guard unreadable == 0, reader.unreadableItemCount == 0 else {
+            Console.say(
+                "\(unreadable) records and the line items of \(reader.unreadableItemCount) reports"
+                    + " cannot be read: they are not in the totals"
+            )
+            return .failed
+        }
+        return .ok
+    }
+}
+
+/// Rows as they go to standard output, in chunks.
+struct LedgerWriter {
+    /// A row is 200 to 600 bytes.
+    private static let chunkByteCount = 1 << 16
+
+    let format: OutputFormat
+    let isTotalsOnly: Bool
+    private var chunk = ""
+    private var isFirst = true
+
+    init(format: OutputFormat, isTotalsOnly: Bool) {
+        self.format = format
+        self.isTotalsOnly = isTotalsOnly
+    }
+
+    mutating func begin() {
+        switch format {
+        case .table where !isTotalsOnly: chunk += LedgerRow.header
+        case .json: chunk += isTotalsOnly ? "{" : "{\"rows\":["
+        case .table, .ndjson: break
+        }
+    }
+
+    mutating func add(_ row: LedgerRow) {
+        guard !isTotalsOnly else {
+            return
+        }
+        switch format {
+        case .table: chunk += row.csv
+        case .ndjson: chunk += row.json + "\n"
+        case .json: chunk += (isFirst ? "" : ",") + row.json
+        }
+        isFirst = false
+        if chunk.utf8.count >= Self.chunkByteCount {
+            Console.write(chunk)
+            chunk = ""
+        }
+    }
+
+    mutating func end(_ totals: LedgerTotals) {
+        switch format {
+        case .table where isTotalsOnly: chunk += totals.csv
+        case .table: break
+        case .ndjson: chunk += totals.objects.map { $0 + "\n" }.joined()
+        case .json:
+            chunk += (isTotalsOnly ? "" : "],") + "\"totals\":["
+            chunk += totals.objects.joined(separator: ",") + "]}\n"
+        }
+        Console.write(chunk)
+        chunk = ""
+    }
+}

@@ -1,0 +1,155 @@
+internal import AppStoreAPI
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+internal import TokenWire
+
+/// Goes through the ledger of reports and the ledger of sales, row by row, in bounded memory.
+struct LedgerReader {
+    let configuration: Configuration
+    let selection: LedgerSelection
+
+    /// Records that are none of ours.
+    private(set) var unreadableCount = 0
+    /// Reports whose line items cannot be read.
+    private(set) var unreadableItemCount = 0
+
+    init(_ configuration: Configuration, _ selection: LedgerSelection) {
+        self.configuration = configuration
+        self.selection = selection
+    }
+
+    // MARK: Reports
+
+    /// Shows every report's record, in the order of each partition.
+    ///
+    /// - Throws: exit 3 where there is no ledger, 6 without Kafka, and what `body` throws.
+    mutating func reports(
+        isWanted: (Span<UInt8>) -> Bool = { _ in true },
+        _ body: (ReportOutcome, _ position: String) throws(CommandFailure) -> Bool
+    ) throws(CommandFailure) {
+        let name = Topic.reportsOutcomes.name(prefix: configuration.topicPrefix)
+        let selection = selection
+        var unreadable = 0
+        try scan(name, "reports of the ledger") { (value, position) throws(CommandFailure) in
+            guard isWanted(value) else {
+                return true
+            }
+            let outcome: ReportOutcome
+            do throws(WireFault) {
+                outcome = try ReportOutcome(reading: value)
+            } catch {
+                unreadable += 1
+                return true
+            }
+            guard
+                selection.matches(
+                    app: outcome.appAppleID,
+                    outcome.externalPurchaseID.environment
+                )
+            else {
+                return true
+            }
+            return try body(outcome, position())
+        }
+        unreadableCount += unreadable
+    }
+
+    /// Shows every row of the selection: reports and line items first, then sales not told.
+    mutating func rows(
+        _ restatements: Restatements,
+        _ body: (LedgerRow) throws(CommandFailure) -> Void
+    ) throws(CommandFailure) {
+        let selection = selection
+        var unreadableItems = 0
+        try reports { (outcome, position) throws(CommandFailure) in
+            let items: [LedgerLineItem]
+            do throws(WireFault) {
+                items =
+                    try outcome.told.lineItems.map { (text) throws(WireFault) in
+                        try LedgerLineItem.list(text)
+                    } ?? []
+            } catch {
+                // The report itself is shown all the same.
+                unreadableItems += 1
+                items = []
+            }
+            guard !items.isEmpty else {
+                let row = LedgerRow(outcome, nil, selection, position)
+                if selection.matches(row) {
+                    try body(row)
+                }
+                return true
+            }
+            for item in items {
+                var row = LedgerRow(outcome, item, selection, position)
+                row.isSuperseded = restatements.isSuperseded(outcome, item)
+                if selection.matches(row) {
+                    try body(row)
+                }
+            }
+            return true
+        }
+        unreadableItemCount += unreadableItems
+        try sales(body)
+    }
+
+    // MARK: Sales
+
+    /// Sales that are in no report; where there is no ledger of sales there are none.
+    private mutating func sales(
+        _ body: (LedgerRow) throws(CommandFailure) -> Void
+    ) throws(CommandFailure) {
+        let name = Topic.purchasesOutcomes.name(prefix: configuration.topicPrefix)
+        let isThere = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool in
+            try admin.topics().contains { $0.name == name && !$0.partitions.isEmpty }
+        }
+        guard isThere else {
+            return
+        }
+        let selection = selection
+        var unreadable = 0
+        try scan(name, "sales of the ledger") { (value, position) throws(CommandFailure) in
+            let outcome: PurchaseOutcome
+            let row: LedgerRow
+            do throws(WireFault) {
+                outcome = try PurchaseOutcome(reading: value)
+                row = try LedgerRow(outcome, selection, position())
+            } catch {
+                unreadable += 1
+                return true
+            }
+            if outcome.outcome != .reported, selection.matches(row) {
+                try body(row)
+            }
+            return true
+        }
+        unreadableCount += unreadable
+    }
+
+    // MARK: Both
+
+    private func scan(
+        _ topic: String,
+        _ what: String,
+        _ body: (Span<UInt8>, () -> String) throws(CommandFailure) -> Bool
+    ) throws(CommandFailure) {
+        let start: LogBrowser.Start =
+            selection.readsFrom.map { .timestamp(max(0, $0.milliseconds)) } ?? .earliest
+        let places = try TopicScan.places(of: topic, from: start, configuration)
+        let progress = ScanProgress(what)
+        try TopicScan(configuration: configuration, topics: [topic]).run(from: places) {
+            batch throws(CommandFailure) in
+            progress?.add(batch.records.count)
+            for record in batch.records where !record.value.isAbsent {
+                let value = batch.arena.span.extracting(record.value.indices)
+                guard
+                    try body(value, { "\(topic)/\(record.partition)/\(record.offset)" })
+                else {
+                    return false
+                }
+            }
+            return true
+        }
+    }
+}

@@ -1,0 +1,98 @@
+internal import StageRuntime
+internal import TokenDomain
+
+/// Which part of the ledger is asked for.
+///
+/// A line item belongs to the month of its `creationDate`, as Apple counts a sale, whenever it was
+/// told; a report without line items to the month in which it was settled; a sale that Apple was not
+/// told to that of its `creationDate` or, where there is none, to that in which it came in.
+struct LedgerSelection: Equatable {
+    /// What the month of a line item is.
+    enum Basis: String {
+        case sale
+        /// When Apple had the report.
+        case told
+    }
+
+    static let options: [Verb.Option] = [
+        .value("--app", "ID", "appAppleId; default: all", isRepeatable: true),
+        .value("--environment", "NAME", "production or sandbox; default: both"),
+        .value("--month", "YYYY-MM", "of the UTC calendar; default: all there is"),
+        .value("--by", "sale|told", "what month a line item belongs to; default: of the sale"),
+    ]
+
+    /// Records are written after what they tell of; clocks may differ by this.
+    private static let clockSkew = Milliseconds.hours(1)
+
+    var apps: Set<Int64> = []
+    var environment: AppleEnvironment?
+    var month: CalendarMonth?
+    var basis = Basis.sale
+
+    init() {}
+
+    /// - Throws: exit 2 for a value that can match nothing.
+    init(_ invocation: Invocation) throws(CommandFailure) {
+        for text in invocation.values("--app") {
+            guard let app = Int64(text), app > 0 else {
+                throw .usage("bad_value", "--app is \"\(text)\": it must be an appAppleId")
+            }
+            apps.insert(app)
+        }
+        environment = try Self.environment(invocation)
+        month = try Self.month(invocation)
+        if let text = invocation.value("--by") {
+            guard let basis = Basis(rawValue: text) else {
+                throw .usage("bad_value", "--by is \"\(text)\": it must be sale or told")
+            }
+            self.basis = basis
+        }
+    }
+
+    static func environment(
+        _ invocation: Invocation
+    ) throws(CommandFailure) -> AppleEnvironment? {
+        guard let text = invocation.value("--environment") else {
+            return nil
+        }
+        guard let environment = AppleEnvironment(rawValue: text.lowercased()) else {
+            throw .usage(
+                "bad_value",
+                "--environment is \"\(text)\": it must be production or sandbox"
+            )
+        }
+        return environment
+    }
+
+    static func month(_ invocation: Invocation) throws(CommandFailure) -> CalendarMonth? {
+        guard let text = invocation.value("--month") else {
+            return nil
+        }
+        guard let month = MonthText.read(text) else {
+            throw .usage("bad_value", "--month is \"\(text)\": it must be a month such as 2026-10")
+        }
+        return month
+    }
+
+    /// The ledger has nothing of the month before this; nil where all of it is asked for.
+    ///
+    /// A sale is told after it happened, and corrected up to a year later: the end is open.
+    var readsFrom: Timestamp? { month.map { $0.start + -Self.clockSkew } }
+
+    func month(of item: LedgerLineItem?, settledAt: Timestamp) -> CalendarMonth {
+        switch basis {
+        case .sale: CalendarMonth(of: item?.creationDate ?? settledAt)
+        case .told: CalendarMonth(of: settledAt)
+        }
+    }
+
+    /// Whether a row may be wanted, before its line items are read.
+    func matches(app: Int64?, _ environment: AppleEnvironment?) -> Bool {
+        let isApp = apps.isEmpty || app.map { apps.contains($0) } ?? false
+        return isApp && (self.environment == nil || self.environment == environment)
+    }
+
+    func matches(_ row: LedgerRow) -> Bool {
+        matches(app: row.appAppleID, row.environment) && (month == nil || month == row.month)
+    }
+}

@@ -1,0 +1,214 @@
+internal import Telemetry
+internal import TokenDomain
+
+/// What the selection comes to: reports by status, lateness, and money by currency.
+///
+/// Money is that of the newest version of each line item that Apple has, retracted ones left out, in
+/// the reporting currency: what Apple's invoice is counted from.
+struct LedgerTotals {
+    /// Whose money, and in what.
+    struct Key: Hashable {
+        var appAppleID: Int64
+        var environment: AppleEnvironment
+        var currency: String
+    }
+
+    /// Sums of Apple's integers, in thousandths; wider than any sum of them.
+    struct Money: Equatable {
+        var buyCount = 0
+        var refundCount = 0
+        var buyTaxExclusive = Int128(0)
+        var buyTax = Int128(0)
+        var buyTaxInclusive = Int128(0)
+        var refundTaxExclusive = Int128(0)
+        var refundTax = Int128(0)
+        var refundTaxInclusive = Int128(0)
+
+        /// What was sold less what was given back.
+        var netTaxExclusive: Int128 { buyTaxExclusive - refundTaxExclusive }
+    }
+
+    private(set) var money: [Key: Money] = [:]
+    private(set) var reportCount = 0
+    private(set) var lineItemCount = 0
+    private(set) var supersededCount = 0
+    private(set) var retractedCount = 0
+    private(set) var lateCount = 0
+    private(set) var lateBySecondsMax: Int64 = 0
+    /// Whether they were in time, the ledger does not say.
+    private(set) var undatedCount = 0
+    private(set) var notToldCount = 0
+    /// Their amounts are no whole numbers: they are in no sum.
+    private(set) var unsummedCount = 0
+    private var lastReport = ""
+
+    var isEmpty: Bool { reportCount + notToldCount == 0 }
+
+    mutating func add(_ row: LedgerRow) {
+        guard row.kind != .sale else {
+            notToldCount += 1
+            return
+        }
+        // The line items of a report follow one another.
+        if row.position != lastReport {
+            lastReport = row.position
+            addReport(row)
+        }
+        guard row.kind == .lineItem, row.isAccepted, let item = row.item else {
+            return
+        }
+        lineItemCount += 1
+        guard !row.isSuperseded else {
+            supersededCount += 1
+            return
+        }
+        guard !item.isErroneous else {
+            retractedCount += 1
+            return
+        }
+        addMoney(row, item)
+    }
+
+    private mutating func addReport(_ row: LedgerRow) {
+        reportCount += 1
+        guard let late = row.lateBySeconds else {
+            undatedCount += 1
+            return
+        }
+        if late > 0 {
+            lateCount += 1
+            lateBySecondsMax = max(lateBySecondsMax, late)
+        }
+    }
+
+    private mutating func addMoney(_ row: LedgerRow, _ item: LedgerLineItem) {
+        guard let app = row.appAppleID, let environment = row.environment,
+            let currency = item.reportingCurrency,
+            let exclusive = item.amounts.taxExclusive.flatMap({ Int64($0) }),
+            let tax = item.amounts.tax.flatMap({ Int64($0) }),
+            let inclusive = item.amounts.taxInclusive.flatMap({ Int64($0) })
+        else {
+            unsummedCount += 1
+            return
+        }
+        let key = Key(appAppleID: app, environment: environment, currency: currency)
+        var sum = money[key, default: Money()]
+        if item.eventType == "REFUND" {
+            sum.refundCount += 1
+            sum.refundTaxExclusive += Int128(exclusive)
+            sum.refundTax += Int128(tax)
+            sum.refundTaxInclusive += Int128(inclusive)
+        } else {
+            sum.buyCount += 1
+            sum.buyTaxExclusive += Int128(exclusive)
+            sum.buyTax += Int128(tax)
+            sum.buyTaxInclusive += Int128(inclusive)
+        }
+        money[key] = sum
+    }
+
+    // MARK: Shown
+
+    private var sorted: [(key: Key, value: Money)] {
+        money.sorted {
+            ($0.key.appAppleID, $0.key.environment.rawValue, $0.key.currency)
+                < ($1.key.appAppleID, $1.key.environment.rawValue, $1.key.currency)
+        }
+    }
+
+    private static let columns: [(csv: String, json: String)] = [
+        ("app_apple_id", "appAppleId"), ("environment", "environment"),
+        ("reporting_currency", "reportingCurrency"), ("buys", "buyCount"),
+        ("refunds", "refundCount"),
+        ("buys_tax_exclusive_thousandths", "buyTaxExclusive"),
+        ("buys_tax_thousandths", "buyTax"),
+        ("buys_tax_inclusive_thousandths", "buyTaxInclusive"),
+        ("refunds_tax_exclusive_thousandths", "refundTaxExclusive"),
+        ("refunds_tax_thousandths", "refundTax"),
+        ("refunds_tax_inclusive_thousandths", "refundTaxInclusive"),
+        ("net_tax_exclusive_thousandths", "netTaxExclusive"),
+    ]
+
+    private static func values(_ key: Key, _ money: Money) -> [ExportValue] {
+        let amounts = [
+            money.buyTaxExclusive, money.buyTax, money.buyTaxInclusive, money.refundTaxExclusive,
+            money.refundTax, money.refundTaxInclusive, money.netTaxExclusive,
+        ]
+        return [
+            .number(key.appAppleID), .text(key.environment.rawValue), .text(key.currency),
+            .number(Int64(money.buyCount)), .number(Int64(money.refundCount)),
+        ] + amounts.map { .digits("\($0)") }
+    }
+
+    var csv: String {
+        CSVText.line(Self.columns.map(\.csv))
+            + sorted.map { CSVText.line(Self.values($0.key, $0.value).map(\.cell)) }.joined()
+    }
+
+    /// One object for each app, environment and currency.
+    var objects: [String] {
+        sorted.map { key, money in
+            JSONLines.object(
+                [("kind", "\"total\"")]
+                    + zip(Self.columns, Self.values(key, money)).compactMap { column, value in
+                        value.json.map { (column.json, $0) }
+                    }
+            )
+        }
+    }
+
+    /// For people: amounts with their decimal point.
+    var table: String {
+        var table = TextTable(columns: [
+            .init(title: "APP", isNumber: true), .init(title: ""), .init(title: "CURRENCY"),
+            .init(title: "BUYS", isNumber: true), .init(title: "SOLD", isNumber: true),
+            .init(title: "REFUNDS", isNumber: true), .init(title: "GIVEN BACK", isNumber: true),
+            .init(title: "NET, NO TAX", isNumber: true),
+        ])
+        table.rows = sorted.map { key, money in
+            [
+                "\(key.appAppleID)", key.environment.rawValue,
+                PlainText.printable(key.currency, characterCountMax: 8), "\(money.buyCount)",
+                Self.decimal(money.buyTaxExclusive), "\(money.refundCount)",
+                Self.decimal(money.refundTaxExclusive), Self.decimal(money.netTaxExclusive),
+            ]
+        }
+        return table.rows.isEmpty ? "" : table.text
+    }
+
+    /// What a person must know beside the sums, a sentence each.
+    var notes: [String] {
+        var notes = ["\(reportCount) reports, \(lineItemCount) line items that Apple has"]
+        if supersededCount + retractedCount > 0 {
+            notes.append(
+                "not in the sums: \(supersededCount) line items told anew later,"
+                    + " \(retractedCount) retracted"
+            )
+        }
+        if notToldCount > 0 {
+            notes.append("\(notToldCount) sales that Apple was not told (kind sale)")
+        }
+        if lateCount > 0 {
+            let most = AgeText.of(.seconds(lateBySecondsMax))
+            notes.append("\(lateCount) reports went out late, one by \(most)")
+        }
+        if undatedCount > 0 {
+            notes.append(
+                "\(undatedCount) reports of which the ledger does not say whether they were in time"
+            )
+        }
+        if unsummedCount > 0 {
+            notes.append(
+                "\(unsummedCount) line items whose amounts are no whole numbers: in no sum"
+            )
+        }
+        return notes
+    }
+
+    /// Thousandths with a decimal point: `4990` is `4.990`.
+    static func decimal(_ thousandths: Int128) -> String {
+        let digits = String(thousandths.magnitude)
+        let padded = String(repeating: "0", count: max(0, 4 - digits.count)) + digits
+        return (thousandths < 0 ? "-" : "") + padded.dropLast(3) + "." + padded.suffix(3)
+    }
+}

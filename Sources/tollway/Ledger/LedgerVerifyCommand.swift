@@ -1,0 +1,342 @@
+internal import AppStoreAPI
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// `tollway ledger verify`: whether Apple holds what the ledger says that it holds.
+enum LedgerVerifyCommand {
+    private static let sampleDefault = 1_000
+    private static let sampleMax = 10_000
+    /// Of a lane's rate, so that reports do not wait for it.
+    private static let rateShare = 0.25
+    /// Asked and not yet answered, where all are asked.
+    private static let waitingCountMax = 2_000
+
+    static let verb = Verb(
+        words: ["ledger", "verify"],
+        summary: "ask Apple whether it holds what the ledger says, and name each difference",
+        options: LedgerSelection.options + [
+            .value("--sample", "N", "so many reports by chance, up to 10000; default 1000"),
+            .flag("--all", "every report"),
+            .value("--seed", "N", "which ones, so that a sample can be had again"),
+            .value("--rate", "N", "questions a second and lane; default: a quarter of its rate"),
+        ],
+        details: """
+            Asks Apple by GET for reports that the ledger calls accepted or verified, and compares
+            token, status and each field of each line item by meaning. Reports that Apple refused
+            are not asked for. With --month those told in that month (as --by told). A report of an
+            older version of Tollway has no line items in the ledger: that Apple holds it is all
+            that can be said then (unproven). Needs the keys of TOLLWAY_APPS_FILE. --rate may be
+            the lane's whole rate: report then has less. A million reports at 1.25 a second are
+            nine days: take a sample for a ledger of that size. One pass over the ledger; memory
+            is bounded by the sample. Exit 1 if something differs or is not held, 3 if there is
+            nothing to ask for, 4 if an app or world could not be asked, 6 without Kafka, 7
+            without Apple, 130 interrupted.
+            """,
+        run: run
+    )
+
+    private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        var selection = try LedgerSelection(invocation)
+        selection.basis = .told
+        let isAll = invocation.has("--all")
+        guard !isAll || !invocation.has("--sample") else {
+            throw .usage("bad_value", "--all or --sample, not both")
+        }
+        let sampleCount = try invocation.integer(
+            "--sample",
+            default: sampleDefault,
+            in: 1...sampleMax
+        )
+        let seed = try invocation.integer("--seed", default: -1, in: 0...Int(Int32.max))
+        let configuration = try KafkaQuestion.configuration()
+        let keys = try AppleKeys(configuration)
+        let rate = try rate(invocation, keys)
+        let run = LedgerVerification(
+            desk: try AppleReports.desk(configuration, keys, rate: rate),
+            stop: StopSignal(),
+            isKnownApp: { keys.app($0) != nil }
+        )
+        var reader = LedgerReader(configuration, selection)
+        if isAll {
+            try run.askAll(&reader, waitingCountMax: waitingCountMax)
+        } else {
+            let random = seed < 0 ? UInt64.random(in: 0...UInt64(Int32.max)) : UInt64(seed)
+            try run.askSample(&reader, count: sampleCount, seed: random)
+        }
+        Console.write(run.text(invocation.output))
+        return run.exit
+    }
+
+    private static func rate(
+        _ invocation: Invocation,
+        _ keys: AppleKeys
+    ) throws(CommandFailure) -> (Lane) -> Double {
+        guard let text = invocation.value("--rate") else {
+            return { keys.reportsPerSecond(of: $0) * rateShare }
+        }
+        guard let rate = Double(text), rate > 0, rate <= AppsFile.reportsPerSecondMax else {
+            throw .usage("bad_value", "--rate is \"\(text)\": it must be a number above zero")
+        }
+        return { min(rate, keys.reportsPerSecond(of: $0)) }
+    }
+}
+
+/// One verification, from the ledger to what differs.
+final class LedgerVerification {
+    /// More are counted, and not shown.
+    private static let findingCountMax = 10_000
+
+    struct Finding {
+        var claim: AppleReports.Claim
+        /// `differs`, `not_held` or `unclear`.
+        var kind: String
+        var difference: ReportDifference?
+        var because: String?
+    }
+
+    private let desk: AppleDesk<AppleReports.Claim>
+    private let stop: StopSignal
+    private let isKnownApp: (Int64) -> Bool
+    private(set) var ledgerCount = 0
+    private(set) var askedCount = 0
+    private(set) var equalCount = 0
+    private(set) var unprovenCount = 0
+    private(set) var wrongCount = 0
+    private(set) var findings: [Finding] = []
+    /// One for each lane that could not be asked.
+    private(set) var troubles: [Lane: CommandFailure] = [:]
+    private(set) var unansweredCount = 0
+    private(set) var unknownAppCount = 0
+    private(set) var unreadableCount = 0
+    private(set) var isInterrupted = false
+    private var seed: UInt64?
+
+    init(
+        desk: AppleDesk<AppleReports.Claim>,
+        stop: StopSignal,
+        isKnownApp: @escaping (Int64) -> Bool
+    ) {
+        self.desk = desk
+        self.stop = stop
+        self.isKnownApp = isKnownApp
+    }
+
+    // MARK: Which
+
+    func askAll(
+        _ reader: inout LedgerReader,
+        waitingCountMax: Int
+    ) throws(CommandFailure) {
+        let selection = reader.selection
+        let progress = FetchProgress("reports asked for")
+        try reader.reports { (outcome, position) throws(CommandFailure) in
+            guard isAskable(outcome, selection) else {
+                return true
+            }
+            let claim = AppleReports.Claim(outcome: outcome, position: position)
+            desk.add(claim, in: claim.lane)
+            while desk.waitingCount >= waitingCountMax, !isInterrupted {
+                turn()
+                progress?.show(askedCount, "\(wrongCount) differ")
+            }
+            return !isInterrupted
+        }
+        unreadableCount = reader.unreadableCount
+        while desk.isBusy, !isInterrupted {
+            turn()
+            progress?.show(askedCount, "\(wrongCount) differ")
+        }
+        progress?.end()
+    }
+
+    /// Every report has the same chance: reservoir sampling, algorithm R.
+    func askSample(
+        _ reader: inout LedgerReader,
+        count: Int,
+        seed: UInt64
+    ) throws(CommandFailure) {
+        self.seed = seed
+        var generator = SeededGenerator(seed: seed)
+        var sample: [AppleReports.Claim] = []
+        let selection = reader.selection
+        try reader.reports { (outcome, position) throws(CommandFailure) in
+            guard isAskable(outcome, selection) else {
+                return stop.wait(milliseconds: 0) == nil
+            }
+            if sample.count < count {
+                sample.append(AppleReports.Claim(outcome: outcome, position: position))
+            } else {
+                let place = Int.random(in: 0..<ledgerCount, using: &generator)
+                if place < count {
+                    sample[place] = AppleReports.Claim(outcome: outcome, position: position)
+                }
+            }
+            return true
+        }
+        unreadableCount = reader.unreadableCount
+        for claim in sample {
+            desk.add(claim, in: claim.lane)
+        }
+        var bar = ReplayBar(goal: sample.count)
+        while desk.isBusy, !isInterrupted {
+            turn()
+            bar.show(askedCount)
+        }
+        bar.end()
+    }
+
+    private func isAskable(_ outcome: ReportOutcome, _ selection: LedgerSelection) -> Bool {
+        let month = CalendarMonth(of: outcome.settledAt)
+        guard outcome.outcome != .rejected, selection.month == nil || selection.month == month
+        else {
+            return false
+        }
+        guard isKnownApp(outcome.appAppleID) else {
+            unknownAppCount += 1
+            return false
+        }
+        ledgerCount += 1
+        return true
+    }
+
+    // MARK: What Apple says
+
+    private func turn() {
+        if stop.wait(milliseconds: 0) != nil {
+            isInterrupted = true
+            return
+        }
+        for result in desk.turn() {
+            switch result.outcome {
+            case .failure(let trouble):
+                unansweredCount += 1
+                troubles[result.lane] = trouble.failure
+            case .success(let answer):
+                askedCount += 1
+                take(AppleReports.verdict(answer, on: result.subject), on: result.subject)
+            }
+        }
+    }
+
+    private func take(_ verdict: AppleReports.Verdict, on claim: AppleReports.Claim) {
+        switch verdict {
+        case .equal: equalCount += 1
+        case .heldUnproven: unprovenCount += 1
+        case .notHeld: add([Finding(claim: claim, kind: "not_held")])
+        case .unclear(let because):
+            add([Finding(claim: claim, kind: "unclear", because: because)])
+        case .differs(let differences):
+            add(differences.map { Finding(claim: claim, kind: "differs", difference: $0) })
+        }
+    }
+
+    private func add(_ more: [Finding]) {
+        wrongCount += 1
+        findings += more.prefix(max(0, Self.findingCountMax - findings.count))
+    }
+
+    // MARK: Shown
+
+    var exit: ExitCode {
+        if isInterrupted {
+            return .interrupted
+        }
+        if wrongCount > 0 || unreadableCount > 0 {
+            return .failed
+        }
+        if let failure = troubles.values.first {
+            return askedCount == 0 ? failure.exit : .partlyDone
+        }
+        return askedCount == 0 ? .nothingMatched : .ok
+    }
+
+    func text(_ format: OutputFormat) -> String {
+        switch format {
+        case .table: (findings.isEmpty ? "" : table + "\n") + summary
+        case .ndjson: findings.map { object($0) + "\n" }.joined() + total + "\n"
+        case .json:
+            JSONLines.object([
+                ("differences", "[" + findings.map(object).joined(separator: ",") + "]"),
+                ("total", total),
+            ]) + "\n"
+        }
+    }
+
+    private var table: String {
+        var table = TextTable(columns: [
+            .init(title: "REQUEST"), .init(title: "LINE ITEM"), .init(title: "FIELD"),
+            .init(title: "OURS"), .init(title: "APPLE'S"),
+        ])
+        table.rows = findings.map { finding in
+            let difference = finding.difference
+            return [
+                finding.claim.outcome.requestIdentifier,
+                PlainText.printable(difference?.lineItemID ?? "-", characterCountMax: 40),
+                difference?.field ?? finding.kind,
+                PlainText.printable(
+                    difference.map { $0.ours ?? "absent" }
+                        ?? finding.claim.outcome.status.rawValue,
+                    characterCountMax: 60
+                ),
+                PlainText.printable(
+                    difference.map { $0.apples ?? "absent" } ?? finding.because ?? "absent",
+                    characterCountMax: 60
+                ),
+            ]
+        }
+        return table.text
+    }
+
+    private var summary: String {
+        var lines = [
+            "\(askedCount) of \(ledgerCount) reports asked for"
+                + (seed.map { " (sample of seed \($0))" } ?? "")
+                + ": \(equalCount) equal, \(wrongCount) not"
+        ]
+        if unprovenCount > 0 {
+            lines.append("\(unprovenCount) are held, and their line items are not in the ledger")
+        }
+        if unknownAppCount > 0 {
+            lines.append(
+                "\(unknownAppCount) are of apps that \(Setting.appsFile.fullName) does not have"
+            )
+        }
+        if unreadableCount > 0 {
+            lines.append("\(unreadableCount) records of the ledger cannot be read")
+        }
+        lines += troubles.values.map { "\($0.message): \(unansweredCount) not answered" }
+        return lines.map { $0 + "\n" }.joined()
+    }
+
+    private func object(_ finding: Finding) -> String {
+        let outcome = finding.claim.outcome
+        return JSONLines.object(
+            Fact.text("kind", finding.kind)
+                + Fact.text("requestIdentifier", outcome.requestIdentifier)
+                + Fact.text("externalPurchaseId", outcome.externalPurchaseID.text)
+                + Fact.number("appAppleId", outcome.appAppleID)
+                + Fact.text("status", outcome.status.rawValue)
+                + Fact.text("lineItemId", finding.difference?.lineItemID)
+                + Fact.text("field", finding.difference?.field)
+                + Fact.text("ours", finding.difference?.ours)
+                + Fact.text("apples", finding.difference?.apples)
+                + Fact.text("because", finding.because)
+                + Fact.text("position", finding.claim.position)
+        )
+    }
+
+    private var total: String {
+        JSONLines.object(
+            Fact.text("kind", "total") + Fact.number("ledgerCount", Int64(ledgerCount))
+                + Fact.number("askedCount", Int64(askedCount))
+                + Fact.number("equalCount", Int64(equalCount))
+                + Fact.number("unprovenCount", Int64(unprovenCount))
+                + Fact.number("wrongCount", Int64(wrongCount))
+                + Fact.number("unansweredCount", Int64(unansweredCount))
+                + Fact.number("unknownAppCount", Int64(unknownAppCount))
+                + Fact.number("unreadableCount", Int64(unreadableCount))
+                + Fact.number("seed", seed.map { Int64($0) })
+        )
+    }
+}

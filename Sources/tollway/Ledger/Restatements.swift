@@ -1,0 +1,76 @@
+internal import TokenDomain
+internal import TokenWire
+
+/// Which line items were told again, and by which report last: only the newest version counts.
+///
+/// One entry for each line item that was restated or retracted, which are few.
+struct Restatements {
+    static let countMax = 1_000_000
+
+    private struct Newest {
+        var settledAt: Timestamp
+        var report: UInt64
+    }
+
+    private static let needle = ByteNeedle(Array("restatement".utf8))
+
+    private var newest: [UInt64: Newest] = [:]
+    var count: Int { newest.count }
+
+    init() {}
+
+    /// Reads the ledger for them: from the selection's month to its end, as corrections come later.
+    init(_ reader: inout LedgerReader) throws(CommandFailure) {
+        var found = Restatements()
+        try reader.reports(isWanted: { Self.needle.isIn($0) }) {
+            (outcome, _) throws(CommandFailure) in
+            try found.take(outcome)
+            return true
+        }
+        self = found
+    }
+
+    /// - Throws: exit 1 where there are more than fit.
+    mutating func take(_ outcome: ReportOutcome) throws(CommandFailure) {
+        guard outcome.outcome != .rejected, let text = outcome.told.lineItems else {
+            return
+        }
+        let items: [LedgerLineItem]
+        do throws(WireFault) {
+            items = try LedgerLineItem.list(text)
+        } catch {
+            // Counted where the rows are read.
+            return
+        }
+        let report = TextDigest.of(Array(outcome.requestIdentifier.utf8).span)
+        for item in items where item.isRestatement {
+            let key = Self.key(outcome.appAppleID, item.lineItemID)
+            if let known = newest[key], known.settledAt > outcome.settledAt {
+                continue
+            }
+            newest[key] = Newest(settledAt: outcome.settledAt, report: report)
+        }
+        guard newest.count <= Self.countMax else {
+            throw CommandFailure(
+                .failed,
+                code: "ledger.too_many_restatements",
+                "more than \(Self.countMax) line items were restated: export one app or month"
+            )
+        }
+    }
+
+    /// Whether a later report says this line item anew.
+    func isSuperseded(_ outcome: ReportOutcome, _ item: LedgerLineItem) -> Bool {
+        guard !newest.isEmpty,
+            let newest = newest[Self.key(outcome.appAppleID, item.lineItemID)]
+        else {
+            return false
+        }
+        let report = TextDigest.of(Array(outcome.requestIdentifier.utf8).span)
+        return newest.report != report && outcome.settledAt <= newest.settledAt
+    }
+
+    private static func key(_ appAppleID: Int64, _ lineItemID: String) -> UInt64 {
+        TextDigest.of(Array("\(appAppleID)/\(lineItemID)".utf8).span)
+    }
+}

@@ -1,0 +1,194 @@
+internal import AppStoreAPI
+internal import HTTPClient
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+/// `tollway report show`: one report, by its request identifier.
+enum ReportShowCommand {
+    static let verb = Verb(
+        words: ["report", "show"],
+        summary: "one report by its request identifier: what Apple was told, when, and its answer",
+        operands: "REQUEST-IDENTIFIER",
+        operandCountMax: 1,
+        options: [
+            .flag("--ask-apple", "ask Apple by GET what it holds under the identifier"),
+            .value("--token", "ID", "of the report, where it is known: then it is found at once"),
+            .value("--app", "ID", "appAppleId or bundle id, for --ask-apple; default: all"),
+        ],
+        details: """
+            From the ledger: each record of the identifier, the newest last, with its line items,
+            its deadline and by how much it missed it, and every request that was sent. The ledger
+            is ordered by token: with --token one partition is read, and what report still owes is
+            shown as well. With --ask-apple Apple is asked first, since it names the token, and
+            each field that it holds otherwise is named. Without either the whole ledger is read:
+            ten million records take a minute or two. Exit 1 if Apple holds something else or
+            nothing although the ledger says so, 3 if nobody knows the identifier, 6 without Kafka,
+            7 without Apple.
+            """,
+        run: run
+    )
+
+    private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let text = try invocation.onlyOperand(named: "REQUEST-IDENTIFIER")
+        guard TokenAccount.isUUID(text) else {
+            throw .usage("bad_value", "REQUEST-IDENTIFIER is \"\(text)\": it must be a UUID")
+        }
+        let identifier = text.lowercased()
+        var token = try invocation.value("--token").map { (text) throws(CommandFailure) in
+            try TokenOperand.id(text)
+        }
+        let configuration = try KafkaQuestion.configuration()
+        var apple: AppleHolding?
+        if invocation.has("--ask-apple") {
+            apple = try AppleHolding.ask(identifier, invocation, configuration)
+            token = token ?? apple?.token
+        }
+        var page = ReportShown(identifier: identifier, apple: apple)
+        page.claims = try claims(of: identifier, token, configuration)
+        if let token {
+            page.underWay = try underWay(identifier, token, configuration)
+        }
+        guard page.isKnown else {
+            throw CommandFailure(
+                .nothingMatched,
+                code: "request.unknown_identifier",
+                token == nil
+                    ? "the ledger has no report \(identifier); one that is under way is found with"
+                        + " --token"
+                    : "neither the ledger nor report knows \(identifier)"
+            )
+        }
+        Console.write(invocation.output == .table ? page.text : page.json + "\n")
+        return page.isRight ? .ok : .failed
+    }
+
+    /// Records of the ledger with the identifier, the newest last.
+    private static func claims(
+        of identifier: String,
+        _ token: TokenID?,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> [AppleReports.Claim] {
+        var claims: [AppleReports.Claim] = []
+        if let token {
+            var topics = try TopicSearch.open(configuration)
+            let topic = topics.name(.reportsOutcomes)
+            let found: [TopicReader.Found]
+            do throws(LogFault) {
+                found = try topics.search(.reportsOutcomes, key: Array(token.text.utf8))
+            } catch {
+                throw KafkaQuestion.failure(error, configuration)
+            }
+            for record in found {
+                do throws(WireFault) {
+                    let outcome = try ReportOutcome(reading: record.value.span)
+                    if outcome.requestIdentifier.lowercased() == identifier {
+                        let place = "\(topic)/\(record.partition)/\(record.offset)"
+                        claims.append(AppleReports.Claim(outcome: outcome, position: place))
+                    }
+                } catch {
+                    // None of ours: ledger export counts such records.
+                    continue
+                }
+            }
+            return claims
+        }
+        // Either case of its letters may stand there.
+        let needles = [identifier, identifier.uppercased()].map { ByteNeedle(Array($0.utf8)) }
+        var reader = LedgerReader(configuration, LedgerSelection())
+        try reader.reports(isWanted: { value in
+            for needle in needles where needle.isIn(value) {
+                return true
+            }
+            return false
+        }) { (outcome, position) throws(CommandFailure) in
+            if outcome.requestIdentifier.lowercased() == identifier {
+                claims.append(AppleReports.Claim(outcome: outcome, position: position))
+            }
+            return true
+        }
+        return claims
+    }
+
+    /// What report still owes under the identifier.
+    private static func underWay(
+        _ identifier: String,
+        _ token: TokenID,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> ReportIntent? {
+        var search = TraceSearch(id: token, configuration, try TopicSearch.open(configuration))
+        do throws(LogFault) {
+            try search.readState()
+            let held = [search.account?.current].compactMap { $0 } + (try search.readWaiting())
+            return held.first { $0.identifier == identifier }
+        } catch {
+            throw KafkaQuestion.failure(error, configuration)
+        }
+    }
+}
+
+/// What Apple holds under an identifier.
+struct AppleHolding {
+    /// As Apple answered; nil where it holds nothing.
+    var report: JSONValue?
+    var lane: Lane?
+    /// Lanes that could not be asked.
+    var troubles: [Lane: CommandFailure] = [:]
+
+    var token: TokenID? { report?["externalPurchaseId"]?.text.map { TokenID($0) } }
+
+    /// Asks each app and world until one has it.
+    ///
+    /// - Throws: exit 7 where none could be asked.
+    static func ask(
+        _ identifier: String,
+        _ invocation: Invocation,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> AppleHolding {
+        let keys = try AppleKeys(configuration)
+        let requests = AppStoreRequests(hosts: configuration.appleHosts)
+        let desk = try AppleDesk<String>(keys: keys, rate: { keys.reportsPerSecond(of: $0) }) {
+            identifier,
+            environment,
+            webToken,
+            tag in
+            requests.retrieveReport(
+                requestIdentifier: identifier,
+                environment: environment,
+                webToken: webToken,
+                tag: tag
+            )
+        }
+        let apps = try keys.apps(invocation)
+        for app in apps {
+            for environment in AppleEnvironment.allCases {
+                desk.add(
+                    identifier,
+                    in: Lane(appAppleID: app.appAppleID, environment: environment)
+                )
+            }
+        }
+        var holding = AppleHolding()
+        while desk.isBusy {
+            for result in desk.turn() {
+                switch result.outcome {
+                case .failure(let trouble): holding.troubles[result.lane] = trouble.failure
+                case .success(let answer):
+                    let body = AppleBody(answer.isCut ? [] : answer.body)
+                    if answer.status == 200, let report = body.report {
+                        holding.report = report
+                        holding.lane = result.lane
+                    }
+                }
+            }
+        }
+        if holding.report == nil, let trouble = holding.troubles.values.first,
+            holding.troubles.count == apps.count * AppleEnvironment.allCases.count
+        {
+            throw trouble
+        }
+        return holding
+    }
+}

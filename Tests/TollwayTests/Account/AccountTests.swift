@@ -1,0 +1,345 @@
+import Crypto
+import Foundation
+import Kafka
+import StageRuntime
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import tollway
+
+@Suite struct `An account` {
+    private static func line(
+        incoming: Int = 10,
+        outgoing: Int = 10,
+        unread: Int = 0
+    ) -> AccountLine {
+        var line = AccountLine()
+        line.decode = AccountLine.Stage(incoming: incoming, outgoing: outgoing, unread: unread)
+        return line
+    }
+
+    @Test(
+        arguments: [
+            (10, 10, 0, nil), (10, 8, 2, nil), (10, 10, 5, nil), (10, 7, 2, 1), (10, 11, 0, -1),
+            (10, 11, 5, -1),
+        ] as [(Int, Int, Int, Int?)]
+    )
+    func `closes where nothing is lost or doubled, up to what was not read yet`(
+        incoming: Int,
+        outgoing: Int,
+        unread: Int,
+        difference: Int?
+    ) {
+        let line = Self.line(incoming: incoming, outgoing: outgoing, unread: unread)
+        #expect(line.closes == (difference == nil))
+        #expect(line.differences.map(\.count) == [difference].compactMap { $0 })
+    }
+
+    @Test func `of sales closes while nothing was told that did not come in`() {
+        var line = SalesLine(received: 5, repeats: 1, reported: 2, notOwed: 1, deadLetters: 0)
+        #expect(line.held == 1 && line.closes)
+        line.reported = 4
+        #expect(!line.closes)
+    }
+
+    @Test func `knows a token as dedupe knows it`() throws {
+        let token = TokenDecoded(
+            token: ExternalPurchaseToken(
+                externalPurchaseID: TokenID("t-1"),
+                appAppleID: 1,
+                bundleID: "b",
+                tokenType: nil,
+                tokenCreationDate: Timestamp(milliseconds: 1),
+                tokenExpirationDate: nil
+            ),
+            customer: nil,
+            receivedAt: Timestamp(milliseconds: 1),
+            text: "x"
+        )
+        var material: [UInt8] = []
+        DedupeMaterial.appendIdentity(
+            externalPurchaseID: "t-1".utf8.span,
+            customer: "".utf8.span,
+            to: &material
+        )
+        let key = DedupeKey(Hash.sha256(material).span)
+        var text: [UInt8] = []
+        Base64URL.encode(key.bytes.span, to: &text)
+        #expect(IdentityDigest.of(changelogKey: text.span) == IdentityDigest.of(token))
+        #expect(IdentityDigest.of(changelogKey: "short".utf8.span) == nil)
+    }
+}
+
+/// Topics as a pipeline leaves them, written by hand.
+private struct AccountWorld {
+    let world: DeadLetterWorld
+    let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000) - 60_000)
+
+    init() throws {
+        world = try DeadLetterWorld(partitionCount: 2)
+    }
+
+    func write(
+        _ topic: Topic,
+        _ values: [(key: [UInt8], value: (inout [UInt8]) -> Void)]
+    ) throws {
+        let name = topic.name(prefix: world.prefix)
+        let producer = try KafkaProducer(settings: world.settings, targets: [name])
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        var outputs = OutputBatch()
+        for (key, write) in values {
+            let keyRange = outputs.place(key)
+            let start = outputs.arena.count
+            write(&outputs.arena)
+            outputs.outputs.append(
+                OutputBatch.Output(topic: 0, key: keyRange, value: outputs.placed(from: start))
+            )
+        }
+        try producer.produce(outputs, tags: values.indices.map(UInt64.init))
+        try #require(producer.flush(deadlineMilliseconds: 20_000))
+    }
+
+    func token(_ id: String) -> ExternalPurchaseToken {
+        ExternalPurchaseToken(
+            externalPurchaseID: TokenID(id),
+            appAppleID: 1,
+            bundleID: "b",
+            tokenType: nil,
+            tokenCreationDate: now,
+            tokenExpirationDate: nil
+        )
+    }
+
+    func received(_ ids: [String]) throws {
+        try write(
+            .tokensReceived,
+            ids.map { id in
+                let json =
+                    #"{"appAppleId":1,"bundleId":"b","externalPurchaseId":"\#(id)","#
+                    + #""tokenCreationDate":\#(now.milliseconds)}"#
+                var text: [UInt8] = []
+                Base64URL.encode(json.utf8.span, to: &text)
+                let value = TokenReceived(
+                    token: id.isEmpty ? "no token" : String(decoding: text, as: UTF8.self),
+                    customer: nil,
+                    receivedAt: now,
+                    source: .app,
+                    bundleID: nil,
+                    requestID: "r"
+                )
+                return (Array(id.utf8), value.write)
+            }
+        )
+    }
+
+    func decoded(_ ids: [String]) throws {
+        try write(
+            .tokensDecoded,
+            ids.map { id in
+                let value = TokenDecoded(
+                    token: token(id),
+                    customer: nil,
+                    receivedAt: now,
+                    text: "x"
+                )
+                return (Array(id.utf8), value.write)
+            }
+        )
+    }
+
+    func distinct(_ ids: [String]) throws {
+        try write(
+            .tokensDistinct,
+            ids.map { id in
+                let value = TokenDistinct(
+                    externalPurchaseID: TokenID(id),
+                    appAppleID: 1,
+                    bundleID: "b",
+                    tokenType: nil,
+                    tokenCreationDate: now,
+                    tokenExpirationDate: nil,
+                    customer: nil,
+                    receivedAt: now,
+                    role: .primary
+                )
+                return (Array(id.utf8), value.write)
+            }
+        )
+    }
+
+    func state(_ ids: [String], accepted: ReportStatus?) throws {
+        try write(
+            .reportState,
+            ids.map { id in
+                var account = TokenAccount(externalPurchaseID: TokenID(id), touchedAt: now)
+                account.appAppleID = 1
+                account.bundleID = "b"
+                account.role = .primary
+                account.tokenCreationDate = now
+                account.lastAccepted = accepted
+                account.lastAcceptedAt = accepted.map { _ in now }
+                return (Array(id.utf8), account.write)
+            }
+        )
+    }
+
+    /// All groups have read everything.
+    func commitAll() throws {
+        let admin = try world.openAdmin()
+        defer { admin.close() }
+        for (worker, topic) in AccountPositions.pairs {
+            let name = topic.name(prefix: world.prefix)
+            let ends = try admin.endOffsets(ofTopic: name)
+            let positions = ends.enumerated().reduce(into: [:]) {
+                $0[Int32($1.offset)] = $1.element
+            }
+            try admin.commit(
+                positions,
+                ofGroup: "\(world.prefix)\(worker.rawValue)",
+                topic: name
+            )
+        }
+    }
+}
+
+@Suite(.serialized, .enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))
+struct `tollway account` {
+    private func lines(_ run: TollwayProcess) throws -> [String: [String: Any]] {
+        Dictionary(
+            try run.objects().map { ("\($0["of"] ?? "") \($0["appAppleId"] ?? "")", $0) }
+        ) { first, _ in first }
+    }
+
+    private func account(_ world: AccountWorld, _ arguments: String...) throws -> TollwayProcess {
+        try TollwayProcess.run(
+            ["account", "-o", "ndjson"] + arguments,
+            environment: world.world.environment
+        )
+    }
+
+    @Test func `closes where every token is somewhere, and names the stage that lost one`() throws {
+        let world = try AccountWorld()
+        // Six came in: one is a repeat, one no token; of the four others two are reported.
+        try world.received(["a", "b", "c", "d", "a", ""])
+        try world.decoded(["a", "b", "c", "d", "a"])
+        try world.distinct(["a", "b", "c", "d"])
+        try world.state(["a", "b"], accepted: .noLineItem)
+        try world.state(["c", "d"], accepted: nil)
+        let topic = Topic.tokensReceived.name(prefix: world.world.prefix)
+        try world.letter(of: topic)
+        try world.commitAll()
+
+        let good = try account(world)
+        #expect(good.exitCode == 0, "\(good.talk)\(good.output)")
+        let line = try #require(try lines(good)["tokens 1"])
+        let names = ["accepted", "repeats", "deadLetters", "reported", "held", "onTheWay"]
+        #expect(names.map { line[$0] as? Int } == [5, 1, 0, 2, 2, 0])
+        let nobody = try #require(try lines(good)["tokens 0"])
+        #expect(names.map { nobody[$0] as? Int } == [1, 0, 1, 0, 0, 0])
+
+        // One more came in and was read, and nothing came of it.
+        try world.received(["e"])
+        try world.commitAll()
+        let bad = try account(world)
+        #expect(bad.exitCode == 1)
+        let differences = try lines(bad)["tokens 1"]?["differences"] as? [[String: Any]]
+        #expect(differences?.count == 1)
+        #expect(differences?[0]["stage"] as? String == "decode")
+        #expect(differences?[0]["count"] as? Int == 1)
+        let shown = try TollwayProcess.run(["account"], environment: world.world.environment)
+        #expect(shown.output.contains("1 came into decode and did not come out"))
+        #expect(shown.output.contains("DIFFERS"))
+
+        // Handed on, but not read by the next stage yet: it is on its way.
+        try world.decoded(["e"])
+        let moving = try account(world)
+        #expect(moving.exitCode == 0, "\(moving.output)")
+        #expect(try lines(moving)["tokens 1"]?["onTheWay"] as? Int == 1)
+    }
+
+    @Test func `tells which tokens of a month are still owed`() throws {
+        let world = try AccountWorld()
+        try world.received(["a", "b"])
+        try world.decoded(["a", "b"])
+        try world.distinct(["a", "b"])
+        try world.state(["a"], accepted: .lineItem)
+        try world.state(["b"], accepted: nil)
+        try world.commitAll()
+        let month = MonthText.of(CalendarMonth(of: world.now))
+        try LedgerMaker.write(
+            [
+                LedgerMaker.outcome(
+                    1,
+                    token: "a",
+                    items: [LedgerMaker.item("i", at: world.now)],
+                    settledAt: world.now,
+                    late: 5
+                )
+            ],
+            to: world.world
+        )
+        let run = try account(world, "--month", month)
+        #expect(run.exitCode == 0, "\(run.talk)\(run.output)")
+        let line = try #require(try lines(run)["month 1"])
+        let names = ["active", "reported", "withSales", "owed", "refused", "lateReports"]
+        #expect(names.map { line[$0] as? Int } == [2, 1, 1, 1, 0, 1])
+        let before = MonthText.of(CalendarMonth(of: world.now).adding(-1))
+        #expect(try lines(try account(world, "--month", before))["month 1"] == nil)
+    }
+
+    @Test func `wants topics`() throws {
+        let world = try DeadLetterWorld()
+        let run = try TollwayProcess.run(
+            ["account", "-o", "json"],
+            environment: world.environment.merging(["TOLLWAY_TOPIC_PREFIX": "nobody."]) { $1 }
+        )
+        #expect(run.exitCode == 3)
+        #expect(try run.errorCode() == "kafka.no_topic")
+    }
+}
+
+extension AccountWorld {
+    /// The dead letter of a record that is no token.
+    fileprivate func letter(of source: String) throws {
+        let value = TokenReceived(
+            token: "no token",
+            customer: nil,
+            receivedAt: now,
+            source: .app,
+            bundleID: nil,
+            requestID: "r"
+        )
+        let letter = DeadLetter(
+            fault: DecodeFault.notBase64URL(byteIndex: 2).fault,
+            worker: .decode,
+            origin: DeadLetter.Origin(
+                topic: source,
+                partition: 0,
+                offset: 0,
+                group: "\(world.prefix)decode"
+            ),
+            failedAt: now,
+            history: .none
+        )
+        let name = Topic.deadLetters(.decode).name(prefix: world.prefix)
+        let producer = try KafkaProducer(settings: world.settings, targets: [name])
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        var outputs = OutputBatch()
+        let start = outputs.arena.count
+        value.write(to: &outputs.arena)
+        let range = outputs.placed(from: start)
+        let headersStart = outputs.arena.count
+        letter.appendHeaders(to: &outputs.arena)
+        outputs.outputs.append(
+            OutputBatch.Output(
+                topic: 0,
+                key: .absent,
+                value: range,
+                headers: outputs.placed(from: headersStart)
+            )
+        )
+        try producer.produce(outputs, tags: [0])
+        try #require(producer.flush(deadlineMilliseconds: 20_000))
+    }
+}

@@ -1,0 +1,118 @@
+import Foundation
+import StageRuntime
+import Testing
+import TokenDomain
+
+@testable import tollway
+
+@Suite(.serialized, .enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))
+struct `tollway ledger` {
+    private func run(_ world: DeadLetterWorld, _ arguments: [String]) throws -> TollwayProcess {
+        try TollwayProcess.run(arguments, environment: world.environment)
+    }
+
+    @Test func `is exported as CSV and as JSON, with its totals`() throws {
+        let world = try DeadLetterWorld()
+        #expect(try run(world, ["ledger", "export"]).exitCode == 3)
+        let september = LedgerMaker.time + -.days(31)
+        try LedgerMaker.write(
+            [
+                LedgerMaker.outcome(1, token: "a", late: 7_200),
+                LedgerMaker.outcome(
+                    2,
+                    token: "b",
+                    items: [
+                        LedgerMaker.item("1"),
+                        LedgerMaker.item("2", "REFUND", exclusive: 126, tax: 0),
+                        LedgerMaker.item("3", at: september),
+                    ]
+                ),
+                LedgerMaker.outcome(3, token: "c", app: 7, outcome: .rejected),
+            ],
+            to: world
+        )
+        let csv = try run(world, ["ledger", "export", "--month", "2026-10", "-o", "csv"])
+        #expect(csv.exitCode == 0, "\(csv.talk)")
+        let lines = csv.output.split(separator: "\r\n")
+        #expect(lines.count == 5 && lines[0].hasPrefix("kind,app_apple_id,"))
+        #expect(
+            lines.allSatisfy {
+                $0.split(separator: ",", omittingEmptySubsequences: false).count == 38
+                    || $0.contains("\"")
+            }
+        )
+        #expect(
+            csv.talk.contains("1 reports went out late, one by 2h") || csv.talk.contains("late")
+        )
+
+        let all = try run(world, ["-o", "ndjson", "ledger", "export", "--app", "1"])
+        let objects = try all.objects()
+        #expect(objects.count == 5)
+        let total = try #require(objects.last)
+        #expect(total["kind"] as? String == "total" && total["netTaxExclusive"] as? Int == 8_126)
+        let item = try #require(objects.first { $0["lineItemId"] as? String == "2" })
+        #expect(item["amountTaxExclusive"] as? Int == 126 && item["lateBySeconds"] as? Int == 0)
+        let totals = try run(world, ["ledger", "export", "--month", "2026-09", "--totals"])
+        #expect(totals.output.contains("1,production,EUR,1,0,4126,864,4990,0,0,0,4126"))
+        let whole = try run(world, ["ledger", "export", "-o", "json"]).object()
+        #expect((whole["rows"] as? [Any])?.count == 5 && (whole["totals"] as? [Any])?.count == 1)
+        #expect(try run(world, ["lag", "-o", "csv"]).exitCode == 2)
+        #expect(try run(world, ["ledger", "export", "--month", "october"]).exitCode == 2)
+    }
+
+    @Test func `is held against what Apple has, and each difference is named`() throws {
+        let world = try DeadLetterWorld()
+        let apple = try SimulatedApple()
+        let environment = world.environment.merging(apple.environment) { $1 }
+        let app = SimulatedApple.apps[0].0
+        try apple.register(["a", "b", "c"])
+        func told(_ number: Int, _ token: String, _ outcome: ReportOutcome.Outcome = .accepted)
+            -> ReportOutcome
+        {
+            LedgerMaker.outcome(number, token: token, app: app, outcome: outcome)
+        }
+        // Apple has the first two; of the second it was told something else than the ledger says.
+        try apple.report(LedgerMaker.identifier(1), token: "a", status: "NO_LINE_ITEM")
+        try apple.report(LedgerMaker.identifier(2), token: "b", status: "UNRECOGNIZED_TOKEN")
+        try LedgerMaker.write(
+            [told(1, "a"), told(2, "b"), told(3, "c"), told(4, "c", .rejected)],
+            to: world
+        )
+        for arguments in [["--all"], ["--sample", "10", "--seed", "5"]] {
+            let run = try TollwayProcess.run(
+                ["ledger", "verify", "-o", "ndjson"] + arguments,
+                environment: environment
+            )
+            #expect(run.exitCode == 1, "\(run.talk)")
+            let objects = try run.objects()
+            let found = objects.dropLast().sorted {
+                "\($0["requestIdentifier"] ?? "")" < "\($1["requestIdentifier"] ?? "")"
+            }
+            #expect(found.map { $0["kind"] as? String } == ["differs", "not_held"])
+            #expect(found[0]["field"] as? String == "status")
+            #expect(found[0]["apples"] as? String == "UNRECOGNIZED_TOKEN")
+            let total = try #require(objects.last)
+            #expect(total["askedCount"] as? Int == 3 && total["equalCount"] as? Int == 1)
+        }
+
+        func show(_ number: Int, _ more: String...) throws -> TollwayProcess {
+            try TollwayProcess.run(
+                ["report", "show", LedgerMaker.identifier(number)] + more,
+                environment: environment
+            )
+        }
+        let equal = try show(1, "--ask-apple")
+        #expect(equal.exitCode == 0, "\(equal.talk)")
+        #expect(equal.output.contains("holds this very report"))
+        #expect(equal.output.contains("in time"))
+        #expect(try show(2, "--ask-apple").exitCode == 1)
+        let missing = try show(3, "--ask-apple", "-o", "json")
+        #expect(missing.exitCode == 1)
+        let holding = try #require(try missing.object()["apple"] as? [String: Any])
+        #expect(holding["isHeld"] as? Bool == false && holding["isEqual"] as? Bool == false)
+        // By the token, and by reading all of the ledger.
+        #expect(try show(4, "--token", "c").output.contains("error 36"))
+        #expect(try show(4).output.contains("error 36"))
+        #expect(try show(9).exitCode == 3)
+    }
+}

@@ -1,0 +1,173 @@
+import StageRuntime
+import Testing
+import TokenDomain
+
+@testable import tollway
+
+@Suite struct `A cell of the export` {
+    @Test(arguments: [
+        ("plain", "plain"), ("", ""), ("a,b", "\"a,b\""), ("a\"b", "\"a\"\"b\""),
+        ("a\r\nb", "\"a\r\nb\""), ("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@a", "'@a"),
+        ("\tx", "\"'\tx\""), ("=\"a\",b", "\"'=\"\"a\"\",b\""), ("a=b", "a=b"), ("é;x", "é;x"),
+    ])
+    func `is quoted where it must be, and is no formula`(text: String, cell: String) {
+        #expect(CSVText.cell(text) == cell)
+    }
+
+    @Test(
+        arguments: [
+            (0, "0.000"), (5, "0.005"), (4_990, "4.990"), (-4_990, "-4.990"),
+            (Int128(Int64.max) * 10, "92233720368547758.070"),
+        ] as [(Int128, String)]
+    )
+    func `shows money with its decimal point`(thousandths: Int128, text: String) {
+        #expect(LedgerTotals.decimal(thousandths) == text)
+    }
+
+    @Test(
+        arguments: [
+            ("2026-10", "2026-10"), ("1970-01", "1970-01"), ("2026-13", nil), ("2026-00", nil),
+            ("2026-1", nil), ("202610", nil), ("1969-12", nil), ("2026-10-01", nil),
+            ("+026-10", nil),
+        ] as [(String, String?)]
+    )
+    func `names a month`(text: String, shown: String?) {
+        #expect(MonthText.read(text).map(MonthText.of) == shown)
+    }
+}
+
+@Suite struct `A row of the ledger` {
+    private func rows(_ outcome: ReportOutcome, _ selection: LedgerSelection = .init()) throws
+        -> [LedgerRow]
+    {
+        let items = try outcome.told.lineItems.map { try LedgerLineItem.list($0) } ?? []
+        return items.isEmpty
+            ? [LedgerRow(outcome, nil, selection, "t/0/1")]
+            : items.map { LedgerRow(outcome, $0, selection, "t/0/1") }
+    }
+
+    @Test func `has a value for each column`() throws {
+        let row = try rows(LedgerMaker.outcome(1, items: [LedgerMaker.item("a")]))[0]
+        #expect(row.values.count == LedgerRow.columns.count)
+        #expect(Set(LedgerRow.columns.map(\.csv)).count == LedgerRow.columns.count)
+        #expect(Set(LedgerRow.columns.map(\.json)).count == LedgerRow.columns.count)
+    }
+
+    /// What a double would change is not changed.
+    @Test func `keeps every digit`() throws {
+        let item = LedgerMaker.item(
+            "a",
+            exclusive: 9_007_199_254_740_993,
+            tax: 0,
+            more: #","exchangeRate":1.100000000000000001,"quantity":3"#
+        )
+        let row = try rows(LedgerMaker.outcome(1, items: [item]))[0]
+        for digits in ["9007199254740993", "1.100000000000000001"] {
+            #expect(row.csv.contains(",\(digits),"))
+            #expect(row.json.contains(":\(digits)"))
+        }
+    }
+
+    @Test func `is no formula where Apple's words begin like one`() throws {
+        let row = try rows(LedgerMaker.outcome(1, token: "=cmd|x", outcome: .rejected))[0]
+        #expect(row.csv.contains(",'=cmd|x,"))
+        #expect(row.csv.contains("36 creationDate =a,\"\"b\"\""))
+        #expect(row.csv.hasSuffix("\r\n"))
+    }
+
+    @Test func `belongs to the month of its sale, or to that in which it was told`() throws {
+        let october = try #require(MonthText.read("2026-10"))
+        let sold = october.start + Milliseconds(-1)
+        let outcome = LedgerMaker.outcome(1, items: [LedgerMaker.item("a", at: sold)])
+        var selection = LedgerSelection()
+        #expect(try rows(outcome, selection)[0].month == october.adding(-1))
+        selection.basis = .told
+        #expect(try rows(outcome, selection)[0].month == october)
+        selection.month = october
+        #expect(selection.matches(try rows(outcome, selection)[0]))
+        selection.apps = [2]
+        #expect(!selection.matches(try rows(outcome, selection)[0]))
+    }
+
+    @Test(arguments: [(0, false), (1, true)] as [(Int64, Bool)])
+    func `says that it was late`(late: Int64, isLate: Bool) throws {
+        #expect(try rows(LedgerMaker.outcome(1, late: late))[0].isLate == isLate)
+    }
+}
+
+@Suite struct `The totals of the ledger` {
+    private func totals(_ outcomes: [ReportOutcome]) throws -> LedgerTotals {
+        var restatements = Restatements()
+        for outcome in outcomes {
+            try restatements.take(outcome)
+        }
+        var totals = LedgerTotals()
+        for (number, outcome) in outcomes.enumerated() {
+            let items = try outcome.told.lineItems.map { try LedgerLineItem.list($0) } ?? []
+            for item in items.isEmpty ? [nil] : items.map(Optional.some) {
+                var row = LedgerRow(outcome, item, LedgerSelection(), "t/0/\(number)")
+                row.isSuperseded = item.map { restatements.isSuperseded(outcome, $0) } ?? false
+                totals.add(row)
+            }
+        }
+        return totals
+    }
+
+    @Test func `count the newest version of what Apple has, by currency`() throws {
+        let restated = #","restatement":true"#
+        let retracted = #","restatement":true,"erroneouslySubmitted":true"#
+        func later(_ hours: Int64) -> Timestamp { LedgerMaker.time + .hours(hours) }
+        let totals = try totals([
+            LedgerMaker.outcome(
+                1,
+                items: [
+                    LedgerMaker.item("a", exclusive: 1_000, tax: 200),
+                    LedgerMaker.item("b", exclusive: 500, tax: 100),
+                    LedgerMaker.item("c", exclusive: 70, tax: 7, currency: "USD"),
+                ]
+            ),
+            // Refused: no money.
+            LedgerMaker.outcome(2, items: [LedgerMaker.item("x")], outcome: .rejected),
+            LedgerMaker.outcome(
+                3,
+                items: [
+                    LedgerMaker.item("a", exclusive: 800, tax: 160, more: restated),
+                    LedgerMaker.item("r", "REFUND", exclusive: 300, tax: 60),
+                ],
+                settledAt: later(1)
+            ),
+            LedgerMaker.outcome(
+                4,
+                items: [LedgerMaker.item("b", exclusive: 500, tax: 100, more: retracted)],
+                settledAt: later(2)
+            ),
+            // Another app's line item of the same name.
+            LedgerMaker.outcome(5, token: "u", app: 2, items: [LedgerMaker.item("a")]),
+        ])
+        let euro = LedgerTotals.Key(appAppleID: 1, environment: .production, currency: "EUR")
+        let money = try #require(totals.money[euro])
+        #expect(money.buyCount == 1 && money.refundCount == 1)
+        #expect(money.buyTaxExclusive == 800 && money.buyTax == 160 && money.buyTaxInclusive == 960)
+        #expect(money.netTaxExclusive == 500)
+        #expect(totals.money.count == 3)
+        #expect(totals.supersededCount == 2 && totals.retractedCount == 1)
+        #expect(totals.reportCount == 5)
+        #expect(totals.csv.contains("\r\n1,production,EUR,1,1,800,160,960,300,60,360,500\r\n"))
+    }
+
+    @Test func `say what was late, and of what nobody can say it`() throws {
+        let totals = try totals([
+            LedgerMaker.outcome(1), LedgerMaker.outcome(2, late: 90_000),
+            LedgerMaker.outcome(3, late: nil),
+        ])
+        #expect(totals.lateCount == 1 && totals.lateBySecondsMax == 90_000)
+        #expect(totals.undatedCount == 1)
+        #expect(totals.notes.contains { $0.contains("late, one by 25h") })
+    }
+
+    @Test func `leave out amounts that are no whole numbers, and say so`() throws {
+        let item = LedgerMaker.item("a").replacing("4126", with: "4126.5")
+        let totals = try totals([LedgerMaker.outcome(1, items: [item])])
+        #expect(totals.money.isEmpty && totals.unsummedCount == 1)
+    }
+}
