@@ -217,7 +217,7 @@ enum DeadLetterCommand {
 
     private static let pageByteCountMax = 64 << 10
     /// Offsets of each partition that are looked at first, and how many times more after that.
-    private static let newestDepth: Int64 = 1_000
+    private static let newestDepth: Int64 = 250
     private static let newestDepthFactor: Int64 = 16
 
     // MARK: - One

@@ -20,7 +20,10 @@ extension ConsoleScript {
 
         function groupTable() {
           const snap = app.snap;
-          const entry = load('groups', { ask: 'groups' });
+          // Kinds, apps and deadlines take a look at every letter: where there are many, on request.
+          const isRead = app.cache.groups || (snap && snap.areDeadLettersAll
+            && snap.deadLetterTotal <= 50000);
+          const entry = isRead ? load('groups', { ask: 'groups' }) : {};
           const read = entry.data ? entry.data.groups : [];
           const counted = snap ? snap.deadLetters : [];
           const rows = read.length ? read.map(group => [
@@ -39,9 +42,10 @@ extension ConsoleScript {
             el('p', { class: 'dim' }, snap ? number(snap.deadLetterTotal) + ' are open'
               + (snap.areDeadLettersAll ? '' : ', and more are being read') + '. ' : '',
               entry.at ? ['Groups as of ', when(entry.at), '. '] : '',
-              el('button', { 'data-act': 'groups' }, 'Read again')),
+              el('button', { 'data-act': 'groups' }, isRead ? 'Read again'
+                : 'Read kinds, apps and deadlines')),
             loading(entry, 'kinds, apps and deadlines of every open letter'),
-            rows.length ? table([{ title: 'Code' }, { title: 'Letters', n: true },
+            rows.length > 0 ? table([{ title: 'Code' }, { title: 'Letters', n: true },
               { title: 'First' }, { title: 'Last' }, { title: 'Due at Apple' }, { title: 'Apps' },
               { title: 'Message and kind' }], rows, 'Groups')
               : !entry.isLoading && snap && el('p', { class: 'ok' }, 'No dead letter is open.'),
