@@ -93,10 +93,16 @@ func fuzzing(_ dependencies: [String]) -> Target {
         )
 }
 
-func tests(_ name: String, _ dependencies: [String], resources: [Resource] = []) -> Target {
+func tests(
+    _ name: String,
+    _ dependencies: [String],
+    resources: [Resource] = [],
+    exclude: [String] = []
+) -> Target {
     .testTarget(
         name: name,
         dependencies: dependencies.map { .init(stringLiteral: $0) },
+        exclude: exclude,
         resources: resources,
         swiftSettings: strict
     )
@@ -330,7 +336,8 @@ let package = Package(
         tests(
             "TollwayTests",
             [
-                "tollway", "AppStoreAPI", "Crypto", "HTTPClient", "Kafka", "LocalKafka",
+                "tollway", "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "Kafka",
+                "LocalKafka",
                 "StageRuntime",
                 "Telemetry", "TokenDomain", "TokenWire",
             ]
@@ -358,7 +365,8 @@ let package = Package(
                 "StageRuntime", "StateStore", "Kafka", "KafkaFaults", "LocalKafka", "TokenDomain",
                 "TokenWire",
                 "Crypto",
-            ]
+            ],
+            exclude: ["browser.py"]
         ),
         tests(
             "RepositoryTests",

@@ -86,7 +86,7 @@ extension ReportStage {
             else {
                 return false
             }
-            guard entryCount < LaneCount.entryCountMax, places.count < limits.dueCountMax else {
+            guard entryCount < SliceLimit.entryCountMax, places.count < limits.dueCountMax else {
                 resumeAt = entry
                 return false
             }

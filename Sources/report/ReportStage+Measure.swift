@@ -15,15 +15,16 @@ extension ReportStage {
         do throws(StoreFault) {
             view.deadlines = try firstDeadlines(state)
             measureGuard(count: try guardedCount(state), now: now)
-            if let held = try heldCount.count(in: partitions, state) {
+            if let held = try heldCount.count(in: partitions, state, now: now) {
                 metrics.held(held)
             }
-            if let due = try dueCount.count(in: partitions, state) {
+            if let due = try dueCount.count(in: partitions, state, now: now) {
                 metrics.due(due)
             }
-            if let due = try monthDueCount.count(in: partitions, state) {
+            if let due = try monthDueCount.count(in: partitions, state, now: now) {
                 metrics.monthDue(due)
             }
+            _ = try dayCount.count(in: partitions, state, now: now)
         } catch {
             // A measure is not worth a worker; the next look at the table meets the fault.
             return
@@ -45,6 +46,7 @@ extension ReportStage {
         metrics.held(heldCount.forgetAll())
         metrics.due(dueCount.forgetAll())
         metrics.monthDue(monthDueCount.forgetAll())
+        dayCount.forgetAll()
         spells = [:]
         health?.setCondition("apple", nil)
         measureLanes(now: Timestamp(milliseconds: 0))
@@ -100,6 +102,7 @@ extension ReportStage {
         heldCount.restart()
         dueCount.restart()
         monthDueCount.restart()
+        dayCount.restart()
     }
 
     private func guardedCount(_ state: StagedState) throws(StoreFault) -> Int {
@@ -174,8 +177,27 @@ extension ReportStage: ShowingStage {
         writer.field("nextDeadline", view.deadlines[queue]?.milliseconds)
         if queue.endpoint == .reports {
             writer.field("due", dueCount.complete[queue.lane] ?? 0)
+            writeDays(queue.lane, &writer)
         }
         writer.endObject()
+    }
+
+    private func writeDays(_ lane: Lane, _ writer: inout JSONWriter) {
+        let days = dayCount.complete.filter { $0.key.lane == lane && $0.value > 0 }
+        writer.name("days")
+        writer.beginArray()
+        for number in Set(days.keys.map(\.number)).sorted() {
+            let ofDay = days.filter { $0.key.number == number }
+            func count(_ kind: DueDay.Kind) -> Int {
+                ofDay.filter { $0.key.kind == kind }.reduce(0) { $0 + $1.value }
+            }
+            writer.beginObject()
+            writer.field("startsAt", ofDay.keys.first?.start.milliseconds)
+            writer.field("deadlines", count(.deadline))
+            writer.field("falling", count(.falling))
+            writer.endObject()
+        }
+        writer.endArray()
     }
 
     private func write(

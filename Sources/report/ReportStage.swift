@@ -173,6 +173,7 @@ final class ReportStage: TickingStage {
     var heldCount = LaneCount.held()
     var dueCount = LaneCount.due()
     var monthDueCount = LaneCount.monthDue()
+    var dayCount = LaneCount.days()
     /// Where Apple fails what is sent; no entry where it never did.
     var spells: [SendQueue: FailureSpell] = [:]
     private(set) var nextTick: Timestamp?

@@ -11,6 +11,7 @@ enum DemoCluster {
     case embedded(bootstrapServers: String)
 
     static let partitionCount = TopicShape.partitionCountDefault
+    private static let createMilliseconds = 60_000
 
     var bootstrapServers: String {
         switch self {
@@ -89,7 +90,11 @@ enum DemoCluster {
         if case .embedded = self {
             return
         }
-        let admin = try KafkaAdmin(settings: settings)
+        // A machine that does other things as well takes its time for so many partitions.
+        let admin = try KafkaAdmin(
+            settings: settings,
+            deadlineMilliseconds: Self.createMilliseconds
+        )
         defer { admin.close() }
         let present = try admin.present(Topic.all, prefix: prefix)
         let missing = TopicReview.all(

@@ -2,6 +2,7 @@ internal import Foundation
 internal import Glibc
 internal import HTTPClient
 internal import Kafka
+internal import LocalKafka
 
 /// One request after the other, for a command that has nothing else to do meanwhile.
 final class DemoHTTP {
@@ -94,7 +95,16 @@ struct DemoInterrupted: Error {
             Console.say("interrupted; everything is cleaned up")
             return .interrupted
         } catch let fault as LogFault {
-            throw CommandFailure(.noKafka, code: "\(command).kafka", "\(fault)")
+            throw CommandFailure(
+                .noKafka,
+                code: "\(command).kafka",
+                "Kafka: \(DoctorKafka.sentence(fault))"
+            )
+        } catch let fault as LocalCluster.Fault {
+            switch fault {
+            case .notInstalled(let message), .failed(let message):
+                throw CommandFailure(.noKafka, code: "\(command).kafka", message)
+            }
         } catch {
             throw CommandFailure(.failed, code: "\(command).failed", "\(error)")
         }

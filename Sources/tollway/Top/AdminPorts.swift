@@ -201,6 +201,14 @@ final class AdminPorts {
             told.startedCount = number(lane, "startedCount") ?? 0
             told.inFlight = Int(number(lane, "inFlight") ?? 0)
             told.nextDeadline = number(lane, "nextDeadline")
+            for day in lane["days"] as? [[String: Any]] ?? [] {
+                if let start = number(day, "startsAt") {
+                    told.days[start] = TopSnapshot.Day(
+                        deadlineCount: number(day, "deadlines") ?? 0,
+                        fallingCount: number(day, "falling") ?? 0
+                    )
+                }
+            }
             merge(told, into: &snapshot.lanes)
         }
     }
@@ -230,6 +238,12 @@ final class AdminPorts {
         lane.startedCount += told.startedCount
         lane.inFlight += told.inFlight
         lane.nextDeadline = [lane.nextDeadline, told.nextDeadline].compactMap { $0 }.min()
+        lane.days.merge(told.days) { one, other in
+            TopSnapshot.Day(
+                deadlineCount: one.deadlineCount + other.deadlineCount,
+                fallingCount: one.fallingCount + other.fallingCount
+            )
+        }
         lanes[index] = lane
     }
 }

@@ -174,6 +174,17 @@ struct TopAdvice: Equatable {
                 )
             }
         }
+        let slow = DeadlineForecast(lane, at: now).days.first { $0.makesIt == false }
+        if let slow, let needed = slow.neededPerSecond {
+            let day = WallClock.rfc3339(milliseconds: slow.startsAt).prefix(10)
+            add(
+                .error,
+                "\(name) does not make the deadlines of \(day): it needs"
+                    + " \(TopScreen.rate(needed))/s and may send \(TopScreen.rate(lane.allowedPerSecond))/s",
+                "raise reportsPerSecond in the apps file, as far as Apple allows, or open the lane",
+                "Deadline slack is small"
+            )
+        }
         if let deadline = lane.nextDeadline, deadline - now < slackMilliseconds {
             let isLate = deadline <= now
             add(

@@ -10,7 +10,7 @@ extension TopSnapshot {
             ("prefix", JSONText.quoted(prefix)),
             ("clusterId", clusterID.map(JSONText.quoted) ?? "null"),
             ("stages", Self.list(stages.map(Self.object))),
-            ("lanes", Self.list(lanes.map(Self.object))),
+            ("lanes", Self.list(lanes.map { Self.object($0, at: at) })),
             ("answers", Self.list(answers.map(Self.object))),
             (
                 "reported",
@@ -69,22 +69,22 @@ extension TopSnapshot {
         )
     }
 
-    private static func object(_ lane: Lane) -> String {
-        JSONLines.object(
-            Fact.number("appAppleId", lane.app)
-                + Fact.text("environment", lane.environment)
-                + Fact.text("endpoint", lane.endpoint)
-                + Fact.text("state", lane.state)
-                + Fact.text("because", lane.because)
-                + Fact.number("until", lane.until)
-                + Fact.number("since", lane.since)
-                + number("allowedPerSecond", lane.allowedPerSecond)
-                + number("configuredPerSecond", lane.configuredPerSecond)
-                + number("startedPerSecond", lane.startedPerSecond)
-                + Fact.number("inFlight", Int64(lane.inFlight))
-                + Fact.number("due", lane.due)
-                + Fact.number("nextDeadline", lane.nextDeadline)
-        )
+    private static func object(_ lane: Lane, at now: Int64) -> String {
+        var members = Fact.number("appAppleId", lane.app)
+        members += Fact.text("environment", lane.environment)
+        members += Fact.text("endpoint", lane.endpoint)
+        members += Fact.text("state", lane.state)
+        members += Fact.text("because", lane.because)
+        members += Fact.number("until", lane.until)
+        members += Fact.number("since", lane.since)
+        members += number("allowedPerSecond", lane.allowedPerSecond)
+        members += number("configuredPerSecond", lane.configuredPerSecond)
+        members += number("startedPerSecond", lane.startedPerSecond)
+        members += Fact.number("inFlight", Int64(lane.inFlight))
+        members += Fact.number("due", lane.due)
+        members += Fact.number("nextDeadline", lane.nextDeadline)
+        members.append(("days", DeadlineForecast(lane, at: now).json))
+        return JSONLines.object(members)
     }
 
     private static func object(_ answer: Answer) -> String {

@@ -28,6 +28,13 @@ struct TopSnapshot: Equatable, Sendable {
         var restoringCount: Int?
     }
 
+    struct Day: Equatable, Sendable {
+        /// Reports that are due, with their deadline on that day.
+        var deadlineCount: Int64 = 0
+        /// Reports that are held, and due from that day on.
+        var fallingCount: Int64 = 0
+    }
+
     struct Lane: Equatable, Sendable {
         var app: Int64
         var environment: String
@@ -50,6 +57,8 @@ struct TopSnapshot: Equatable, Sendable {
         var inFlight = 0
         /// UNIX milliseconds; the earliest of all instances.
         var nextDeadline: Int64?
+        /// By the start of the day, UNIX milliseconds, over all instances.
+        var days: [Int64: Day] = [:]
     }
 
     /// How often Apple gave one answer, over all instances asked, since each was started.

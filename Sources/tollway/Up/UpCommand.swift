@@ -1,4 +1,5 @@
 internal import Foundation
+internal import Glibc
 internal import Kafka
 internal import LocalKafka
 internal import StageRuntime
@@ -16,7 +17,7 @@ enum UpCommand {
             .value(
                 "--dir",
                 "DIR",
-                "keep logs, keys, state and the Kafka's data there; default: a folder for the run"
+                "keep logs, keys, state and Kafka's data there; default: nothing is kept"
             ),
             .value(
                 "--with",
@@ -75,6 +76,8 @@ enum UpCommand {
         guard let url = folder ?? runFolder?.url else {
             preconditionFailure("a run has a folder")
         }
+        let lock = try FolderLock(url)
+        defer { lock.release() }
         let run = try UpRun(
             folder: url,
             isKept: folder != nil,
@@ -107,5 +110,31 @@ enum UpCommand {
             throw .usage("bad_value", "--dir \(path) cannot be made: \(error.localizedDescription)")
         }
         return url
+    }
+}
+
+/// Keeps a second run out of a folder; the system takes it back from a process that is killed.
+private struct FolderLock {
+    private let descriptor: Int32
+
+    /// - Throws: exit 75 where another run has it.
+    init(_ folder: URL) throws(CommandFailure) {
+        let path = folder.appendingPathComponent("lock").path
+        descriptor = unsafe open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw CommandFailure(.failed, code: "up.folder", "\(path) cannot be written")
+        }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            close(descriptor)
+            throw CommandFailure(
+                .tryAgain,
+                code: "up.folder",
+                "another tollway up uses \(folder.path): end it, or name another --dir"
+            )
+        }
+    }
+
+    func release() {
+        close(descriptor)
     }
 }

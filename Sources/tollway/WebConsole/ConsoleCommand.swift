@@ -15,14 +15,14 @@ enum ConsoleCommand {
             .value(
                 "--admin",
                 "HOST:PORT",
-                "a worker's admin port, as for tollway top; default: those of this machine",
+                "a worker's admin port; default: those of this machine",
                 isRepeatable: true
             ),
-            .value("--keys", "FILE", "who may come in: a line NAME KEY for each, KEY a bearer key"),
+            .value("--keys", "FILE", "who may come in: a line NAME KEY for each"),
             .value(
                 "--origin",
                 "URL",
-                "how browsers reach it through a proxy that speaks TLS: https://console.example.com"
+                "how browsers reach it by a proxy with TLS: https://console.example.com"
             ),
         ],
         details: """

@@ -97,7 +97,7 @@ struct ConsoleGate {
     }
 
     /// Lines of a name and a key.
-    private static func people(
+    static func people(
         _ path: String
     ) throws(CommandFailure) -> [(digest: [UInt8], name: String)] {
         let bytes: [UInt8]

@@ -80,8 +80,6 @@ extension ConsoleScript {
           try {
             await call('/api/acts', { plan: plan.id, go: plan.data.go, why: form.get('why') });
             app.plan = null;
-            for (const name of Object.keys(app.cache)) if (name !== 'doctor')
-              delete app.cache[name];
             await readActs();
             app.wasActing = true;
           } catch (error) {
@@ -94,8 +92,7 @@ extension ConsoleScript {
           const before = app.acts.filter(act => act.exit === undefined).length;
           app.acts = (await call('/api/acts')).acts;
           const now = app.acts.filter(act => act.exit === undefined).length;
-          if (now < before) for (const name of Object.keys(app.cache))
-            if (name.startsWith('letter') || name === 'groups') delete app.cache[name];
+          if (now < before) forgetLetters();
           if (now > 0) setTimeout(() => readActs().then(draw, () => {}), 1000);
         }
         app.actions.stop = async data => {

@@ -49,6 +49,13 @@ extension ConsoleScript {
         }
         app.actions.groups = () => { load('groups', { ask: 'groups' }, true); draw(); };
 
+        function advise(code) {
+          const advice = app.session.letterAdvice[code];
+          return el('ul', { class: 'advice' }, el('li', { class: 'warning' }, advice
+            ? [el('b', null, advice.means), el('br'), advice.todo] : 'What ' + code + ' means is in'
+              + ' RUNBOOK.md, “Dead letters grow”.'));
+        }
+
         function listView(here) {
           const filter = filterOf(here.query), isAll = here.query.has('all');
           const name = 'letters ' + here.query;
@@ -59,6 +66,7 @@ extension ConsoleScript {
           return [
             el('p', { class: 'crumbs' }, el('a', { href: '/letters' }, 'Dead letters'), ' / ', words),
             el('h1', null, (filter.code || filter.stage || ['Dead letters']).join(', ')),
+            (filter.code || []).map(advise),
             filterForm(filter, isAll),
             loading(entry, 'the newest letters'),
             letters.length > 0 && table([{ title: 'Letter' }, { title: 'Failed' },
@@ -69,7 +77,7 @@ extension ConsoleScript {
               letter.appAppleId || '–', number(letter.attempts), letter.state,
               letter.message || '']), 'Letters'),
             letters.length === 50 && el('p', { class: 'dim' }, 'The newest 50; a plan counts all.'),
-            letters.length > 0 && planForms(filter),
+            letters.length > 0 ? planForms(filter) : actsList(),
           ];
         }
         function filterForm(filter, isAll) {
@@ -101,7 +109,7 @@ extension ConsoleScript {
           el('h1', null, 'Letter ', el('span', { class: 'mono' }, position))];
           if (!letter) return [...head, loading(entry, 'the letter')];
           const from = letter.source;
-          return [...head,
+          return [...head, advise(letter.code),
             el('div', { class: 'card' }, facts([
               ['state', letter.state, letter.state === 'open' ? 'warn' : ''],
               ['code', letter.code], ['message', letter.message], ['kind', letter.fingerprint],
@@ -128,7 +136,7 @@ extension ConsoleScript {
               Object.entries(letter.headers).map(([name, value]) => [el('span', { class: 'mono' },
                 name), value === null ? 'none' : value]), 'Headers')
               : el('p', { class: 'dim' }, 'None of its own.'),
-            letter.state === 'open' && planForms(positionFilter(position)),
+            letter.state === 'open' ? planForms(positionFilter(position)) : actsList(),
           ];
         }
         function positionFilter(position) {

@@ -12,20 +12,26 @@ extension ConsoleScript {
                 '(RUNBOOK.md, “' + advice.section + '”)'))));
         }
 
-        // How far from the door each worker is; what comes back to an earlier one does not count.
+        // How far from the door each worker is: by the longest way that never comes back to one
+        // that a record can reach sooner.
         function depths(workers) {
-          const depth = {};
-          const writers = topic => workers.filter(other => other.targets.includes(topic));
-          function visit(worker, path) {
-            if (depth[worker.worker] !== undefined) return depth[worker.worker];
-            if (path.includes(worker.worker)) return -1;
-            const before = worker.sources.flatMap(writers).map(writer =>
-              visit(writer, [...path, worker.worker]));
-            const result = Math.max(-1, ...before) + 1;
-            if (!path.length) depth[worker.worker] = result;
-            return result;
+          const soonest = {}, depth = {};
+          const readers = worker => workers.filter(other =>
+            other.sources.some(topic => worker.targets.includes(topic)));
+          let wave = workers.filter(worker => !worker.sources.length);
+          for (let step = 0; wave.length; step += 1) {
+            for (const worker of wave) soonest[worker.worker] = step;
+            wave = workers.filter(worker => soonest[worker.worker] === undefined
+              && wave.some(before => readers(before).includes(worker)));
           }
-          for (const worker of workers) visit(worker, []);
+          const order = workers.map((worker, index) => ({ worker, index,
+            soonest: soonest[worker.worker] ?? 0 }))
+            .sort((a, b) => a.soonest - b.soonest || a.index - b.index);
+          order.forEach(({ worker }, place) => {
+            const before = order.slice(0, place).filter(each =>
+              readers(each.worker).includes(worker)).map(each => depth[each.worker.worker]);
+            depth[worker.worker] = Math.max(-1, ...before) + 1;
+          });
           return depth;
         }
 

@@ -152,7 +152,7 @@ enum ConsoleScript {
         // A question whose answer is kept while the view shows it.
         function load(name, question, isAgain) {
           const known = app.cache[name];
-          if (known && !isAgain) return known;
+          if (known && !isAgain && !known.isOld) return known;
           const entry = { data: known && known.data, isLoading: true, at: known && known.at };
           app.cache[name] = entry;
           ask(question).then(data => { entry.data = data; entry.at = Date.now();
@@ -160,6 +160,11 @@ enum ConsoleScript {
             entry.exit = error.exit; })
             .finally(() => { entry.isLoading = false; draw(); });
           return entry;
+        }
+        // What is known of dead letters is old now; it stays on the page until it is read anew.
+        function forgetLetters() {
+          for (const [name, entry] of Object.entries(app.cache))
+            if (name.startsWith('letter') || name === 'groups') entry.isOld = true;
         }
         function loading(entry, what) {
           if (entry.isLoading) return el('p', { class: 'dim', 'aria-busy': 'true' },
@@ -237,7 +242,11 @@ enum ConsoleScript {
         async function follow() {
           for (;;) {
             try {
-              if (!app.session) { app.session = await call('/api/session'); draw(); }
+              if (!app.session) {
+                app.session = await call('/api/session');
+                draw();
+                await readActs();
+              }
               const answer = await call('/api/snapshot?after=' + app.sequence);
               app.fault = null;
               app.sequence = answer.sequence;

@@ -26,7 +26,8 @@ import time
 class Browser:
     def __init__(self, program, folder):
         self.folder = folder
-        self.profile = tempfile.TemporaryDirectory(prefix="tollway-browser-")
+        self.profile = tempfile.TemporaryDirectory(prefix="tollway-browser-",
+                                                   ignore_cleanup_errors=True)
         to_read, self.to_browser = os.pipe()
         self.from_browser, to_write = os.pipe()
 
@@ -113,7 +114,7 @@ class Browser:
 
     def wait(self, expression, seconds):
         until = time.monotonic() + seconds
-        while not self.evaluate(expression):
+        while not self.evaluate("Boolean(" + expression + ")"):
             if time.monotonic() > until:
                 text = self.evaluate("document.body.innerText")
                 raise RuntimeError("never true: " + expression + "\n" + text[:4000])

@@ -1,0 +1,200 @@
+import Foundation
+import Testing
+
+@testable import tollway
+
+@Suite struct `What the console runs` {
+    private static let folder = URL(fileURLWithPath: "/nowhere")
+    private static let mia = ConsoleGate.Person(name: "mia")
+
+    // MARK: - Questions
+
+    @Test func `is a command with the page's filter`() throws {
+        let question = try ConsoleQuestion([
+            "ask": "letters",
+            "filter": ["stage": ["decode"], "grep": "--yes", "since": "90m"],
+            "limit": 7,
+        ])
+        #expect(
+            question.arguments == [
+                "dlq", "ls", "-o", "json", "--grep=--yes", "--since=90m", "--stage=decode",
+                "--limit=7", "--newest",
+            ]
+        )
+    }
+
+    @Test func `takes what a person typed for an operand and never for an option`() throws {
+        let question = try ConsoleQuestion(["ask": "token", "id": "--help"])
+        #expect(question.arguments == ["token", "trace", "-o", "json", "--", "--help"])
+    }
+
+    @Test(arguments: [
+        "{}", #"{"ask":"dlq replay"}"#, #"{"ask":"replay"}"#, #"{"ask":["dlq"]}"#,
+        #"{"ask":"letters","filter":{"yes":""}}"#, #"{"ask":"letters","filter":{"yes":"1"}}"#,
+        #"{"ask":"letters","filter":"--yes"}"#, #"{"ask":"letters","filter":{"why":"x"}}"#,
+        #"{"ask":"letters","filter":{"stage":1}}"#, #"{"ask":"letters","filter":{"stage":""}}"#,
+        #"{"ask":"letter"}"#, #"{"ask":"token","id":""}"#, #"{"ask":"token","id":"a\u0000b"}"#,
+    ])
+    func `is nothing that is no question`(json: String) throws {
+        let body = try Self.object(json)
+        #expect(throws: ConsoleFault.self) { try ConsoleQuestion(body) }
+    }
+
+    @Test func `is nothing that is too long`() {
+        let id = String(repeating: "a", count: 8_193)
+        #expect(throws: ConsoleFault.self) { try ConsoleQuestion(["ask": "token", "id": id]) }
+        let stages = Array(repeating: "decode", count: 21)
+        #expect(throws: ConsoleFault.self) {
+            try ConsoleQuestion(["ask": "letters", "filter": ["stage": stages]])
+        }
+    }
+
+    private static func object(_ json: String) throws -> [String: Any] {
+        let object = try JSONSerialization.jsonObject(with: Data(json.utf8))
+        return try #require(object as? [String: Any])
+    }
+
+    @Test func `asks for nothing that no command answers`() {
+        for name in ConsoleQuestion.known {
+            let words = ConsoleQuestion.verbs.first { $0.name == name }?.words
+            #expect(TollwayCommand.verbs.contains { $0.words == words })
+        }
+        #expect(ConsoleQuestion.known.contains("groups"))
+    }
+
+    // MARK: - Plans and acts
+
+    private func planned(
+        _ acts: inout ConsoleActs,
+        _ body: [String: Any],
+        go: Int = 3
+    ) throws -> ConsoleActs.Plan {
+        let (draft, _) = try acts.draft(body, session: "s", now: 0)
+        let kept = acts.keep(draft, Array("{\"go\":\(go)}".utf8))
+        return try #require(kept)
+    }
+
+    private static var replay: [String: Any] {
+        ["action": "replay", "filter": ["stage": "decode"], "canary": 2, "rate": 10]
+    }
+
+    @Test func `replays exactly what a plan wrote down`() throws {
+        var acts = ConsoleActs(folder: Self.folder)
+        let (draft, question) = try acts.draft(Self.replay, session: "s", now: 0)
+        let file = try #require(draft.file)
+        #expect(
+            question == [
+                "dlq", "plan", "-o", "json", "--stage=decode", "--rate=10", "--", file.path,
+            ]
+        )
+        let kept = acts.keep(draft, Array("{\"go\":3}".utf8))
+        let plan = try #require(kept)
+        let (act, command) = try acts.confirm(
+            ["plan": plan.id, "go": 3, "why": "--yes mended"],
+            session: "s",
+            by: Self.mia,
+            now: 1
+        )
+        #expect(
+            command == [
+                "dlq", "replay", "--canary=2", "-o", "json", "--yes", "--why=--yes mended", "--",
+                file.path,
+            ]
+        )
+        #expect(act.by == "mia" && act.goCount == 3)
+    }
+
+    @Test func `discards nothing that came after its plan`() throws {
+        var acts = ConsoleActs(folder: Self.folder)
+        let body: [String: Any] = ["action": "discard", "filter": ["code": "decode.not_json"]]
+        let (draft, question) = try acts.draft(body, session: "s", now: 1_000)
+        let until = "--until=1970-01-01T00:00:01.000Z"
+        #expect(
+            question == ["dlq", "discard", "--code=decode.not_json", until, "-o", "json"]
+        )
+        let kept = acts.keep(draft, Array("{\"go\":1}".utf8))
+        let plan = try #require(kept)
+        let (_, command) = try acts.confirm(
+            ["plan": plan.id, "go": 1, "why": "no token"],
+            session: "s",
+            by: Self.mia,
+            now: 1_001
+        )
+        #expect(command.contains(until) && command.contains("--yes"))
+        #expect(throws: ConsoleFault.self) {
+            let later: [String: Any] = [
+                "action": "discard", "filter": ["code": "x", "until": "2099-01-01T00:00:00Z"],
+            ]
+            _ = try acts.draft(later, session: "s", now: 0)
+        }
+    }
+
+    @Test(arguments: [
+        #"{"action":"replay"}"#, #"{"action":"replay","filter":{}}"#,
+        #"{"action":"purge","filter":{"stage":"decode"}}"#,
+        #"{"action":"replay","filter":{"stage":"decode"},"max":0}"#,
+        #"{"action":"replay","filter":{"stage":"decode"},"canary":-1}"#,
+        #"{"action":"replay","filter":{"stage":"decode"},"rate":"all"}"#,
+    ])
+    func `plans nothing that is too wide or makes no sense`(json: String) throws {
+        let acts = ConsoleActs(folder: Self.folder)
+        let body = try Self.object(json)
+        #expect(throws: ConsoleFault.self) {
+            _ = try acts.draft(body, session: "s", now: 0)
+        }
+    }
+
+    @Test(arguments: [
+        (#"{"go":2,"why":"w"}"#, "s", 1), (#"{"go":3,"why":""}"#, "s", 1),
+        (#"{"go":3,"why":"  "}"#, "s", 1), (#"{"go":3}"#, "s", 1), (#"{"why":"w"}"#, "s", 1),
+        (#"{"go":3,"why":"w","plan":"another"}"#, "s", 1),
+        (#"{"go":3,"why":"w"}"#, "other", 1),
+        (#"{"go":3,"why":"w"}"#, "s", ConsoleActs.planMilliseconds),
+    ])
+    func `does nothing that is not confirmed`(
+        json: String,
+        session: String,
+        now: Int64
+    ) throws {
+        let body = try Self.object(json)
+        var acts = ConsoleActs(folder: Self.folder)
+        let plan = try planned(&acts, Self.replay)
+        let whole = ["plan": plan.id].merging(body) { $1 }
+        #expect(throws: ConsoleFault.self) {
+            _ = try acts.confirm(whole, session: session, by: Self.mia, now: now)
+        }
+        // Refused once, it can be confirmed still.
+        _ = try acts.confirm(
+            ["plan": plan.id, "go": 3, "why": "w"],
+            session: "s",
+            by: Self.mia,
+            now: 1
+        )
+    }
+
+    @Test func `carries a plan out once, and one at a time`() throws {
+        var acts = ConsoleActs(folder: Self.folder)
+        let plan = try planned(&acts, Self.replay)
+        let other = try planned(&acts, Self.replay)
+        let body: [String: Any] = ["plan": plan.id, "go": 3, "why": "w"]
+        let (act, _) = try acts.confirm(body, session: "s", by: Self.mia, now: 1)
+        acts.begin(act, job: 1)
+        #expect(throws: ConsoleFault.self) {
+            _ = try acts.confirm(body, session: "s", by: Self.mia, now: 2)
+        }
+        let next: [String: Any] = ["plan": other.id, "go": 3, "why": "w"]
+        #expect(throws: ConsoleFault.self) {
+            _ = try acts.confirm(next, session: "s", by: Self.mia, now: 2)
+        }
+        acts.end(act.number, ConsoleJobs.Result(exit: 0, data: [], talk: ""))
+        _ = try acts.confirm(next, session: "s", by: Self.mia, now: 3)
+    }
+
+    @Test(arguments: ["", "{}", "{\"error\":{}}", "no JSON", "{\"go\":\"3\"}"])
+    func `keeps no plan without numbers`(data: String) throws {
+        var acts = ConsoleActs(folder: Self.folder)
+        let (draft, _) = try acts.draft(Self.replay, session: "s", now: 0)
+        let plan = acts.keep(draft, Array(data.utf8))
+        #expect(plan == nil)
+    }
+}

@@ -1,0 +1,147 @@
+import Foundation
+import Testing
+import TokenDomain
+
+@testable import tollway
+
+@Suite struct `The console's page` {
+    private static func text(_ path: String) throws -> String {
+        let asset = try #require(ConsoleAssets.asset(path))
+        return String(decoding: asset.bytes, as: UTF8.self)
+    }
+
+    @Test(arguments: ["/", "/pipeline", "/letters/decode/3/1234", "/token/ID", "/account"])
+    func `is the same for every view`(path: String) throws {
+        #expect(try Self.text(path) == ConsolePage.html)
+    }
+
+    @Test(arguments: ["/nothing", "/api/session", "/console.js/x", "/../etc/passwd", "//"])
+    func `is nothing else`(path: String) {
+        let asset = ConsoleAssets.asset(path)
+        #expect(asset == nil || asset?.bytes == Array(ConsolePage.html.utf8))
+        #expect(path == "//" || asset == nil)
+    }
+
+    @Test func `makes no markup and no code of data`() throws {
+        let script = try Self.text("/console.js")
+        let forbidden = [
+            "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(",
+            "new Function", "setTimeout('", "DOMParser", "createContextualFragment", "srcdoc",
+        ]
+        for word in forbidden {
+            #expect(!script.contains(word), "the script has \(word)")
+        }
+    }
+
+    @Test func `loads nothing from elsewhere`() throws {
+        for path in ["/", "/console.js", "/console.css"] {
+            let text = try Self.text(path)
+            #expect(!text.contains("http://") && !text.contains("https://"), "\(path)")
+            #expect(!text.contains("url("), "\(path)")
+        }
+        #expect(!ConsolePage.html.contains("<style") && !ConsolePage.html.contains(" style="))
+        #expect(!ConsolePage.html.contains("<script>") && !ConsolePage.html.contains(" on"))
+        for part in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"] {
+            #expect(ConsoleAssets.policy.contains(part))
+        }
+        #expect(!ConsoleAssets.policy.contains("unsafe"))
+    }
+
+    @Test func `names sections that the runbook has`() throws {
+        var snapshot = TopSnapshot()
+        snapshot.at = 1_000_000
+        #expect(TopAdvice.all(snapshot).map(\.section) == ["Kafka is away"])
+        snapshot.clusterID = "c"
+        snapshot.troubles = ["nobody runs decode"]
+        snapshot.deadLetterTotal = 1
+        snapshot.stages = [
+            .init(worker: .decode, topic: "t", end: 0, committed: 0, lag: nil),
+            .init(
+                worker: .dedupe,
+                topic: "t",
+                end: 9,
+                committed: 0,
+                lag: 9,
+                inPerSecond: 2,
+                donePerSecond: 1,
+                lagSeconds: 61,
+                restoringCount: 1
+            ),
+        ]
+        snapshot.instances = [.init(address: "a:1", worker: "report", isReady: false)]
+        for state in ["open", "held", "paused", "stopped"] {
+            var lane = TopSnapshot.Lane(
+                app: 1,
+                environment: "production",
+                endpoint: "reports",
+                state: state,
+                because: "b"
+            )
+            lane.nextDeadline = state == "open" ? 999_999 : 1_000_001
+            snapshot.lanes.append(lane)
+        }
+        let advice = TopAdvice.all(snapshot)
+        #expect(advice.count == 14)
+        #expect(advice.first?.severity == .error && advice.last?.severity == .note)
+        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+            .appendingPathComponent("../../../Deploy/RUNBOOK.md")
+        let runbook = try String(contentsOf: file, encoding: .utf8)
+        for section in Set(advice.map(\.section)) {
+            #expect(runbook.contains("\n## \(section)\n"), "RUNBOOK.md has no \(section)")
+        }
+    }
+
+    @Test func `says about a code what the runbook says`() throws {
+        let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+            .appendingPathComponent("../../../Deploy/RUNBOOK.md")
+        let runbook = try String(contentsOf: file, encoding: .utf8).filter { $0 != "`" }
+        for row in LetterAdvice.rows where row.codes != ["report.identifier_conflict"] {
+            let codes = row.codes.joined(separator: ", ")
+            #expect(
+                runbook.contains("\n| \(codes) | \(row.means) | \(row.todo) |\n"),
+                "RUNBOOK.md says something else of \(codes)"
+            )
+        }
+        #expect(Set(LetterAdvice.rows.flatMap(\.codes)).count > 30)
+    }
+
+    @Test func `sees whether a lane makes its deadlines`() {
+        let day: Int64 = 86_400_000
+        var lane = TopSnapshot.Lane(
+            app: 1,
+            environment: "sandbox",
+            endpoint: "reports",
+            state: "open"
+        )
+        lane.allowedPerSecond = 1
+        lane.days = [
+            0: .init(deadlineCount: 43_200, fallingCount: 0),
+            day: .init(deadlineCount: 86_401, fallingCount: 7),
+            5 * day: .init(deadlineCount: 0, fallingCount: 9),
+        ]
+        let forecast = DeadlineForecast(lane, at: day / 2).days
+        #expect(forecast.map(\.makesIt) == [true, false, true])
+        #expect(forecast.map(\.fallingCount) == [0, 7, 9])
+        // What is past is late, whatever the rate; what is stopped makes nothing.
+        #expect(DeadlineForecast(lane, at: day).days.first?.makesIt == false)
+        lane.state = "stopped"
+        #expect(DeadlineForecast(lane, at: 0).days.allSatisfy { $0.makesIt == false })
+        lane.days = [day: .init(deadlineCount: 0, fallingCount: 3)]
+        #expect(DeadlineForecast(lane, at: 0).days.map(\.makesIt) == [nil])
+    }
+
+    @Test func `counts Apple's answers over all instances`() {
+        let page = """
+            # TYPE tollway_report_requests_total counter
+            tollway_report_requests_total{app="7",environment="sandbox",method="PUT",status="200",code=""} 3
+            tollway_report_requests_total{app="7",environment="sandbox",method="GET",status="200",code=""} 1
+            tollway_report_requests_total{app="7",environment="sandbox",method="PUT",status="400",code="1"} 2
+            tollway_report_requests_total_of_another{app="7"} 5
+            """
+        var snapshot = TopSnapshot()
+        AppleAnswers.add(Array(page.utf8), to: &snapshot)
+        AppleAnswers.add(Array(page.utf8), to: &snapshot)
+        let counts = snapshot.answers.map { "\($0.app) \($0.status) \($0.code) \($0.count)" }
+        #expect(counts == ["7 200  8", "7 400 1 4"])
+    }
+}
