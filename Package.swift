@@ -132,6 +132,8 @@ let package = Package(
         shim("CHTTPServer", over: []),
         // SIMD pays: base64url and JSON string scanning.
         shim("CText", over: []),
+        // No part of the pipeline: the embedded broker.
+        shim("CLocalKafka", over: ["CLibrdkafka"]),
         // No part of the pipeline: what `tollway bench` compares with, on the bare libraries.
         shim("CBench", over: ["CLibrdkafka", "CLibmicrohttpd"]),
 
@@ -153,6 +155,8 @@ let package = Package(
             ["Kafka", "StateStore", "TokenDomain", "TokenWire", "Telemetry", "Crypto"]
         ),
         library("AppleSimulator", ["HTTPServer", "HTTPClient", "Crypto"]),
+        // A Kafka of one's own, for trials and tests: no worker has it.
+        library("LocalKafka", ["CLocalKafka", "Kafka"]),
 
         // The six workers, in the order of the pipeline.
         program(
@@ -197,7 +201,8 @@ let package = Package(
             "tollway",
             [
                 "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
-                "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "AppleSimulator", "CBench",
+                "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "AppleSimulator", "LocalKafka",
+                "CBench",
             ],
             readers: [
                 "CommandFailure.swift", "ExitCode.swift", "InputFile.swift",
@@ -241,7 +246,7 @@ let package = Package(
             path: "Tests/KafkaFaults",
             swiftSettings: strict
         ),
-        tests("KafkaTests", ["CKafka", "Kafka", "KafkaFaults", "RecordLogContract"]),
+        tests("KafkaTests", ["CKafka", "Kafka", "KafkaFaults", "LocalKafka", "RecordLogContract"]),
         tests("StateStoreTests", ["StateStore"]),
         tests("HTTPServerTests", ["HTTPServer"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),
@@ -282,15 +287,16 @@ let package = Package(
         tests(
             "StageRuntimeTests",
             [
-                "StageRuntime", "Simulation", "RecordLogContract", "Kafka", "StateStore",
-                "Telemetry", "TokenDomain", "TokenWire",
+                "StageRuntime", "Simulation", "RecordLogContract", "Kafka", "LocalKafka",
+                "StateStore", "Telemetry", "TokenDomain", "TokenWire",
             ]
         ),
         tests(
             "IngestTests",
             [
-                "ingest", "HTTPServer", "HTTPClient", "Kafka", "TokenDomain", "TokenWire",
-                "Telemetry", "Crypto", "StageRuntime", "AppStoreAPI", "MessageExamples",
+                "ingest", "HTTPServer", "HTTPClient", "Kafka", "LocalKafka", "TokenDomain",
+                "TokenWire", "Telemetry", "Crypto", "StageRuntime", "AppStoreAPI",
+                "MessageExamples",
             ],
             resources: [.copy("Fixtures")]
         ),
@@ -308,6 +314,13 @@ let package = Package(
             ]
         ),
         tests(
+            "PurchasesTests",
+            [
+                "purchases", "Simulation", "AppleSimulator", "StageRuntime", "StateStore", "Kafka",
+                "TokenDomain", "TokenWire", "Telemetry",
+            ]
+        ),
+        tests(
             "AppleSimulatorTests",
             ["AppleSimulator", "HTTPServer", "HTTPClient", "Crypto"],
             resources: [.copy("Fixtures")]
@@ -317,7 +330,8 @@ let package = Package(
         tests(
             "TollwayTests",
             [
-                "tollway", "AppStoreAPI", "Crypto", "HTTPClient", "Kafka", "StageRuntime",
+                "tollway", "AppStoreAPI", "Crypto", "HTTPClient", "Kafka", "LocalKafka",
+                "StageRuntime",
                 "Telemetry", "TokenDomain", "TokenWire",
             ]
         ),
@@ -341,7 +355,8 @@ let package = Package(
             "SystemTests",
             [
                 "tollway", "ingest", "decode", "dedupe", "report", "notifications", "purchases",
-                "StageRuntime", "StateStore", "Kafka", "KafkaFaults", "TokenDomain", "TokenWire",
+                "StageRuntime", "StateStore", "Kafka", "KafkaFaults", "LocalKafka", "TokenDomain",
+                "TokenWire",
                 "Crypto",
             ]
         ),

@@ -19,7 +19,8 @@ failed=()
 issues=()
 began=$SECONDS
 log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+fuzz_log=$(mktemp)
+trap 'rm -f "$log" "$fuzz_log"' EXIT
 
 step() {
     printf '\n== %s (%d s)\n' "$1" $((SECONDS - began))
@@ -112,10 +113,24 @@ step 'tests'
 test_run tests --skip-build --skip '^(System|Kafka)Tests\.'
 keep_skipped
 
+# Beside the tests of Kafka, which mostly wait: it takes what they leave of the processors.
+# What it finds is kept, and the next run begins with it.
+nice -n 19 "$here/fuzz.sh" --minutes 5 >"$fuzz_log" 2>&1 &
+fuzzing=$!
+
 # One after the other: each has a Kafka of its own, and sessions that a busy machine would end.
-step 'tests of Kafka'
+step 'tests of Kafka, and fuzzing'
 test_run 'Kafka tests' --skip-build --no-parallel --filter '^KafkaTests\.'
 keep_skipped
+
+fuzz_code=0
+wait $fuzzing || fuzz_code=$?
+cat "$fuzz_log"
+case $fuzz_code in
+0) ;;
+77) skipped+=("fuzzing: this Swift toolchain has no fuzzer") ;;
+*) failed+=(fuzzing) ;;
+esac
 
 # Apart from the others: a storm starves whoever shares two cores with it.
 step 'system tests'
@@ -135,16 +150,6 @@ if run 'sanitizer build' swift build --build-tests "${sanitized[@]}" >/dev/null;
     ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 \
         test_run sanitizers --skip-build "${sanitized[@]}" --filter "($c_suites)Tests"
 fi
-
-step 'fuzzing'
-# What it finds is kept, and the next run begins with it.
-fuzz_code=0
-"$here/fuzz.sh" --minutes 5 || fuzz_code=$?
-case $fuzz_code in
-0) ;;
-77) skipped+=("fuzzing: this Swift toolchain has no fuzzer") ;;
-*) failed+=(fuzzing) ;;
-esac
 
 step 'summary'
 if [ ${#skipped[@]} -gt 0 ]; then

@@ -166,6 +166,9 @@ package final class AppStoreClient: AppleClient {
                 errors: body.errors,
                 acknowledged: body.requestIdentifier,
                 isOurs: flight.sent.flatMap { sent in body.report.map { sent.isHeld(as: $0) } },
+                lineItemsHeld: flight.sent.flatMap { sent in
+                    body.report.map { sent.lineItemsHeld(in: $0) }
+                },
                 retryAfter: answer.header("retry-after").flatMap { RetryAfter.read($0, now: now) }
             )
         }
@@ -180,6 +183,14 @@ extension ReportRequestBody {
             preconditionFailure("a body of our own making is JSON")
         }
         return ReportComparison.isSame(sent: sent, held: report)
+    }
+
+    /// Which of the line items a report that Apple holds has, by id, and whether as they stand here.
+    package func lineItemsHeld(in report: JSONValue) -> [String: Bool] {
+        guard let sent = JSONValue(bytes) else {
+            preconditionFailure("a body of our own making is JSON")
+        }
+        return ReportComparison.itemsHeld(sent: sent, held: report)
     }
 }
 

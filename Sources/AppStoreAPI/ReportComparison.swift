@@ -35,6 +35,21 @@ enum ReportComparison {
         return rest.isEmpty
     }
 
+    /// Which of the line items that were sent are held, by id, and whether as they were sent.
+    static func itemsHeld(sent: JSONValue, held: JSONValue) -> [String: Bool] {
+        let items = held["lineItems"]?.elements ?? []
+        var found: [String: Bool] = [:]
+        for item in sent["lineItems"]?.elements ?? [] {
+            guard let id = item["lineItemId"]?.text,
+                let other = items.first(where: { $0["lineItemId"]?.text == id })
+            else {
+                continue
+            }
+            found[id] = isSameItem(sent: item, held: other)
+        }
+        return found
+    }
+
     private static func isSameItem(sent: JSONValue, held: JSONValue) -> Bool {
         guard let sentMembers = sent.members, let heldMembers = held.members else {
             return false

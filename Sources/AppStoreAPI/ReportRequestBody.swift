@@ -79,6 +79,8 @@ package struct ReportRequestBody: Equatable, Sendable {
             .map { Timestamp(milliseconds: $0) }
     }
 
+    package var lineItemCount: Int { JSONValue(bytes)?["lineItems"]?.elements?.count ?? 0 }
+
     private static func written(
         _ requestIdentifier: String,
         _ externalPurchaseID: TokenID,

@@ -23,12 +23,17 @@ struct copier {
     rd_kafka_t *consumer, *producer;
     rd_kafka_topic_t *target;
     int64_t next[PARTITION_MAX]; /* to be committed; -1: nothing read of it */
-    int64_t record_count;        /* of all batches: whose turn it is */
     size_t failed_count;
-    const uint8_t *material;
-    size_t material_count;
+    const uint8_t *material, *material_at, *material_end; /* null: the input itself is written */
     char *message;
     size_t message_size;
+};
+
+struct output {
+    const void *key;
+    size_t key_count;
+    const void *value;
+    size_t value_count;
 };
 
 static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque)
@@ -83,7 +88,7 @@ static int open_clients(struct copier *c)
 static int open_material(struct copier *c)
 {
     struct stat state;
-    if (c->copy->is_skipping)
+    if (c->copy->is_skipping || !*c->copy->material)
         return 0;
     int fd = open(c->copy->material, O_RDONLY | O_CLOEXEC);
     void *bytes = MAP_FAILED;
@@ -92,38 +97,46 @@ static int open_material(struct copier *c)
     if (bytes == MAP_FAILED)
         return bench_fail(c->message, c->message_size, c->copy->material, strerror(errno));
     close(fd);
-    c->material = bytes;
-    c->material_count = (size_t)state.st_size;
+    c->material = c->material_at = bytes;
+    c->material_end = c->material + state.st_size;
     return 0;
 }
 
-/* Key and value of an output: what the worker wrote for the input of the same turn. */
-static const uint8_t *bytes_of(struct copier *c, size_t *count)
+static uint32_t read_count(const uint8_t *at)
 {
-    int64_t bytes = (int64_t)c->material_count, records = c->copy->material_record_count;
-    int64_t turn = c->record_count % records;
-    int64_t start = turn * bytes / records;
-    *count = (size_t)((turn + 1) * bytes / records - start);
-    return c->material + start;
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+/* Key and value of an output: the input's own, or what the worker wrote for the next input. */
+static void take_output(struct copier *c, const rd_kafka_message_t *m, struct output *out)
+{
+    if (!c->material) {
+        *out = (struct output){m->key, m->key_len, m->payload, m->len};
+        return;
+    }
+    const uint8_t *at = c->material_at;
+    out->key_count = read_count(at);
+    out->value_count = read_count(at + 4);
+    out->key = at + 8;
+    out->value = at + 8 + out->key_count;
+    at += 8 + out->key_count + out->value_count;
+    c->material_at = at < c->material_end ? at : c->material;
 }
 
 static int copy_record(struct copier *c, rd_kafka_message_t *m)
 {
-    size_t count;
-    const uint8_t *bytes = bytes_of(c, &count);
-    size_t key_count = c->copy->key_byte_count < count ? c->copy->key_byte_count : count;
+    struct output out;
+    take_output(c, m, &out);
     rd_kafka_headers_t *headers = NULL;
     /* Handed on as they are, the cheapest that the library knows. */
     rd_kafka_resp_err_t code = rd_kafka_message_detach_headers(m, &headers);
     if (code && code != RD_KAFKA_RESP_ERR__NOENT)
         return bench_fail(c->message, c->message_size, "headers", rd_kafka_err2str(code));
-    if (!headers)
-        headers = rd_kafka_headers_new(0);
     for (;;) {
         code = rd_kafka_producev(
             c->producer, RD_KAFKA_V_RKT(c->target), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-            RD_KAFKA_V_KEY(bytes, key_count),
-            RD_KAFKA_V_VALUE((void *)(bytes + key_count), count - key_count),
+            RD_KAFKA_V_KEY(out.key, out.key_count),
+            RD_KAFKA_V_VALUE((void *)out.value, out.value_count),
             RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
         if (!code)
             break;
@@ -132,7 +145,6 @@ static int copy_record(struct copier *c, rd_kafka_message_t *m)
         rd_kafka_poll(c->producer, POLL_MS);
     }
     c->next[m->partition] = m->offset + 1;
-    c->record_count++;
     return 0;
 }
 

@@ -12,7 +12,7 @@
 
 enum {
     MALLOC_ARENA_MAX = 2,
-    MALLOC_LARGE = 1 << 18,
+    MALLOC_LARGE = 1 << 20,
     MALLOC_SPARE = 2 << 20,
 };
 
@@ -24,7 +24,8 @@ void ckafka_tune_malloc(int reads_batches)
     if (!reads_batches)
         return;
     /* What a whole batch lies in grows by doubling: among small pieces it would leave holes of its
-     * size.  Set by hand these do not move, as they else do with the first large piece freed. */
+     * size.  Set by hand these do not move, as they else do with the first large piece freed.  What the
+     * library writes a producer's batch in stays below, or each would be mapped anew. */
     mallopt(M_MMAP_THRESHOLD, MALLOC_LARGE);
     mallopt(M_TRIM_THRESHOLD, MALLOC_SPARE);
 }
@@ -92,6 +93,12 @@ void ck_wait_readable(int descriptor, int64_t wait_ms)
     (void)poll(&fd, 1, (int)(wait_ms > 60000 ? 60000 : wait_ms));
 }
 
+void ck_pause_ms(int milliseconds)
+{
+    struct timespec t = {milliseconds / 1000, (long)(milliseconds % 1000) * 1000000};
+    nanosleep(&t, NULL);
+}
+
 void *ck_take_memory(size_t size)
 {
     void *memory = calloc(1, size ? size : 1);
@@ -112,6 +119,12 @@ void ck_broken(const char *sentence)
 {
     fprintf(stderr, "tollway: %s\n", sentence);
     abort();
+}
+
+bool ck_is_fence(rd_kafka_resp_err_t code)
+{
+    return code == RD_KAFKA_RESP_ERR__FENCED || code == RD_KAFKA_RESP_ERR_PRODUCER_FENCED ||
+           code == RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH;
 }
 
 bool ck_is_refusal(rd_kafka_resp_err_t code)
@@ -189,16 +202,23 @@ const char *ckafka_library_version(void)
 
 /* -- lists ------------------------------------------------------------------------------------ */
 
-int ck_names_read(names *n, const char *list)
+void ck_names_read(names *n, const char *list)
 {
-    memset(n, 0, sizeof *n);
+    n->count = 0;
     for (const char *at = list; at && *at; at += strlen(at) + 1)
         n->count++;
     n->items = ck_take_memory(sizeof *n->items * (n->count + 1));
     size_t index = 0;
     for (const char *at = list; at && *at; at += strlen(at) + 1)
         n->items[index++] = strdup(at);
-    return 0;
+}
+
+void ck_names_copy(names *n, const names *from)
+{
+    n->count = from->count;
+    n->items = ck_take_memory(sizeof *n->items * (n->count + 1));
+    for (size_t i = 0; i < n->count; i++)
+        n->items[i] = strdup(from->items[i]);
 }
 
 void ck_names_free(names *n)

@@ -111,7 +111,7 @@ ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault)
 
 void ckafka_client_close(ckafka_client *c, int deadline_ms)
 {
-    ck_retire(c->rk, &c->watch, NULL);
+    ck_retire(c->rk, &c->watch, NULL, NULL);
     if (!ck_retired_all(&c->watch, deadline_ms))
         return; /* it hangs; the process's end takes it */
     ck_watch_close(&c->watch);

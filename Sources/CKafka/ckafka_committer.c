@@ -1,68 +1,45 @@
 /*
- * The transaction under way: produce all, flush, send offsets, commit, on a thread of its own,
- * because each of these may block while the loop has a group to answer and records to judge.
+ * The committer's thread: one transaction after the other, because each of its steps may block while the
+ * loop has a group to answer and records to judge; and all that repairs one which did not end well.
  */
 #include "ckafka_committer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
-    STORE_MS = 30000,          /* for all outputs to be stored; below the transaction's 40 s */
-    RETRY_MS = 50,
-    CALM_MS = 1000,            /* between two rebuilds that a lost connection asks for */
+    STORE_MS = 30000, /* for all outputs to be stored; below the transaction's 40 s */
+    CALM_MS = 1000,   /* between two rebuilds that a lost connection asks for */
     COMMITTED_TURN_MS = 5000,
+    ABORT_MS = 10000,
 };
 
 /* -- outcomes --------------------------------------------------------------------------------- */
 
-static void show_committed(committer *c)
+static void show(committer *c, int kind, size_t count)
 {
-    size_t count = 0;
-    for (size_t t = 0; t < c->targets.count; t++)
-        count += c->next[t].count;
-    c->outcome_positions = ck_grow(c->outcome_positions, sizeof *c->outcome_positions * (count + 1));
-    size_t at = 0;
-    for (size_t t = 0; t < c->targets.count; t++)
-        for (size_t i = 0; i < c->next[t].count; i++)
-            c->outcome_positions[at++] = (ckafka_position){
-                .offset = c->next[t].items[i].offset,
-                .topic = (int32_t)t,
-                .partition = c->next[t].items[i].partition,
-            };
-    c->refused_since = 0;
-    c->outcome.kind = CKAFKA_OUTCOME_COMMITTED;
+    c->outcome.kind = kind;
     c->outcome.positions = c->outcome_positions;
     c->outcome.position_count = count;
 }
 
-/* Asks the group what it has of the assignment; null when closing or when it moved on. */
-static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
+/* What was written, while its producer is still there. */
+static size_t keep_written(committer *c)
 {
-    ck_committer_enter(c, ASKING);
-    while (!ck_committer_is_closing(c) && !ck_committer_has_moved(c) &&
-           !ck_committer_has_given_up(c)) {
-        rd_kafka_topic_partition_list_t *list = NULL;
-        rd_kafka_resp_err_t code = rd_kafka_assignment(c->consumer, &list);
-        /* read_committed: waits until no transactional offset is pending. */
-        if (!code)
-            code = rd_kafka_committed(c->consumer, list, COMMITTED_TURN_MS);
-        for (int i = 0; !code && i < list->cnt; i++)
-            code = list->elems[i].err;
-        if (!code) {
-            ck_committer_enter(c, RESTING);
-            return list;
-        }
-        if (list)
-            rd_kafka_topic_partition_list_destroy(list);
-        /* While Kafka is away there is nobody to lose patience with. */
-        if (atomic_load(&c->watch->is_away))
-            ck_committer_enter(c, ASKING);
-        ck_pause_ms(RETRY_MS);
-    }
-    ck_committer_enter(c, RESTING);
-    return NULL;
+    deliveries *d = c->transaction.told;
+    pthread_mutex_lock(&d->lock);
+    size_t count = d->next_count;
+    c->outcome_positions = ck_grow(c->outcome_positions, sizeof *c->outcome_positions * (count + 1));
+    if (count)
+        memcpy(c->outcome_positions, d->next, sizeof *d->next * count);
+    pthread_mutex_unlock(&d->lock);
+    return count;
+}
+
+static void show_committed(committer *c, size_t written_count)
+{
+    c->refused_since = 0;
+    show(c, CKAFKA_OUTCOME_COMMITTED, written_count);
 }
 
 static void show_aborted(committer *c, const rd_kafka_topic_partition_list_t *list)
@@ -75,9 +52,40 @@ static void show_aborted(committer *c, const rd_kafka_topic_partition_list_t *li
             .topic = ck_names_index(&c->sources, list->elems[i].topic),
             .partition = list->elems[i].partition,
         };
-    c->outcome.kind = CKAFKA_OUTCOME_ABORTED;
-    c->outcome.positions = c->outcome_positions;
-    c->outcome.position_count = count;
+    show(c, CKAFKA_OUTCOME_ABORTED, count);
+}
+
+/* Whether the assignment is still the one that the records were read under.  Asked after the
+ * generation was read: a new generation needs an unassign first, which changes the epoch. */
+static bool has_moved(committer *c)
+{
+    return atomic_load(c->assignment_epoch) != c->epoch;
+}
+
+/* Asks the group what it has of the assignment; null when closing or when it moved on. */
+static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
+{
+    rd_kafka_topic_partition_list_t *list = NULL;
+    ck_transaction_enter(&c->transaction, ASKING);
+    while (!ck_committer_is_closing(c) && !has_moved(c) && !ck_committer_has_given_up(c)) {
+        rd_kafka_resp_err_t code = rd_kafka_assignment(c->consumer, &list);
+        /* read_committed: waits until no transactional offset is pending. */
+        if (!code)
+            code = rd_kafka_committed(c->consumer, list, COMMITTED_TURN_MS);
+        for (int i = 0; !code && i < list->cnt; i++)
+            code = list->elems[i].err;
+        if (!code)
+            break;
+        if (list)
+            rd_kafka_topic_partition_list_destroy(list);
+        list = NULL;
+        /* While Kafka is away there is nobody to lose patience with. */
+        if (atomic_load(&c->watch->is_away))
+            ck_transaction_enter(&c->transaction, ASKING);
+        ck_pause_ms(STEP_RETRY_MS);
+    }
+    ck_transaction_enter(&c->transaction, RESTING);
+    return list;
 }
 
 static bool carries_mark(committer *c, const rd_kafka_topic_partition_list_t *list)
@@ -92,62 +100,116 @@ static bool carries_mark(committer *c, const rd_kafka_topic_partition_list_t *li
 
 /* -- a transaction ---------------------------------------------------------------------------- */
 
+static rd_kafka_topic_partition_list_t *position_list(committer *c)
+{
+    rd_kafka_topic_partition_list_t *list =
+        rd_kafka_topic_partition_list_new((int)c->positions.count);
+    for (size_t i = 0; i < c->positions.count; i++) {
+        const ckafka_position *from = &c->positions.items[i];
+        rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_add(
+            list, c->sources.items[from->topic], from->partition);
+        at->offset = from->offset;
+        /* Text only: 2.0.2 cuts metadata at a zero byte (#4649).  The mark tells afterwards
+         * whether this very transaction was committed, also where no position moved. */
+        at->metadata = strdup(c->mark);
+        at->metadata_size = strlen(c->mark);
+    }
+    return list;
+}
+
+/* The generation in `CGMDv2:`, the only public way to it; -1 also without a member: the broker would
+ * take offsets without one from anybody. */
+static int32_t generation_of(const rd_kafka_consumer_group_metadata_t *metadata)
+{
+    static const char head[] = "CGMDv2:";
+    const size_t head_count = sizeof head - 1;
+    void *bytes = NULL;
+    size_t count = 0;
+    int32_t generation = -1;
+    rd_kafka_error_t *error = rd_kafka_consumer_group_metadata_write(metadata, &bytes, &count);
+    if (error) {
+        rd_kafka_error_destroy(error);
+        return -1;
+    }
+    if (count > head_count + sizeof generation && memcmp(bytes, head, head_count) == 0) {
+        memcpy(&generation, (const char *)bytes + head_count, sizeof generation);
+        /* group NUL member NUL */
+        const char *group = (const char *)bytes + head_count + sizeof generation;
+        const char *member = group + strlen(group) + 1;
+        if (member >= (const char *)bytes + count || *member == '\0')
+            generation = -1;
+    }
+    rd_kafka_mem_free(NULL, bytes);
+    return generation;
+}
+
+/* What the group knows us by; null, with the code, where it would not take offsets from us. */
+static rd_kafka_consumer_group_metadata_t *take_membership(committer *c)
+{
+    rd_kafka_consumer_group_metadata_t *metadata = rd_kafka_consumer_group_metadata(c->consumer);
+    if (metadata && generation_of(metadata) >= 0 && !has_moved(c))
+        return metadata;
+    if (metadata)
+        rd_kafka_consumer_group_metadata_destroy(metadata);
+    c->transaction.code = RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION;
+    return NULL;
+}
+
+static enum verdict write_outputs(committer *c, enum part part, int64_t until)
+{
+    transaction *t = &c->transaction;
+    const outlet out = {
+        .rk = t->rk,
+        .topics = t->topics,
+        .arena = c->arena,
+        .is_lent = true,
+        .now_ms = ck_wall_ms(),
+        .kept = &c->kept,
+    };
+    enum verdict verdict = ck_transaction_produce(t, &out, c->outputs, c->output_count, c->changelog,
+                                                  part, until);
+    return verdict == FINE ? ck_transaction_flush(t, until) : verdict;
+}
+
 static enum verdict run_exactly_once(committer *c)
 {
+    transaction *t = &c->transaction;
     int64_t until = ck_now_ms() + STORE_MS;
     /* Nothing was begun, so nothing is to be aborted: what would be fenced is not even written. */
-    if (!ck_committer_is_member(c)) {
-        ck_committer_set_code(c, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION);
+    rd_kafka_consumer_group_metadata_t *metadata = take_membership(c);
+    if (!metadata)
         return ABORT;
-    }
-    rd_kafka_error_t *error = rd_kafka_begin_transaction(c->producer);
-    if (error) {
-        ck_committer_judge(c, error);
-        return REBUILD;
-    }
-    enum verdict verdict = ck_committer_produce(c, false, false, until);
-    if (verdict == FINE)
-        verdict = ck_committer_flush(c, until);
+    rd_kafka_consumer_group_metadata_destroy(metadata);
+    enum verdict verdict = ck_transaction_begin(t);
+    if (verdict != FINE)
+        return verdict;
+    verdict = write_outputs(c, ALL_OUTPUTS, until);
     /* With the coordinator away sending offsets blocks for a minute, whatever its timeout
      * (#5456): a new producer waits for the broker without that. */
     if (verdict == FINE && atomic_load(&c->watch->is_away)) {
-        ck_committer_set_code(c, RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN);
-        verdict = REBUILD;
-    }
-    if (verdict == FINE)
-        verdict = ck_committer_send_offsets(c, ck_committer_position_list(c));
-    if (verdict == FINE)
-        verdict = ck_committer_end(c, true);
-    return verdict == ABORT ? ck_committer_abort(c) == FINE ? ABORT : REBUILD : verdict;
-}
-
-static enum verdict run_at_least_once(committer *c)
-{
-    int64_t until = ck_now_ms() + STORE_MS;
-    if (ck_committer_has_moved(c)) {
-        ck_committer_set_code(c, RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION);
-        return ABORT;
-    }
-    enum verdict verdict = ck_committer_produce(c, false, true, until);
-    if (verdict == FINE)
-        verdict = ck_committer_flush(c, until);
-    if (verdict == FINE)
-        verdict = ck_committer_produce(c, true, false, until);
-    if (verdict == FINE)
-        verdict = ck_committer_flush(c, until);
-    if (verdict != FINE) {
-        /* What still waits must not be written behind the retry's back. */
-        rd_kafka_purge(c->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+        t->code = RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
         return REBUILD;
     }
-    rd_kafka_topic_partition_list_t *list = ck_committer_position_list(c);
-    ck_committer_enter(c, SENDING_OFFSETS);
+    if (verdict == FINE) {
+        metadata = take_membership(c);
+        verdict = metadata ? ck_transaction_send_offsets(t, position_list(c), metadata) : ABORT;
+    }
+    if (verdict == FINE)
+        verdict = ck_transaction_commit(t, -1);
+    if (verdict != FINE)
+        ck_committer_note_refusal(c);
+    return verdict == ABORT && ck_transaction_abort(t, ck_now_ms() + ABORT_MS) != FINE ? REBUILD : verdict;
+}
+
+/* Without a transaction: until it is taken, or cannot be. */
+static enum verdict commit_positions(committer *c, int64_t until)
+{
+    rd_kafka_topic_partition_list_t *list = position_list(c);
+    rd_kafka_resp_err_t code;
+    ck_transaction_enter(&c->transaction, SENDING_OFFSETS);
     for (;;) {
-        rd_kafka_resp_err_t code = ck_committer_has_moved(c)
-                                       ? RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION
-                                       : rd_kafka_commit(c->consumer, list, 0);
-        if (!code)
-            break;
+        code = has_moved(c) ? RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION
+                            : rd_kafka_commit(c->consumer, list, 0);
         bool is_passing = code == RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS ||
                           code == RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE ||
                           code == RD_KAFKA_RESP_ERR_NOT_COORDINATOR ||
@@ -155,26 +217,45 @@ static enum verdict run_at_least_once(committer *c)
                           code == RD_KAFKA_RESP_ERR__WAIT_COORD ||
                           code == RD_KAFKA_RESP_ERR__TRANSPORT ||
                           code == RD_KAFKA_RESP_ERR__TIMED_OUT;
-        if (is_passing && ck_now_ms() < until && !ck_committer_is_closing(c)) {
-            ck_pause_ms(RETRY_MS);
-            continue;
-        }
-        ck_committer_set_code(c, code);
-        verdict = ABORT;
-        break;
+        if (!is_passing || ck_now_ms() >= until || ck_committer_is_closing(c))
+            break;
+        ck_pause_ms(STEP_RETRY_MS);
     }
-    ck_committer_enter(c, RESTING);
+    ck_transaction_enter(&c->transaction, RESTING);
     rd_kafka_topic_partition_list_destroy(list);
-    return verdict;
+    c->transaction.code = code;
+    return code ? ABORT : FINE;
 }
 
-/* Finds out what became of a transaction that did not simply succeed. Where its producer is beyond
+static enum verdict run_at_least_once(committer *c)
+{
+    transaction *t = &c->transaction;
+    int64_t until = ck_now_ms() + STORE_MS;
+    if (has_moved(c)) {
+        t->code = RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION;
+        return ABORT;
+    }
+    enum verdict verdict = ck_transaction_begin(t);
+    if (verdict == FINE)
+        verdict = write_outputs(c, OTHERS_ONLY, until);
+    if (verdict == FINE)
+        verdict = write_outputs(c, CHANGELOG_ONLY, until);
+    if (verdict == FINE)
+        return commit_positions(c, until);
+    ck_committer_note_refusal(c);
+    /* What still waits must not be written behind the retry's back. */
+    rd_kafka_purge(t->rk, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+    return REBUILD;
+}
+
+/* Finds out what became of a transaction that did not simply succeed.  Where its producer is beyond
  * use, a new one with the same name has ended whatever was open; then the group's offsets carry
  * our mark, or it never was. */
 static void settle(committer *c, enum verdict verdict)
 {
-    bool was_fenced = ck_is_fence(rd_kafka_fatal_error(c->producer, NULL, 0));
+    size_t written_count = keep_written(c);
     if (verdict == REBUILD) {
+        bool was_fenced = ck_is_fence(rd_kafka_fatal_error(c->transaction.rk, NULL, 0));
         if (was_fenced && ck_committer_await_fence_verdict(c))
             return;
         if (!ck_committer_count_rebuild(c) || !ck_committer_make_ready(c))
@@ -182,7 +263,7 @@ static void settle(committer *c, enum verdict verdict)
     }
     rd_kafka_topic_partition_list_t *list = ask_committed(c);
     if (carries_mark(c, list))
-        show_committed(c);
+        show_committed(c, written_count);
     else
         show_aborted(c, list);
     if (list)
@@ -192,29 +273,33 @@ static void settle(committer *c, enum verdict verdict)
 static void run(committer *c)
 {
     memset(&c->outcome, 0, sizeof c->outcome);
-    for (size_t t = 0; t < c->targets.count; t++)
-        c->next[t].count = 0;
-    c->waiting_count = c->stored_count = c->failed_count = 0;
     snprintf(c->mark, sizeof c->mark, "tw.%s.%llu", c->life, (unsigned long long)++c->number);
-    enum verdict verdict = c->is_transactional ? run_exactly_once(c) : run_at_least_once(c);
+    enum verdict verdict =
+        c->transaction.is_transactional ? run_exactly_once(c) : run_at_least_once(c);
     if (verdict == FINE) {
-        show_committed(c);
+        show_committed(c, keep_written(c));
         atomic_store(&c->watch->is_away, 0);
     } else {
+        snprintf(c->outcome.code, sizeof c->outcome.code, "%s",
+                 rd_kafka_err2name(c->transaction.code));
         settle(c, verdict);
     }
     ck_drop_kept_headers(&c->kept);
+    if (ck_transaction_waiting_count(&c->transaction) == 0) {
+        atomic_fetch_and(&c->lent, ~c->lent_bit);
+        c->lent_bit = 0;
+    }
 }
 
 static bool wants_rebuild(committer *c)
 {
-    if (c->must_rebuild || !atomic_load(&c->is_ready))
+    if (c->transaction.is_worn || !atomic_load(&c->is_ready))
         return true;
     /* After a lost connection the coordinator may have been lost, and the next transaction would
-     * hang; a producer that is idle now has the time. Connections that come and go do not count as
+     * hang; a producer that is idle now has the time.  Connections that come and go do not count as
      * failures, but each costs a producer: no more than one a second. */
-    return c->is_transactional && ck_now_ms() - c->made_at > CALM_MS &&
-           atomic_load(&c->watch->disconnect_count) != c->disconnects_known;
+    return c->transaction.is_transactional && ck_now_ms() - c->made_at > CALM_MS &&
+           atomic_load(&c->watch->disconnect_count) != c->transaction.disconnects_known;
 }
 
 void *ck_committer_run(void *argument)
@@ -233,7 +318,7 @@ void *ck_committer_run(void *argument)
         pthread_mutex_unlock(&c->lock);
         if (closing)
             break;
-        rd_kafka_poll(c->producer, 0);
+        rd_kafka_poll(c->transaction.rk, 0);
         if (!has_work)
             continue;
         /* Found out only now that the connection was lost: the transaction waits for it. */

@@ -73,8 +73,9 @@ bool ck_watch_refusal(watch *w, char *text, size_t size)
 static void on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text)
 {
     watch *w = rd_kafka_opaque(rk);
-    /* A setting that this kind of handle has no use for is no news. */
-    if (w && strcmp(facility, "CONFWARN") != 0)
+    /* No news: a setting that this kind of handle has no use for, and a failure that was counted when it
+     * happened (see ckafka_transaction.c). */
+    if (w && strcmp(facility, "CONFWARN") != 0 && strcmp(facility, "DRDROP") != 0)
         ck_watch_note(w, level, facility, text);
 }
 
@@ -185,30 +186,40 @@ rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, watch *w
     return rk;
 }
 
+void ck_wake_brokers(rd_kafka_t *rk, const char *user, const char *password)
+{
+    rd_kafka_error_t *error = rd_kafka_sasl_set_credentials(rk, user, password);
+    if (error)
+        rd_kafka_error_destroy(error); /* slower, nothing else */
+}
+
 typedef struct retirement {
     rd_kafka_t *rk;
     watch *watch;
-    void *lent;
+    void (*free_after)(void *);
+    void *used;
 } retirement;
 
 static void *destroy_handle(void *argument)
 {
     retirement *r = argument;
     rd_kafka_destroy_flags(r->rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    free(r->lent);
+    if (r->free_after)
+        r->free_after(r->used);
     atomic_fetch_sub(&r->watch->retiring_count, 1);
     free(r);
     return NULL;
 }
 
-void ck_retire(rd_kafka_t *rk, watch *w, void *lent)
+void ck_retire(rd_kafka_t *rk, watch *w, void (*free_after)(void *), void *used)
 {
     if (!rk)
         return;
     retirement *r = ck_take_memory(sizeof *r);
     r->rk = rk;
     r->watch = w;
-    r->lent = lent;
+    r->free_after = free_after;
+    r->used = used;
     pthread_t thread;
     atomic_fetch_add(&w->retiring_count, 1);
     if (pthread_create(&thread, NULL, destroy_handle, r) == 0)

@@ -107,16 +107,23 @@ char *ck_setting_of(const char *settings, const char *name);
 rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, watch *w,
                            ckafka_fault *fault);
 
+/* Broker threads of 2.0.2 sleep up to a second where they found the consumer's queue full, or a partition
+ * not yet to be fetched: they wait for an operation, and not for that.  Setting credentials, those in use
+ * or any where SASL is off, is the one public call that wakes all of them without traffic: 56,000 to
+ * 198,000 records/s with a small queue. */
+void ck_wake_brokers(rd_kafka_t *rk, const char *user, const char *password);
+
 /* Destroys a handle on a thread of its own: rd_kafka_destroy of 2.0.2 may hang after a broker
- * outage (#4519, #4674), and nobody waits for it.  ${lent} is memory that its messages may still point
- * into: freed after it. */
-void ck_retire(rd_kafka_t *rk, watch *w, void *lent);
+ * outage (#4519, #4674), and nobody waits for it.  ${free_after}, null for none, is called after it with
+ * what the handle's threads and messages may still use. */
+void ck_retire(rd_kafka_t *rk, watch *w, void (*free_after)(void *), void *used);
 /* Leaves a handle that must not be destroyed to the process's end, and its watch with it. */
 void ck_abandon(watch *w);
 /* Waits for the retired handles of a watch; false if some still hang. */
 bool ck_retired_all(watch *w, int wait_ms);
 
-int ck_names_read(names *n, const char *list);
+void ck_names_read(names *n, const char *list);
+void ck_names_copy(names *n, const names *from);
 void ck_names_free(names *n);
 int ck_names_index(const names *n, const char *name); /* -1: none */
 
@@ -139,23 +146,8 @@ rd_kafka_resp_err_t ck_produce(const outlet *out, const ckafka_output *output,
 /* The same with the output's own headers. */
 rd_kafka_resp_err_t ck_produce_output(const outlet *out, const ckafka_output *output, void *opaque);
 
-/* Whether outputs go to targets and are within their sizes; -1 with the first that is not. */
-int ck_check_outputs(const names *targets, const int64_t *byte_count_max,
-                     const ckafka_output *outputs, size_t count, ckafka_fault *fault);
-/* Whether a call of a transaction failed for the moment only, and is made again as it was. */
-bool ck_may_repeat(const rd_kafka_error_t *error);
 /* Whether an error says that somebody else has our transactional id. */
 bool ck_is_fence(rd_kafka_resp_err_t code);
-/* A topic that is not there, or may not be seen; no code where there is none. */
-typedef struct topic_refusal {
-    size_t index;
-    rd_kafka_resp_err_t code;
-} topic_refusal;
-
-/* Asks for the leaders of topics: the first record for one would wait up to a second (#5032).  False
- * where ${is_stopped} said so first.  ${refused}, which may be null, gets the first that has none. */
-bool ck_warm_up(rd_kafka_t *rk, rd_kafka_topic_t **topics, size_t count,
-                bool (*is_stopped)(void *), void *argument, topic_refusal *refused);
 void ck_pause_ms(int milliseconds);
 
 int64_t ck_now_ms(void); /* monotonic */
@@ -239,11 +231,14 @@ typedef struct committer_setup {
 committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault);
 bool ck_committer_is_ready(committer *c);
 unsigned ck_committer_producer_count(committer *c);
-int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
-                         ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault);
+int ck_committer_prepare(committer *c, size_t output_count, ckafka_output **outputs,
+                         ckafka_fault *fault);
 /* Takes the kept headers over, and leaves an empty list. */
-int ck_committer_submit(committer *c, const ckafka_position *positions, size_t position_count,
+int ck_committer_submit(committer *c, const uint8_t *arena, unsigned lent_bit,
+                        const ckafka_position *positions, size_t position_count,
                         kept_headers *kept, ckafka_fault *fault);
+/* The bits of arenas that are still in use. */
+unsigned ck_committer_lent(committer *c);
 int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault);
 /* Nobody waits for the outcome of the transaction under way any more. */
 void ck_committer_discard(committer *c);

@@ -140,7 +140,7 @@ static void close_client(ckafka_producer *p, int64_t until_ms)
     if (p->queue)
         rd_kafka_queue_destroy(p->queue);
     if (p->waiting_count == 0 && has_ended)
-        ck_retire(p->rk, &p->watch, NULL);
+        ck_retire(p->rk, &p->watch, NULL, NULL);
     else
         ck_abandon(&p->watch);
     p->rk = NULL;

@@ -74,13 +74,8 @@ int ckafka_reader_poll(ckafka_reader *r, size_t record_max, size_t byte_max, int
             r->in.end_count == 0)
             return ck_fail_answer(fault, code, NULL);
     }
-    if (r->in.record_count > 0) {
-        /* See wake_broker_threads of the worker: with a full queue they sleep otherwise. */
-        rd_kafka_error_t *error =
-            rd_kafka_sasl_set_credentials(r->client->rk, r->client->user, r->client->password);
-        if (error)
-            rd_kafka_error_destroy(error);
-    }
+    if (r->in.record_count > 0)
+        ck_wake_brokers(r->client->rk, r->client->user, r->client->password);
     ck_intake_show(&r->in, batch);
     return 0;
 }

@@ -214,13 +214,13 @@ static void *depart(void *argument)
     return NULL;
 }
 
-void ckafka_worker_close(ckafka_worker *w, int deadline_ms)
+int ckafka_worker_close(ckafka_worker *w, int deadline_ms)
 {
     int64_t until = ck_now_ms() + deadline_ms;
     /* Both use the handles: where one does not end nothing is freed, and the process's end does it. */
     if (!ck_committer_close(w->committer, deadline_ms) ||
         !ck_inquiries_close(w->inquiries, (int)(until - ck_now_ms())))
-        return;
+        return 0;
     w->is_closing = true;
     departure *d = ck_take_memory(sizeof *d);
     pthread_mutex_init(&d->lock, NULL);
@@ -228,7 +228,7 @@ void ckafka_worker_close(ckafka_worker *w, int deadline_ms)
     d->worker = w;
     pthread_t thread;
     if (pthread_create(&thread, NULL, depart, d) != 0)
-        return;
+        return 0;
     pthread_detach(thread);
     pthread_mutex_lock(&d->lock);
     while (!d->is_done && ck_now_ms() < until)
@@ -236,9 +236,10 @@ void ckafka_worker_close(ckafka_worker *w, int deadline_ms)
     bool is_done = d->is_done;
     pthread_mutex_unlock(&d->lock);
     if (!is_done)
-        return;
+        return 0;
     pthread_cond_destroy(&d->changed);
     pthread_mutex_destroy(&d->lock);
     free(d);
     free_worker(w);
+    return 1;
 }

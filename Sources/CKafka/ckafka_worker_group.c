@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+enum { FETCH_WAKE_COUNT = 3, FETCH_WAKE_MS = 5 };
+
 void ck_worker_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
                             rd_kafka_topic_partition_list_t *partitions, void *opaque)
 {
@@ -144,6 +146,12 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
     if (code)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the assignment was not taken");
     lead_away(w);
+    /* The library's main thread lets the partitions be fetched a moment later, and a broker's thread that
+     * looked before that would sleep a second. */
+    for (int turn = 0; turn < FETCH_WAKE_COUNT; turn++) {
+        ck_pause_ms(FETCH_WAKE_MS);
+        ck_wake_brokers(w->consumer, w->user, w->password);
+    }
     show_holdings(w, positions, count);
     ck_worker_finish_event(w);
     return 0;
@@ -175,20 +183,23 @@ holding *ck_worker_find_holding(ckafka_worker *w, int topic, int32_t partition)
 
 /* -- transactions ----------------------------------------------------------------------------- */
 
-int ckafka_worker_prepare(ckafka_worker *w, size_t output_count, size_t arena_count,
-                          ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault)
+int ckafka_worker_prepare(ckafka_worker *w, size_t output_count, ckafka_output **outputs,
+                          ckafka_fault *fault)
 {
-    return ck_committer_prepare(w->committer, output_count, arena_count, outputs, arena, fault);
+    return ck_committer_prepare(w->committer, output_count, outputs, fault);
 }
 
-int ckafka_worker_submit(ckafka_worker *w, const ckafka_position *positions,
-                         size_t position_count, ckafka_fault *fault)
+int ckafka_worker_submit(ckafka_worker *w, const uint8_t *arena, uint32_t lent_bit,
+                         const ckafka_position *positions, size_t position_count,
+                         ckafka_fault *fault)
 {
-    for (size_t i = 0; i < position_count; i++)
-        if (!ck_worker_find_holding(w, positions[i].topic, positions[i].partition))
-            return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__STATE,
-                        "a position of a partition that is not assigned");
-    return ck_committer_submit(w->committer, positions, position_count, &w->kept, fault);
+    return ck_committer_submit(w->committer, arena, lent_bit, positions, position_count, &w->kept,
+                               fault);
+}
+
+uint32_t ckafka_worker_lent(const ckafka_worker *w)
+{
+    return ck_committer_lent(w->committer);
 }
 
 /* Reading goes on at the committed positions; what the library fetched beyond is outdated by the

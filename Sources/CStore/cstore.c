@@ -28,46 +28,6 @@
 #define FILE_BUFFER_LEN (128 * 1024)
 #define LOG_LEVEL_FATAL 4 /* of RocksDB's InfoLogLevel */
 
-bool buffer_reserve(struct buffer *buffer, size_t len)
-{
-    return buffer_grow(buffer, len, buffer->capacity);
-}
-
-bool buffer_grow(struct buffer *buffer, size_t len, size_t spare)
-{
-    if (buffer->capacity - buffer->len >= len)
-        return true;
-    size_t capacity = buffer->capacity + spare;
-    if (capacity < buffer->len + len)
-        capacity = buffer->len + len;
-    uint8_t *bytes = realloc(buffer->bytes, capacity);
-    if (bytes == NULL)
-        return false;
-    buffer->bytes = bytes;
-    buffer->capacity = capacity;
-    return true;
-}
-
-void buffer_free(struct buffer *buffer)
-{
-    free(buffer->bytes);
-    *buffer = (struct buffer){0};
-}
-
-size_t change_read(const uint8_t *changes, size_t position, struct change *change)
-{
-    const uint8_t *prefix = changes + position;
-    memcpy(&change->key_len, prefix, 4);
-    memcpy(&change->value_len, prefix + 4, 4);
-    change->table = prefix[8];
-    change->is_removal = change->value_len == UINT32_MAX;
-    if (change->is_removal)
-        change->value_len = 0;
-    change->key = prefix + CHANGE_PREFIX_LEN;
-    change->value = change->key + change->key_len;
-    return position + CHANGE_PREFIX_LEN + change->key_len + change->value_len;
-}
-
 cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
 {
     cstore_shared *shared = calloc(1, sizeof *shared);
@@ -148,15 +108,6 @@ void cstore_shared_destroy(cstore_shared *shared)
     free(shared);
 }
 
-bool path_in(const char *folder, const char *name, char path[STORE_PATH_LEN])
-{
-    int used = snprintf(path, STORE_PATH_LEN, "%s/%s", folder, name);
-    bool has_room = used > 0 && used < STORE_PATH_LEN;
-    if (!has_room)
-        errno = ENAMETOOLONG;
-    return has_room;
-}
-
 static const char damage_marker[] = "DAMAGED";
 
 int cstore_mark_damaged(cstore *store, cstore_error *error)
@@ -220,19 +171,6 @@ fail:
     return NULL;
 }
 
-/* A number that RocksDB tells of a table; 0 where it does not. */
-static uint64_t table_property(cstore *store, int table, const char *name)
-{
-    uint64_t value = 0;
-    rocksdb_property_int_cf(store->db, store->families[table], name, &value);
-    return value;
-}
-
-uint64_t state_key_count(cstore *store)
-{
-    return table_property(store, CSTORE_STATE, "rocksdb.estimate-num-keys");
-}
-
 /* RocksDB 7.8 keeps one reason for the flush of a table, asserts that it is the one that the flush
  * was ordered for, and a distribution's build has its assertions: no flush by hand may be ordered
  * while one of its own is under way.  One that failed stays pending and is not waited for; failures are
@@ -241,11 +179,11 @@ static void await_flush(cstore *store)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     for (int turn = 0; turn < FLUSH_WAIT_TURNS; turn++) {
-        bool is_under_way = table_property(store, CSTORE_STATE, "rocksdb.num-running-flushes") > 0;
+        bool is_under_way = store_property(store, CSTORE_STATE, "rocksdb.num-running-flushes") > 0;
         for (int table = 0; table < CSTORE_TABLE_COUNT; table++)
-            if (table_property(store, table, "rocksdb.mem-table-flush-pending") > 0)
+            if (store_property(store, table, "rocksdb.mem-table-flush-pending") > 0)
                 is_under_way = true;
-        if (!is_under_way || table_property(store, CSTORE_META, "rocksdb.background-errors") > 0)
+        if (!is_under_way || store_property(store, CSTORE_META, "rocksdb.background-errors") > 0)
             return;
         nanosleep(&pause, NULL);
     }

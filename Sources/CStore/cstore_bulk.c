@@ -11,14 +11,6 @@
 /* Fewer changes than this cost less in one write than in files. */
 #define BULK_ENTRY_COUNT_MIN (32 * 1024)
 
-void bulk_free(struct bulk *bulk)
-{
-    buffer_free(&bulk->changes);
-    buffer_free(&bulk->marker);
-    free(bulk->entries);
-    *bulk = (struct bulk){0};
-}
-
 int cstore_bulk_begin(cstore *store, const uint8_t *marker, size_t len, cstore_error *error)
 {
     struct bulk *bulk = &store->bulk;

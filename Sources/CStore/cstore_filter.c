@@ -1,10 +1,6 @@
 #include "cstore_internal.h"
-#include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /*
  * Which keys of the state table there may be.  Most look-ups are for keys that nobody has seen, and
@@ -14,37 +10,26 @@
  * A Bloom filter in blocks of a cache line.  A full one gets another beside it, a layer, for the keys
  * that it was made from are not at hand; with too many it is made anew.  A key that is removed stays in
  * it, and costs a look-up in vain.
- *
- * It is made from all keys when a store is opened, 0.3 us each; a store that was closed in order left
- * it in a file.
  */
 
-#define LINE_LEN 64
 /* Layers err one by one, and what they let through in vain costs a read of a file, 13 us. */
 #define BITS_PER_KEY 12
 /* Of a large store, whose filter is most of what a worker has in memory: a layer lets 4 % through. */
 #define BITS_PER_KEY_LARGE 7
 #define PROBE_COUNT 6
 #define PROBE_BITS 9 /* of the hash, for one of the 512 bits of a line */
-#define LINE_COUNT_MAX (UINT64_C(1) << 30) /* 64 GiB */
 #define KEY_COUNT_MIN (64 * 1024)
-/* Of what a store has when it is opened: room until the next layer. */
-#define SPARE_PERCENT 10
-/* One with more layers, each of which errs, is not kept. */
-#define KEPT_LAYER_COUNT_MAX 3
-/* One with more is made anew, by the time that there are twice as many keys or more. */
-#define GOOD_LAYER_COUNT_MAX 4
 
 static uint8_t *line_of(const struct filter_layer *layer, uint64_t hash)
 {
     /* The upper half of the hash chooses the line, the lower half the bits in it. */
-    return layer->lines + ((hash >> 32) * layer->line_count >> 32) * LINE_LEN;
+    return layer->lines + ((hash >> 32) * layer->line_count >> 32) * FILTER_LINE_LEN;
 }
 
 /* The bits of a line that belong to a key, one after the other. */
 static uint32_t next_bit(uint64_t *bits)
 {
-    uint32_t bit = (uint32_t)(*bits & (LINE_LEN * 8 - 1));
+    uint32_t bit = (uint32_t)(*bits & (FILTER_LINE_LEN * 8 - 1));
     *bits >>= PROBE_BITS;
     return bit;
 }
@@ -85,19 +70,18 @@ void filter_prefetch(const struct filter *filter, uint64_t hash)
         __builtin_prefetch(line_of(&filter->layers[i], hash));
 }
 
-/* One more layer, for ${key_count} keys.  false: no memory. */
-static bool add_layer(struct filter *filter, uint64_t key_count)
+bool filter_add_layer(struct filter *filter, uint64_t key_count)
 {
     if (filter->layer_count == FILTER_LAYER_COUNT_MAX)
         return false;
     uint64_t room = key_count < KEY_COUNT_MIN ? KEY_COUNT_MIN : key_count;
     bool is_large = filter->key_count + room > KEY_COUNT_LARGE;
     uint64_t bits_per_key = is_large ? BITS_PER_KEY_LARGE : BITS_PER_KEY;
-    size_t line_count = room * bits_per_key / (LINE_LEN * 8) + 1;
-    uint8_t *lines = aligned_alloc(LINE_LEN, line_count * LINE_LEN);
+    size_t line_count = room * bits_per_key / (FILTER_LINE_LEN * 8) + 1;
+    uint8_t *lines = aligned_alloc(FILTER_LINE_LEN, line_count * FILTER_LINE_LEN);
     if (lines == NULL)
         return false;
-    memset(lines, 0, line_count * LINE_LEN);
+    memset(lines, 0, line_count * FILTER_LINE_LEN);
     filter->layers[filter->layer_count++] = (struct filter_layer){lines, line_count, room};
     return true;
 }
@@ -111,7 +95,7 @@ void filter_add(struct filter *filter, uint64_t hash)
         filter->has_grown = is_full;
         uint64_t count = filter->key_count;
         /* Doubling makes few layers. */
-        if (!add_layer(filter, count < KEY_COUNT_LARGE ? count : count / 4)) {
+        if (!filter_add_layer(filter, count < KEY_COUNT_LARGE ? count : count / 4)) {
             /* Every look-up goes to RocksDB from now on: slower, and as right as before. */
             filter_free(filter);
             return;
@@ -128,197 +112,16 @@ void filter_add(struct filter *filter, uint64_t hash)
     }
 }
 
-/* Whether so many keys were removed that it is better made anew. */
-static bool is_worn(const struct filter *filter, uint64_t key_count)
+bool filter_is_worn(const struct filter *filter, uint64_t key_count)
 {
     return filter->key_count / 2 > key_count + KEY_COUNT_MIN;
-}
-
-int filter_make(cstore *store, cstore_error *error)
-{
-    struct filter *filter = &store->filter;
-    uint64_t count = state_key_count(store);
-    char *message = NULL;
-    filter_free(filter);
-    if (front_spill(store, error) != 0)
-        return -1;
-    struct filter made = {0};
-    made.is_whole = add_layer(&made, count + count * SPARE_PERCENT / 100);
-    rocksdb_iterator_t *iterator = rocksdb_create_iterator_cf(
-        store->db, store->shared->scan_options, store->families[CSTORE_STATE]);
-    for (rocksdb_iter_seek_to_first(iterator); made.is_whole && rocksdb_iter_valid(iterator);
-         rocksdb_iter_next(iterator)) {
-        size_t len;
-        const uint8_t *key = (const uint8_t *)rocksdb_iter_key(iterator, &len);
-        filter_add(&made, key_hash(CSTORE_STATE, key, len));
-    }
-    rocksdb_iter_get_error(iterator, &message);
-    rocksdb_iter_destroy(iterator);
-    if (message != NULL) {
-        filter_free(&made);
-        return fail(error, message, false);
-    }
-    *filter = made;
-    filter->has_grown = false;
-    return 0;
-}
-
-int filter_renew(cstore *store, cstore_error *error)
-{
-    if (!store->filter.has_grown)
-        return 0;
-    store->filter.has_grown = false;
-    bool is_poor = store->filter.layer_count > GOOD_LAYER_COUNT_MAX
-        || is_worn(&store->filter, state_key_count(store));
-    if (!is_poor)
-        return 0;
-    int result = filter_make(store, error);
-    /* The layers that went, and all keys that were read, leave holes that nothing fills for long. */
-    malloc_trim(0);
-    return result;
-}
-
-/* -- the file --------------------------------------------------------------------------------- */
-
-/* The file is of this machine and this version: it is read where it was written, or not at all. */
-struct kept_filter {
-    char magic[8];
-    struct store_state state;
-    uint64_t checksum; /* of all that follows */
-    uint64_t key_count;
-    uint64_t layer_count;
-    struct {
-        uint64_t line_count, room;
-    } layers[KEPT_LAYER_COUNT_MAX];
-};
-/* Another one with each change of what a key sets. */
-static const char magic[8] = "TWFILT4";
-static const char file_name[] = "FILTER";
-
-static uint64_t checksum_of(const struct filter *filter)
-{
-    uint64_t sum = filter->key_count;
-    for (int i = 0; i < filter->layer_count; i++) {
-        const struct filter_layer *layer = &filter->layers[i];
-        sum = mix(sum ^ layer->line_count, layer->room | 1);
-        for (size_t at = 0; at < layer->line_count * LINE_LEN; at += sizeof sum) {
-            uint64_t word;
-            memcpy(&word, layer->lines + at, sizeof word);
-            sum = mix(sum ^ word, UINT64_C(0x9e3779b97f4a7c15)) + at;
-        }
-    }
-    return sum;
-}
-
-struct store_state store_state_of(const cstore *store, uint64_t sequence)
-{
-    struct store_state state = {.sequence = sequence};
-    struct stat current;
-    char path[STORE_PATH_LEN];
-    if (path_in(store->path, "CURRENT", path) && stat(path, &current) == 0) {
-        state.current_inode = current.st_ino;
-        state.current_seconds = (uint64_t)current.st_ctim.tv_sec;
-        state.current_nanoseconds = (uint64_t)current.st_ctim.tv_nsec;
-    }
-    return state;
-}
-
-void filter_keep(const cstore *store, uint64_t sequence)
-{
-    const struct filter *filter = &store->filter;
-    struct kept_filter kept = {.state = store_state_of(store, sequence),
-                               .key_count = filter->key_count,
-                               .layer_count = (uint64_t)filter->layer_count};
-    char path[STORE_PATH_LEN];
-    if (!filter->is_whole || filter->layer_count < 1 || filter->layer_count > KEPT_LAYER_COUNT_MAX
-        || kept.state.current_inode == 0 || !path_in(store->path, file_name, path))
-        return;
-    memcpy(kept.magic, magic, sizeof magic);
-    kept.checksum = checksum_of(filter);
-    for (int i = 0; i < filter->layer_count; i++) {
-        kept.layers[i].line_count = filter->layers[i].line_count;
-        kept.layers[i].room = filter->layers[i].room;
-    }
-    FILE *file = fopen(path, "wbe");
-    if (file == NULL)
-        return;
-    bool is_whole = fwrite(&kept, sizeof kept, 1, file) == 1;
-    for (int i = 0; is_whole && i < filter->layer_count; i++)
-        is_whole = fwrite(filter->layers[i].lines, LINE_LEN, filter->layers[i].line_count, file)
-            == filter->layers[i].line_count;
-    is_whole = fclose(file) == 0 && is_whole;
-    /* One that a full disk or a crash has cut is known by its length or checksum; it only takes room. */
-    if (!is_whole)
-        unlink(path);
-}
-
-/* Whether the head of a file says that it is of the store as it is, and as long as it should be. */
-static bool is_ours(cstore *store, const struct kept_filter *kept, uint64_t file_len)
-{
-    struct store_state now = store->opened_at;
-    now.sequence = rocksdb_get_latest_sequence_number(store->db);
-    uint64_t len = sizeof *kept;
-    if (memcmp(kept->magic, magic, sizeof magic) != 0 || now.current_inode == 0
-        || memcmp(&kept->state, &now, sizeof now) != 0 || kept->layer_count < 1
-        || kept->layer_count > KEPT_LAYER_COUNT_MAX)
-        return false;
-    for (uint64_t i = 0; i < kept->layer_count; i++) {
-        if (kept->layers[i].line_count < 1 || kept->layers[i].line_count > LINE_COUNT_MAX)
-            return false;
-        len += kept->layers[i].line_count * LINE_LEN;
-    }
-    return len == file_len;
-}
-
-/* Take a filter from its file; false where it is not whole, or not of this store. */
-static bool read_filter(cstore *store, FILE *file)
-{
-    struct kept_filter kept;
-    struct stat status;
-    struct filter read = {0};
-    if (fstat(fileno(file), &status) != 0 || fread(&kept, sizeof kept, 1, file) != 1
-        || !is_ours(store, &kept, (uint64_t)status.st_size))
-        return false;
-    bool is_read = true;
-    for (uint64_t i = 0; is_read && i < kept.layer_count; i++) {
-        uint64_t line_count = kept.layers[i].line_count;
-        uint8_t *lines = aligned_alloc(LINE_LEN, line_count * LINE_LEN);
-        if (lines == NULL)
-            break;
-        read.layers[read.layer_count++] =
-            (struct filter_layer){lines, line_count, kept.layers[i].room};
-        is_read = fread(lines, LINE_LEN, line_count, file) == line_count;
-    }
-    read.key_count = kept.key_count;
-    read.is_whole = is_read && (uint64_t)read.layer_count == kept.layer_count
-        && checksum_of(&read) == kept.checksum && !is_worn(&read, state_key_count(store));
-    if (!read.is_whole) {
-        filter_free(&read);
-        return false;
-    }
-    store->filter = read;
-    return true;
-}
-
-int filter_open(cstore *store, cstore_error *error)
-{
-    char path[STORE_PATH_LEN];
-    FILE *file = path_in(store->path, file_name, path) ? fopen(path, "rbe") : NULL;
-    if (file != NULL) {
-        bool is_read = read_filter(store, file);
-        fclose(file);
-        /* It is of the store as it is now, and not of what the store becomes. */
-        if (unlink(path) == 0 && is_read)
-            return 0;
-    }
-    return filter_make(store, error);
 }
 
 size_t filter_len(const struct filter *filter)
 {
     size_t len = 0;
     for (int i = 0; i < filter->layer_count; i++)
-        len += filter->layers[i].line_count * LINE_LEN;
+        len += filter->layers[i].line_count * FILTER_LINE_LEN;
     return len;
 }
 

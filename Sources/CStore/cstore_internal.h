@@ -49,6 +49,7 @@ uint64_t key_hash(int table, const uint8_t *key, size_t len);
 #define KEY_COUNT_LARGE (512 * 1024)
 
 #define FILTER_LAYER_COUNT_MAX 16
+#define FILTER_LINE_LEN 64
 struct filter_layer {
     uint8_t *lines;
     uint64_t line_count;
@@ -80,6 +81,10 @@ int filter_open(cstore *store, cstore_error *error);
 /* Leave the filter of a store that is closed, RocksDB being at ${sequence}, in a file for the next
  * filter_open, if that can be. */
 void filter_keep(const cstore *store, uint64_t sequence);
+/* One more layer, for ${key_count} keys.  false: no memory. */
+bool filter_add_layer(struct filter *filter, uint64_t key_count);
+/* Whether so many keys were removed that it is better made anew. */
+bool filter_is_worn(const struct filter *filter, uint64_t key_count);
 /* Where there is no memory for one more key, nothing is denied any more. */
 void filter_add(struct filter *filter, uint64_t hash);
 bool filter_may_have(const struct filter *filter, uint64_t hash);
@@ -146,8 +151,10 @@ struct cstore {
     struct store_state opened_at; /* before RocksDB opened it; without a sequence */
     struct bulk bulk;
 };
+/* A number that RocksDB tells of a table; 0 where it does not. */
+uint64_t store_property(const cstore *store, int table, const char *name);
 /* An estimate. */
-uint64_t state_key_count(cstore *store);
+uint64_t state_key_count(const cstore *store);
 #define STORE_PATH_LEN 4096
 /* The path of ${name} in ${folder}; false, and errno, where it is too long. */
 bool path_in(const char *folder, const char *name, char path[STORE_PATH_LEN]);

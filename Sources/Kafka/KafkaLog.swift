@@ -128,6 +128,8 @@ package final class KafkaLog: RecordLog {
         try handle.submit(outputs, positions: flatPositions)
     }
 
+    package func emptyOutputs() -> OutputBatch { handle.emptyOutputs() }
+
     package func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome? {
         guard let outcome = try handle.takeOutcome(waitMilliseconds: waitMilliseconds) else {
             return nil

@@ -12,6 +12,9 @@ internal import CKafka
     /// Short, for readers stand still behind it: one is a few megabytes at the most, and takes 100 ms.
     package static let transactionMilliseconds = 15_000
 
+    /// For what is open to be aborted, and the client to end.
+    private static let closeMilliseconds: Int32 = 7_000
+
     package let targets: [String]
     private var open: OpaquePointer?
 
@@ -114,6 +117,6 @@ internal import CKafka
             return
         }
         unsafe open = nil
-        unsafe ckafka_transactor_close(handle)
+        unsafe ckafka_transactor_close(handle, Self.closeMilliseconds)
     }
 }

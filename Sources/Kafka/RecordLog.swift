@@ -36,7 +36,7 @@ package protocol RecordLog: AnyObject {
 
     /// Starts one transaction: writes `outputs`, sends `positions`, commits. At most one is under way.
     ///
-    /// `outputs` is taken over, and given back empty by ``takeOutcome(waitMilliseconds:)``.
+    /// `outputs` is taken over; ``emptyOutputs()`` gives its memory back when it is no longer needed.
     /// `positions` has the next offset of every partition that the transaction touches, also where
     /// it did not move. It is never empty: the group's generation check is the only fence between
     /// instances.
@@ -44,6 +44,9 @@ package protocol RecordLog: AnyObject {
         _ outputs: consuming OutputBatch,
         positions: [TopicPartition: Int64]
     ) throws(LogFault)
+
+    /// Outputs to be filled for a transaction, with memory of an earlier one where there is some.
+    func emptyOutputs() -> OutputBatch
 
     /// What became of the transaction under way; nil while it is not known, or where there is none.
     func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome?
@@ -67,6 +70,10 @@ package protocol RecordLog: AnyObject {
 
     /// Leaves within the deadline, whatever the broker does.
     func close(deadlineMilliseconds: Int)
+}
+
+extension RecordLog {
+    package func emptyOutputs() -> OutputBatch { OutputBatch() }
 }
 
 /// What the group wants of this member.

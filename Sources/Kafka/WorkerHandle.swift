@@ -11,6 +11,8 @@ internal import CKafka
     }
 
     private var open: OpaquePointer?
+    /// What is lent for transactions, each in the slot of its bit.
+    private var lent = [OutputBatch](repeating: OutputBatch(), count: 16)
     let wakeDescriptor: Int32
 
     init(
@@ -46,9 +48,7 @@ internal import CKafka
 
     deinit {
         // Nobody closed it: the process goes on, so its threads must not.
-        if let handle = unsafe open {
-            unsafe ckafka_worker_close(handle, 1000)
-        }
+        close(deadlineMilliseconds: 1000)
     }
 
     private var handle: OpaquePointer {
@@ -94,28 +94,60 @@ internal import CKafka
         }
     }
 
-    func submit(_ outputs: OutputBatch, positions: [ckafka_position]) throws(LogFault) {
+    /// Hands a transaction over: its outputs are copied, and its arena is lent.
+    ///
+    /// An array's storage stays where it is, and as it is, while somebody keeps the array and nobody
+    /// writes to it: it is kept here until no message of the client library points into it.
+    func submit(_ outputs: consuming OutputBatch, positions: [ckafka_position]) throws(LogFault) {
         var fault = ckafka_fault()
         var flat: UnsafeMutablePointer<ckafka_output>?
-        var arena: UnsafeMutablePointer<UInt8>?
-        let prepared = unsafe ckafka_worker_prepare(
-            handle,
-            outputs.outputs.count,
-            outputs.arena.count,
-            &flat,
-            &arena,
-            &fault
-        )
-        guard prepared == 0 else {
+        guard
+            unsafe ckafka_worker_prepare(handle, outputs.outputs.count, &flat, &fault) == 0
+        else {
             throw LogFault(fault)
         }
         for (index, output) in outputs.outputs.enumerated() {
             unsafe flat?[index] = output.flat
         }
-        unsafe arena?.update(from: outputs.arena, count: outputs.arena.count)
-        guard unsafe ckafka_worker_submit(handle, positions, positions.count, &fault) == 0 else {
+        let slot = freeSlot()
+        lent[slot] = outputs
+        let result = unsafe lent[slot].arena.withUnsafeBufferPointer { arena in
+            unsafe ckafka_worker_submit(
+                handle,
+                arena.baseAddress,
+                1 << UInt32(slot),
+                positions,
+                positions.count,
+                &fault
+            )
+        }
+        guard result == 0 else {
             throw LogFault(fault)
         }
+    }
+
+    /// One without outputs, with the memory of one that was handed over before.
+    func emptyOutputs() -> OutputBatch {
+        let used = unsafe ckafka_worker_lent(handle)
+        for slot in lent.indices where used >> UInt32(slot) & 1 == 0 {
+            guard lent[slot].arena.capacity > 0 else {
+                continue
+            }
+            var outputs = OutputBatch()
+            swap(&outputs, &lent[slot])
+            outputs.removeAll()
+            return outputs
+        }
+        return OutputBatch()
+    }
+
+    private func freeSlot() -> Int {
+        let used = unsafe ckafka_worker_lent(handle)
+        // Producers that hang in their end are far fewer than slots; see `RETIRING_MAX`.
+        guard let slot = lent.indices.first(where: { used >> UInt32($0) & 1 == 0 }) else {
+            preconditionFailure("more transactions than producers use memory that was lent")
+        }
+        return slot
     }
 
     func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> Outcome? {
@@ -183,6 +215,19 @@ internal import CKafka
             return
         }
         unsafe open = nil
-        unsafe ckafka_worker_close(handle, Int32(clamping: deadlineMilliseconds))
+        if unsafe ckafka_worker_close(handle, Int32(clamping: deadlineMilliseconds)) == 0 {
+            // It may be read until the process ends.
+            _ = unsafe Unmanaged.passRetained(LeftBehind(lent))
+        }
+        lent = []
+    }
+}
+
+/// Memory that nobody frees.
+private final class LeftBehind {
+    private let outputs: [OutputBatch]
+
+    init(_ outputs: [OutputBatch]) {
+        self.outputs = outputs
     }
 }

@@ -27,14 +27,15 @@ enum CommitPlan {
         let verdicts = plan.verdicts
         var next = firstOutput
         let stageOutputCount = plan.outputs.outputs.count
-        let traceSeeds = context.sources.map { TraceParent.seed($0) }
         func carryTrace(from record: RecordBatch.Record, to range: Range<Int>) {
             let (headers, isUnchanged) = TraceHeader.append(
                 of: record,
                 in: batch,
-                seed: traceSeeds[record.topic],
                 to: &plan.outputs.arena
             )
+            guard headers.count > 0 else {
+                return
+            }
             for index in range where plan.outputs.outputs[index].headers.count == 0 {
                 plan.outputs.outputs[index].headers = headers
                 if isUnchanged {
@@ -146,11 +147,7 @@ enum CommitPlan {
             history: DeadLetter.History(headers: record.headers, of: batch.arena)
         )
         let key = record.key.isAbsent ? nil : batch.arena[record.key.indices]
-        let trace = TraceHeader.trace(
-            of: record,
-            in: batch,
-            topic: context.sources[record.topic]
-        )
+        let trace = TraceHeader.trace(of: record, in: batch)
         let byteCount = (key?.count ?? 0) + max(record.value.count, 0) + record.headers.count
         if byteCount + DeadLetter.headerByteCountMax <= context.deadLetterByteCountMax {
             outputs.append(
@@ -183,7 +180,7 @@ enum CommitPlan {
 extension OutputBatch {
     /// Appends a dead letter: the record's own bytes, its own headers, then the diagnostics.
     ///
-    /// The trace is the record's own, or that which it would have had on its way.
+    /// The trace is the record's own; one that is not valid stays among its other headers.
     mutating func append(
         _ letter: DeadLetter,
         topic: Int,

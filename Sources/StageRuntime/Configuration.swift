@@ -49,6 +49,12 @@ package struct Configuration: Sendable, Equatable {
     package var reportDeadlineDays: Int
     package var reportMonthlyRepeat: Bool
     package var reportUnknownReminders: UnknownReminders
+    /// How much older than a sale a token without expiry may be that carries it.
+    package var purchasesTokenWindow: Milliseconds
+    /// How long a sale waits for a token, from when it was received; then it is not owed.
+    package var purchasesTokenWait: Milliseconds
+    /// Nil: a sale in a currency that Apple takes no reports in waits unless it brings its rate.
+    package var exchangeRatesFile: String?
     /// Whether less than the promise's brokers and replicas will do: a trial.
     package var kafkaSingleBroker: Bool
     /// Every setting in a fixed order, librdkafka's last.
@@ -88,6 +94,9 @@ package struct Configuration: Sendable, Equatable {
         reportDeadlineDays = try reader.wholeNumber(.reportDeadlineDays, in: 1...365)
         reportMonthlyRepeat = try reader.oneOf(.reportMonthlyRepeat, yes: "on", no: "off")
         reportUnknownReminders = try reader.unknownReminders()
+        purchasesTokenWindow = try reader.durationInDays(.purchasesTokenWindow)
+        purchasesTokenWait = try reader.durationInDays(.purchasesTokenWait)
+        exchangeRatesFile = try reader.optionalText(.exchangeRatesFile)
         kafkaSingleBroker = try reader.oneOf(.kafkaSingleBroker, yes: "yes", no: "no")
         kafka = try reader.kafka(clientID: "\(topicPrefix)\(program.name)-\(instance)")
         entries = reader.entries

@@ -40,6 +40,9 @@ package enum Setting: String, CaseIterable, Sendable {
     case reportDeadlineDays = "REPORT_DEADLINE_DAYS"
     case reportMonthlyRepeat = "REPORT_MONTHLY_REPEAT"
     case reportUnknownReminders = "REPORT_UNKNOWN_REMINDERS"
+    case purchasesTokenWindow = "PURCHASES_TOKEN_WINDOW"
+    case purchasesTokenWait = "PURCHASES_TOKEN_WAIT"
+    case exchangeRatesFile = "EXCHANGE_RATES_FILE"
     /// Ours, although it begins as those do that are passed through.
     case kafkaSingleBroker = "KAFKA_SINGLE_BROKER"
 
@@ -65,9 +68,12 @@ package enum Setting: String, CaseIterable, Sendable {
         case .reportDeadlineDays: "10"
         case .reportMonthlyRepeat: "on"
         case .reportUnknownReminders: UnknownReminders.report.rawValue
+        case .purchasesTokenWindow: "7d"
+        case .purchasesTokenWait: "24h"
         case .kafkaSingleBroker: "no"
         case .instance, .adminListen, .adminHosts, .ingestHosts, .ingestKeysFile,
-            .ingestCustomerKeyFile, .ingestNotificationSources, .appsFile, .appleRootsFile:
+            .ingestCustomerKeyFile, .ingestNotificationSources, .appsFile, .appleRootsFile,
+            .exchangeRatesFile:
             nil
         }
     }
@@ -91,12 +97,17 @@ package enum Setting: String, CaseIterable, Sendable {
         case .appleProductionURL: "Apple's production host"
         case .appleSandboxURL: "Apple's sandbox host"
         case .appleRootsFile: "trusted roots of Apple's signatures, as PEM"
-        case .reportHold: "how long a primary token waits for its line items"
+        case .reportHold: "how long a primary token waits for its line items, a duplicate twice"
         case .reportUnrecognizedGrace: "how long an unknown token in a notice waits"
         case .reportDeadlineDays: "days after which a token without expiry must be reported"
         case .reportMonthlyRepeat: "on or off: report active custom-link tokens every month"
         case .reportUnknownReminders:
             "report or note: a reminder about an unknown token"
+        case .purchasesTokenWindow:
+            "how much older than a sale its token without expiry may be; also in days: 7d"
+        case .purchasesTokenWait: "how long a sale waits for a token before it is not owed"
+        case .exchangeRatesFile:
+            "date,from,to,rate lines (CSV) for sales without a rate; read again when it changes"
         case .kafkaSingleBroker:
             "yes for a trial on less than three brokers; else no"
         }

@@ -173,6 +173,15 @@ struct SettingReader {
         return duration
     }
 
+    /// As ``duration(_:)``, and in days.
+    mutating func durationInDays(_ setting: Setting) throws(ConfigurationFault) -> Milliseconds {
+        let value = try text(setting)
+        guard let duration = DurationText.read(value, withDays: true) else {
+            throw invalid(setting, value, DurationText.expectedWithDays)
+        }
+        return duration
+    }
+
     mutating func wholeNumber(
         _ setting: Setting,
         in range: ClosedRange<Int>

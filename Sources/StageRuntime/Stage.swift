@@ -53,12 +53,33 @@ package struct BatchPlan {
         outputs: OutputBatch,
         state: StagedState,
         now: Timestamp,
-        recordByteCountMax: Int = WorkerLoop.Limits.outputRecordByteCountDefault
+        recordByteCountMax: Int = WorkerLoop.Limits.outputRecordByteCountDefault,
+        memory: consuming Memory = Memory()
     ) {
+        verdicts = memory.verdicts
+        apps = memory.apps
         self.outputs = outputs
         self.state = state
         self.now = now
         self.recordByteCountMax = recordByteCountMax
+    }
+
+    /// What a plan grows by a batch's size, emptied for another.
+    package struct Memory {
+        fileprivate var verdicts: [Verdict] = []
+        fileprivate var apps: [Int64?] = []
+
+        package init() {}
+    }
+
+    /// Gives up what it has of a batch.
+    mutating func takeMemory() -> Memory {
+        var memory = Memory()
+        swap(&memory.verdicts, &verdicts)
+        swap(&memory.apps, &apps)
+        memory.verdicts.removeAll(keepingCapacity: true)
+        memory.apps.removeAll(keepingCapacity: true)
+        return memory
     }
 
     /// `app` is that of a token which came in, or ``TokenTally/unknownApp``; nil for a record of

@@ -156,7 +156,7 @@ package struct TopicReview: Equatable, Sendable {
                 replicationFactorShort = present.replicationFactor
             }
             differences = shape.settings
-                .filter { !$0.wish.isMet(by: present.configuration[$0.name]) }
+                .filter { !$0.constraint.isMet(by: present.configuration[$0.name]) }
                 .map { Difference(setting: $0, present: present.configuration[$0.name]) }
         }
     }
@@ -201,8 +201,9 @@ package struct TopicReview: Equatable, Sendable {
         return longest
     }
 
-    /// The count cannot be changed with the topic's records kept where they belong.  `others` are
-    /// the topics read together with this one that have the count that is wanted.
+    /// The count cannot be changed with the topic's records kept where they belong.
+    ///
+    /// `others` are the topics read together with this one that have the count that is wanted.
     private mutating func judgePartitions(_ wantedCount: Int?, sameAs others: [String]) {
         guard let present, let wantedCount, wantedCount != present.partitionCount else {
             return

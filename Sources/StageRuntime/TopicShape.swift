@@ -4,22 +4,8 @@ package import TokenDomain
 /// How a topic must be, said once: the plan, the check at a worker's start and the demo read it
 /// here.
 package struct TopicShape: Equatable, Sendable {
-    /// What becomes of a record in time.
-    package enum Keeping: Equatable, Sendable {
-        /// Long enough for a worker to be repaired and to catch up.
-        case sevenDays
-        /// Long enough for a person to look at it.
-        case thirtyDays
-        /// The ledger and the audit.
-        case forEver
-        /// The newest of each key, for ever; tombstones for seven days.
-        case newest
-        /// The newest of each key, for longer than a dead letter can lie there.
-        case outlivingLetters
-    }
-
     /// What one setting must be.
-    package enum Wish: Equatable, Sendable {
+    package enum Constraint: Equatable, Sendable {
         case exactly(String)
         case atLeast(Int64)
         /// A time in milliseconds; -1 is for ever, and more than any.
@@ -51,7 +37,7 @@ package struct TopicShape: Equatable, Sendable {
 
     package struct Setting: Equatable, Sendable {
         package var name: String
-        package var wish: Wish
+        package var constraint: Constraint
         /// Whether records or state are lost, or a worker cannot go on, where it is otherwise: a
         /// worker refuses to start.
         package var isVital = false
@@ -71,7 +57,6 @@ package struct TopicShape: Equatable, Sendable {
     package static let letterMilliseconds = (30 + 7) * dayMilliseconds
 
     package var topic: Topic
-    package var keeping: Keeping
     /// By name, in a fixed order.
     package var settings: [Setting]
 
@@ -89,29 +74,34 @@ package struct TopicShape: Equatable, Sendable {
         replicationFactor: Int = Durability.replicationFactor
     ) {
         self.topic = topic
-        keeping = topic.keeping
         let policy =
-            switch keeping {
-            case .newest: "compact"
-            case .outlivingLetters: "compact,delete"
+            switch topic.retention {
+            case .newestOfKey: "compact"
+            case .newestOfKeyOutlivingDeadLetters: "compact,delete"
             case .sevenDays, .thirtyDays, .forEver: "delete"
             }
-        settings = [Setting(name: "cleanup.policy", wish: .exactly(policy), isVital: true)]
-        switch keeping {
-        case .newest: lasting("delete.retention.ms", days: 7)
+        settings = [Setting(name: "cleanup.policy", constraint: .exactly(policy), isVital: true)]
+        switch topic.retention {
+        case .newestOfKey: lasting("delete.retention.ms", days: 7)
         case .sevenDays: lasting("retention.ms", days: 7)
         case .thirtyDays: lasting("retention.ms", days: 30)
-        case .forEver: settings.append(Setting(name: "retention.ms", wish: .exactly("-1")))
-        case .outlivingLetters:
+        case .forEver: settings.append(Setting(name: "retention.ms", constraint: .exactly("-1")))
+        case .newestOfKeyOutlivingDeadLetters:
             lasting("delete.retention.ms", days: 7)
-            let wish = letterMilliseconds.map { Wish.lastingAtLeast($0 + Self.dayMilliseconds) }
+            let constraint = letterMilliseconds.map {
+                Constraint.lastingAtLeast($0 + Self.dayMilliseconds)
+            }
             settings.append(
-                Setting(name: "retention.ms", wish: wish ?? .exactly("-1"), isVital: true)
+                Setting(
+                    name: "retention.ms",
+                    constraint: constraint ?? .exactly("-1"),
+                    isVital: true
+                )
             )
         }
-        if keeping != .newest {
+        if topic.retention != .newestOfKey {
             // A bound in bytes would take records before their time.
-            settings.append(Setting(name: "retention.bytes", wish: .exactly("-1")))
+            settings.append(Setting(name: "retention.bytes", constraint: .exactly("-1")))
         }
         let byteCount =
             switch topic {
@@ -123,7 +113,7 @@ package struct TopicShape: Equatable, Sendable {
         settings.append(
             Setting(
                 name: "max.message.bytes",
-                wish: .atLeast(Int64(byteCount)),
+                constraint: .atLeast(Int64(byteCount)),
                 // A dead letter that cannot be written stops its stage.
                 isVital: topic.isForDeadLetters
             )
@@ -132,14 +122,14 @@ package struct TopicShape: Equatable, Sendable {
         settings.append(
             Setting(
                 name: "min.insync.replicas",
-                wish: .within(inSync.range, made: inSync.made),
+                constraint: .within(inSync.range, made: inSync.made),
                 isVital: true
             )
         )
         settings.append(
             Setting(
                 name: "unclean.leader.election.enable",
-                wish: .exactly("false"),
+                constraint: .exactly("false"),
                 isVital: durability == .promised
             )
         )
@@ -147,32 +137,17 @@ package struct TopicShape: Equatable, Sendable {
 
     /// As a topic is made, by name.
     package var configuration: [String: String] {
-        Dictionary(uniqueKeysWithValues: settings.map { ($0.name, $0.wish.text) })
+        Dictionary(uniqueKeysWithValues: settings.map { ($0.name, $0.constraint.text) })
     }
 
     private mutating func lasting(_ name: String, days: Int64) {
-        settings.append(Setting(name: name, wish: .lastingAtLeast(days * Self.dayMilliseconds)))
+        settings.append(
+            Setting(name: name, constraint: .lastingAtLeast(days * Self.dayMilliseconds))
+        )
     }
 }
 
 extension Topic {
-    /// Design: token topics 7 days, dead letters 30, ledger and audit for ever, state compacted; what
-    /// became of dead letters is compacted, and kept for as long as they can lie there.
-    fileprivate var keeping: TopicShape.Keeping {
-        switch self {
-        case .tokensReceived, .tokensDecoded, .tokensDistinct, .tokensRefused,
-            .notificationsReceived, .notificationsVerified, .notificationsOther,
-            .purchasesReceived, .purchasesAnswered, .reportsRequested, .accountTokensRequested:
-            .sevenDays
-        case .reportsOutcomes, .purchasesOutcomes, .accountTokensOutcomes, .deadLetterArchive,
-            .audit:
-            .forEver
-        case .dedupeState, .reportState, .purchasesState, .laneOrders: .newest
-        case .deadLetterReplays: .outlivingLetters
-        case .deadLetters: .thirtyDays
-        }
-    }
-
     fileprivate var isForDeadLetters: Bool {
         if case .deadLetters = self { true } else { false }
     }

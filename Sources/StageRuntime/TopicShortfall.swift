@@ -41,7 +41,7 @@ package struct TopicShortfall: Equatable, Sendable {
                         topics: [review.name],
                         setting: difference.setting.name,
                         value: difference.present ?? "unknown",
-                        wanted: difference.setting.wish.text,
+                        wanted: difference.setting.constraint.text,
                         isVital: difference.setting.isVital
                     )
                 )

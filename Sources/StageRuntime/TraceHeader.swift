@@ -12,35 +12,28 @@ package enum TraceHeader {
         return Array(list.dropLast(TraceParent.byteCount))
     }()
 
-    /// Appends what a record carries, or a new one where that is missing or not valid.
+    /// Appends what a record carries; nothing where that is missing or not valid.
     ///
-    /// The seed is ``TraceParent/seed(_:)`` of the record's topic.
+    /// Topic, partition and offset name such a record: a new trace would tell nothing more, and cost a
+    /// tenth of what a worker writes.
     ///
     /// - Returns: where the header lies, a list of headers of its own; and whether that is all that the
     ///   record carries, byte for byte.
     static func append(
         of record: RecordBatch.Record,
         in batch: RecordBatch,
-        seed: UInt64,
         to arena: inout [UInt8]
     ) -> (headers: ByteRange, isUnchanged: Bool) {
         let start = arena.count
-        arena.append(contentsOf: beginning)
-        var isUnchanged = false
-        if let value = value(of: record, in: batch) {
-            let trace = batch.arena.span.extracting(value.indices)
-            TraceParent.append(trace, to: &arena)
-            isUnchanged =
-                record.headers.count == arena.count - start && TraceParent.isOfVersionZero(trace)
-        } else {
-            TraceParent.appendNew(
-                seed: seed,
-                partition: record.partition,
-                offset: record.offset,
-                to: &arena
-            )
+        guard let value = value(of: record, in: batch) else {
+            return (ByteRange(start: start, count: 0), false)
         }
-        return (ByteRange(start: start, count: arena.count - start), isUnchanged)
+        let trace = batch.arena.span.extracting(value.indices)
+        arena.append(contentsOf: beginning)
+        TraceParent.append(trace, to: &arena)
+        let count = arena.count - start
+        let isUnchanged = record.headers.count == count && TraceParent.isOfVersionZero(trace)
+        return (ByteRange(start: start, count: count), isUnchanged)
     }
 
     /// Appends a header.
@@ -55,15 +48,14 @@ package enum TraceHeader {
         return ByteRange(start: start, count: arena.count - start)
     }
 
-    /// What a record carries, or a new one.
+    /// What a record carries; nil where it has none that is valid.
     package static func trace(
         of record: RecordBatch.Record,
-        in batch: RecordBatch,
-        topic: String
-    ) -> TraceParent {
+        in batch: RecordBatch
+    ) -> TraceParent? {
         value(of: record, in: batch).flatMap {
             TraceParent(batch.arena.span.extracting($0.indices))
-        } ?? TraceParent(ofTopic: topic, partition: record.partition, offset: record.offset)
+        }
     }
 
     /// Where a record's valid header lies; nil without one.

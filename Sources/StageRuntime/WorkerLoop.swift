@@ -32,6 +32,8 @@ package final class WorkerLoop {
     private var batch = RecordBatch()
     /// What is judged and not yet under way.
     private var outputs = OutputBatch()
+    /// Of the last plan, for the next one.
+    private var planMemory = BatchPlan.Memory()
     private var recordCount = 0
     private var tally = TokenTally()
     /// The only record judged, where it is only one.
@@ -215,8 +217,10 @@ package final class WorkerLoop {
             ),
             telemetry: telemetry
         )
+        plan.buried.forEach(telemetry.buried)
         outputs = plan.outputs
         tally.merge(plan.tally)
+        planMemory = plan.takeMemory()
     }
 
     /// Concludes the only record of the batch, which Kafka refuses in whatever form the stage gives
@@ -239,9 +243,11 @@ package final class WorkerLoop {
             outputs: outputs,
             state: state,
             now: clock(),
-            recordByteCountMax: limits.outputRecordByteCountMax
+            recordByteCountMax: limits.outputRecordByteCountMax,
+            memory: planMemory
         )
         outputs = OutputBatch()
+        planMemory = BatchPlan.Memory()
         return begun
     }
 
@@ -290,9 +296,9 @@ package final class WorkerLoop {
         )
         recordCount = 0
         tally = TokenTally()
-        // The log copies them; their memory serves the next transaction.
-        defer { outputs.removeAll() }
-        try log.submit(outputs, positions: positions)
+        var submitted = log.emptyOutputs()
+        swap(&submitted, &outputs)
+        try log.submit(submitted, positions: positions)
         return true
     }
 

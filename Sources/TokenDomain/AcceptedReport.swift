@@ -28,8 +28,8 @@ package struct AcceptedReport: Equatable, Sendable {
         } ?? 0
     }
 
-    func says(_ request: ReportRequested) -> Bool {
-        status == request.status && contentHash == Self.contentHash(of: request.lineItems)
+    func says(_ status: ReportStatus, _ lineItems: String?) -> Bool {
+        self.status == status && contentHash == Self.contentHash(of: lineItems)
     }
 }
 

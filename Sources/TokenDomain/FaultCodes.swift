@@ -27,7 +27,7 @@ extension Worker {
                 "report.bad_identifier",
                 "report.bad_key", "report.bad_record", "report.bad_transaction",
                 "report.duplicate_not_allowed", "report.family_shared", "report.line_items",
-                "report.missing_field", "report.no_roots", "report.queue_full",
+                "report.missing_field", "report.no_roots",
                 "report.status_changed", "report.status_order",
                 "report.unknown_app", "report.wrong_partition",
             ] + Self.signatureCodes
@@ -37,7 +37,8 @@ extension Worker {
                 "notifications.out_of_range", "notifications.unknown_app",
                 "notifications.wrong_type",
             ] + Self.signatureCodes
-        case .purchases: ["purchases.bad_record"]
+        case .purchases:
+            PurchaseRule.allCases.map(\.code) + ["purchases.bad_key", "purchases.bad_record"]
         }
     }
 

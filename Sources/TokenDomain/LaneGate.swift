@@ -163,7 +163,7 @@ extension LaneGate.Word {
         switch answer {
         case .lane(let trouble, let until): self = .trouble(trouble, until: until)
         case .again: self = .inconclusive
-        case .accepted, .verified, .verify, .notHeld, .serialise, .futureDate, .rejected:
+        case .accepted, .verified, .verify, .notHeld, .found, .serialise, .futureDate, .rejected:
             self = .fine
         }
     }

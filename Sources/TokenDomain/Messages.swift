@@ -231,6 +231,13 @@ package struct AppleError: Equatable, Sendable {
     }
 }
 
+extension AppleError {
+    /// The line item was accepted before, in another report.
+    var isKnownLineItem: Bool { code == 1 && fieldName == "lineItemId" && lineItemID != nil }
+    /// Apple does not know the token.
+    var isUnknownToken: Bool { code == 3 && fieldName == "externalPurchaseId" }
+}
+
 /// A value of `reports.outcomes.v1`, the ledger: what became of one intent.
 package struct ReportOutcome: Equatable, Sendable {
     package enum Outcome: String, Sendable, CaseIterable {
@@ -269,6 +276,13 @@ package struct ReportOutcome: Equatable, Sendable {
         /// How long after the deadline it was settled, in seconds rounded up; 0 when in time.
         package var lateBySeconds: Int64?
         package var purchaseKey: PurchaseKey?
+
+        /// Takes the earlier of two deadlines.
+        package mutating func bringForward(deadline: Timestamp, settledAt: Timestamp) {
+            let deadline = min(self.deadline ?? deadline, deadline)
+            self.deadline = deadline
+            lateBySeconds = max((settledAt - deadline).count + 999, 0) / 1_000
+        }
 
         package init(
             lineItems: String? = nil,

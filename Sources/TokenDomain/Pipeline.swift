@@ -154,3 +154,34 @@ package enum Topic: Hashable, Sendable {
         }
     }
 }
+
+extension Topic {
+    /// How long a topic keeps a record, and by which cleanup policy.
+    package enum Retention: Equatable, Sendable {
+        /// Long enough for a worker to be repaired and to catch up.
+        case sevenDays
+        /// Long enough for a person to look at it.
+        case thirtyDays
+        /// What proves something; never compacted.
+        case forEver
+        /// Compacted: the newest record of each key for ever, tombstones for seven days.
+        case newestOfKey
+        /// Compacted, and each record for longer than a dead letter can lie in its topic.
+        case newestOfKeyOutlivingDeadLetters
+    }
+
+    package var retention: Retention {
+        switch self {
+        case .tokensReceived, .tokensDecoded, .tokensDistinct, .tokensRefused,
+            .notificationsReceived, .notificationsVerified, .notificationsOther,
+            .purchasesReceived, .purchasesAnswered, .reportsRequested, .accountTokensRequested:
+            .sevenDays
+        case .reportsOutcomes, .purchasesOutcomes, .accountTokensOutcomes, .deadLetterArchive,
+            .audit:
+            .forEver
+        case .dedupeState, .reportState, .purchasesState, .laneOrders: .newestOfKey
+        case .deadLetterReplays: .newestOfKeyOutlivingDeadLetters
+        case .deadLetters: .thirtyDays
+        }
+    }
+}

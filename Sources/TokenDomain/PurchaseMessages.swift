@@ -1,14 +1,5 @@
 // The values of the topics of sales, in the order of the pipeline; `Messages.swift` has the others.
 
-/// What a purchase event asks for.
-package enum PurchaseType: String, Hashable, Sendable, CaseIterable {
-    case buy, refund
-    /// Replaces a line item that was told before.
-    case restate
-    /// Takes back a line item that was told by mistake.
-    case retract
-}
-
 /// A value of `purchases.answered.v1`: what became of a report that carries sales.
 ///
 /// `report` writes it in the transaction that settles the report.
@@ -22,6 +13,11 @@ package struct PurchaseAnswered: Equatable, Sendable {
     package var errors: [AppleError]
     /// The fault code of a rejection, such as `report.status_order`; nil where Apple has it.
     package var reason: String?
+    /// Of a rejected report: its line items that Apple holds already, in an earlier report of ours, as
+    /// they were sent. They are reported, whatever `errors` says of them.
+    package var verifiedLineItemIDs: [String]
+    /// With `report.is_duplicate`: the token that carries the sales of its period.
+    package var primaryExternalPurchaseID: TokenID?
     package var settledAt: Timestamp
 
     package init(
@@ -31,6 +27,8 @@ package struct PurchaseAnswered: Equatable, Sendable {
         outcome: ReportOutcome.Outcome,
         errors: [AppleError],
         reason: String? = nil,
+        verifiedLineItemIDs: [String] = [],
+        primaryExternalPurchaseID: TokenID? = nil,
         settledAt: Timestamp
     ) {
         self.requestIdentifier = requestIdentifier
@@ -39,6 +37,8 @@ package struct PurchaseAnswered: Equatable, Sendable {
         self.outcome = outcome
         self.errors = errors
         self.reason = reason
+        self.verifiedLineItemIDs = verifiedLineItemIDs
+        self.primaryExternalPurchaseID = primaryExternalPurchaseID
         self.settledAt = settledAt
     }
 }
@@ -57,7 +57,7 @@ package struct PurchaseOutcome: Equatable, Sendable {
     package var lineItemID: String
     /// 1 for the first of a line item, and one more with each restatement or retraction.
     package var revision: Int
-    package var type: PurchaseType
+    package var type: PurchaseEvent.Kind
     package var outcome: Outcome
     /// The token that it was reported under.
     package var externalPurchaseID: TokenID?
@@ -73,7 +73,7 @@ package struct PurchaseOutcome: Equatable, Sendable {
     package init(
         lineItemID: String,
         revision: Int,
-        type: PurchaseType,
+        type: PurchaseEvent.Kind,
         outcome: Outcome,
         externalPurchaseID: TokenID?,
         requestIdentifier: String?,

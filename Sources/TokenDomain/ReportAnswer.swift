@@ -4,6 +4,8 @@ package enum ReportRequest: String, Sendable, CaseIterable {
     case send
     /// `GET /externalPurchase/v1/reports/{requestIdentifier}`
     case retrieve
+    /// The same for an earlier report of the token, to look for line items in it.
+    case search
 }
 
 /// What came back for a request, before anybody judged it.
@@ -28,6 +30,9 @@ package struct AppleReply: Equatable, Sendable {
     /// Whether the report in the body of a 200 to a GET is ours: identifier, token, status and line
     /// items by meaning; nil where the body holds no report.
     package var isOurs: Bool?
+    /// Of the line items that were sent: whether the report in the body of a 200 to a GET has them as
+    /// they were sent, by id; without those that it does not have. Nil where the body holds no report.
+    package var lineItemsHeld: [String: Bool]?
     /// When `Retry-After` allows the next request, in any form of apple-api 5.3.
     package var retryAfter: Timestamp?
 
@@ -37,6 +42,7 @@ package struct AppleReply: Equatable, Sendable {
         errors: [AppleError]? = nil,
         acknowledged: String? = nil,
         isOurs: Bool? = nil,
+        lineItemsHeld: [String: Bool]? = nil,
         retryAfter: Timestamp? = nil
     ) {
         self.transport = transport
@@ -44,6 +50,7 @@ package struct AppleReply: Equatable, Sendable {
         self.errors = errors
         self.acknowledged = acknowledged
         self.isOurs = isOurs
+        self.lineItemsHeld = lineItemsHeld
         self.retryAfter = retryAfter
     }
 }
@@ -103,6 +110,8 @@ package enum ReportAnswer: Equatable, Sendable {
     case verify(isTaken: Bool, isRefused: Bool)
     /// GET: nothing is held under the identifier.
     case notHeld
+    /// GET of an earlier report: line items of ours in it, by id, and whether they are as sent.
+    case found([String: Bool])
     /// Back off and try again under the same identifier.
     case again(isDoubtful: Bool, notBefore: Timestamp?)
     /// 26: reports met at Apple's; back off.
@@ -119,8 +128,8 @@ extension ReportAnswer {
     var wasSent: Bool {
         switch self {
         case .again(isDoubtful: false, _), .lane(.noKey, _): false
-        case .accepted, .verified, .verify, .notHeld, .again, .serialise, .futureDate, .lane,
-            .rejected:
+        case .accepted, .verified, .verify, .notHeld, .found, .again, .serialise, .futureDate,
+            .lane, .rejected:
             true
         }
     }
@@ -146,10 +155,16 @@ extension ReportAnswer {
         case .answered(let status):
             if let trouble = Self.trouble(status, reply) {
                 self = trouble
-            } else if request == .send {
-                self = Self.sent(status, reply, identifier: identifier, newestDate, now: now)
             } else {
-                self = Self.retrieved(status, reply)
+                self =
+                    switch request {
+                    case .send:
+                        Self.sent(status, reply, identifier: identifier, newestDate, now: now)
+                    case .retrieve:
+                        Self.retrieved(status, reply)
+                    case .search:
+                        Self.searched(status, reply)
+                    }
             }
         }
     }
@@ -209,6 +224,17 @@ extension ReportAnswer {
             return .rejected(.refused)
         }
         return kinds.contains(.futureDate) ? .futureDate : .serialise
+    }
+
+    private static func searched(_ status: Int, _ reply: AppleReply) -> ReportAnswer {
+        if status == 200, let held = reply.lineItemsHeld {
+            return .found(held)
+        }
+        let answer = retrieved(status, reply)
+        return switch answer {
+        case .verified, .rejected: .again(isDoubtful: true, notBefore: nil)
+        default: answer
+        }
     }
 
     private static func retrieved(_ status: Int, _ reply: AppleReply) -> ReportAnswer {

@@ -45,6 +45,13 @@ package struct ReportIntent: Equatable, Sendable {
     package private(set) var refusal: [AppleError]
     /// Of the dead letter whose replay asks for it; nil where none does.
     package var history: ReplayHistory?
+    /// Of a report that carries sales: where its answer goes.
+    package var purchaseKey: PurchaseKey?
+    /// Under way once Apple calls line items of it known.
+    package var search: LineItemSearch?
+    /// It names a number given before, and what became of that was not at hand when it came: its
+    /// turn decides.
+    package var isRepeat = false
 
     /// Requests that ended, oldest first: the first one and the newest; see ``exchangeCountMax``.
     package private(set) var exchanges: [ReportExchange] = []
@@ -70,6 +77,26 @@ package struct ReportIntent: Equatable, Sendable {
 
     /// Bytes of ``lineItems`` as they came.
     var lineItemByteCount: Int { lineItems?.utf8.count ?? 0 }
+
+    /// Bytes of the texts that came with it, beside those.
+    var textByteCount: Int {
+        identifier.utf8.count + (history?.firstFailedAt?.utf8.count ?? 0)
+            + (history?.replayID?.utf8.count ?? 0) + (purchaseKey?.text.utf8.count ?? 0)
+    }
+
+    /// As it is taken up again after a refusal: Apple kept nothing of it, so a new body may go under
+    /// the same identifier.
+    func resumed(lineItems: String?, history: ReplayHistory?) -> ReportIntent {
+        var intent = self
+        intent.lineItems = lineItems
+        intent.phase = .planned
+        intent.takenSince = nil
+        intent.nextAttemptAt = nil
+        intent.search = nil
+        intent.keep([])
+        intent.history = history
+        return intent
+    }
 
     package init(
         number: Int,
@@ -103,6 +130,23 @@ package struct ReportIntent: Equatable, Sendable {
         self.nextAttemptAt = nextAttemptAt
         self.refusal = refusal
         self.history = history
+    }
+}
+
+/// Apple calls line items of a report known: earlier reports of the token are asked for, the newest
+/// first, and compared.
+package struct LineItemSearch: Equatable, Sendable {
+    /// The number of the report that is asked for next.
+    package var number: Int
+    /// Ids of the line items not found yet.
+    package var open: [String]
+    /// Ids of those that Apple holds as they were sent.
+    package var verified: [String]
+
+    package init(number: Int, open: [String], verified: [String]) {
+        self.number = number
+        self.open = open
+        self.verified = verified
     }
 }
 

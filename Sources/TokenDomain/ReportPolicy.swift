@@ -2,6 +2,9 @@
 package struct ReportPolicy: Sendable {
     /// How long a primary token is held for a purchase before NO_LINE_ITEM (`REPORT_HOLD`).
     package var hold: Milliseconds
+    /// How long a duplicate is held before DUPLICATE_TOKEN: by then its primary has been reported,
+    /// and Apple has refused it where it is forged; the duplicate then takes its place.
+    package var duplicateHold: Milliseconds { Milliseconds(hold.count * 2) }
     /// How long an unknown token's notice waits before the guard begins (`REPORT_UNRECOGNIZED_GRACE`).
     package var unrecognizedGrace: Milliseconds
     /// Days after creation within which a token without expiry is reported (`REPORT_DEADLINE_DAYS`).
@@ -56,6 +59,11 @@ package struct ReportPolicy: Sendable {
     /// The name whose UUID v5 is the `requestIdentifier` of a token's intent.
     package static func intentName(of id: TokenID, number: Int) -> String {
         "\(id.text)/\(number)"
+    }
+
+    /// Until when Apple wants to have heard of a sale: apple-api 2.9, second hand.
+    package static func deadline(ofSale creation: Timestamp) -> Timestamp {
+        CalendarMonth(of: creation).adding(1).start + deadlineAfterMonth
     }
 
     /// Until when Apple wants to have heard of a token; nil where its dates are not known.

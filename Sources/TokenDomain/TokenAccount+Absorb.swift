@@ -8,6 +8,10 @@ package enum Absorption: Equatable, Sendable {
     case ownerConflict
     /// Known by its dead letter only.
     case seen
+    /// A duplicate became the first of its period: what it owes is turned.
+    case promoted
+    /// The same, and Apple has it as a duplicate already, which nothing may follow. Alarms.
+    case promotedLate
     /// A notice about a token known by its dead letter only: a person must replay it. Alarms.
     case noticeForSeen
     /// Apple asks for what it has already accepted.
@@ -26,6 +30,14 @@ package enum Absorption: Equatable, Sendable {
     case refused(Fault)
     /// Apple has accepted other content under the identifier that the record names. Alarms.
     case conflict(Fault)
+
+    /// Why nothing is made of the record; nil where something is.
+    package var fault: Fault? {
+        switch self {
+        case .refused(let fault), .conflict(let fault): fault
+        default: nil
+        }
+    }
 }
 
 extension TokenAccount {
@@ -47,7 +59,8 @@ extension TokenAccount {
             return waitingNotice == nil && waitingReminder == nil ? .seen : .noticeForSeen
         }
         if isKnown {
-            return absorbRepeat(distinct)
+            return distinct.promotedFrom == nil
+                ? absorbRepeat(distinct) : promote(distinct, policy: policy)
         }
         guard (distinct.appAppleID ?? appAppleID) != nil, (distinct.bundleID ?? bundleID) != nil
         else {
@@ -105,7 +118,58 @@ extension TokenAccount {
             : absorbReminder(waiting, signedDate: notice.signedDate, policy: policy)
     }
 
+    /// A customer who is new to a token that Apple does not know: nobody has told it for them.
+    ///
+    /// - Parameters:
+    ///   - distinct: what was absorbed.
+    ///   - absorption: and how.
+    ///   - before: the account as it was; nil where there was none.
+    package func refusal(
+        toTell distinct: TokenDistinct,
+        _ absorption: Absorption,
+        before: TokenAccount?
+    ) -> TokenRefused? {
+        guard let refusedAt, let other = distinct.customer,
+            absorption == .ownerConflict || before?.customer == nil
+        else {
+            return nil
+        }
+        return TokenRefused(
+            externalPurchaseID: externalPurchaseID,
+            customer: other,
+            refusedAt: refusedAt
+        )
+    }
+
     // MARK: Tokens
+
+    /// Apple does not know the token that this one was a duplicate of: it takes its place.
+    private mutating func promote(
+        _ distinct: TokenDistinct,
+        policy: ReportPolicy
+    ) -> Absorption {
+        guard case .duplicate = role else {
+            // Told before.
+            return .promoted
+        }
+        let wasDuplicate = dueEvent == .duplicateDue
+        role = .primary
+        guard wasDuplicate, lastAccepted != .duplicateToken else {
+            return wasDuplicate ? .promotedLate : .promoted
+        }
+        if current?.status == .duplicateToken, current?.reason != .request {
+            // It may have reached Apple: a GET tells, and if not, it is withdrawn.
+            current?.phase = .doubtful
+        }
+        if let debt, debt.reason == .duplicate {
+            self.debt = firstDebt(
+                receivedAt: distinct.receivedAt,
+                origin: debt.origin,
+                policy: policy
+            )
+        }
+        return .promoted
+    }
 
     private mutating func absorbRepeat(_ distinct: TokenDistinct) -> Absorption {
         guard let another = distinct.customer else {
@@ -127,19 +191,21 @@ extension TokenAccount {
         origin: RecordOrigin,
         policy: ReportPolicy
     ) -> Debt {
-        if dueEvent == .duplicateDue {
-            return Debt(dueAt: receivedAt, reason: .duplicate, origin: origin)
-        }
-        let held = receivedAt + policy.hold
+        let isDuplicate = dueEvent == .duplicateDue
+        let held = receivedAt + (isDuplicate ? policy.duplicateHold : policy.hold)
         let deadline = policy.deadline(
             creation: tokenCreationDate,
             expiration: tokenExpirationDate
         )
         guard let latest = deadline.map({ $0 + -ReportPolicy.deadlineMargin }), latest < held else {
-            return Debt(dueAt: held, reason: .hold, origin: origin)
+            return Debt(dueAt: held, reason: isDuplicate ? .duplicate : .hold, origin: origin)
         }
         // Long past is due now; earlier than it came in cannot be.
-        return Debt(dueAt: max(latest, receivedAt), reason: .deadline, origin: origin)
+        return Debt(
+            dueAt: max(latest, receivedAt),
+            reason: isDuplicate ? .duplicate : .deadline,
+            origin: origin
+        )
     }
 
     private mutating func adopt(_ distinct: TokenDistinct) {
@@ -189,7 +255,7 @@ extension TokenAccount {
         case nil:
             waitingNotice = Self.earlier(waitingNotice, notice)
         }
-        guard current == nil else {
+        guard !isBusy else {
             return .underWay
         }
         return isKnown ? .owed : .guarded
@@ -214,7 +280,7 @@ extension TokenAccount {
             guard role == nil else {
                 return .noticeForSeen
             }
-            guard current == nil else {
+            guard !isBusy else {
                 return .underWay
             }
             return notice.guardedFrom == nil ? .noted : .guarded
@@ -228,7 +294,7 @@ extension TokenAccount {
             }
         }
         bringForward(to: notice.receivedAt, reason: .reminder, origin: notice.origin)
-        return current == nil ? .owed : .underWay
+        return isBusy ? .underWay : .owed
     }
 
     /// Makes the debt due earlier, or makes one; the earliest cause is the one that is told.

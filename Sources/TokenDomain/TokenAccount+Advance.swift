@@ -7,25 +7,45 @@ package enum ReportEffect: Equatable, Sendable {
     case deadLetter(ReportRequested, Fault, origin: RecordOrigin, history: ReplayHistory?)
     /// A report that was queued and has lost its meaning, as NO_LINE_ITEM after LINE_ITEM.
     case cancelled(ReportIntent)
+    /// A report that carries sales has ended.
+    case answered(PurchaseAnswer)
+    /// Apple does not know the token.
+    case refusedToken(TokenRefused)
+    /// Apple has the token as a duplicate, and it is the first of its period by now.
+    case promotedLate
+}
+
+/// What becomes of a report that carries sales: ``PurchaseAnswered`` before its line items are read.
+package struct PurchaseAnswer: Equatable, Sendable {
+    package var purchaseKey: PurchaseKey
+    package var requestIdentifier: String
+    /// As they were sent, or would have been.
+    package var lineItems: String?
+    package var outcome: ReportOutcome.Outcome
+    package var errors: [AppleError]
+    /// The code of a rejection.
+    package var reason: String?
+    /// Ids of line items of a rejected report that Apple holds already, as they were sent.
+    package var verified: [String]
+    /// Of a duplicate that no sale is reported under: the token to take instead.
+    package var primary: TokenID?
 }
 
 extension TokenAccount {
     /// Does what time asks for: ends a wait before a retry, and makes the next intent if nothing is
     /// under way and something is due.
+    ///
+    /// What waits in line goes first. Where its record is not at hand, nothing follows: the account
+    /// is due again at once.
     package mutating func advance(now: Timestamp, policy: ReportPolicy) -> [ReportEffect] {
         var effects: [ReportEffect] = []
         if let nextAttemptAt = current?.nextAttemptAt, nextAttemptAt <= now {
             current?.nextAttemptAt = nil
         }
-        while current == nil, !queued.isEmpty {
-            let next = queued.removeFirst()
-            if NextStatus.mayFollow(lastAccepted: lastAccepted, requested: next.status) {
-                current = next
-            } else {
-                effects.append(dropped(next, policy: policy))
-            }
+        while current == nil, let next = line.takeNext() {
+            effects += takeTurn(next, policy: policy)
         }
-        guard current == nil, let debt, debt.dueAt <= now else {
+        guard !isBusy, let debt, debt.dueAt <= now else {
             return effects
         }
         self.debt = nil
@@ -42,18 +62,72 @@ extension TokenAccount {
         }
     }
 
-    /// What becomes of a queued report that may not follow what was accepted meanwhile.
-    private func dropped(_ intent: ReportIntent, policy: ReportPolicy) -> ReportEffect {
-        guard intent.status != .noLineItem || lastAccepted != .lineItem else {
-            return .cancelled(intent)
+    /// What becomes of a report whose turn it is: others have ended since it was asked for.
+    private mutating func takeTurn(
+        _ intent: ReportIntent,
+        policy: ReportPolicy
+    ) -> [ReportEffect] {
+        if let purchaseKey = intent.purchaseKey, let fault = duplicateFault {
+            return [.answered(answer(to: intent, of: purchaseKey, fault))]
         }
-        // It was never sent, so its replay is a report of its own: no identifier of ours goes along.
+        let known = known(intent.identifier, number: intent.number)
+        if let ending = ending(of: intent, known) {
+            switch ending {
+            case .alreadyReported: return [.cancelled(intent)]
+            case .refused(let fault): return [dropped(intent, fault, policy: policy)]
+            }
+        }
+        guard NextStatus.mayFollow(lastAccepted: lastAccepted, requested: intent.status) else {
+            return intent.status == .noLineItem && lastAccepted == .lineItem
+                ? [.cancelled(intent)]
+                : [dropped(intent, statusOrder(intent.status), policy: policy)]
+        }
+        if case .parked(let index) = known {
+            current = parked.remove(at: index).resumed(
+                lineItems: intent.lineItems,
+                history: intent.history
+            )
+        } else {
+            current = intent
+        }
+        return []
+    }
+
+    private func dropped(
+        _ intent: ReportIntent,
+        _ fault: Fault,
+        policy: ReportPolicy
+    ) -> ReportEffect {
+        if let purchaseKey = intent.purchaseKey {
+            return .answered(answer(to: intent, of: purchaseKey, fault))
+        }
+        // It was never sent, so its replay is a report of its own: no identifier of ours goes along,
+        // unless whoever asked for it named it.
         let ours = policy.requestIdentifier(externalPurchaseID, intent.number)
+        let isNamed = intent.isRepeat || intent.identifier != ours
         return .deadLetter(
-            letter(of: intent, under: intent.identifier == ours ? nil : intent.identifier),
-            statusOrder(intent.status),
+            letter(of: intent, under: isNamed ? intent.identifier : nil),
+            fault,
             origin: intent.origin,
             history: intent.history
+        )
+    }
+
+    /// A report that carries sales and is not sent.
+    private func answer(
+        to intent: ReportIntent,
+        of purchaseKey: PurchaseKey,
+        _ fault: Fault
+    ) -> PurchaseAnswer {
+        PurchaseAnswer(
+            purchaseKey: purchaseKey,
+            requestIdentifier: intent.identifier,
+            lineItems: intent.lineItems,
+            outcome: .rejected,
+            errors: [],
+            reason: fault.code,
+            verified: [],
+            primary: primary(after: fault)
         )
     }
 
@@ -65,7 +139,7 @@ extension TokenAccount {
         guard
             let first = notices.min(by: { ($0.receivedAt, $0.origin) < ($1.receivedAt, $1.origin) }
             ),
-            role == nil, current == nil
+            role == nil, !isBusy
         else {
             return []
         }

@@ -13,6 +13,8 @@ package struct AnsweredReport: Equatable, Sendable {
     package var answeredAt: Timestamp
     /// When to try again, if it means that: chosen by ``Backoff``.
     package var retryAt: Timestamp
+    /// Of the report that was sent.
+    package var lineItemCount: Int
 
     package init(
         number: Int,
@@ -23,7 +25,8 @@ package struct AnsweredReport: Equatable, Sendable {
         errors: [AppleError],
         sentAt: Timestamp,
         answeredAt: Timestamp,
-        retryAt: Timestamp
+        retryAt: Timestamp,
+        lineItemCount: Int = 0
     ) {
         self.number = number
         self.requestCount = requestCount
@@ -34,13 +37,19 @@ package struct AnsweredReport: Equatable, Sendable {
         self.sentAt = sentAt
         self.answeredAt = answeredAt
         self.retryAt = retryAt
+        self.lineItemCount = lineItemCount
     }
 }
 
 extension TokenAccount {
     /// What the next request for the report under way is.
     package var nextRequest: ReportRequest? {
-        current.map { $0.phase == .doubtful ? .retrieve : .send }
+        current.map { intent in
+            guard intent.search == nil else {
+                return .search
+            }
+            return intent.phase == .doubtful ? .retrieve : .send
+        }
     }
 
     /// Takes in an answer.
@@ -80,6 +89,14 @@ extension TokenAccount {
             return settle(intent, .accepted, answer, policy: policy)
         case .verified:
             return settle(intent, .verified, answer, policy: policy)
+        case .found(let held):
+            return search(held, in: intent, answer, policy: policy)
+        case .notHeld where intent.search != nil:
+            return search([:], in: intent, answer, policy: policy)
+        case .notHeld where isOutdated(intent) && intent.takenSince == nil:
+            current = nil
+            debt = Debt(dueAt: answer.answeredAt, reason: .hold, origin: intent.origin)
+            return [.cancelled(intent)] + advance(now: answer.answeredAt, policy: policy)
         case .rejected(let kind):
             return refuse(intent, kind, answer, policy: policy)
         case .verify(let isTaken, let isRefused):
@@ -118,6 +135,83 @@ extension TokenAccount {
         return []
     }
 
+    // MARK: Line items that Apple knows
+
+    /// The identifier of the earlier report that is asked for next.
+    package func searchedIdentifier(policy: ReportPolicy) -> String? {
+        current?.search.map { search in
+            accepted.first { $0.number == search.number }?.identifier
+                ?? policy.requestIdentifier(externalPurchaseID, search.number)
+        }
+    }
+
+    /// The newest report before a number that may hold line items: one that was accepted with some,
+    /// or one too old to be remembered.
+    private func earlierReport(than number: Int, but own: Int) -> Int? {
+        let remembered = accepted.filter { $0.status == .lineItem }.map(\.number)
+        if let newest = remembered.filter({ $0 < number && $0 != own }).max() {
+            return newest
+        }
+        guard accepted.count >= Self.acceptedCountMax, let oldest = remembered.min() else {
+            return nil
+        }
+        let refused = Set(parked.map(\.number)).union([own])
+        return (1..<max(min(number, oldest), 1)).last { !refused.contains($0) }
+    }
+
+    /// Begins to look for what Apple calls known; nil where nothing is to be found.
+    private func searching(
+        _ intent: ReportIntent,
+        _ answer: AnsweredReport
+    ) -> ReportIntent? {
+        var intent = intent
+        if intent.refusal.isEmpty {
+            intent.keep(answer.errors)
+        }
+        var ids: [String] = []
+        for case let id? in intent.refusal.filter(\.isKnownLineItem).map(\.lineItemID)
+        where !ids.contains(id) {
+            ids.append(id)
+        }
+        guard intent.purchaseKey != nil, intent.search == nil, !ids.isEmpty,
+            let number = earlierReport(than: intentCount + 1, but: intent.number)
+        else {
+            return nil
+        }
+        intent.search = LineItemSearch(number: number, open: ids, verified: [])
+        return intent
+    }
+
+    /// Goes on to an earlier report, or ends where none is left to be asked for.
+    private mutating func search(
+        _ held: [String: Bool],
+        in intent: ReportIntent,
+        _ answer: AnsweredReport,
+        policy: ReportPolicy
+    ) -> [ReportEffect] {
+        var intent = intent
+        guard var search = intent.search else {
+            return []
+        }
+        // The newest report that has an item decides: it was told last.
+        search.verified += search.open.filter { held[$0] == true }
+        search.open.removeAll { held[$0] != nil }
+        let next = earlierReport(than: search.number, but: intent.number)
+        if let next, !search.open.isEmpty {
+            search.number = next
+            intent.search = search
+            current = intent
+            return []
+        }
+        intent.search = search
+        let isWhole =
+            search.verified.count == answer.lineItemCount
+            && intent.refusal.allSatisfy(\.isKnownLineItem)
+        return isWhole
+            ? settle(intent, .verified, answer, policy: policy)
+            : refuse(intent, .refused, answer, policy: policy)
+    }
+
     // MARK: Ends
 
     private mutating func settle(
@@ -126,6 +220,15 @@ extension TokenAccount {
         _ answer: AnsweredReport,
         policy: ReportPolicy
     ) -> [ReportEffect] {
+        var effects: [ReportEffect] = [.outcome(ledger(intent, outcome, answer, policy: policy))]
+        if let purchaseKey = intent.purchaseKey {
+            effects.append(
+                .answered(self.answer(to: intent, of: purchaseKey, outcome, errors: []))
+            )
+        }
+        if isOutdated(intent) {
+            effects.append(.promotedLate)
+        }
         current = nil
         lastAccepted = intent.status
         lastAcceptedAt = answer.answeredAt
@@ -136,8 +239,7 @@ extension TokenAccount {
         waitingNotice = nil
         waitingReminder = nil
         oweNextMonth(after: intent, at: answer.answeredAt, policy: policy)
-        return [.outcome(ledger(intent, outcome, answer))]
-            + advance(now: answer.answeredAt, policy: policy)
+        return effects + advance(now: answer.answeredAt, policy: policy)
     }
 
     private mutating func refuse(
@@ -146,17 +248,9 @@ extension TokenAccount {
         _ answer: AnsweredReport,
         policy: ReportPolicy
     ) -> [ReportEffect] {
-        current = nil
-        var refused = intent
-        // Its dead letter has them, and a replay brings them again.
-        refused.lineItems = nil
-        refused.keep([])
-        parked.append(refused)
-        parked.removeFirst(max(parked.count - Self.parkedCountMax, 0))
-        if intent.reason != .request {
-            debt = nil
-            waitingNotice = nil
-            waitingReminder = nil
+        if kind == .refused, let searching = searching(intent, answer) {
+            current = searching
+            return []
         }
         let errors = intent.refusal.isEmpty ? answer.errors : intent.refusal
         let fault = kind.fault(
@@ -164,15 +258,78 @@ extension TokenAccount {
             errors: errors,
             externalPurchaseID: externalPurchaseID
         )
-        return [
-            .outcome(ledger(intent, .rejected, answer)),
-            .deadLetter(
-                letter(of: intent, under: intent.identifier),
-                fault,
-                origin: intent.origin,
-                history: intent.history
-            ),
-        ] + advance(now: answer.answeredAt, policy: policy)
+        var effects: [ReportEffect] = [.outcome(ledger(intent, .rejected, answer, policy: policy))]
+        if let purchaseKey = intent.purchaseKey {
+            // Whoever asked for it hears of it and asks anew: nothing of it is kept.
+            effects.append(
+                .answered(
+                    self.answer(
+                        to: intent,
+                        of: purchaseKey,
+                        .rejected,
+                        errors: errors,
+                        reason: fault.code
+                    )
+                )
+            )
+        } else {
+            effects.append(
+                .deadLetter(
+                    letter(of: intent, under: intent.identifier),
+                    fault,
+                    origin: intent.origin,
+                    history: intent.history
+                )
+            )
+            park(intent)
+        }
+        if errors.contains(where: \.isUnknownToken), refusedAt == nil {
+            refusedAt = answer.answeredAt
+            effects.append(
+                .refusedToken(
+                    TokenRefused(
+                        externalPurchaseID: externalPurchaseID,
+                        customer: customer,
+                        refusedAt: answer.answeredAt
+                    )
+                )
+            )
+        }
+        current = nil
+        if intent.reason != .request {
+            debt = nil
+            waitingNotice = nil
+            waitingReminder = nil
+        }
+        return effects + advance(now: answer.answeredAt, policy: policy)
+    }
+
+    private mutating func park(_ intent: ReportIntent) {
+        var refused = intent
+        // Its dead letter has them, and a replay brings them again.
+        refused.lineItems = nil
+        refused.keep([])
+        parked.append(refused)
+        parked.removeFirst(max(parked.count - Self.parkedCountMax, 0))
+    }
+
+    private func answer(
+        to intent: ReportIntent,
+        of purchaseKey: PurchaseKey,
+        _ outcome: ReportOutcome.Outcome,
+        errors: [AppleError],
+        reason: String? = nil
+    ) -> PurchaseAnswer {
+        PurchaseAnswer(
+            purchaseKey: purchaseKey,
+            requestIdentifier: intent.identifier,
+            lineItems: intent.lineItems,
+            outcome: outcome,
+            errors: errors,
+            reason: reason,
+            verified: outcome == .rejected ? intent.search?.verified ?? [] : [],
+            primary: nil
+        )
     }
 
     private mutating func keepAccepted(_ intent: ReportIntent, policy: ReportPolicy) {
@@ -211,10 +368,21 @@ extension TokenAccount {
     private func ledger(
         _ intent: ReportIntent,
         _ outcome: ReportOutcome.Outcome,
-        _ answer: AnsweredReport
+        _ answer: AnsweredReport,
+        policy: ReportPolicy
     ) -> ReportOutcome {
         guard let appAppleID else {
             preconditionFailure("an intent is made only where the app is known")
+        }
+        var told = ReportOutcome.Told(
+            lineItems: intent.lineItems,
+            tokenCreationDate: tokenCreationDate,
+            tokenExpirationDate: tokenExpirationDate,
+            lateBySeconds: 0,
+            purchaseKey: intent.purchaseKey
+        )
+        if let deadline = deadline(of: intent, policy: policy) {
+            told.bringForward(deadline: deadline, settledAt: answer.answeredAt)
         }
         return ReportOutcome(
             requestIdentifier: intent.identifier,
@@ -228,7 +396,21 @@ extension TokenAccount {
             reason: intent.reason.rawValue,
             firstSentAt: intent.firstSentAt ?? answer.sentAt,
             settledAt: answer.answeredAt,
-            exchanges: intent.exchanges
+            exchanges: intent.exchanges,
+            told: told
         )
+    }
+
+    /// Until when Apple wanted it, whatever made it urgent; nil where nothing says so: a report asked
+    /// for of a token that has one has the deadline of its sales alone.
+    private func deadline(of intent: ReportIntent, policy: ReportPolicy) -> Timestamp? {
+        switch intent.reason {
+        case .month, .reminder:
+            intent.deadline
+        case .request where lastAccepted != nil:
+            nil
+        case .hold, .deadline, .duplicate, .unreported, .unknown, .request:
+            policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+        }
     }
 }

@@ -7,8 +7,12 @@ extension TokenAccount {
     ///
     /// The time is the record's own, for what has no date of its own; the history is that of the
     /// dead letter whose replay it is.
+    ///
+    /// - Parameter parts: the line items of each report that it becomes, in order, where they are too
+    ///   many for one.
     package mutating func absorb(
         _ request: ReportRequested,
+        parts: [String] = [],
         origin: RecordOrigin,
         time: Timestamp,
         history: ReplayHistory? = nil,
@@ -17,7 +21,7 @@ extension TokenAccount {
         if let lastRequestOffset, origin.offset <= lastRequestOffset {
             return .repeated
         }
-        if let fault = fault(of: request) {
+        if let fault = fault(of: request, partCount: parts.count) {
             return .refused(fault)
         }
         if let identifier = request.requestIdentifier?.lowercased() {
@@ -30,19 +34,27 @@ extension TokenAccount {
                 policy: policy
             )
         }
-        let number = intentCount + 1
-        return enqueue(
-            intent(
-                of: request,
-                number: number,
-                identifier: policy.requestIdentifier(externalPurchaseID, number),
-                origin: origin,
-                time: time,
-                history: history
-            ),
-            request,
-            time: time
-        )
+        for index in 0..<max(parts.count, 1) {
+            var part = request
+            part.lineItems = parts.isEmpty ? request.lineItems : parts[index]
+            let number = intentCount + 1
+            let absorption = enqueue(
+                intent(
+                    of: part,
+                    number: number,
+                    identifier: policy.requestIdentifier(externalPurchaseID, number),
+                    origin: origin,
+                    time: time,
+                    history: history
+                ),
+                part,
+                time: time
+            )
+            guard absorption == .owed else {
+                return absorption
+            }
+        }
+        return .owed
     }
 
     // MARK: Under a given identifier
@@ -55,47 +67,86 @@ extension TokenAccount {
         history: ReplayHistory? = nil,
         policy: ReportPolicy
     ) -> Absorption {
-        let held = ([current].compactMap { $0 } + queued).first { $0.identifier == identifier }
-        if let held {
-            guard held.status == request.status, held.lineItems == request.lineItems else {
+        if let current, current.identifier == identifier {
+            guard current.status == request.status, current.lineItems == request.lineItems else {
                 return .refused(statusChanged)
             }
             lastRequestOffset = origin.offset
             return .underWay
         }
-        if let index = parked.firstIndex(where: { $0.identifier == identifier }) {
+        if case .parked(let index)? = known(identifier, number: nil) {
             return resume(index, request, origin: origin, time: time, history: history)
         }
-        let known = 1...intentCount + Self.numberLookAheadMax
-        let number = known.first { policy.requestIdentifier(externalPurchaseID, $0) == identifier }
-        if let settled = accepted.first(where: {
-            $0.identifier == identifier || ($0.identifier == nil && $0.number == number)
-        }) {
-            guard settled.says(request) else {
-                return .conflict(heldOtherwise)
-            }
-            lastRequestOffset = origin.offset
-            return .alreadyReported
+        let numbers = 1...intentCount + Self.numberLookAheadMax
+        let number = numbers.first {
+            policy.requestIdentifier(externalPurchaseID, $0) == identifier
         }
-        if let number, number <= intentCount {
-            guard request.status != .lineItem || hasForgotten(number) else {
-                return .refused(statusChanged)
-            }
-            lastRequestOffset = origin.offset
-            return .alreadyReported
-        }
-        return enqueue(
-            intent(
-                of: request,
-                number: number ?? intentCount + 1,
-                identifier: identifier,
-                origin: origin,
-                time: time,
-                history: history
-            ),
-            request,
-            time: time
+        var asked = intent(
+            of: request,
+            number: number ?? intentCount + 1,
+            identifier: identifier,
+            origin: origin,
+            time: time,
+            history: history
         )
+        let known = known(identifier, number: number)
+        let isGiven = number.map { $0 <= intentCount } ?? false
+        if isGiven, known == nil, !line.isEmpty {
+            // It may be one of those in line, which are not at hand.
+            asked.isRepeat = true
+            let absorption = enqueue(asked, request, time: time)
+            return absorption == .owed ? .underWay : absorption
+        }
+        asked.isRepeat = isGiven
+        switch ending(of: asked, known) {
+        case .alreadyReported:
+            lastRequestOffset = origin.offset
+            return .alreadyReported
+        case .refused(let fault):
+            return fault.code == heldOtherwise.code ? .conflict(fault) : .refused(fault)
+        case nil:
+            return enqueue(asked, request, time: time)
+        }
+    }
+
+    /// What the account has under an identifier.
+    enum Known: Equatable {
+        /// Index into ``parked``.
+        case parked(Int)
+        case accepted(AcceptedReport)
+    }
+
+    /// How a request ends that needs no report.
+    enum Ending: Equatable {
+        case alreadyReported
+        case refused(Fault)
+    }
+
+    /// The number is that of an identifier of ours.
+    func known(_ identifier: String, number: Int?) -> Known? {
+        if let index = parked.firstIndex(where: { $0.identifier == identifier }) {
+            return .parked(index)
+        }
+        return accepted.first {
+            $0.identifier == identifier || ($0.identifier == nil && $0.number == number)
+        }.map { .accepted($0) }
+    }
+
+    /// Nil where a report is to be made of it, or taken up again.
+    func ending(of intent: ReportIntent, _ known: Known?) -> Ending? {
+        switch known {
+        case .parked(let index):
+            return parked[index].status == intent.status ? nil : .refused(statusChanged)
+        case .accepted(let report):
+            return report.says(intent.status, intent.lineItems)
+                ? .alreadyReported : .refused(heldOtherwise)
+        case nil where intent.isRepeat:
+            // Not kept: it had no line items, or others gave way to it.
+            return intent.status != .lineItem || hasForgotten(intent.number)
+                ? .alreadyReported : .refused(statusChanged)
+        case nil:
+            return nil
+        }
     }
 
     /// Whether the report of a number may have been one with line items that gave way to others.
@@ -115,16 +166,10 @@ extension TokenAccount {
         time: Timestamp,
         history: ReplayHistory?
     ) -> Absorption {
-        var intent = parked[index]
-        guard intent.status == request.status else {
+        guard parked[index].status == request.status else {
             return .refused(statusChanged)
         }
-        intent.lineItems = request.lineItems
-        intent.phase = .planned
-        intent.takenSince = nil
-        intent.nextAttemptAt = nil
-        intent.keep([])
-        intent.history = history
+        let intent = parked[index].resumed(lineItems: request.lineItems, history: history)
         let absorption = enqueue(intent, request, time: time)
         if absorption == .owed {
             parked.remove(at: index)
@@ -133,6 +178,7 @@ extension TokenAccount {
         return absorption
     }
 
+    /// Makes it the report under way, or lets it wait in line: its turn comes, however many wait.
     private mutating func enqueue(
         _ intent: ReportIntent,
         _ request: ReportRequested,
@@ -141,29 +187,57 @@ extension TokenAccount {
         guard NextStatus.mayFollow(lastAccepted: lastAccepted, requested: request.status) else {
             return .refused(statusOrder(request.status))
         }
-        guard queued.count < Self.queueCountMax else {
-            return .refused(
-                fault("queue_full", "\(Self.queueCountMax) reports already wait for this token")
-            )
-        }
-        let held = [current].compactMap { $0 } + queued
-        let byteCount = held.reduce(intent.lineItemByteCount) { $0 + $1.lineItemByteCount }
-        guard byteCount <= Self.lineItemByteCountMax else {
-            return .refused(
-                fault(
-                    "queue_full",
-                    "the line items held for this token would be \(byteCount) bytes, more than"
-                        + " \(Self.lineItemByteCountMax)"
-                )
-            )
-        }
         appAppleID = appAppleID ?? request.appAppleID
         bundleID = bundleID ?? request.bundleID
         intentCount = max(intentCount, intent.number)
         lastRequestOffset = max(lastRequestOffset ?? intent.origin.offset, intent.origin.offset)
         touch(time)
-        queued.append(intent)
+        if isBusy {
+            line.append(intent)
+        } else {
+            current = intent
+        }
         return .owed
+    }
+
+    /// The answer to a request that carries sales and becomes no report; nil for any other.
+    package func answer(
+        to request: ReportRequested,
+        _ fault: Fault,
+        policy: ReportPolicy
+    ) -> PurchaseAnswer? {
+        request.purchaseKey.map { purchaseKey in
+            PurchaseAnswer(
+                purchaseKey: purchaseKey,
+                requestIdentifier: request.requestIdentifier
+                    ?? policy.requestIdentifier(externalPurchaseID, intentCount + 1),
+                lineItems: request.lineItems,
+                outcome: .rejected,
+                errors: [],
+                reason: fault.code,
+                verified: [],
+                primary: primary(after: fault)
+            )
+        }
+    }
+
+    /// No sale is reported under a duplicate that Apple has no other report of: its primary carries
+    /// them. What was reported under it before it was known for one stands.
+    var duplicateFault: Fault? {
+        guard dueEvent == .duplicateDue, lastAccepted == nil || lastAccepted == .duplicateToken
+        else {
+            return nil
+        }
+        return fault(Self.isDuplicate, "sales go with the primary token of the period")
+    }
+
+    private static let isDuplicate = "is_duplicate"
+
+    func primary(after fault: Fault) -> TokenID? {
+        guard fault.code == "report.\(Self.isDuplicate)", case .duplicate(let primary) = role else {
+            return nil
+        }
+        return primary
     }
 
     private func intent(
@@ -174,27 +248,39 @@ extension TokenAccount {
         time: Timestamp,
         history: ReplayHistory?
     ) -> ReportIntent {
-        ReportIntent(
+        var intent = ReportIntent(
             number: number,
             identifier: identifier,
             status: request.status,
             lineItems: request.lineItems,
             reason: .request,
             origin: origin,
-            // Who asks by hand wants it now.
+            // Who asks for it wants it now.
             deadline: time,
             history: history
         )
+        intent.purchaseKey = request.purchaseKey
+        return intent
     }
 
     // MARK: Faults of the record
 
-    private func fault(of request: ReportRequested) -> Fault? {
+    private func fault(of request: ReportRequested, partCount: Int) -> Fault? {
         guard appAppleID == nil || appAppleID == request.appAppleID else {
             return fault("app_mismatch", "the token belongs to another app")
         }
         guard (request.lineItems != nil) == (request.status == .lineItem) else {
             return fault("line_items", "line items go with LINE_ITEM and with nothing else")
+        }
+        guard partCount <= 1 || request.requestIdentifier == nil && request.purchaseKey == nil
+        else {
+            return fault(
+                "line_items",
+                "more line items than one report takes: leave out requestIdentifier"
+            )
+        }
+        if request.purchaseKey != nil, let fault = duplicateFault {
+            return fault
         }
         guard request.status != .duplicateToken || tokenType?.hasDuplicates ?? true
         else {

@@ -9,13 +9,16 @@ extension TokenAccount {
     /// The same of an intent, with the exchanges that its requests may yet add, or of what is left
     /// of it once it is accepted.
     private static let intentByteCount = 3_072
-    /// What Apple may yet refuse of the report under way; see ``ReportIntent/keep(_:)``.
+    /// What Apple may yet refuse of the report under way, and the line items among it that are looked
+    /// for; see ``ReportIntent/keep(_:)``.
     private static let refusalByteCount =
-        ReportIntent.refusalCountMax * 96 + ReportIntent.refusalTextByteCountMax * textFactor
+        ReportIntent.refusalCountMax * 2 * 96
+        + ReportIntent.refusalTextByteCountMax * 2 * textFactor
     private static let listedByteCount = 96
 
     /// Never less than the bytes of key and value, now and after every answer of Apple to what is
-    /// under way or falls due: an answer has no record whose dead letter could stand for it.
+    /// under way, waits in line or falls due: an answer has no record whose dead letter could stand
+    /// for it. The record of each report that waits is smaller.
     package var byteCountBound: Int {
         let primaryCount: Int
         if case .duplicate(let primary) = role {
@@ -26,28 +29,30 @@ extension TokenAccount {
         var textCount = externalPurchaseID.text.utf8.count + primaryCount
         textCount += (bundleID?.utf8.count ?? 0) + (tokenType?.text.utf8.count ?? 0)
         textCount += customer?.text.utf8.count ?? 0
+        // The next in line takes the place of the one under way; those before it end up among the
+        // parked or the accepted, until others give way.
+        let askedCount = (current == nil ? 0 : 1) + line.count
+        let askedTextCount = max(current?.textByteCount ?? 0, line.textByteCountMax)
+        let lineItemCount = max(current?.lineItemByteCount ?? 0, line.lineItemByteCountMax)
+        let parkedCount = min(parked.count + askedCount, max(Self.parkedCountMax, parked.count))
+        let acceptedCount = min(
+            accepted.count + askedCount,
+            max(Self.acceptedCountMax, accepted.count)
+        )
+        textCount += askedTextCount * (1 + parkedCount - parked.count)
+        textCount += askedTextCount * (acceptedCount - accepted.count)
         // One more than there are: its own debt becomes one by itself.
-        var intentCount = 1
-        var lineItemCount = 0
-        func add(_ intent: ReportIntent) {
-            intentCount += 1
-            lineItemCount += intent.lineItemByteCount
-            textCount += intent.identifier.utf8.count
-            textCount += intent.history?.firstFailedAt?.utf8.count ?? 0
-            textCount += intent.history?.replayID?.utf8.count ?? 0
+        let intentCount = 2 + parkedCount
+        for intent in parked {
+            textCount += intent.textByteCount
         }
-        if let current {
-            add(current)
-        }
-        queued.forEach(add)
-        parked.forEach(add)
         for notice in notices {
             textCount += notice.uuid.utf8.count
         }
         for report in accepted {
             textCount += report.identifier?.utf8.count ?? 0
         }
-        let listed = (notices.count + 2 * accepted.count) * Self.listedByteCount
+        let listed = (notices.count + 2 * acceptedCount) * Self.listedByteCount
         return Self.frameByteCount + externalPurchaseID.text.utf8.count
             + textCount * Self.textFactor + lineItemCount * Self.lineItemFactor
             + intentCount * Self.intentByteCount + Self.refusalByteCount + listed

@@ -5,15 +5,8 @@
 package struct TokenAccount: Equatable, Sendable {
     /// Repeats of notices are known by so many; the newest by `signedDate` are kept.
     package static let noticeCountMax = 16
-    /// Reports asked for by hand that wait behind the one under way.
-    package static let queueCountMax = 16
     /// Refused intents kept for a replay of their dead letter; the oldest gives way.
     package static let parkedCountMax = 8
-    /// Bytes of line items held by one account; of a refused report its dead letter has them.
-    ///
-    /// As a string in the account's JSON they take at most twice as many: its changelog record stays
-    /// below Kafka's 1 MB.
-    package static let lineItemByteCountMax = 400 << 10
     /// Accepted reports kept to know a replay of them; the oldest gives way.
     package static let acceptedCountMax = 32
 
@@ -78,14 +71,16 @@ package struct TokenAccount: Equatable, Sendable {
     /// How many records named another customer than ``customer``.
     package var ownerConflictCount = 0
 
+    /// When Apple said that it does not know the token; nil where it never did.
+    package var refusedAt: Timestamp?
     package var lastAccepted: ReportStatus?
     package var lastAcceptedAt: Timestamp?
     /// Numbers given to intents so far.
     package var intentCount = 0
     /// The report under way; one at a time for a token (Apple's error 26).
     package var current: ReportIntent?
-    /// Asked for by hand, behind ``current``, numbered already.
-    package var queued: [ReportIntent] = []
+    /// Asked for, behind ``current``, numbered already.
+    package var line = RequestLine()
     /// Refused by Apple: in the dead letters, where a replay finds them by identifier.
     package var parked: [ReportIntent] = []
     package var debt: Debt?
@@ -133,10 +128,12 @@ package struct TokenAccount: Equatable, Sendable {
     /// Whether a debt of its own was refused: a person has it, and Apple's asking changes nothing.
     package var hasParkedDebt: Bool { parked.contains { $0.reason != .request } }
 
+    /// Whether a report is under way, or asked for and waits its turn.
+    var isBusy: Bool { current != nil || !line.isEmpty }
+
     /// Whether a report is under way or to come.
     package var owesReport: Bool {
-        current != nil || !queued.isEmpty || debt != nil || waitingNotice != nil
-            || waitingReminder != nil
+        isBusy || debt != nil || waitingNotice != nil || waitingReminder != nil
     }
 
     /// Whether it came in and waits: neither reported nor refused yet.
@@ -147,6 +144,11 @@ package struct TokenAccount: Equatable, Sendable {
     /// CREATED alone, for example, leaves nothing.
     package var hasSubstance: Bool {
         role != nil || lastAccepted != nil || intentCount > 0 || !notices.isEmpty
+    }
+
+    /// Whether a report says that the token is a duplicate, which it is no more.
+    func isOutdated(_ intent: ReportIntent) -> Bool {
+        intent.status == .duplicateToken && intent.reason != .request && role == .primary
     }
 
     /// Whether it shares a period with others: it expires, and Apple knows duplicates of its type.
@@ -186,6 +188,10 @@ extension TokenAccount {
                 return .ready(lane: lane, deadline: current.deadline)
             }
             return .waiting(until: nextAttemptAt)
+        }
+        if !line.isEmpty {
+            // Its turn has come, and its record is to be read.
+            return .waiting(until: Timestamp(milliseconds: 0))
         }
         if let debt {
             return .waiting(until: debt.dueAt)

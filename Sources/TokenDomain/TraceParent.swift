@@ -1,8 +1,8 @@
 /// The W3C `traceparent` that goes with a token from the request that brought it to the request to
 /// Apple: a header of HTTP, and of every record on the way.
 ///
-/// No spans are recorded here, so it is passed on as it came; what has none, or one that is not
-/// valid, gets a new one.
+/// No spans are recorded here, so it is passed on as it came. The door makes one for a request that has
+/// none, or one that is not valid; a record without one stays without.
 ///
 /// Source: www.w3.org/TR/trace-context-1
 package struct TraceParent: Hashable, Sendable {
@@ -44,13 +44,6 @@ package struct TraceParent: Hashable, Sendable {
         text = String(decoding: made, as: UTF8.self)
     }
 
-    /// A new one for a record without; see ``appendNew(seed:partition:offset:to:)``.
-    package init(ofTopic topic: String, partition: Int32, offset: Int64) {
-        var made: [UInt8] = []
-        Self.appendNew(seed: Self.seed(topic), partition: partition, offset: offset, to: &made)
-        text = String(decoding: made, as: UTF8.self)
-    }
-
     /// What all requests and records of one story have in common: 32 hexadecimal digits.
     package var traceID: String {
         String(decoding: text.utf8.dropFirst(3).prefix(32), as: UTF8.self)
@@ -84,28 +77,6 @@ package struct TraceParent: Hashable, Sendable {
         arena.append(UInt8(ascii: "0"))
         arena.append(UInt8(ascii: "0"))
         unsafe known.withUnsafeBufferPointer { unsafe arena.append(contentsOf: $0) }
-    }
-
-    /// Appends a new one for a record that has none: always the same for the same record, so that a
-    /// batch that is read again tells the same story.
-    ///
-    /// The seed is that of its topic: ``seed(_:)``.
-    package static func appendNew(
-        seed: UInt64,
-        partition: Int32,
-        offset: Int64,
-        to arena: inout [UInt8]
-    ) {
-        var generator = SeededGenerator(seed: seed ^ UInt64(UInt32(bitPattern: partition)))
-        // Two steps: partitions and offsets are small, and must not cancel each other out.
-        generator = SeededGenerator(seed: generator.next() ^ UInt64(bitPattern: offset))
-        append(generator.next(), generator.next(), generator.next(), to: &arena)
-    }
-
-    package static func seed(_ topic: String) -> UInt64 {
-        topic.utf8.reduce(0xcbf2_9ce4_8422_2325) { hash, byte in
-            (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3
-        }
     }
 
     private static let dash = UInt8(ascii: "-")

@@ -23,6 +23,9 @@ struct ReceivedEnvelope {
     ///
     /// - Throws: what makes the record no value of the topic.
     static func read(_ value: Span<UInt8>) throws(WireFault) -> ReceivedEnvelope {
+        if let plain = readPlain(value) {
+            return plain
+        }
         var envelope = ReceivedEnvelope()
         var seen = Seen()
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
@@ -38,6 +41,43 @@ struct ReceivedEnvelope {
             throw .missing(field: "token")
         }
         return envelope
+    }
+
+    /// Reads a value in the form in which ingest and most programs write it: the members in the order of
+    /// the topic's own, with or without a blank behind colons and commas.
+    private static func readPlain(_ value: Span<UInt8>) -> ReceivedEnvelope? {
+        unsafe value.withUnsafeBufferPointer { bytes in
+            var scanner = unsafe PlainScanner(bytes)
+            guard scanner.take("{"), let token = scanner.text("\"token\":") else {
+                return nil
+            }
+            var envelope = ReceivedEnvelope()
+            envelope.token = token
+            var isMore = scanner.takeNext()
+            if isMore, let customer = scanner.text("\"customer\":") {
+                envelope.customer = .text(customer)
+                isMore = scanner.takeNext()
+            }
+            if isMore, scanner.take("\"receivedAt\":") {
+                scanner.skipBlank()
+                guard let receivedAt = scanner.integer() else {
+                    return nil
+                }
+                envelope.receivedAt = receivedAt
+                isMore = scanner.takeNext()
+            }
+            if isMore, scanner.text("\"source\":") != nil {
+                isMore = scanner.takeNext()
+            }
+            if isMore, let bundleID = scanner.text("\"bundleId\":") {
+                envelope.bundleID = bundleID
+                isMore = scanner.takeNext()
+            }
+            if isMore, scanner.text("\"requestId\":") != nil {
+                isMore = scanner.takeNext()
+            }
+            return !isMore && scanner.take("}") && scanner.isAtEnd ? envelope : nil
+        }
     }
 
     /// The token of an envelope that is refused for something else, if it can be read.
@@ -75,6 +115,37 @@ struct ReceivedEnvelope {
     }
 }
 
+extension PlainScanner {
+    /// The text of a member of this name, which may have a blank behind its colon; nil, and nothing
+    /// taken, where another stands there.
+    @inline(__always)
+    fileprivate mutating func text(_ name: StaticString) -> JSONStringRange? {
+        let before = self
+        if take(name) {
+            skipBlank()
+            if take("\""), let range = string() {
+                return JSONStringRange(
+                    start: range.lowerBound,
+                    end: range.upperBound,
+                    hasEscape: false
+                )
+            }
+        }
+        self = before
+        return nil
+    }
+
+    /// The comma before another member.
+    @inline(__always)
+    fileprivate mutating func takeNext() -> Bool {
+        guard take(",") else {
+            return false
+        }
+        skipBlank()
+        return true
+    }
+}
+
 /// Which known fields stood there already, null or not.
 private struct Seen {
     enum Field: UInt8 {
@@ -86,7 +157,7 @@ private struct Seen {
 
 extension JSONScanner {
     /// An integer of 64 bits; nil where the value is anything else.
-    mutating func integerIfAny() throws(WireFault) -> Int64? {
+    package mutating func integerIfAny() throws(WireFault) -> Int64? {
         guard try peekKind() == .number else {
             try skip()
             return nil

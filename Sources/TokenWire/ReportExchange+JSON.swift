@@ -62,7 +62,7 @@ extension ReportRequest {
     package var method: String {
         switch self {
         case .send: "PUT"
-        case .retrieve: "GET"
+        case .retrieve, .search: "GET"
         }
     }
 }

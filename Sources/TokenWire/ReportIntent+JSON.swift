@@ -19,6 +19,9 @@ extension ReportIntent {
         var refusal: [AppleError] = []
         var exchanges: [ReportExchange] = []
         var history: ReplayHistory?
+        var isRepeat: Bool?
+        var purchaseKey: PurchaseKey?
+        var search: LineItemSearch?
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch key {
@@ -37,6 +40,9 @@ extension ReportIntent {
             case "nextAttemptAt": try scanner.fill(&nextAttemptAt)
             case "requests": exchanges = try ReportExchange.list(&scanner)
             case "history": history = try ReplayHistory(&scanner)
+            case "isRepeat": try scanner.fill(&isRepeat)
+            case "purchaseKey": try scanner.fill(&purchaseKey, atMost: .tokenField)
+            case "search": search = try LineItemSearch(&scanner)
             case "refusal":
                 try scanner.beginArray()
                 while try scanner.nextElement() {
@@ -62,6 +68,9 @@ extension ReportIntent {
             refusal: refusal,
             history: history
         )
+        self.isRepeat = isRepeat ?? false
+        self.purchaseKey = purchaseKey
+        self.search = search
         for exchange in exchanges {
             note(exchange)
         }
@@ -107,6 +116,14 @@ extension ReportIntent {
             writer.name("history")
             history.write(&writer)
         }
+        if isRepeat {
+            writer.field("isRepeat", true)
+        }
+        writer.field("purchaseKey", purchaseKey?.text)
+        if let search {
+            writer.name("search")
+            search.write(&writer)
+        }
         writer.endObject()
     }
 
@@ -128,5 +145,49 @@ extension ReportIntent {
             fieldName: fieldName,
             lineItemID: lineItemID
         )
+    }
+}
+
+/// A search for line items, inside an intent.
+extension LineItemSearch {
+    fileprivate init(_ scanner: inout JSONScanner) throws(WireFault) {
+        var number: Int?
+        var open: [String] = []
+        var verified: [String] = []
+        try scanner.beginObject()
+        while let key = try scanner.nextKey() {
+            switch key {
+            case "number": try scanner.fill(&number)
+            case "open": open = try Self.ids(&scanner)
+            case "verified": verified = try Self.ids(&scanner)
+            default: try scanner.skip()
+            }
+        }
+        self.init(
+            number: try JSONScanner.require(number, "number"),
+            open: open,
+            verified: verified
+        )
+    }
+
+    private static func ids(_ scanner: inout JSONScanner) throws(WireFault) -> [String] {
+        var ids: [String] = []
+        try scanner.beginArray()
+        while try scanner.nextElement() {
+            ids.append(try scanner.string())
+        }
+        return ids
+    }
+
+    fileprivate func write(_ writer: inout JSONWriter) {
+        writer.beginObject()
+        writer.field("number", number)
+        for (name, ids) in [("open", open), ("verified", verified)] as [(StaticString, [String])] {
+            writer.name(name)
+            writer.beginArray()
+            ids.forEach { writer.string($0) }
+            writer.endArray()
+        }
+        writer.endObject()
     }
 }

@@ -37,6 +37,7 @@ extension TokenAccount {
             writer.field("externalPurchaseId", externalPurchaseID.text)
             writer.field("touchedAt", touchedAt.milliseconds)
             writeToken(&writer)
+            writer.field("refusedAt", refusedAt?.milliseconds)
             writer.field("lastAccepted", lastAccepted?.rawValue)
             writer.field("lastAcceptedAt", lastAcceptedAt?.milliseconds)
             if intentCount > 0 {
@@ -46,7 +47,15 @@ extension TokenAccount {
                 writer.name("current")
                 current.write(&writer)
             }
-            Self.write("queued", queued, &writer) { $0.write(&$1) }
+            if !line.isEmpty {
+                writer.name("line")
+                writer.beginArray()
+                writer.integer(Int64(line.first))
+                writer.integer(Int64(line.end))
+                writer.integer(Int64(line.lineItemByteCountMax))
+                writer.integer(Int64(line.textByteCountMax))
+                writer.endArray()
+            }
             Self.write("parked", parked, &writer) { $0.write(&$1) }
             if let debt {
                 writer.name("debt")
@@ -140,14 +149,19 @@ extension TokenAccount {
         case "tokenExpirationDate": try scanner.fill(&tokenExpirationDate)
         case "customer": try scanner.fill(&customer, atMost: nil)
         case "ownerConflictCount": ownerConflictCount = try scanner.count()
+        case "refusedAt": try scanner.fill(&refusedAt)
         case "lastAccepted": try scanner.fill(&lastAccepted)
         case "lastAcceptedAt": try scanner.fill(&lastAcceptedAt)
         case "intentCount": intentCount = try scanner.count()
         case "current": current = try ReportIntent(&scanner)
+        case "line": line = try Self.readLine(&scanner)
         case "queued":
-            queued = try Self.read(&scanner) { (scanner) throws(WireFault) in
-                try ReportIntent(&scanner)
-            }
+            // As they lay in the account before each had a record of its own.
+            line = RequestLine(
+                inAccount: try Self.read(&scanner) { (scanner) throws(WireFault) in
+                    try ReportIntent(&scanner)
+                }
+            )
         case "parked":
             parked = try Self.read(&scanner) { (scanner) throws(WireFault) in
                 try ReportIntent(&scanner)
@@ -197,6 +211,22 @@ extension TokenAccount {
             elements.append(try element(&scanner))
         }
         return elements
+    }
+
+    private static func readLine(_ scanner: inout JSONScanner) throws(WireFault) -> RequestLine {
+        var numbers: [Int] = []
+        try scanner.tuple(of: 4) { (_, scanner) throws(WireFault) in
+            numbers.append(try scanner.count())
+        }
+        guard numbers[0] < numbers[1] else {
+            throw .outOfRange(field: "line")
+        }
+        return RequestLine(
+            first: numbers[0],
+            end: numbers[1],
+            lineItemByteCountMax: numbers[2],
+            textByteCountMax: numbers[3]
+        )
     }
 
     private static func readDebt(_ scanner: inout JSONScanner) throws(WireFault) -> Debt {

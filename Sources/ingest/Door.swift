@@ -151,6 +151,16 @@ struct Door {
                 return try body.appendLines(request.body, to: &outputs)
             }
             try body.appendOne(request.body, to: &outputs)
+        case .purchases:
+            let body = PurchasesBody(
+                receivedAt: receivedAt,
+                requestID: admission.requestID,
+                seal: seal
+            )
+            guard !isBatch else {
+                return try body.appendLines(request.body, to: &outputs)
+            }
+            try body.appendOne(request.body, to: &outputs)
         case .accountTokens:
             try AccountTokenBody(receivedAt: receivedAt, requestID: admission.requestID)
                 .append(request.body, to: &outputs)
@@ -175,10 +185,10 @@ struct Door {
         ).lowercased()
         switch essence {
         case "application/json": return false
-        case "application/x-ndjson" where route == .tokens: return true
+        case "application/x-ndjson" where route.takesBatches: return true
         default:
             throw .unsupported(
-                route == .tokens
+                route.takesBatches
                     ? "The body is application/json or application/x-ndjson."
                     : "The body is application/json."
             )

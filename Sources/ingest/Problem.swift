@@ -1,3 +1,4 @@
+internal import TokenDomain
 internal import TokenWire
 
 /// A refusal, as `application/problem+json` tells it: nothing of the request was stored, except
@@ -5,15 +6,19 @@ internal import TokenWire
 ///
 /// Source: RFC 9457
 struct Problem: Error, Equatable {
-    /// One line of a batch that is wrong.
+    /// What is wrong in one line of a batch, or in the only object of a body.
     struct Line: Equatable {
         /// Counted from 1, blank lines included.
         var number: Int
         var code: String
         var detail: String
+        /// Of a sale: the field whose rule is broken; empty where the whole event is meant.
+        var field: String?
+        /// Of a sale: the rule, which is the code without `purchases.`.
+        var rule: String?
     }
 
-    /// As many bad lines as are named.
+    /// As many faults of lines as are named.
     static let lineCountMax = 100
 
     var status: Int
@@ -21,7 +26,7 @@ struct Problem: Error, Equatable {
     var code: String
     /// One sentence; never anything of the request but names of its fields.
     var detail: String
-    /// The bad lines of a batch, the first ``lineCountMax`` of them.
+    /// What is wrong in the lines, the first ``lineCountMax`` of it.
     var lines: [Line] = []
     /// Seconds after which to send again, where that helps.
     var retryAfterSeconds: Int?
@@ -70,6 +75,8 @@ struct Problem: Error, Equatable {
                     writer.beginObject()
                     writer.field("line", line.number)
                     writer.field("code", line.code)
+                    writer.field("field", line.field)
+                    writer.field("rule", line.rule)
                     writer.field("detail", line.detail)
                     writer.endObject()
                 }
@@ -79,6 +86,18 @@ struct Problem: Error, Equatable {
         }
         body.append(UInt8(ascii: "\n"))
         return body
+    }
+
+    /// Told of one line of a batch: what it names itself, else the whole of it.
+    func lines(at number: Int) -> [Line] {
+        guard !lines.isEmpty else {
+            return [Line(number: number, code: code, detail: detail)]
+        }
+        return lines.map { line in
+            var line = line
+            line.number = number
+            return line
+        }
     }
 }
 
@@ -91,7 +110,7 @@ extension Problem {
     static let notFound = Problem(
         status: 404,
         code: "ingest.not_found",
-        detail: "There are /v1/tokens, /v1/notifications and /v1/account-tokens."
+        detail: "There are /v1/tokens, /v1/purchases, /v1/notifications and /v1/account-tokens."
     )
     static let noNotifications = Problem(
         status: 404,
@@ -107,6 +126,11 @@ extension Problem {
         status: 421,
         code: "ingest.misdirected",
         detail: "The Host header is no address, and no name that this server answers to."
+    )
+    static let customerRefused = Problem(
+        status: 400,
+        code: "ingest.customer_refused",
+        detail: "This server has no key to replace customers with, so it takes none."
     )
     static let tooManyRequests = Problem(
         status: 429,
@@ -148,6 +172,26 @@ extension Problem {
 
     static func unsupported(_ detail: String) -> Problem {
         Problem(status: 415, code: "ingest.unsupported_media_type", detail: detail)
+    }
+
+    /// What is wrong with the only sale of a body.
+    init(_ faults: PurchaseFaults) {
+        let first = faults.list[0]
+        self.init(
+            status: 400,
+            code: first.code,
+            detail: faults.list.count == 1
+                ? first.message : "\(faults.list.count) rules are broken; nothing was stored.",
+            lines: faults.list.prefix(Self.lineCountMax).map { fault in
+                Line(
+                    number: 1,
+                    code: fault.code,
+                    detail: fault.repair,
+                    field: fault.field,
+                    rule: fault.rule.rawValue
+                )
+            }
+        )
     }
 
     /// What cannot be read as the JSON that is asked for.

@@ -3,14 +3,18 @@ enum Route: String, CaseIterable {
     case tokens = "/v1/tokens"
     case notifications = "/v1/notifications"
     case accountTokens = "/v1/account-tokens"
+    case purchases = "/v1/purchases"
 
     /// Apple has no key of ours.
     var needsKey: Bool { self != .notifications }
 
+    /// Whether it takes a batch of lines beside a single object.
+    var takesBatches: Bool { self == .tokens || self == .purchases }
+
     /// The largest body, in bytes.
     var bodyByteCountMax: Int {
         switch self {
-        case .tokens: IngestLimits.batchByteCountMax
+        case .tokens, .purchases: IngestLimits.batchByteCountMax
         // The envelope around the signed text is small; blanks in it are nobody's need.
         case .notifications, .accountTokens: IngestLimits.signedTextByteCountMax + 4_096
         }
@@ -22,13 +26,14 @@ enum Route: String, CaseIterable {
         case .tokens: 0
         case .notifications: 1
         case .accountTokens: 2
+        case .purchases: 3
         }
     }
 
     /// What all its incomplete bodies may hold together, in bytes; many of the largest.
     var incompleteByteCountMax: Int {
         switch self {
-        case .tokens: 16 << 20
+        case .tokens, .purchases: 16 << 20
         case .notifications, .accountTokens: 2 << 20
         }
     }
@@ -39,6 +44,7 @@ enum Route: String, CaseIterable {
         case .tokens: 0
         case .notifications: 1
         case .accountTokens: 2
+        case .purchases: 3
         }
     }
 

@@ -1,4 +1,3 @@
-internal import Glibc
 internal import Kafka
 internal import TokenDomain
 internal import TokenWire
@@ -37,69 +36,9 @@ struct TokensBody {
     ///
     /// - Returns: how many records it made; at least one.
     func appendLines(_ body: [UInt8], to outputs: inout OutputBatch) throws(Problem) -> Int {
-        var bad: [Problem.Line] = []
-        var badCount = 0
-        var recordCount = 0
-        var number = 0
-        var start = 0
-        while start < body.count {
-            let end = lineEnd(in: body.span, from: start)
-            number += 1
-            defer { start = end + 1 }
-            guard !isBlank(body.span.extracting(start..<end)) else {
-                continue
-            }
-            recordCount += 1
-            guard recordCount <= IngestLimits.batchRecordCountMax else {
-                throw Problem(
-                    status: 413,
-                    code: "ingest.too_many_lines",
-                    detail: "A batch has at most \(IngestLimits.batchRecordCountMax) lines."
-                )
-            }
-            do throws(Problem) {
-                try append(body, start..<end, to: &outputs)
-            } catch {
-                badCount += 1
-                if bad.count < Problem.lineCountMax {
-                    bad.append(
-                        Problem.Line(number: number, code: error.code, detail: error.detail)
-                    )
-                }
-            }
+        try BodyLines.read(body) { (line) throws(Problem) in
+            try append(body, line, to: &outputs)
         }
-        guard badCount == 0 else {
-            throw Problem(
-                status: 400,
-                code: "ingest.bad_lines",
-                detail: "\(badCount) of \(recordCount) lines are wrong; nothing was stored.",
-                lines: bad
-            )
-        }
-        guard recordCount > 0 else {
-            throw Problem(status: 400, code: "ingest.empty", detail: "The batch has no line.")
-        }
-        return recordCount
-    }
-
-    /// Where the next newline stands, or the end.
-    private func lineEnd(in body: Span<UInt8>, from start: Int) -> Int {
-        unsafe body.withUnsafeBytes { bytes in
-            guard let base = bytes.baseAddress,
-                let found = unsafe memchr(base + start, 0x0a, bytes.count - start)
-            else {
-                return bytes.count
-            }
-            return unsafe UnsafeRawPointer(found) - base
-        }
-    }
-
-    private func isBlank(_ line: Span<UInt8>) -> Bool {
-        for index in line.indices
-        where line[index] != 0x20 && line[index] != 0x09 && line[index] != 0x0d {
-            return false
-        }
-        return true
     }
 
     /// The members of one object, where they lie.
@@ -218,11 +157,7 @@ struct TokensBody {
             return .absent
         }
         guard let seal else {
-            throw Problem(
-                status: 400,
-                code: "ingest.customer_refused",
-                detail: "This server has no key to replace customers with, so it takes none."
-            )
+            throw .customerRefused
         }
         guard !customer.isEmpty else {
             throw Problem(.outOfRange(field: "customer"))

@@ -1,6 +1,7 @@
 internal import StageRuntime
 internal import StateStore
 internal import TokenDomain
+internal import TokenWire
 
 /// Where an account lies: which partition's state, under which key.
 struct AccountPlace: Hashable {
@@ -25,6 +26,8 @@ struct AccountDesk {
     /// In the order in which they changed first.
     private var changed: [AccountPlace] = []
     private var isChanged: Set<AccountPlace> = []
+    /// Records of reports that wait: put, or removed where there is none.
+    private var lineChanges: [AccountPlace: ReportIntent?] = [:]
 
     init(state: StagedState) {
         self.state = state
@@ -43,6 +46,30 @@ struct AccountDesk {
                     let place = AccountPlace(key: key, partition: partition)
                     debtors[place] = Debtor(value, key: key)
                 }
+            }
+        }
+    }
+
+    /// Looks up the next report in the line of each account, where it has one.
+    mutating func loadNext(_ places: [AccountPlace]) throws(StoreFault) {
+        var waiting: [Int32: [(place: AccountPlace, key: [UInt8])]] = [:]
+        for place in Set(places) {
+            if let account = token(at: place), !account.line.isEmpty, !account.line.isNextAtHand {
+                let key = WaitingReport.key(
+                    of: account.externalPurchaseID,
+                    place: account.line.first
+                )
+                waiting[place.partition, default: []].append((place, key))
+            }
+        }
+        for (partition, asked) in waiting {
+            let values = try state.values(asked.map(\.key), partition: partition)
+            for ((place, _), value) in zip(asked, values) {
+                guard case .token(var account)? = debtors[place], let value else {
+                    preconditionFailure("every report in line has a record")
+                }
+                account.line.lay(Debtor.waiting(value))
+                debtors[place] = .token(account)
             }
         }
     }
@@ -71,6 +98,13 @@ struct AccountDesk {
             return false
         }
         debtors[place] = debtor
+        if case .token(var account) = debtor {
+            for (number, intent) in account.line.takeChanges() {
+                let key = WaitingReport.key(of: account.externalPurchaseID, place: number)
+                lineChanges[AccountPlace(key: key, partition: place.partition)] = intent
+            }
+            debtors[place] = .token(account)
+        }
         if isChanged.insert(place).inserted {
             changed.append(place)
         }
@@ -81,7 +115,15 @@ struct AccountDesk {
     ///
     /// - Returns: the accounts put, and where.
     func put() -> [(place: AccountPlace, debtor: Debtor)] {
-        changed.compactMap { place in
+        for (place, intent) in lineChanges {
+            let value = intent.map { intent in
+                var value: [UInt8] = []
+                WaitingReport.write(intent, to: &value)
+                return value
+            }
+            state.put(value, forKey: place.key, partition: place.partition)
+        }
+        return changed.compactMap { place in
             debtors[place].map { debtor in
                 var value: [UInt8] = []
                 debtor.write(to: &value)

@@ -38,6 +38,15 @@ enum Debtor: Equatable {
         }
     }
 
+    /// Reads the value of a report that waits in line, likewise.
+    static func waiting(_ value: [UInt8]) -> ReportIntent {
+        do throws(WireFault) {
+            return try WaitingReport.read(value.span)
+        } catch {
+            preconditionFailure("a value of report's state cannot be read: \(error.message)")
+        }
+    }
+
     func write(to arena: inout [UInt8]) {
         switch self {
         case .token(let account): account.write(to: &arena)

@@ -8,6 +8,8 @@ final class ReportMetrics {
     private let outcomes: Counter
     private let cancelled: Counter
     private let ownerConflicts: Counter
+    private let late: Counter
+    private let promotions: Counter
     private let laneChanges: Counter
     private let rate: Gauge
     private let isStopped: Gauge
@@ -55,6 +57,21 @@ final class ReportMetrics {
             "report_owner_conflicts_total",
             help: "Records that name another customer for a token that has one."
         )
+        late = metrics.counter(
+            "reports_late_total",
+            help: "Reports of production that Apple has accepted after the deadline, by app and"
+                + " reported status; lateBySeconds of reports.outcomes.v1 says by how much.",
+            labels: ["app", "status"]
+        )
+        promotions = metrics.counter(
+            "report_promotions_total",
+            help: "Duplicates that became the first of their period because Apple does not know the"
+                + " one before: turned, or late where Apple has them as a duplicate already.",
+            labels: ["outcome"]
+        )
+        for outcome in ["turned", "late"] {
+            promotions.add(0, outcome)
+        }
         laneChanges = metrics.counter(
             "report_lane_changes_total",
             help:
@@ -140,6 +157,9 @@ final class ReportMetrics {
     /// What alerts count begins at zero: the first event is seen, too.
     func expect(apps: [Int64]) {
         for app in apps {
+            for status in ReportStatus.allCases {
+                late.add(0, String(app), status.rawValue)
+            }
             for environment in AppleEnvironment.allCases {
                 for status in ["401", "tls_untrusted"] {
                     requests.add(0, String(app), environment.rawValue, "PUT", status, "")
@@ -168,6 +188,7 @@ final class ReportMetrics {
                 outcome.outcome.rawValue
             ).observe(Double(wait) / 1_000)
         }
+        countLate(outcome)
         outcomes.add(
             1,
             String(outcome.appAppleID),
@@ -175,6 +196,19 @@ final class ReportMetrics {
             outcome.status.rawValue,
             outcome.outcome.rawValue
         )
+    }
+
+    private func countLate(_ outcome: ReportOutcome) {
+        guard outcome.externalPurchaseID.environment == .production, outcome.outcome != .rejected,
+            let seconds = outcome.told.lateBySeconds, seconds > 0
+        else {
+            return
+        }
+        late.add(1, String(outcome.appAppleID), outcome.status.rawValue)
+    }
+
+    func promoted(isLate: Bool) {
+        promotions.add(1, isLate ? "late" : "turned")
     }
 
     func cancelled(_ intent: ReportIntent) {

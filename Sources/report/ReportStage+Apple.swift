@@ -35,12 +35,12 @@ extension ReportStage {
         retryAt: Timestamp
     ) -> (Answer, LaneGate.Word) {
         switch flight.errand {
-        case .report(let number, let requestCount, let request, let identifier, let newestDate):
+        case .report(let number, let requestCount, let request, let report):
             let meaning = ReportAnswer(
                 reply,
                 to: request,
-                identifier: identifier,
-                newestDate: newestDate,
+                identifier: report.identifier,
+                newestDate: report.newestDate,
                 now: now
             )
             let answer = AnsweredReport(
@@ -52,7 +52,8 @@ extension ReportStage {
                 errors: reply.errors ?? [],
                 sentAt: flight.sentAt,
                 answeredAt: now,
-                retryAt: retryAt
+                retryAt: retryAt,
+                lineItemCount: report.lineItemCount
             )
             return (.report(answer), LaneGate.Word(meaning))
         case .accountToken(let token, let attempts):
@@ -161,6 +162,7 @@ extension ReportStage {
         inbox.removeFirst(answers.count)
         var desk = AccountDesk(state: plan.state)
         try desk.load(answers.map(\.place))
+        try desk.loadNext(answers.map(\.place))
         for placed in answers {
             let isChanged: Bool
             switch placed.answer {
@@ -205,6 +207,15 @@ extension ReportStage {
         }
     }
 
+    func tellPromotedLate(trace: TraceParent?) {
+        metrics.promoted(isLate: true)
+        log.limited(
+            .error,
+            "a token is the first of its period now, and Apple has it as a duplicate",
+            ("traceId", .text(trace?.traceID ?? ""))
+        )
+    }
+
     /// Writes what follows from a change: the ledger, dead letters, alarms.
     func enact(
         _ effects: [ReportEffect],
@@ -216,13 +227,19 @@ extension ReportStage {
             case .cancelled(let intent):
                 metrics.cancelled(intent)
             case .outcome(let outcome):
-                metrics.settled(outcome, tokenCreatedAt: account.tokenCreationDate)
-                append(
-                    topic: Self.reportOutcomesIndex,
-                    key: outcome.externalPurchaseID.text,
-                    trace: account.trace,
-                    to: &plan
-                ) { outcome.write(to: &$0) }
+                append(outcome, of: account, to: &plan)
+            case .answered(let answer):
+                append(answer, of: account.externalPurchaseID, trace: account.trace, to: &plan)
+            case .promotedLate:
+                tellPromotedLate(trace: account.trace)
+            case .refusedToken(let refused):
+                log.limited(
+                    .warning,
+                    "Apple does not know a token: another of its period takes its place",
+                    ("appAppleId", .integer(account.appAppleID ?? 0)),
+                    ("traceId", .text(account.trace?.traceID ?? ""))
+                )
+                append(refused, trace: account.trace, to: &plan)
             case .deadLetter(let request, let fault, let origin, let history):
                 if fault.code == "report.\(Rejection.conflict.rawValue)" {
                     log.error(
@@ -267,27 +284,8 @@ extension ReportStage {
         }
     }
 
-    /// Among `Worker.report.targets`; the dead letters come after all of them.
-    private static let reportOutcomesIndex = 0
-    private static let accountTokenOutcomesIndex = 1
-    private static let deadLettersIndex = Worker.report.targets.count
-
-    /// Without a trace it gets that of the record it comes of.
     func append(
-        _ outcome: AccountTokenOutcome,
-        trace: TraceParent? = nil,
-        to plan: inout BatchPlan
-    ) {
-        append(
-            topic: Self.accountTokenOutcomesIndex,
-            key: outcome.originalTransactionID,
-            trace: trace,
-            to: &plan
-        ) { outcome.write(to: &$0) }
-    }
-
-    private func append(
-        topic: Int,
+        topic: Topic,
         key: String,
         trace: TraceParent?,
         to plan: inout BatchPlan,
@@ -300,7 +298,12 @@ extension ReportStage {
         let value = plan.outputs.placed(from: start)
         let headers = TraceHeader.append(trace, to: &plan.outputs.arena)
         plan.outputs.outputs.append(
-            OutputBatch.Output(topic: topic, key: keyRange, value: value, headers: headers)
+            OutputBatch.Output(
+                topic: Self.target(topic),
+                key: keyRange,
+                value: value,
+                headers: headers
+            )
         )
     }
 
@@ -326,7 +329,7 @@ extension ReportStage {
                 failedAt: plan.now,
                 history: history.map(DeadLetter.History.init) ?? .none
             ),
-            topic: Self.deadLettersIndex,
+            topic: Worker.report.targets.count,
             key: Array(key.utf8),
             value: value,
             trace: trace

@@ -109,6 +109,7 @@ extension ReportStage {
         }
         var desk = AccountDesk(state: plan.state)
         try desk.load(places)
+        try desk.loadNext(places)
         for place in places {
             guard var debtor = desk[place] else {
                 continue

@@ -11,7 +11,10 @@ extension ReportStage {
     private enum Input {
         case distinct(TokenDistinct)
         case notice(NotificationVerified)
-        case request(ReportRequested)
+        /// With the line items of each report that it becomes.
+        case request(ReportRequested, parts: [String])
+        /// One that carries sales and cannot be: its answer goes out, and no dead letter.
+        case refusedSales(ReportRequested, Fault)
         case wish(TransactionDesk.Order)
         /// A wish that cannot be: its outcome goes out beside its dead letter.
         case refusedWish(AccountTokenOutcome, Fault)
@@ -21,7 +24,7 @@ extension ReportStage {
             switch self {
             case .distinct(let distinct): distinct.externalPurchaseID
             case .notice(let notice): notice.token.externalPurchaseID
-            case .request(let request): request.externalPurchaseID
+            case .request(let request, _), .refusedSales(let request, _): request.externalPurchaseID
             case .wish, .refusedWish, .refused: nil
             }
         }
@@ -62,6 +65,12 @@ extension ReportStage {
                 plan.conclude(
                     absorb(order, record, batch, trace: trace(of: record, in: batch), desk: &desk)
                 )
+            case .refusedSales(let request, let fault):
+                let account = TokenAccount(
+                    externalPurchaseID: request.externalPurchaseID,
+                    touchedAt: plan.now
+                )
+                plan.conclude(answer(to: request, fault, of: account, into: &plan))
             case .distinct, .notice, .request, .refused:
                 let verdict = absorb(
                     input,
@@ -93,7 +102,7 @@ extension ReportStage {
             switch Worker.report.sources[record.topic] {
             case .tokensDistinct: input = .distinct(try TokenDistinct(reading: value))
             case .notificationsVerified: input = .notice(try NotificationVerified(reading: value))
-            case .reportsRequested: input = .request(try ReportRequested(reading: value))
+            case .reportsRequested: input = Self.parted(try ReportRequested(reading: value))
             case .accountTokensRequested:
                 return Self.order(
                     try AccountTokenRequested(reading: value),
@@ -103,7 +112,7 @@ extension ReportStage {
             default:
                 preconditionFailure("report reads four topics")
             }
-            return fault(of: input, record, batch).map { .refused($0) } ?? input
+            return fault(of: input, record, batch).map { Self.refused(input, $0) } ?? input
         } catch {
             return .refused(Fault(code: "report.bad_record", message: error.message))
         }
@@ -139,23 +148,56 @@ extension ReportStage {
                 externalPurchaseID: id
             )
         }
-        guard case .request(let request) = input, let lineItems = request.lineItems else {
-            return nil
+        return nil
+    }
+
+    /// A request for a report, with the line items of each report that it becomes.
+    private static func parted(_ request: ReportRequested) -> Input {
+        guard let lineItems = request.lineItems else {
+            return .request(request, parts: [])
         }
         do throws(ReportRequestFault) {
-            _ = try ReportRequestBody(
-                requestIdentifier: request.requestIdentifier ?? "",
-                externalPurchaseID: id,
-                lineItems: lineItems
+            let parts = try LineItemParts.parts(
+                of: lineItems,
+                externalPurchaseID: request.externalPurchaseID
             )
-            return nil
+            return .request(request, parts: parts)
         } catch {
-            return Fault(code: "report.line_items", message: error.message, externalPurchaseID: id)
+            return refused(
+                .request(request, parts: []),
+                Fault(
+                    code: "report.line_items",
+                    message: error.message,
+                    externalPurchaseID: request.externalPurchaseID
+                )
+            )
         }
     }
 
-    private func trace(of record: RecordBatch.Record, in batch: RecordBatch) -> TraceParent {
-        TraceHeader.trace(of: record, in: batch, topic: sources[record.topic])
+    private static func refused(_ input: Input, _ fault: Fault) -> Input {
+        guard case .request(let request, _) = input, request.purchaseKey != nil else {
+            return .refused(fault)
+        }
+        return .refusedSales(request, fault)
+    }
+
+    /// What becomes of a request that cannot be: whoever asked for sales is told, any other request is
+    /// a dead letter.
+    private func answer(
+        to request: ReportRequested,
+        _ fault: Fault,
+        of account: TokenAccount,
+        into plan: inout BatchPlan
+    ) -> Verdict {
+        guard let answer = account.answer(to: request, fault, policy: policy) else {
+            return .deadLetter(fault)
+        }
+        append(answer, of: request.externalPurchaseID, to: &plan)
+        return .forward(outputCount: 1)
+    }
+
+    private func trace(of record: RecordBatch.Record, in batch: RecordBatch) -> TraceParent? {
+        TraceHeader.trace(of: record, in: batch)
     }
 
     // MARK: Absorbing
@@ -164,7 +206,7 @@ extension ReportStage {
         _ input: Input,
         _ record: RecordBatch.Record,
         _ batch: RecordBatch,
-        trace: TraceParent,
+        trace: TraceParent?,
         desk: inout AccountDesk,
         into plan: inout BatchPlan
     ) -> Verdict {
@@ -180,8 +222,8 @@ extension ReportStage {
         switch input {
         case .refused(let fault):
             return .deadLetter(fault)
-        case .wish, .refusedWish:
-            preconditionFailure("a wish has no token")
+        case .wish, .refusedWish, .refusedSales:
+            preconditionFailure("it is concluded before an account is opened")
         case .distinct(let distinct):
             (place, account) = open(distinct.externalPurchaseID, record, desk, distinct.receivedAt)
             absorption = account.absorb(distinct, origin: origin, policy: policy)
@@ -193,51 +235,72 @@ extension ReportStage {
                 notice.receivedAt
             )
             absorption = account.absorb(notice, origin: origin, policy: policy)
-        case .request(let request):
+        case .request(let request, let parts):
             let time =
                 record.timestampMilliseconds >= 0
                 ? Timestamp(milliseconds: record.timestampMilliseconds) : now
             (place, account) = open(request.externalPurchaseID, record, desk, time)
             absorption = account.absorb(
                 request,
+                parts: parts,
                 origin: origin,
                 time: time,
                 history: ReplayHistory(of: record, in: batch),
                 policy: policy
             )
         }
-        switch absorption {
-        case .refused(let fault):
-            return .deadLetter(fault)
-        case .conflict(let fault):
+        if case .conflict = absorption {
             log.limited(
                 .error,
                 "a request names an identifier under which Apple has accepted another report",
-                ("traceId", .text(trace.traceID))
+                ("traceId", .text(trace?.traceID ?? ""))
             )
-            return .deadLetter(fault)
-        default:
-            break
         }
         let effects = account.advance(now: now, policy: policy)
         let bound = account.byteCountBound
+        var refusal = absorption.fault
         if bound > plan.recordByteCountMax, bound > desk.token(at: place)?.byteCountBound ?? 0 {
-            return .deadLetter(account.tooLarge(byteCountMax: plan.recordByteCountMax))
+            refusal = refusal ?? account.tooLarge(byteCountMax: plan.recordByteCountMax)
+        }
+        if let refusal {
+            guard case .request(let request, _) = input else {
+                return .deadLetter(refusal)
+            }
+            return answer(to: request, refusal, of: account, into: &plan)
         }
         tell(effects)
         if case .request = input {
             // The replay of a refused debt: the token is held once more.
             plan.tally.moved(from: desk.token(at: place), to: account)
         }
+        let before = desk.token(at: place)
         // What changes nothing must not be written for its trace's sake.
         if account != desk.token(at: place) {
-            account.trace = trace
+            account.trace = trace ?? account.trace
         }
         // CREATED for a token not known leaves nothing behind.
         if desk[place] != nil || account.hasSubstance {
             _ = desk.keep(.token(account), at: place)
         }
-        return verdict(absorption, trace: trace)
+        let verdict = verdict(absorption, trace: trace)
+        guard case .distinct(let distinct) = input,
+            let refused = account.refusal(
+                toTell: distinct,
+                absorption,
+                before: before
+            )
+        else {
+            return verdict
+        }
+        append(refused, to: &plan)
+        // As the loop counts it where nothing goes out.
+        let app = distinct.appAppleID ?? TokenTally.unknownApp
+        switch absorption {
+        case .repeated, .ownerConflict: plan.tally.add(.repeated, app: app)
+        case .alreadyReported: plan.tally.add(.reported, app: app)
+        default: break
+        }
+        return .forward(outputCount: 1)
     }
 
     /// The app of a token that came in, also where its record could not be taken; nil for what is no
@@ -252,7 +315,7 @@ extension ReportStage {
         case .refused:
             return Worker.report.sources[record.topic] == .tokensDistinct
                 ? TokenTally.unknownApp : nil
-        case .notice, .request, .wish, .refusedWish:
+        case .notice, .request, .refusedSales, .wish, .refusedWish:
             return nil
         }
     }
@@ -273,7 +336,7 @@ extension ReportStage {
         _ order: TransactionDesk.Order,
         _ record: RecordBatch.Record,
         _ batch: RecordBatch,
-        trace: TraceParent,
+        trace: TraceParent?,
         desk: inout AccountDesk
     ) -> Verdict {
         let place = AccountPlace(key: order.key, partition: record.partition)
@@ -318,7 +381,7 @@ extension ReportStage {
         )
     }
 
-    private func verdict(_ absorption: Absorption, trace: TraceParent) -> Verdict {
+    private func verdict(_ absorption: Absorption, trace: TraceParent?) -> Verdict {
         switch absorption {
         case .owed: return .settled("owed")
         case .repeated: return .settled("repeat")
@@ -326,11 +389,17 @@ extension ReportStage {
             metrics.ownerConflict()
             return .settled("owner_conflict")
         case .seen: return .settled("seen")
+        case .promoted:
+            metrics.promoted(isLate: false)
+            return .settled("promoted")
+        case .promotedLate:
+            tellPromotedLate(trace: trace)
+            return .settled("promoted_late")
         case .noticeForSeen:
             log.limited(
                 .error,
                 "Apple asks for a token that lies in our dead letters: replay it",
-                ("traceId", .text(trace.traceID))
+                ("traceId", .text(trace?.traceID ?? ""))
             )
             return .settled("notice_for_seen")
         case .alreadyReported: return .settled("already_reported")
@@ -338,7 +407,7 @@ extension ReportStage {
             log.limited(
                 .error,
                 "Apple asks for a report that it has refused: see the dead letters",
-                ("traceId", .text(trace.traceID))
+                ("traceId", .text(trace?.traceID ?? ""))
             )
             return .settled("parked")
         case .underWay: return .settled("under_way")
@@ -348,7 +417,7 @@ extension ReportStage {
             log.limited(
                 .warning,
                 "a notification has a subtype that nobody knows",
-                ("traceId", .text(trace.traceID))
+                ("traceId", .text(trace?.traceID ?? ""))
             )
             return .settled("unknown_subtype")
         case .refused(let fault), .conflict(let fault): return .deadLetter(fault)
@@ -360,7 +429,7 @@ extension ReportStage {
         for effect in effects {
             switch effect {
             case .cancelled(let intent): metrics.cancelled(intent)
-            case .outcome, .deadLetter:
+            case .outcome, .deadLetter, .answered, .refusedToken, .promotedLate:
                 preconditionFailure("only an answer ends a report, or the wait behind one")
             }
         }

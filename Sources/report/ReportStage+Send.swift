@@ -79,7 +79,7 @@ extension ReportStage {
             return false
         }
         let debtor = Debtor(value, key: debt.place.key)
-        guard debtor.queue == queue, let (errand, action) = Self.nextRequest(of: debtor) else {
+        guard debtor.queue == queue, let (errand, action) = nextRequest(of: debtor) else {
             return false
         }
         let isKeyProbe = keyGates[queue.lane]?.isProbe == true
@@ -110,27 +110,29 @@ extension ReportStage {
         return true
     }
 
-    private static func nextRequest(of debtor: Debtor) -> (Errand, AppleRequest.Action)? {
+    private func nextRequest(of debtor: Debtor) -> (Errand, AppleRequest.Action)? {
         switch debtor {
         case .token(let account):
             guard let intent = account.current, let request = account.nextRequest else {
                 return nil
             }
-            let body = body(of: intent, of: account.externalPurchaseID)
+            let body = Self.body(of: intent, of: account.externalPurchaseID)
             let errand = Errand.report(
                 number: intent.number,
                 requestCount: intent.requestCount,
                 request,
-                identifier: intent.identifier,
-                newestDate: body.newestCreationDate
+                of: SentReport(
+                    identifier: intent.identifier,
+                    newestDate: body.newestCreationDate,
+                    lineItemCount: body.lineItemCount
+                )
             )
             switch request {
             case .send:
                 return (errand, .sendReport(body))
-            case .retrieve:
-                return (
-                    errand, .retrieveReport(requestIdentifier: intent.identifier, sent: body)
-                )
+            case .retrieve, .search:
+                let identifier = account.searchedIdentifier(policy: policy) ?? intent.identifier
+                return (errand, .retrieveReport(requestIdentifier: identifier, sent: body))
             }
         case .transaction(let debt):
             return debt.current.map { wish in

@@ -10,6 +10,9 @@ extension ReportStage {
         previous: [UInt8]?,
         into changes: inout StoreChanges
     ) {
+        guard !WaitingReport.isKey(key) else {
+            return deriveWaiting(key: key, value: value, into: &changes)
+        }
         let before: Debtor?
         let after: Debtor?
         do throws(WireFault) {
@@ -46,5 +49,18 @@ extension ReportStage {
         } else {
             changes.remove(key: key, from: .state)
         }
+    }
+
+    /// A report in line is due when its account says so.
+    private func deriveWaiting(key: [UInt8], value: [UInt8]?, into changes: inout StoreChanges) {
+        guard let value else {
+            return changes.remove(key: key, from: .state)
+        }
+        do throws(WireFault) {
+            _ = try WaitingReport.read(value.span)
+        } catch {
+            return changes.refuse(because: error.message)
+        }
+        changes.put(value, forKey: key, in: .state)
     }
 }

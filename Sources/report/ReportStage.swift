@@ -39,6 +39,8 @@ final class ReportStage: TickingStage {
         var measureInterval = Milliseconds.seconds(1)
         /// So long after it was written at most, an order for a lane holds for its next request.
         var orderInterval = Milliseconds(100)
+        /// So often orders are looked for while a lane waits for nothing else.
+        var orderWait = Milliseconds.seconds(1)
 
         init() {}
     }
@@ -58,22 +60,24 @@ final class ReportStage: TickingStage {
 
     /// What a request is about, to know its answer by.
     enum Errand {
-        case report(
-            number: Int,
-            requestCount: Int,
-            ReportRequest,
-            identifier: String,
-            newestDate: Timestamp?
-        )
+        case report(number: Int, requestCount: Int, ReportRequest, of: SentReport)
         case accountToken(String, attempts: Int)
 
         /// Requests ended before it.
         var failureCount: Int {
             switch self {
-            case .report(_, let requestCount, _, _, _): requestCount
+            case .report(_, let requestCount, _, _): requestCount
             case .accountToken(_, let attempts): attempts
             }
         }
+    }
+
+    /// A report as far as the meaning of an answer hangs on it.
+    struct SentReport {
+        var identifier: String
+        /// Of its line items.
+        var newestDate: Timestamp?
+        var lineItemCount: Int
     }
 
     /// An answer, and the account it is for.
@@ -415,6 +419,10 @@ final class ReportStage: TickingStage {
         }
         if partitionCount == nil || orderReader?.isWhole == false {
             times.append(now + limits.inquiryInterval)
+        }
+        if orderReader != nil, lanes.values.contains(where: \.isWaiting) {
+            // An order may open what is closed, and nothing wakes the loop for it.
+            times.append(now + limits.orderWait)
         }
         times += [apple.nextAnswer].compactMap { $0 }
         times += lanes.compactMap { nextTurn(of: $1, $0, now: now) }

@@ -60,9 +60,12 @@ struct SendLane {
         retryBudget = RetryBudget()
     }
 
+    /// Whether it has something to send, as far as is known here.
+    var isWaiting: Bool { !ready.isEmpty || needsRefill }
+
     /// When it may send next; nil where it has nothing to send, or only an answer lets it go on.
     func nextTurn(now: Timestamp, flightCountMax: Int, keyGate: LaneGate) -> Timestamp? {
-        guard !ready.isEmpty || needsRefill, flightCount < flightCountMax,
+        guard isWaiting, flightCount < flightCountMax,
             let opensAt = gate.opensAt(now: now), let keyOpensAt = keyGate.opensAt(now: now),
             let turn = pace.nextTurn(now: now)
         else {

@@ -43,7 +43,7 @@ struct HandOrder {
         return "\(what)-\(time)-" + String(repeating: "0", count: 8 - random.count) + random
     }
 
-    private static func user() -> String {
+    static func user() -> String {
         let environment = ProcessInfo.processInfo.environment
         let name = ["SUDO_USER", "USER", "LOGNAME"].compactMap { environment[$0] }
             .first { !$0.isEmpty }

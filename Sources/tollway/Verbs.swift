@@ -5,9 +5,12 @@ extension TollwayCommand {
     static let verbs: [Verb] = [
         SimCommand.verb,
         DemoCommand.verb,
+        UpCommand.verb,
+        ConsoleCommand.verb,
         BrokerCommand.verb,
         TokenDecodeCommand.verb,
         TokenTraceCommand.verb,
+        PurchaseTraceCommand.verb,
         NotificationVerifyCommand.verb,
         TransactionVerifyCommand.verb,
         LinksCommand.check,

@@ -26,6 +26,9 @@ import Testing
         #expect(configuration.reportHold == .hours(24))
         #expect(configuration.reportUnrecognizedGrace == .minutes(15))
         #expect(configuration.reportDeadlineDays == 10)
+        #expect(configuration.purchasesTokenWindow == .days(7))
+        #expect(configuration.purchasesTokenWait == .hours(24))
+        #expect(configuration.exchangeRatesFile == nil)
         #expect(configuration.entries.allSatisfy { $0.source == .default })
     }
 
@@ -139,6 +142,8 @@ import Testing
         ("TOLLWAY_REPORT_DEADLINE_DAYS", "366"), ("TOLLWAY_REPORT_DEADLINE_DAYS", "ten"),
         ("TOLLWAY_REPORT_DEADLINE_DAYS", "+10"), ("TOLLWAY_REPORT_MONTHLY_REPEAT", "yes"),
         ("TOLLWAY_REPORT_UNKNOWN_REMINDERS", "on"),
+        ("TOLLWAY_PURCHASES_TOKEN_WINDOW", "7"), ("TOLLWAY_PURCHASES_TOKEN_WINDOW", "401d"),
+        ("TOLLWAY_PURCHASES_TOKEN_WAIT", "1w"), ("TOLLWAY_EXCHANGE_RATES_FILE", ""),
         ("TOLLWAY_KAFKA_BOOTSTRAP_SERVERS", ""), ("TOLLWAY_KAFKA_BOOTSTRAP_SERVERS", "a:1,,b:2"),
         ("TOLLWAY_KAFKA_BOOTSTRAP_SERVERS", "a:1, b:2"),
         ("TOLLWAY_KAFKA_SINGLE_BROKER", "true"), ("TOLLWAY_KAFKA_SINGLE_BROKER", ""),
@@ -208,6 +213,22 @@ import Testing
     ])
     func `reads durations`(text: String, duration: Milliseconds) throws {
         #expect(try read(["TOLLWAY_REPORT_HOLD": text]).reportHold == duration)
+    }
+
+    /// Sales and their tokens are days apart.
+    @Test(arguments: [
+        ("7d", Milliseconds.days(7)), ("400d", .days(400)), ("0d", Milliseconds(0)),
+        ("36h", .hours(36)), ("300ms", Milliseconds(300)),
+    ])
+    func `reads durations of sales in days, too`(text: String, duration: Milliseconds) throws {
+        for name in ["WINDOW", "WAIT"] {
+            let configuration = try read(["TOLLWAY_PURCHASES_TOKEN_\(name)": text])
+            #expect(
+                (name == "WAIT"
+                    ? configuration.purchasesTokenWait : configuration.purchasesTokenWindow)
+                    == duration
+            )
+        }
     }
 
     @Test(arguments: [

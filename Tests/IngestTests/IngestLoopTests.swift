@@ -50,7 +50,7 @@ final class IngestBench {
                 now: { Timestamp(milliseconds: 1_700_000_000_000) },
                 monotonic: { clock.milliseconds }
             ),
-            measures: IngestMeasures(metrics, topics: ["t", "n", "a"]),
+            measures: IngestMeasures(metrics, topics: ["t", "n", "a", "p"]),
             log: Log(worker: "ingest", write: { _ in }),
             health: health,
             isOpen: isOpen

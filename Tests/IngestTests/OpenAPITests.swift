@@ -78,6 +78,11 @@ struct `The OpenAPI document` {
             }
             entries.append(("Problem", String(decoding: problem.body, as: UTF8.self)))
         }
+        // Every rule of a sale that the door can say.
+        for rule in PurchaseRule.allCases.prefix(while: { $0 != .unknownApp }) {
+            let faults = PurchaseFaults([PurchaseFault(rule, .type, repair: "x")])
+            entries.append(("Problem", String(decoding: Problem(faults).body, as: UTF8.self)))
+        }
         for problem in [
             Problem.queueFull, .brokerAway, .stopping, .recordRefused, .tooManyRequests,
             Problem(
@@ -100,6 +105,15 @@ struct `The OpenAPI document` {
             (
                 "Token", "/v1/tokens",
                 "{\"url\":\"https://a.example/?externalPurchaseToken=b\",\"x\":1}"
+            ),
+            (
+                "Purchase", "/v1/purchases",
+                "{\"externalPurchaseId\":\"a\",\(`The door of sales`.sale)}"
+            ),
+            (
+                "Purchase", "/v1/purchases",
+                "{\"type\":\"retract\",\"lineItemId\":\"a\",\"externalPurchaseId\":\"t\","
+                    + "\"bundleId\":\"b\"}"
             ),
             (
                 "Notification", "/v1/notifications",

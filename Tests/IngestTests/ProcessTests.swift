@@ -3,6 +3,7 @@ import HTTPClient
 import HTTPServer
 import Glibc
 import Kafka
+import LocalKafka
 import Testing
 
 @testable import ingest
@@ -104,7 +105,7 @@ import Testing
     @Test func `takes tokens and exits 0 within ten seconds when told to stop`() throws {
         let broker = try MockBroker(topics: [
             "tollway.tokens.received.v1": 4, "tollway.notifications.received.v1": 1,
-            "tollway.account-tokens.requested.v1": 1,
+            "tollway.account-tokens.requested.v1": 1, "tollway.purchases.received.v1": 1,
         ])
         // A port that was free a moment ago.
         let port = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0)).port

@@ -7,6 +7,24 @@ extension MessageExamples {
         TokenAccount(externalPurchaseID: TokenID("a"), touchedAt: Timestamp(milliseconds: 0)),
     ]
 
+    /// Each in a record of its own.
+    package static let waitingReports: [ReportIntent] = {
+        let bare = ReportIntent(
+            number: 1,
+            identifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+            status: .noLineItem,
+            lineItems: nil,
+            reason: .request,
+            origin: RecordOrigin(topic: 2, partition: 0, offset: 1),
+            deadline: time
+        )
+        var full = bare
+        full.status = .lineItem
+        full.lineItems = #"[{"lineItemId": "ä"}]"#
+        full.isRepeat = true
+        return [bare, full]
+    }()
+
     package static let accountTokenDebts: [AccountTokenDebt] = {
         let bare = AccountTokenDebt(
             originalTransactionID: "1",
@@ -74,7 +92,7 @@ extension MessageExamples {
                 )
             )
         }
-        account.trace = TraceParent(ofTopic: "in", partition: 1, offset: 2)
+        account.trace = TraceParent(random: [UInt8](repeating: 2, count: 24))
         account.appAppleID = 1
         account.bundleID = "com.example"
         account.tokenType = TokenType(text: "IN_APP")
@@ -86,10 +104,20 @@ extension MessageExamples {
         account.lastAccepted = .noLineItem
         account.lastAcceptedAt = time
         account.intentCount = 5
+        intent.purchaseKey = PurchaseKey("c1.x")
+        intent.search = LineItemSearch(number: 2, open: ["a\u{1}"], verified: ["b", "c"])
         account.current = intent
+        intent.purchaseKey = nil
+        intent.search = nil
+        account.refusedAt = time
         intent.lineItems = nil
         intent.phase = .planned
-        account.queued = [intent, intent]
+        account.line = RequestLine(
+            first: 7,
+            end: 1_000_000,
+            lineItemByteCountMax: 262_144,
+            textByteCountMax: 36
+        )
         account.parked = [intent]
         account.debt = .init(dueAt: time, reason: .month, origin: origin)
         account.waitingNotice = .init(

@@ -162,6 +162,17 @@ package enum MessageExamples {
             outcome: .rejected,
             errors: [AppleError(code: 12, fieldName: "netAmountTaxExclusive", lineItemID: "a")],
             reason: "report.rejected",
+            verifiedLineItemIDs: ["b"],
+            settledAt: time
+        ),
+        PurchaseAnswered(
+            requestIdentifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+            externalPurchaseID: token.externalPurchaseID,
+            lineItemIDs: ["a"],
+            outcome: .rejected,
+            errors: [],
+            reason: "report.is_duplicate",
+            primaryExternalPurchaseID: TokenID("first\u{1}"),
             settledAt: time
         ),
     ]

@@ -110,7 +110,8 @@ final class SimulatedApple {
             transport: .answered(status: answer.status),
             errors: body.errors,
             acknowledged: body.requestIdentifier,
-            isOurs: sent.flatMap { sent in body.report.map { sent.isHeld(as: $0) } }
+            isOurs: sent.flatMap { sent in body.report.map { sent.isHeld(as: $0) } },
+            lineItemsHeld: sent.flatMap { sent in body.report.map { sent.lineItemsHeld(in: $0) } }
         )
     }
 }

@@ -19,18 +19,27 @@ extension SimulatedPipeline {
         }
     }
 
+    /// Of a record that is written past the door, by a platform that traces what it does.
+    func nextTraceHeaders() -> [UInt8] {
+        requestCount &+= 1
+        let bytes = [UInt8](repeating: requestCount, count: TraceParent.randomByteCount)
+        var headers: [UInt8] = []
+        _ = TraceHeader.append(TraceParent(random: bytes), to: &headers)
+        return headers
+    }
+
     func lostTraces() -> [String] {
         var lost: [String] = []
         var known: Set<TraceParent> = []
         var byToken: [String: Set<TraceParent>] = [:]
         for topic in [Topic.tokensReceived, .notificationsReceived] {
-            known.formUnion(traces(of: topic).map { $0.trace ?? $0.made })
+            known.formUnion(traces(of: topic).map { $0.trace }.compactMap { $0 })
         }
         let later =
             [Topic.tokensDecoded, .tokensDistinct, .notificationsVerified, .reportsOutcomes]
             + Self.workers.compactMap(\.deadLetters)
         for topic in later {
-            for (key, trace, _) in traces(of: topic) {
+            for (key, trace) in traces(of: topic) {
                 guard let trace else {
                     lost.append("a record of \(topic) has no trace")
                     continue
@@ -58,10 +67,8 @@ extension SimulatedPipeline {
         return lost
     }
 
-    /// The key, the header, and what would be made for a record without one.
-    private func traces(
-        of topic: Topic
-    ) -> [(key: String, trace: TraceParent?, made: TraceParent)] {
+    /// The key and the header of each record.
+    private func traces(of topic: Topic) -> [(key: String, trace: TraceParent?)] {
         let name = topic.name(prefix: Self.prefix)
         return cluster.committedRecords(of: name).map { record in
             let list = ByteRange(start: 0, count: record.headers.count)
@@ -72,8 +79,7 @@ extension SimulatedPipeline {
             )
             return (
                 String(decoding: record.key ?? [], as: UTF8.self),
-                value.flatMap { TraceParent(record.headers.span.extracting($0.indices)) },
-                TraceParent(ofTopic: name, partition: record.partition, offset: record.offset)
+                value.flatMap { TraceParent(record.headers.span.extracting($0.indices)) }
             )
         }
     }

@@ -262,6 +262,7 @@ final class SimulatedPipeline {
                     topic: Topic.notificationsReceived.name(prefix: Self.prefix),
                     key: nil,
                     value: value,
+                    headers: nextTraceHeaders(),
                     timestampMilliseconds: now.milliseconds
                 )
             }
@@ -286,6 +287,7 @@ final class SimulatedPipeline {
             topic: Topic.tokensReceived.name(prefix: Self.prefix),
             key: Array(customer.text.utf8),
             value: value,
+            headers: nextTraceHeaders(),
             timestampMilliseconds: now.milliseconds
         )
     }

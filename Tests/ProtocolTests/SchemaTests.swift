@@ -65,6 +65,9 @@ import TokenWire
             + cases("reports.requested.v1", MessageExamples.reportsRequested) { $0.write(to: &$1) }
             + cases("reports.outcomes.v1", MessageExamples.reportsOutcomes) { $0.write(to: &$1) }
             + cases("tokens.refused.v1", MessageExamples.tokensRefused) { $0.write(to: &$1) }
+            + cases("purchases.received.v1", MessageExamples.purchasesReceived) {
+                $0.write(to: &$1)
+            }
             + cases("purchases.answered.v1", MessageExamples.purchasesAnswered) {
                 $0.write(to: &$1)
             }
@@ -80,6 +83,9 @@ import TokenWire
             + cases("lanes.control.v1", MessageExamples.laneOrders) { $0.write(to: &$1) }
             + cases("report.state.v1", MessageExamples.accounts) { $0.write(to: &$1) }
             + cases("report.state.v1", MessageExamples.accountTokenDebts) { $0.write(to: &$1) }
+            + cases("report.state.v1", MessageExamples.waitingReports) {
+                WaitingReport.write($0, to: &$1)
+            }
     }
 
     private static func cases<Message>(

@@ -27,6 +27,9 @@ extension `The schemas of Protocols` {
         let settled =
             #""letterTimestamp":1,"replayId":"replay-20260101000000-0123abcd","at":1,"#
             + #""target":"tollway.tokens.received.v1""#
+        let sale =
+            #""lineItemId":"a","requestIdentifier":"\#(uuid)","externalPurchaseId":"i","#
+            + #""errors":[],"settledAt":1"#
         let rows: [(schema: String, right: String, wrong: [String])] = [
             (
                 "tokens.received.v1", #"{"token":"a"}"#,
@@ -45,6 +48,41 @@ extension `The schemas of Protocols` {
                     #"{\#(decoded),"token":"a","appAppleId":9223372036854775808}"#,
                     #"{\#(decoded),"token":"a","environment":"sandbox"}"#,
                     #"{\#(decoded),"token":"a","externalPurchaseId":"SANDBOX_1"}"#,
+                ]
+            ),
+            (
+                "tokens.refused.v1", #"{"externalPurchaseId":"i","refusedAt":1}"#,
+                [
+                    #"{"externalPurchaseId":"i"}"#, #"{"externalPurchaseId":"","refusedAt":1}"#,
+                    #"{"externalPurchaseId":"i","refusedAt":1,"customer":"mia@example.com"}"#,
+                ]
+            ),
+            (
+                "purchases.received.v1", #"{"lineItemId":"a","externalPurchaseId":"i"}"#,
+                [
+                    #"{"lineItemId":"a"}"#, #"{"externalPurchaseId":"i"}"#,
+                    #"{"lineItemId":"a","customer":"mia@example.com"}"#,
+                    #"{"lineItemId":"a","externalPurchaseId":"i","type":"sell"}"#,
+                    #"{"lineItemId":"a","externalPurchaseId":"i","taxAmount":-1}"#,
+                    #"{"lineItemId":"a","externalPurchaseId":"i","taxCountry":"de"}"#,
+                ]
+            ),
+            (
+                "purchases.answered.v1", #"{\#(sale),"outcome":"verified","lineItemIds":["a"]}"#,
+                [
+                    #"{\#(sale),"outcome":"verified"}"#,
+                    #"{\#(sale),"outcome":"reported","lineItemIds":["a"]}"#,
+                    #"{\#(sale),"outcome":"verified","lineItemIds":"a"}"#,
+                ]
+            ),
+            (
+                "purchases.outcomes.v1",
+                #"{\#(sale),"revision":1,"type":"buy","outcome":"rejected","reason":"x","receivedAt":1}"#,
+                [
+                    #"{\#(sale),"revision":0,"type":"buy","outcome":"rejected","reason":"x","receivedAt":1}"#,
+                    // What Apple has is told.
+                    #"{\#(sale),"revision":1,"type":"buy","outcome":"reported","reason":"x","receivedAt":1}"#,
+                    #"{\#(sale),"revision":1,"type":"sell","outcome":"rejected","reason":"x","receivedAt":1}"#,
                 ]
             ),
             (

@@ -16,6 +16,30 @@ import TokenWire
         }
     }
 
+    @Test func `of a report that waits comes back as it went`() throws {
+        for intent in MessageExamples.waitingReports {
+            var value: [UInt8] = []
+            WaitingReport.write(intent, to: &value)
+            #expect(try WaitingReport.read(value.span) == intent)
+        }
+    }
+
+    /// As accounts were written before each report in line had a record of its own.
+    @Test func `has its line within it where an older version wrote it`() throws {
+        let intent = MessageExamples.waitingReports[0]
+        var queued: [UInt8] = []
+        WaitingReport.write(intent, to: &queued)
+        let text = String(decoding: queued, as: UTF8.self)
+        let value = Array(
+            #"{"externalPurchaseId":"a","touchedAt":1,"queued":[\#(text),\#(text)]}"#.utf8
+        )
+        var account = try TokenAccount(reading: value.span)
+        #expect(account.line.count == 2)
+        #expect(account.line.takeChanges() == [0: intent, 1: intent])
+        #expect(account.line.takeNext() == intent && account.line.takeNext() == intent)
+        #expect(account.line.isEmpty && account.line.takeChanges() == [0: nil, 1: nil])
+    }
+
     @Test func `of a transaction comes back as it went`() throws {
         for debt in MessageExamples.accountTokenDebts {
             var value: [UInt8] = []
@@ -46,6 +70,21 @@ import TokenWire
             #expect(throws: WireFault.self) {
                 try TokenAccount(reading: Array(text.utf8).span)
             }
+        }
+    }
+}
+
+@Suite struct `The keys of reports that wait` {
+    @Test func `lie in the order of their places, one token's beside one another`() {
+        let places = [0, 1, 255, 256, 70_000, .max]
+        let keys = places.map { WaitingReport.key(of: TokenID("a"), place: $0) }
+        for (left, right) in zip(keys, keys.dropFirst()) {
+            #expect(left.lexicographicallyPrecedes(right))
+        }
+        for key in keys {
+            #expect(WaitingReport.isKey(key))
+            let isOurs = ["a", "b", "ab"].map { WaitingReport.isKey(key.span, of: TokenID($0)) }
+            #expect(isOurs == [true, false, false])
         }
     }
 }

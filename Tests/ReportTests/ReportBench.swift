@@ -14,6 +14,8 @@ import TokenWire
 /// that the test turns.
 final class ReportBench {
     static let prefix = "tollway."
+    /// So often at least a worker looks around, though nothing is due: `WorkerRun` does.
+    static let idleWait = Milliseconds(200)
     static let start = Timestamp(milliseconds: 1_768_003_200_000)
 
     final class Instance {
@@ -189,7 +191,9 @@ final class ReportBench {
                 instances.values
                 .flatMap { [$0.stage.nextTick, $0.loop.nextAttempt] }
                 .compactMap { $0 }.min() ?? end
-            clock.now = min(max(next, clock.now + Milliseconds(1)), end)
+            // A worker without anything due looks around all the same: for orders, among others.
+            let look = followsOrders ? min(next, clock.now + Self.idleWait) : next
+            clock.now = min(max(look, clock.now + Milliseconds(1)), end)
             try settle()
         }
     }
@@ -214,8 +218,23 @@ final class ReportBench {
         )
     }
 
-    func distinct(_ id: TokenID, _ role: TokenRole = .primary, app: Int64 = 1) {
-        let token = token(id, app: app)
+    /// A primary has a year; a duplicate stands within the margin of its deadline, so that it is due
+    /// at once, unless `expiration` says otherwise.
+    func distinct(
+        _ id: TokenID,
+        _ role: TokenRole = .primary,
+        app: Int64 = 1,
+        expiration: Timestamp? = nil,
+        customer: String? = nil,
+        promotedFrom: TokenID? = nil,
+        receivedAt: Timestamp? = nil
+    ) {
+        var token = token(id, app: app)
+        if case .duplicate = role {
+            token.tokenCreationDate = Self.start + .days(-365)
+            token.tokenExpirationDate = Self.start + .hours(-23)
+        }
+        token.tokenExpirationDate = expiration ?? token.tokenExpirationDate
         let message = TokenDistinct(
             externalPurchaseID: id,
             appAppleID: token.appAppleID,
@@ -223,9 +242,10 @@ final class ReportBench {
             tokenType: token.tokenType,
             tokenCreationDate: token.tokenCreationDate,
             tokenExpirationDate: token.tokenExpirationDate,
-            customer: nil,
-            receivedAt: clock.now,
-            role: role
+            customer: customer.map(CustomerID.init),
+            receivedAt: receivedAt ?? clock.now,
+            role: role,
+            promotedFrom: promotedFrom
         )
         append(.tokensDistinct, id) { message.write(to: &$0) }
     }
@@ -251,15 +271,18 @@ final class ReportBench {
         _ id: TokenID,
         _ status: ReportStatus,
         identifier: String? = nil,
-        lineItems: String? = nil
+        lineItems: String? = nil,
+        app: Int64 = 1,
+        purchaseKey: String? = nil
     ) {
         let message = ReportRequested(
             externalPurchaseID: id,
-            appAppleID: 1,
+            appAppleID: app,
             bundleID: "com.example.1",
             status: status,
             requestIdentifier: identifier,
-            lineItems: lineItems
+            lineItems: lineItems,
+            purchaseKey: purchaseKey.map { PurchaseKey($0) }
         )
         append(.reportsRequested, id) { message.write(to: &$0) }
     }
@@ -326,6 +349,35 @@ final class ReportBench {
             let value = $0.value ?? []
             return try ReportOutcome(reading: value.span)
         }
+    }
+
+    /// What `purchases` is told, with the keys.
+    func answers() throws -> [(key: String, answer: PurchaseAnswered)] {
+        try cluster.committedRecords(of: Topic.purchasesAnswered.name(prefix: Self.prefix)).map {
+            let value = $0.value ?? []
+            return (
+                String(decoding: $0.key ?? [], as: UTF8.self),
+                try PurchaseAnswered(reading: value.span)
+            )
+        }
+    }
+
+    /// Tokens that Apple does not know, with the keys.
+    func refusedTokens() throws -> [(key: String, refused: TokenRefused)] {
+        try cluster.committedRecords(of: Topic.tokensRefused.name(prefix: Self.prefix)).map {
+            let value = $0.value ?? []
+            return (
+                String(decoding: $0.key ?? [], as: UTF8.self),
+                try TokenRefused(reading: value.span)
+            )
+        }
+    }
+
+    /// The value of a series whose line begins so; nil where there is none.
+    func metric(_ start: String) -> Double? {
+        let text = String(decoding: metrics.render(), as: UTF8.self)
+        return text.split(separator: "\n").first { $0.hasPrefix("tollway_\(start)") }?
+            .split(separator: " ").last.flatMap { Double($0) }
     }
 
     /// Value and headers of the dead letters.

@@ -198,7 +198,8 @@ package final class ScriptedApple: AppleClient {
         }
         return AppleReply(
             transport: .answered(status: 200),
-            isOurs: sent.isHeld(as: report)
+            isOurs: sent.isHeld(as: report),
+            lineItemsHeld: sent.lineItemsHeld(in: report)
         )
     }
 }

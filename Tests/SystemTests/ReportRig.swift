@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import Glibc
 import Kafka
+import LocalKafka
 import StageRuntime
 import TokenDomain
 import TokenWire
@@ -218,14 +219,15 @@ final class ReportRig {
         }
     }
 
+    /// Within the margin of its deadline, so due at once.
     private func distinct(_ id: TokenID, now: Int64) -> TokenDistinct {
         TokenDistinct(
             externalPurchaseID: id,
             appAppleID: Self.app,
             bundleID: Self.bundleID,
             tokenType: .services,
-            tokenCreationDate: Timestamp(milliseconds: now),
-            tokenExpirationDate: Timestamp(milliseconds: now + 31_536_000_000),
+            tokenCreationDate: Timestamp(milliseconds: now) + .days(-365),
+            tokenExpirationDate: Timestamp(milliseconds: now) + .hours(-23),
             customer: nil,
             receivedAt: Timestamp(milliseconds: now),
             role: .duplicate(of: TokenID("first"))

@@ -12,7 +12,8 @@ import Testing
         let items = Fixtures.request(.lineItem, lineItems: "[]")
         expect(account.take(items, offset: 1, now: Self.received), .owed)
         expect(account.take(Fixtures.request(.noLineItem), offset: 2, now: Self.received), .owed)
-        #expect(account.current?.status == .lineItem && account.queued.map(\.number) == [2])
+        #expect(account.current?.status == .lineItem)
+        #expect(account.line.count == 1 && account.line.joined?.number == 2)
         let effects = account.hear(.accepted, at: Self.received)
         #expect(effects.count == 2)
         guard case .cancelled(let cancelled) = effects.last else {
@@ -32,7 +33,7 @@ import Testing
     @Test func `buries a queued report that may no longer follow`() {
         var account = Fixtures.account()
         let duplicate = Fixtures.distinct(.duplicate(of: TokenID("first")))
-        _ = account.take(duplicate, now: Self.received)
+        _ = account.take(duplicate, now: Self.received + .hours(48))
         let items = Fixtures.request(.lineItem, lineItems: "[1]")
         expect(account.take(items, offset: 1, now: Self.received), .owed)
         let effects = account.hear(.accepted, at: Self.received)
@@ -45,7 +46,7 @@ import Testing
         var expected = items
         expected.deadline = Self.received
         #expect(letter == expected)
-        #expect(account.current == nil && account.queued.isEmpty)
+        #expect(account.current == nil && account.line.isEmpty)
     }
 
     @Test func `takes a request once, though its record may come twice`() {
@@ -58,49 +59,112 @@ import Testing
         #expect(account.intentCount == 1)
     }
 
-    @Test func `holds a bounded number of bytes of line items, and none of a refused one`() {
+    @Test func `lets any number wait, and has room for each in turn`() {
         var account = Fixtures.account()
-        let half = String(repeating: " ", count: 200 << 10)
-        let request = Fixtures.request(.lineItem, lineItems: half)
-        expect(account.take(request, offset: 1, now: Self.due), .owed)
-        expect(account.take(request, offset: 2, now: Self.due), .owed)
+        let large = Fixtures.request(.lineItem, lineItems: String(repeating: " ", count: 200 << 10))
         let small = Fixtures.request(.lineItem, lineItems: "[]")
-        expect(account.take(small, offset: 3, now: Self.due).fault?.code, "report.queue_full")
+        expect(account.take(small, offset: 0, now: Self.due), .owed)
+        expect(account.take(large, offset: 1, now: Self.due), .owed)
+        let bound = account.byteCountBound
+        #expect(bound > 400 << 10)
+        var records = account.line.takeChanges()
+        for offset in 2..<1_000 as Range<Int64> {
+            expect(account.take(small, offset: offset, now: Self.due), .owed)
+            records.merge(account.line.takeChanges()) { $1 }
+        }
+        #expect(account.line.count == 999 && records.count == 999)
+        // What is accepted leaves a trace, a limited number of times.
+        #expect(account.byteCountBound < bound + (64 << 10))
+        for number in 1...1_000 {
+            #expect(account.current?.number == number)
+            account.layNext(from: records)
+            _ = account.hear(.accepted, at: Self.due)
+            records.merge(account.line.takeChanges()) { $1 }
+        }
+        #expect(account.current == nil && account.line.isEmpty)
+        #expect(records.values.allSatisfy { $0 == nil })
+        #expect(account.byteCountBound < 128 << 10)
+    }
+
+    @Test func `waits for the record of the next where it is not at hand`() {
+        var account = Fixtures.account()
+        for offset in 1...3 as ClosedRange<Int64> {
+            let request = Fixtures.request(.lineItem, lineItems: "[\(offset)]")
+            _ = account.take(request, offset: offset, now: Self.due)
+        }
+        let records = account.line.takeChanges()
+        _ = account.hear(.accepted, at: Self.due)
+        #expect(account.current?.number == 2)
+        _ = account.hear(.accepted, at: Self.due)
+        #expect(account.current == nil && account.line.count == 1)
+        // It is due at once, before any debt, and an unknown token is none meanwhile.
+        #expect(account.attention == .waiting(until: Timestamp(milliseconds: 0)))
+        expect(account.take(Fixtures.notice("UNREPORTED"), now: Self.due), .alreadyReported)
+        #expect(account.proveUnknown(now: Self.due, policy: Fixtures.policy).isEmpty)
+        #expect(account.current == nil)
+        account.layNext(from: records)
+        _ = account.advance(now: Self.due, policy: Fixtures.policy)
+        #expect(account.current?.number == 3 && account.current?.lineItems == "[3]")
+    }
+
+    @Test func `becomes several reports in order where it has too many line items for one`() {
+        var account = Fixtures.account()
+        let request = Fixtures.request(.lineItem, lineItems: "[1,2,3]")
+        func taken(_ request: ReportRequested, _ offset: Int64) -> Absorption {
+            account.absorb(
+                request,
+                parts: ["[1]", "[2]", "[3]"],
+                origin: Fixtures.origin(2, offset),
+                time: Self.due,
+                policy: Fixtures.policy
+            )
+        }
+        expect(taken(request, 1), .owed)
+        expect(taken(request, 1), .repeated)
+        #expect(account.current?.lineItems == "[1]" && account.current?.number == 1)
+        #expect(account.line.takeChanges().mapValues { $0?.lineItems } == [0: "[2]", 1: "[3]"])
+        #expect(account.intentCount == 3)
+        // One identifier is one report's.
+        let named = Fixtures.request(
+            .lineItem,
+            identifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
+            lineItems: "[1,2,3]"
+        )
+        expect(taken(named, 2).fault?.code, "report.line_items")
+    }
+
+    @Test func `keeps no line items of a refused one, and its replay brings them again`() {
+        var account = Fixtures.account()
+        let request = Fixtures.request(.lineItem, lineItems: "[0]")
+        expect(account.take(request, offset: 1, now: Self.due), .owed)
         _ = account.hear(.rejected(.refused), at: Self.due, httpStatus: 400)
         #expect(account.parked.map(\.lineItems) == [nil])
-        expect(account.take(small, offset: 4, now: Self.due), .owed)
-        // A replay brings the line items again.
+        expect(account.take(request, offset: 2, now: Self.due), .owed)
         let replay = Fixtures.request(
             .lineItem,
             identifier: "\(Fixtures.id.text)#1",
             lineItems: "[1]"
         )
         expect(account.resume(replay, offset: 5, policy: Fixtures.policy, now: Self.due), .owed)
-        #expect(account.queued.last?.lineItems == "[1]" && account.parked.isEmpty)
+        #expect(account.line.joined?.lineItems == "[1]" && account.parked.isEmpty)
     }
 
-    /// The one under way is number 1, the one that waits number 2.
     @Test(arguments: [
-        (1, ReportStatus.lineItem, String?.some("[1]"), false),
-        (1, .lineItem, "[ 1]", true),
-        (1, .noLineItem, nil, true),
-        (2, .lineItem, "[2]", false),
-        (2, .lineItem, "[1]", true),
+        (ReportStatus.lineItem, String?.some("[1]"), false),
+        (.lineItem, "[ 1]", true),
+        (.noLineItem, nil, true),
     ])
     func `refuses other content under an identifier that is under way`(
-        number: Int,
         status: ReportStatus,
         lineItems: String?,
         isRefused: Bool
     ) {
         var account = Fixtures.account()
-        let first = Fixtures.request(.lineItem, lineItems: "[1]")
-        let second = Fixtures.request(.lineItem, lineItems: "[2]")
-        _ = account.take(first, offset: 1, now: Self.due)
-        _ = account.take(second, offset: 2, now: Self.due)
+        _ = account.take(Fixtures.request(.lineItem, lineItems: "[1]"), offset: 1, now: Self.due)
+        _ = account.take(Fixtures.request(.lineItem, lineItems: "[2]"), offset: 2, now: Self.due)
         let request = Fixtures.request(
             status,
-            identifier: "\(Fixtures.id.text)#\(number)",
+            identifier: "\(Fixtures.id.text)#1",
             lineItems: lineItems
         )
         let before = account
@@ -116,6 +180,60 @@ import Testing
         }
         #expect(absorption.fault?.code == "report.status_changed")
         #expect(account == before)
+    }
+
+    /// What waits is not at hand: the turn of the second decides.
+    @Test(arguments: [
+        ("\(ReportFixtures.id.text)#2", "[2]", ReportAnswer.accepted, String?.none),
+        ("\(ReportFixtures.id.text)#2", "[1]", .accepted, "report.identifier_conflict"),
+        ("theirs", "[2]", .accepted, nil),
+        ("theirs", "[1]", .accepted, "report.identifier_conflict"),
+        ("\(ReportFixtures.id.text)#2", "[4]", .rejected(.refused), "taken up again"),
+        ("theirs", "[4]", .rejected(.refused), "taken up again"),
+    ])
+    func `decides in its turn what names an identifier in line`(
+        identifier: String,
+        lineItems: String,
+        answer: ReportAnswer,
+        ending: String?
+    ) {
+        var account = Fixtures.account()
+        func take(_ identifier: String?, _ lineItems: String, _ offset: Int64) {
+            let request = Fixtures.request(
+                .lineItem,
+                identifier: identifier,
+                lineItems: lineItems
+            )
+            _ =
+                identifier == nil
+                ? account.take(request, offset: offset, now: Self.due)
+                : account.resume(request, offset: offset, policy: Fixtures.policy, now: Self.due)
+        }
+        take(nil, "[1]", 1)
+        take(identifier == "theirs" ? identifier : nil, "[2]", 2)
+        take(identifier, lineItems, 3)
+        #expect(account.line.count == 2)
+        let records = account.line.takeChanges()
+        account.layNext(from: records)
+        _ = account.hear(.accepted, at: Self.due)
+        account.layNext(from: records)
+        let effects = account.hear(answer, at: Self.due, httpStatus: 400)
+        switch (effects.last, ending) {
+        case (.cancelled(let intent)?, nil):
+            #expect(intent.origin.offset == 3)
+        case (.deadLetter(let letter, let fault, let origin, _)?, "taken up again"):
+            // The first letter is the refused one's.
+            #expect(fault.code == "report.rejected" && origin.offset == 2)
+            #expect(letter.lineItems == "[2]")
+            #expect(account.current?.lineItems == lineItems)
+            #expect(account.current?.identifier == identifier && account.current?.number == 2)
+        case (.deadLetter(let letter, let fault, let origin, _)?, let code?):
+            #expect(fault.code == code && origin.offset == 3)
+            #expect(letter.requestIdentifier == identifier)
+        default:
+            Issue.record("\(effects)")
+        }
+        #expect(account.line.isEmpty && account.parked.isEmpty)
     }
 
     @Test func `refuses a sale under the identifier of a report without one`() {
@@ -224,11 +342,13 @@ import Testing
             errors: errors
         )
         guard case .outcome(let outcome) = effects.first,
-            case .deadLetter(let letter, let fault, let origin, _) = effects.last
+            case .deadLetter(let letter, let fault, let origin, _) = effects.dropFirst().first,
+            case .refusedToken(let refused) = effects.last
         else {
             Issue.record("a refusal is told and buried")
             return
         }
+        #expect(refused.externalPurchaseID == Fixtures.id && account.refusedAt == Self.due)
         #expect(outcome.outcome == .rejected && outcome.errors == errors && outcome.attempts == 1)
         #expect(fault.code == "report.rejected" && origin == Fixtures.origin(0, 1))
         expect(account.take(Fixtures.notice("UNREPORTED"), now: Self.due), .parked)
@@ -252,15 +372,6 @@ import Testing
             resumed.resume(letter, offset: 9, policy: Fixtures.policy, now: Self.due),
             .alreadyReported
         )
-    }
-}
-
-extension Absorption {
-    fileprivate var fault: Fault? {
-        if case .refused(let fault) = self {
-            return fault
-        }
-        return nil
     }
 }
 

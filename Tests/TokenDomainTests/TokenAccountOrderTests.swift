@@ -89,7 +89,7 @@ import Testing
         // Only how urgent a report under way is may differ.
         absorbed.current?.deadline = early
         var told: [String] = []
-        let late = Fixtures.received + .days(2)
+        let late = Fixtures.received + .days(3)
         for _ in 0..<10 {
             _ = account.advance(now: late, policy: Fixtures.policy)
             _ = account.proveUnknown(now: late, policy: Fixtures.policy)

@@ -49,19 +49,42 @@ import Testing
     }
 
     @Test(arguments: [
-        (TokenType.services, ReportStatus.duplicateToken),
-        (.acquisition, .duplicateToken),
-        (TokenType(text: "IN_APP"), .noLineItem),
+        (TokenType.services, ReportStatus.duplicateToken, Milliseconds.hours(48)),
+        (.acquisition, .duplicateToken, .hours(48)),
+        (TokenType(text: "IN_APP"), .noLineItem, .hours(24)),
     ])
-    func `says DUPLICATE_TOKEN at once, for the types that have it`(
+    func `says DUPLICATE_TOKEN after twice the hold, for the types that have it`(
         type: TokenType,
-        status: ReportStatus
+        status: ReportStatus,
+        wait: Milliseconds
     ) {
         var account = Fixtures.account()
         var distinct = Fixtures.distinct(.duplicate(of: TokenID("first")))
         distinct.tokenType = type
-        _ = account.take(distinct, now: Self.due)
+        _ = account.take(distinct, now: Self.received + wait + Milliseconds(-1))
+        #expect(account.attention == .waiting(until: Self.received + wait))
+        _ = account.advance(now: Self.received + wait, policy: Fixtures.policy)
         #expect(account.current?.status == status)
+    }
+
+    /// The hours from receipt to expiry: the deadline is a day after it, an hour is kept in hand.
+    @Test(arguments: [
+        (25 as Int64, Milliseconds.hours(48)), (24, .hours(47)), (0, .hours(23)), (-23, .hours(0)),
+        (-1_000, .hours(0)),
+    ])
+    func `never holds a duplicate past the deadline`(hours: Int64, wait: Milliseconds) {
+        var account = Fixtures.account()
+        var distinct = Fixtures.distinct(.duplicate(of: TokenID("first")))
+        distinct.tokenExpirationDate = distinct.receivedAt + .hours(hours)
+        _ = account.take(distinct, now: Fixtures.created)
+        #expect(
+            account.debt
+                == .init(
+                    dueAt: Self.received + wait,
+                    reason: .duplicate,
+                    origin: Fixtures.origin(0, 1)
+                )
+        )
     }
 
     @Test func `keeps its first role and its first customer`() {
@@ -73,7 +96,7 @@ import Testing
         #expect(other == .ownerConflict)
         #expect(account.customer == CustomerID("c1.a") && account.ownerConflictCount == 1)
         #expect(account.role == .duplicate(of: TokenID("x")))
-        #expect(account.intentCount == 1)
+        #expect(account.debt?.reason == .duplicate)
     }
 
     @Test func `waits for the guard before it says UNRECOGNIZED_TOKEN`() {

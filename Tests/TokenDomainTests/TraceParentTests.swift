@@ -44,19 +44,4 @@ import TokenDomain
         }
         #expect(TraceParent(random: Array(0..<24)).traceID == "000102030405060708090a0b0c0d0e0f")
     }
-
-    @Test func `that is made for a record is the record's alone`() {
-        var made: Set<TraceParent> = []
-        for topic in ["a", "b"] {
-            for partition: Int32 in 0..<12 {
-                for offset: Int64 in 0..<100 {
-                    let trace = TraceParent(ofTopic: topic, partition: partition, offset: offset)
-                    #expect(TraceParent(trace.text) == trace)
-                    made.insert(trace)
-                }
-            }
-        }
-        #expect(Set(made.map(\.traceID)).count == 2_400)
-        #expect(made.contains(TraceParent(ofTopic: "b", partition: 3, offset: 7)))
-    }
 }

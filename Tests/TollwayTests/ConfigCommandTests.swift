@@ -10,7 +10,7 @@ import Testing
         #expect(
             answers == [
                 "ingest ok", "decode TOLLWAY_APPS_FILE", "dedupe ok", "report TOLLWAY_APPS_FILE",
-                "notifications TOLLWAY_APPS_FILE",
+                "notifications TOLLWAY_APPS_FILE", "purchases TOLLWAY_APPS_FILE",
             ]
         )
         let one = try TollwayProcess.run(["config", "check", "--worker", "dedupe"])

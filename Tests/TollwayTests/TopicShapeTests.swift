@@ -62,14 +62,14 @@ private let day: Int64 = 86_400_000
             replicationFactor: replicationFactor
         )
         let setting = try #require(shape.settings.first { $0.name == "min.insync.replicas" })
-        #expect(setting.isVital && setting.wish.text == made)
-        #expect(right.allSatisfy { setting.wish.isMet(by: $0) })
-        #expect(!wrong.contains { setting.wish.isMet(by: $0) })
+        #expect(setting.isVital && setting.constraint.text == made)
+        #expect(right.allSatisfy { setting.constraint.isMet(by: $0) })
+        #expect(!wrong.contains { setting.constraint.isMet(by: $0) })
     }
 
     @Test(
         arguments: [
-            (TopicShape.Wish.exactly("compact"), "compact", true),
+            (TopicShape.Constraint.exactly("compact"), "compact", true),
             (.exactly("compact"), nil, false),
             (.exactly("compact"), "compact,delete", false), (.exactly("-1"), "9", false),
             (.exactly("compact,delete"), "delete,compact", true),
@@ -78,10 +78,10 @@ private let day: Int64 = 86_400_000
             (.atLeast(5), "-1", false), (.atLeast(5), "many", false), (.atLeast(5), nil, false),
             (.lastingAtLeast(5), "4", false), (.lastingAtLeast(5), "5", true),
             (.lastingAtLeast(5), "-1", true), (.lastingAtLeast(5), "-2", false),
-        ] as [(TopicShape.Wish, String?, Bool)]
+        ] as [(TopicShape.Constraint, String?, Bool)]
     )
-    func `knows what is enough`(wish: TopicShape.Wish, value: String?, isMet: Bool) {
-        #expect(wish.isMet(by: value) == isMet)
+    func `knows what is enough`(constraint: TopicShape.Constraint, value: String?, isMet: Bool) {
+        #expect(constraint.isMet(by: value) == isMet)
     }
 }
 
@@ -142,7 +142,7 @@ private let day: Int64 = 86_400_000
             ])
         )
         let differences = reviews.values.flatMap { review in
-            review.differences.map { "\(review.name) \($0.setting.name) \($0.setting.wish.text)" }
+            review.differences.map { "\(review.name) \($0.setting.name) \($0.setting.constraint.text)" }
         }
         #expect(
             differences.sorted() == [
@@ -173,7 +173,7 @@ private let day: Int64 = 86_400_000
             ])
         )
         let difference = reviews[.deadLetterReplays]?.differences.first
-        #expect(difference?.setting.wish.text == wanted)
+        #expect(difference?.setting.constraint.text == wanted)
         #expect(difference?.setting.isVital == (wanted == nil ? nil : true))
     }
 
@@ -253,7 +253,7 @@ private let day: Int64 = 86_400_000
         for review in review(present, trial).values {
             // With two in sync of one replica nothing could be written.
             #expect(review.refusals.isEmpty)
-            #expect(review.differences.map(\.setting.wish.text) == ["1"], "\(review.name)")
+            #expect(review.differences.map(\.setting.constraint.text) == ["1"], "\(review.name)")
         }
     }
 

@@ -17,8 +17,8 @@
 /*
  * -- The copy loop: poll, produce, commit the transaction, wait for it, again ------------------
  *
- * Each record goes on with its headers as they came.  Key and value are what the worker itself wrote,
- * in turn: as many bytes as the worker's outputs, and as hard to compress.
+ * Each record goes on with its headers as they came.  Plain, key and value are the input's own; else
+ * they are what the worker itself wrote, in turn: as many bytes as its outputs, and as hard to compress.
  */
 
 typedef struct cbench_copy {
@@ -28,9 +28,8 @@ typedef struct cbench_copy {
     const char *source, *target;
     size_t batch_record_max;
     int batch_wait_ms;         /* a batch that does not fill up is committed after this */
-    const char *material;      /* a file: what the worker wrote, keys and values, input by input */
-    int64_t material_record_count; /* so many inputs became that, at least 1 */
-    size_t key_byte_count;     /* so many bytes of each one's share are the key */
+    const char *material;      /* a file, empty for the plain loop: for each input in turn the lengths
+                                  of key and value, 4 bytes each, little-endian, and both */
     int is_skipping;           /* copies nothing: commits the end of each partition and returns */
 } cbench_copy;
 

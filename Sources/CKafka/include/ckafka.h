@@ -162,19 +162,25 @@ int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position **position
 int ckafka_worker_unassign(ckafka_worker *worker, ckafka_fault *fault);
 
 /*
- * ckafka_worker_prepare(worker, output_count, arena_count, outputs, arena, fault):
- * Make room for the next transaction, for the caller to fill.  Refused while one is under way.
+ * ckafka_worker_prepare(worker, output_count, outputs, fault):
+ * Make room for the outputs of the next transaction, for the caller to fill.  Refused while one is
+ * under way.
  */
-int ckafka_worker_prepare(ckafka_worker *worker, size_t output_count, size_t arena_count,
-                          ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault);
+int ckafka_worker_prepare(ckafka_worker *worker, size_t output_count, ckafka_output **outputs,
+                          ckafka_fault *fault);
 
 /*
- * ckafka_worker_submit(worker, positions, position_count, fault):
+ * ckafka_worker_submit(worker, arena, lent_bit, positions, position_count, fault):
  * Let the commit thread write what was prepared and commit ${positions}.  Refused where nothing was
- * prepared since the last call, without positions, and for an output that is too large.
+ * prepared since the last call, without positions, and for an output that is too large.  ${arena} is
+ * lent: it must stay as it is, also after the outcome, while ckafka_worker_lent has ${lent_bit}.
  */
-int ckafka_worker_submit(ckafka_worker *worker, const ckafka_position *positions,
-                         size_t position_count, ckafka_fault *fault);
+int ckafka_worker_submit(ckafka_worker *worker, const uint8_t *arena, uint32_t lent_bit,
+                         const ckafka_position *positions, size_t position_count,
+                         ckafka_fault *fault);
+
+/* ckafka_worker_lent: the bits of all arenas that are in use. */
+uint32_t ckafka_worker_lent(const ckafka_worker *worker);
 
 /* ckafka_worker_take_outcome: what became of it; kind NONE while it is not known. */
 int ckafka_worker_take_outcome(ckafka_worker *worker, int wait_ms, ckafka_outcome *outcome,
@@ -207,8 +213,9 @@ int ckafka_worker_is_assigning(const ckafka_worker *worker);
 unsigned ckafka_worker_producer_count(const ckafka_worker *worker);
 size_t ckafka_worker_take_notes(ckafka_worker *worker, ckafka_note *notes, size_t capacity);
 
-/* ckafka_worker_close: leave and free; what does not end in time is left to the process's end. */
-void ckafka_worker_close(ckafka_worker *worker, int deadline_ms);
+/* ckafka_worker_close: leave and free; 0 where what does not end in time, and may still use what was
+ * lent, is left to the process's end. */
+int ckafka_worker_close(ckafka_worker *worker, int deadline_ms);
 
 /* -- The producer of ingest ------------------------------------------------------------------ */
 
@@ -356,17 +363,5 @@ int ckafka_transactor_commit(ckafka_transactor *transactor, const ckafka_output 
                              size_t count, const uint8_t *arena, const ckafka_position **next,
                              size_t *next_count, ckafka_fault *fault);
 /* ckafka_transactor_close: aborts what is open, if that can be done in time. */
-void ckafka_transactor_close(ckafka_transactor *transactor);
+void ckafka_transactor_close(ckafka_transactor *transactor, int deadline_ms);
 
-/* -- The embedded broker --------------------------------------------------------------------- */
-
-typedef struct ckafka_mock ckafka_mock;
-
-ckafka_mock *ckafka_mock_new(int broker_count, ckafka_fault *fault);
-const char *ckafka_mock_bootstrap_servers(const ckafka_mock *mock);
-int ckafka_mock_create_topic(ckafka_mock *mock, const char *topic, int partition_count,
-                             ckafka_fault *fault);
-void ckafka_mock_push_errors(ckafka_mock *mock, int16_t api, const int32_t *codes, size_t count);
-void ckafka_mock_clear_errors(ckafka_mock *mock, int16_t api);
-int ckafka_mock_set_round_trip(ckafka_mock *mock, int32_t broker, int milliseconds);
-void ckafka_mock_close(ckafka_mock *mock);

@@ -9,6 +9,8 @@ extension PurchaseAnswered {
         var outcome: ReportOutcome.Outcome?
         var errors: [AppleError]?
         var reason: String?
+        var verified: [String]?
+        var primary: TokenID?
         var settledAt: Timestamp?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
@@ -20,6 +22,8 @@ extension PurchaseAnswered {
             case "outcome": try scanner.fill(&outcome)
             case "errors": try AppleError.fill(&errors, from: &scanner)
             case "reason": try scanner.fill(&reason, atMost: .identifier)
+            case "verifiedLineItemIds": try Self.fill(&verified, from: &scanner)
+            case "primaryExternalPurchaseId": try scanner.fill(&primary, atMost: .tokenField)
             case "settledAt": try scanner.fill(&settledAt)
             default: try scanner.skip()
             }
@@ -31,6 +35,8 @@ extension PurchaseAnswered {
             outcome: try JSONScanner.require(outcome, "outcome"),
             errors: errors ?? [],
             reason: reason,
+            verifiedLineItemIDs: verified ?? [],
+            primaryExternalPurchaseID: primary,
             settledAt: try JSONScanner.require(settledAt, "settledAt")
         )
     }
@@ -55,18 +61,30 @@ extension PurchaseAnswered {
             writer.beginObject()
             writer.field("requestIdentifier", requestIdentifier)
             writer.field("externalPurchaseId", externalPurchaseID.text)
-            writer.name("lineItemIds")
-            writer.beginArray()
-            for id in lineItemIDs {
-                writer.string(id)
-            }
-            writer.endArray()
+            Self.write("lineItemIds", lineItemIDs, to: &writer)
             writer.field("outcome", outcome.rawValue)
             AppleError.write(errors, to: &writer)
             writer.field("reason", reason)
+            if !verifiedLineItemIDs.isEmpty {
+                Self.write("verifiedLineItemIds", verifiedLineItemIDs, to: &writer)
+            }
+            writer.field("primaryExternalPurchaseId", primaryExternalPurchaseID?.text)
             writer.field("settledAt", settledAt.milliseconds)
             writer.endObject()
         }
+    }
+
+    private static func write(
+        _ name: StaticString,
+        _ ids: [String],
+        to writer: inout JSONWriter
+    ) {
+        writer.name(name)
+        writer.beginArray()
+        for id in ids {
+            writer.string(id)
+        }
+        writer.endArray()
     }
 }
 
@@ -77,7 +95,7 @@ extension PurchaseOutcome {
     package init(reading value: Span<UInt8>) throws(WireFault) {
         var lineItemID: String?
         var revision: Int?
-        var type: PurchaseType?
+        var type: PurchaseEvent.Kind?
         var outcome: Outcome?
         var externalPurchaseID: TokenID?
         var requestIdentifier: String?

@@ -25,34 +25,38 @@ struct BenchCheck {
         return sum
     }
 
-    /// What a worker wrote of some inputs: all outputs of one length a topic, as many an input.
+    /// What a worker wrote of some inputs, as the copy loop reads it.
     struct Material {
         var sum = Sum()
-        /// Key and value of every output, the outputs of an input behind one another.
+        /// For each input the lengths of a key and of all else, as 4 bytes each, and both.
         var bytes: [UInt8] = []
-        /// The length of a key in the first topic.
-        var keyByteCount = 0
     }
 
-    /// Reads what became of so many inputs.
+    /// Reads what became of so many inputs, and shares it out among them.
+    ///
+    /// The first output's key is the key; the value and all other outputs are behind it.
     func material(_ topics: [String], inputCount: Int) throws -> Material {
         var material = Material()
-        var outputs = [[UInt8]](repeating: [], count: topics.count)
+        var outputs = [[(key: [UInt8], value: [UInt8])]](repeating: [], count: topics.count)
         try read(topics) { batch, record in
             material.sum.add(record, of: batch)
-            if record.topic == 0 {
-                material.keyByteCount = max(record.key.count, 0)
-            }
-            for part in [record.key, record.value] where !part.isAbsent {
-                outputs[record.topic] += batch.arena[part.indices]
-            }
+            let (key, value) = (batch.arena[record.key.indices], batch.arena[record.value.indices])
+            outputs[record.topic].append((Array(key), Array(value)))
         }
         for input in 0..<inputCount {
-            for bytes in outputs {
-                let start = bytes.count * input / inputCount
-                let end = bytes.count * (input + 1) / inputCount
-                material.bytes += bytes[start..<end]
+            let shares = outputs.map { outputs in
+                outputs[
+                    outputs.count * input / inputCount..<outputs.count * (input + 1) / inputCount
+                ]
             }
+            let all = shares.joined()
+            let value = all.first.map(\.value) ?? []
+            let rest = value + all.dropFirst().flatMap { $0.key + $0.value }
+            let key = all.first.map(\.key) ?? []
+            for count in [key.count, rest.count] {
+                material.bytes += (0..<4).map { UInt8(truncatingIfNeeded: count >> (8 * $0)) }
+            }
+            material.bytes += key + rest
         }
         return material
     }
@@ -139,7 +143,6 @@ struct BenchTally {
     }
 
     private static let idHead = Array("{\"externalPurchaseId\":\"".utf8)
-    private static let tokenHead = Array("{\"token\":\"".utf8)
     private static let idByteCount = 36
 
     private static func number(of value: Span<UInt8>) -> Int? {
@@ -147,9 +150,6 @@ struct BenchTally {
             return BenchTokens.number(
                 ofID: value.extracting(idHead.count..<idHead.count + idByteCount)
             )
-        }
-        guard starts(value, with: tokenHead) else {
-            return nil
         }
         do {
             let received = try TokenReceived(reading: value)

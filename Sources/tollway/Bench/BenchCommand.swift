@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Kafka
+internal import LocalKafka
 internal import StageRuntime
 internal import TokenDomain
 
@@ -21,15 +22,19 @@ enum BenchCommand {
             .value("--keys", "N", "tokens in dedupe's state before it is timed (1000000)"),
             .value("--runs", "N", "of each program, by turns (3)"),
             .value("--connections", "N", "to the door (64)"),
+            .value("--seed", "N", "of the tokens that are made up (1)"),
+            .value("--against", "FOLDER", "another build's programs, measured beside these"),
             .flag("--keep", "leave the folder with logs and state where it is"),
         ],
         details: """
-            Fills topics of its own, runs the real workers on them as processes, and in turn
-            with each a yardstick over the same client libraries: for decode and dedupe a plain
-            loop of poll, produce, commit that waits for its commits, with as many bytes out;
-            for ingest a server that writes each line to Kafka and answers after the receipt.
-            The ratio is the median over pairs of runs. Everything sent is counted again at the
-            end: one record missing or doubled is exit 1. A goal missed is told and no failure.
+            Fills topics of its own with tokens as apps mix them, runs the real workers on them as
+            processes, and in turn with each what stands beside it over the same client libraries:
+            for decode and dedupe a loop of poll, produce, commit that waits for its commits, once
+            plain (it writes its input) and once with as many bytes out as the worker; for ingest
+            a server that writes each line to Kafka and answers after the receipt. A ratio is the
+            median over pairs of runs; a record's processor time is that of all threads of the
+            program. Everything sent is counted again at the end: one record missing or doubled is
+            exit 1. A goal missed is told and no failure.
 
             Needs a real Kafka: with KAFKA_HOME (and Java) a one-node Kafka of its own; with
             TOLLWAY_KAFKA_BOOTSTRAP_SERVERS that cluster, under a topic prefix of its own.
@@ -49,6 +54,8 @@ enum BenchCommand {
         var keyCount: Int
         var runCount: Int
         var connectionCount: Int
+        var seed: UInt64
+        var otherPrograms: URL?
         var keepsFolder: Bool
     }
 
@@ -72,6 +79,10 @@ enum BenchCommand {
             keyCount: try invocation.integer("--keys", default: 1_000_000, in: 0...50_000_000),
             runCount: try invocation.integer("--runs", default: 3, in: 1...99),
             connectionCount: try invocation.integer("--connections", default: 64, in: 1...1_000),
+            seed: UInt64(
+                try invocation.integer("--seed", default: 1, in: 0...65_535)
+            ),
+            otherPrograms: invocation.value("--against").map { URL(fileURLWithPath: $0) },
             keepsFolder: invocation.has("--keep")
         )
         return try DemoInterrupted.ending("bench") { try run(plan, format: invocation.output) }
@@ -150,6 +161,7 @@ enum BenchCommand {
             cluster: cluster,
             settings: settings,
             prefix: prefix,
+            seed: plan.seed,
             folder: folder,
             processes: processes,
             http: DemoHTTP(stop: stop)
@@ -163,7 +175,8 @@ enum BenchCommand {
         let stages = BenchStages(
             world: world,
             recordCount: plan.recordCount,
-            runCount: plan.runCount
+            runCount: plan.runCount,
+            otherPrograms: plan.otherPrograms
         )
         let door = BenchDoor(
             world: world,

@@ -34,8 +34,8 @@ struct BenchDoor {
         let isSingle = tokensPerRequest == 1
         var row = BenchRow(
             measure: isSingle ? "ingest, single tokens" : "ingest, batches of \(tokensPerRequest)",
-            samples: [],
-            yardstick: "bare server"
+            own: BenchSeries(program: Worker.ingest.rawValue),
+            beside: [BenchSeries(program: "bare server")]
         )
         row.goals.ratio = 0.75
         row.goals.recordsPerSecond = isSingle ? nil : 100_000
@@ -45,7 +45,7 @@ struct BenchDoor {
         _ = try run(received, firstNumber..<firstNumber + warm, tokensPerRequest, recordBytes: nil)
         let after = try check.sum([received])
         let recordBytes = (after.byteCount - before.byteCount) / warm
-        row.outputByteCount = Double(recordBytes)
+        row.own.outputByteCount = Double(after.byteCount - before.byteCount) / Double(warm)
         _ = try run(
             bare,
             firstNumber..<firstNumber + warm,
@@ -58,8 +58,8 @@ struct BenchDoor {
             ? max(recordCount / Self.recordsPerSingle, 1) : recordCount * BenchWorld.fastRunFactor
         for number in 1...runCount {
             let numbers = firstNumber..<firstNumber + count
-            let order = number % 2 == 1 ? [true, false] : [false, true]
-            for isOurs in order {
+            // Each goes first every other time.
+            for isOurs in number % 2 == 1 ? [true, false] : [false, true] {
                 let sample = try run(
                     isOurs ? received : bare,
                     numbers,
@@ -67,19 +67,15 @@ struct BenchDoor {
                     recordBytes: isOurs ? nil : recordBytes
                 )
                 if isOurs {
-                    row.samples.append(sample)
+                    row.own.samples.append(sample)
                 } else {
-                    row.yardstickSamples.append(sample)
+                    row.beside[0].samples.append(sample)
                 }
             }
             firstNumber = numbers.upperBound
-            Console.say(
-                "\(row.measure) \(number) of \(runCount):"
-                    + " \(Int(row.samples[number - 1].recordsPerSecond)) tokens/s, the bare server"
-                    + " \(Int(row.yardstickSamples[number - 1].recordsPerSecond))"
-            )
+            Console.say(row.lastSentence(number, of: runCount))
         }
-        row.yardstickOutputByteCount = try check.sum([bare]).bytesPerRecord
+        row.beside[0].outputByteCount = try check.sum([bare]).bytesPerRecord
         return row
     }
 
@@ -164,8 +160,7 @@ struct BenchDoor {
         }
         var row = BenchRow(
             measure: "chain, batches of \(Self.batchTokenCount)",
-            samples: [],
-            yardstick: nil
+            own: BenchSeries(program: names.joined(separator: ", "))
         )
         let decoded = world.topic(.tokensDecoded)
         var sent = 0
@@ -177,14 +172,14 @@ struct BenchDoor {
             guard number > 0 else {
                 continue
             }
-            row.samples.append(sample)
-            Console.say(
-                "chain \(number) of \(runCount): \(Int(sample.recordsPerSecond)) tokens/s"
-            )
+            row.own.samples.append(sample)
+            Console.say(row.lastSentence(number, of: runCount))
         }
-        row.peaks = names.map { ($0, world.peakByteCount($0)) }
-        try BenchCheck(world: world)
-            .expectEachOnce(0..<sent, in: world.topic(.tokensDistinct))
+        row.peaks = names.map { .init(program: $0, byteCount: world.peakByteCount($0)) }
+        let check = BenchCheck(world: world)
+        let distinct = world.topic(.tokensDistinct)
+        row.own.outputByteCount = try check.sum([distinct]).bytesPerRecord
+        try check.expectEachOnce(0..<sent, in: distinct)
         return row
     }
 
@@ -202,10 +197,9 @@ struct BenchDoor {
             throw world.lost("the door refused \(load.refused) requests: fewer connections?")
         }
         try world.awaitDeduped(numbers.upperBound, topic: decoded)
-        let took = (ContinuousClock.now - start).components
         return BenchSample(
             recordCount: numbers.count,
-            seconds: Double(took.seconds) + Double(took.attoseconds) / 1e18,
+            seconds: BenchWorld.seconds(since: start),
             cpuSeconds: names.reduce(0) { $0 + world.cpuSeconds($1) } - cpu,
             peakByteCount: names.map(world.peakByteCount).max() ?? 0
         )

@@ -10,8 +10,8 @@ enum BenchPart: String, CaseIterable {
     private static let messageByteCount = 512
     /// What any of them may be told; what begins with `kafka.` goes to librdkafka.
     private static let names: Set<String> = [
-        "group", "from", "to", "batch", "material", "key", "bytes", "records", "skip", "file",
-        "port", "connections", "seconds",
+        "group", "from", "to", "batch", "material", "bytes", "skip", "file", "port",
+        "connections", "seconds",
     ]
 
     /// Runs until the process is ended; `load` until all requests are accepted.
@@ -77,8 +77,6 @@ enum BenchPart: String, CaseIterable {
         var options = unsafe cbench_copy()
         unsafe options.batch_record_max = max(settings.number("batch"), 1)
         unsafe options.batch_wait_ms = 100
-        unsafe options.key_byte_count = settings.number("key")
-        unsafe options.material_record_count = Int64(max(settings.number("records"), 1))
         unsafe options.is_skipping = Int32(clamping: settings.number("skip"))
         return unsafe settings.text("group").withCString { group in
             unsafe settings.text("from").withCString { source in

@@ -8,53 +8,60 @@ struct BenchSample: Equatable {
     var cpuSeconds: Double
     /// Largest resident size since its start, bytes.
     var peakByteCount: Int
+    /// From its start to its first output; nil where that is not asked.
+    var startSeconds: Double?
 
     var recordsPerSecond: Double { Double(recordCount) / max(seconds, 1e-9) }
-    var cpuSecondsPerMillion: Double { cpuSeconds * 1e6 / Double(max(recordCount, 1)) }
+    /// Of processor time, for one record.
+    var cpuMicroseconds: Double { cpuSeconds * 1e6 / Double(max(recordCount, 1)) }
 }
 
-/// What a measure is compared with: runs of the same number, each right before or after its own.
+/// The runs of one program: the one that is measured, or one beside it.
+struct BenchSeries: Equatable {
+    /// Of the worker, `copy loop`, `bare server`.
+    var program: String
+    var samples: [BenchSample] = []
+    /// Key, value and headers of all that is written for one record in.
+    var outputByteCount: Double = 0
+
+    var recordsPerSecond: Double { BenchRow.median(samples.map(\.recordsPerSecond)) }
+    var cpuMicroseconds: Double { BenchRow.median(samples.map(\.cpuMicroseconds)) }
+    var peakByteCount: Int { samples.map(\.peakByteCount).max() ?? 0 }
+    var startSeconds: Double? {
+        let known = samples.compactMap(\.startSeconds)
+        return known.isEmpty ? nil : BenchRow.median(known)
+    }
+}
+
+/// A program and what it is compared with: runs of the same number, each right before or after its own.
 struct BenchRow: Equatable {
     var measure: String
-    var samples: [BenchSample]
-    /// `copy loop` or `bare server`; nil where there is none.
-    var yardstick: String?
-    var yardstickSamples: [BenchSample] = []
-    /// Key and value of all that is written for one record in, by each of the two.
-    var outputByteCount: Double = 0
-    var yardstickOutputByteCount: Double = 0
+    var own: BenchSeries
+    /// The first is the one that the goals compare with.
+    var beside: [BenchSeries] = []
     var goals = Goals()
     /// Peak memory of each program, where there are several.
-    var peaks: [(program: String, byteCount: Int)] = []
+    var peaks: [Peak] = []
+
+    struct Peak: Equatable {
+        var program: String
+        var byteCount: Int
+    }
 
     struct Goals: Equatable {
         var ratio: Double?
         var recordsPerSecond: Double?
+        var cpuMicroseconds: Double?
         var peakByteCount: Int?
+        /// How much later than the first beside it may have its first output.
+        var startDelaySeconds: Double?
     }
-
-    static func == (left: BenchRow, right: BenchRow) -> Bool {
-        left.measure == right.measure && left.samples == right.samples
-            && left.yardstick == right.yardstick && left.yardstickSamples == right.yardstickSamples
-            && left.goals == right.goals
-    }
-
-    var recordsPerSecond: Double { Self.median(samples.map(\.recordsPerSecond)) }
-    var yardstickRecordsPerSecond: Double {
-        Self.median(yardstickSamples.map(\.recordsPerSecond))
-    }
-    var cpuSecondsPerMillion: Double { Self.median(samples.map(\.cpuSecondsPerMillion)) }
-    var yardstickCPUSecondsPerMillion: Double {
-        Self.median(yardstickSamples.map(\.cpuSecondsPerMillion))
-    }
-    var peakByteCount: Int { samples.map(\.peakByteCount).max() ?? 0 }
-    var yardstickPeakByteCount: Int { yardstickSamples.map(\.peakByteCount).max() ?? 0 }
 
     /// The median over the pairs: what else the machine did meanwhile strikes both of a pair.
     ///
     /// Nil where nothing could be timed: runs of one transaction have no beginning.
-    var ratio: Double? {
-        let ratios = zip(samples, yardstickSamples)
+    func ratio(to other: BenchSeries) -> Double? {
+        let ratios = zip(own.samples, other.samples)
             .filter { $0.recordCount > 0 && $1.recordCount > 0 }
             .map { $0.recordsPerSecond / $1.recordsPerSecond }
         return ratios.isEmpty ? nil : Self.median(ratios)
@@ -63,14 +70,25 @@ struct BenchRow: Equatable {
     /// A sentence a goal that was missed.
     var misses: [String] {
         var misses: [String] = []
-        if let goal = goals.ratio, let ratio, ratio < goal {
-            misses.append("ratio \(Self.decimal(ratio, 2)) of \(Self.decimal(goal, 2))")
+        func told(_ value: Double, _ goal: Double) -> String {
+            "\(Self.decimal(value, 2)) of \(Self.decimal(goal, 2))"
         }
-        if let goal = goals.recordsPerSecond, recordsPerSecond < goal {
-            misses.append("\(Int(recordsPerSecond)) of \(Int(goal)) a second")
+        if let goal = goals.ratio, let ratio = beside.first.flatMap(ratio), ratio < goal {
+            misses.append("ratio \(told(ratio, goal))")
         }
-        if let goal = goals.peakByteCount, peakByteCount > goal {
-            misses.append("\(Self.megabytes(peakByteCount)) MB, over \(Self.megabytes(goal))")
+        if let goal = goals.recordsPerSecond, own.recordsPerSecond < goal {
+            misses.append("\(Int(own.recordsPerSecond)) of \(Int(goal)) a second")
+        }
+        if let goal = goals.cpuMicroseconds, own.cpuMicroseconds > goal {
+            misses.append("\(told(own.cpuMicroseconds, goal)) us of processor a record")
+        }
+        if let goal = goals.peakByteCount, own.peakByteCount > goal {
+            misses.append("\(Self.megabytes(own.peakByteCount)) MB, over \(Self.megabytes(goal))")
+        }
+        if let goal = goals.startDelaySeconds, let start = own.startSeconds,
+            let other = beside.first?.startSeconds, start - other > goal
+        {
+            misses.append("first output \(Self.decimal(start - other, 2)) s later")
         }
         return misses
     }
@@ -112,12 +130,12 @@ enum BenchReport {
         }
         var table = TextTable(columns: [
             .init(title: "MEASURE"), .init(title: "RECORDS/S", isNumber: true),
-            .init(title: "CPU S/M", isNumber: true), .init(title: "PEAK MB", isNumber: true),
-            .init(title: "BESIDE"), .init(title: "RECORDS/S", isNumber: true),
-            .init(title: "CPU S/M", isNumber: true), .init(title: "RATIO", isNumber: true),
-            .init(title: "RUNS", isNumber: true), .init(title: "GOALS"),
+            .init(title: "US A RECORD", isNumber: true), .init(title: "BYTES OUT", isNumber: true),
+            .init(title: "PEAK MB", isNumber: true), .init(title: "START S", isNumber: true),
+            .init(title: "RATIO", isNumber: true), .init(title: "RUNS", isNumber: true),
+            .init(title: "GOALS"),
         ])
-        table.rows = rows.map(cells)
+        table.rows = rows.flatMap(cells)
         let peaks = rows.flatMap { row in
             row.peaks.map {
                 "\(row.measure), \($0.program): peak \(BenchRow.megabytes($0.byteCount)) MB\n"
@@ -126,68 +144,63 @@ enum BenchReport {
         return table.text + peaks.joined() + "on \(cluster)\n"
     }
 
-    private static func cells(_ row: BenchRow) -> [String] {
+    /// A line of the program's own, and one for each beside it: its ratio is the program's to it.
+    private static func cells(_ row: BenchRow) -> [[String]] {
         let goals = row.misses.isEmpty ? "met" : "missed: " + row.misses.joined(separator: ", ")
-        return [
-            row.measure, "\(Int(row.recordsPerSecond))",
-            BenchRow.decimal(row.cpuSecondsPerMillion, 2),
-            "\(BenchRow.megabytes(row.peakByteCount))",
-            row.yardstick ?? "-",
-            row.yardstick == nil ? "-" : "\(Int(row.yardstickRecordsPerSecond))",
-            row.yardstick == nil ? "-" : BenchRow.decimal(row.yardstickCPUSecondsPerMillion, 2),
-            row.ratio.map { BenchRow.decimal($0, 2) } ?? "-",
-            "\(row.samples.count)",
-            row.hasGoals ? goals : "-",
-        ]
+        func line(_ title: String, _ series: BenchSeries, _ ratio: Double?) -> [String] {
+            [
+                title, "\(Int(series.recordsPerSecond))",
+                BenchRow.decimal(series.cpuMicroseconds, 2),
+                series.outputByteCount > 0 ? BenchRow.decimal(series.outputByteCount, 0) : "-",
+                "\(BenchRow.megabytes(series.peakByteCount))",
+                series.startSeconds.map { BenchRow.decimal($0, 2) } ?? "-",
+                ratio.map { BenchRow.decimal($0, 2) } ?? "-",
+                "\(series.samples.count)",
+            ]
+        }
+        return [line(row.measure, row.own, nil) + [row.hasGoals ? goals : "-"]]
+            + row.beside.map { line("  beside: \($0.program)", $0, row.ratio(to: $0)) + ["-"] }
     }
 
     private static func object(_ row: BenchRow) -> String {
-        var members: [(name: String, json: String)] = [
-            ("measure", JSONText.quoted(row.measure)),
-            ("recordsPerSecond", BenchRow.decimal(row.recordsPerSecond, 1)),
-            ("cpuSecondsPerMillion", BenchRow.decimal(row.cpuSecondsPerMillion, 3)),
-            ("peakBytes", "\(row.peakByteCount)"),
-            ("outputBytesPerRecord", BenchRow.decimal(row.outputByteCount, 2)),
-            ("runs", array(row.samples)),
-        ]
-        if let yardstick = row.yardstick {
-            members += [
-                ("ratio", row.ratio.map { BenchRow.decimal($0, 3) } ?? "null"),
-                ("yardstick", JSONText.quoted(yardstick)),
-                ("yardstickRecordsPerSecond", BenchRow.decimal(row.yardstickRecordsPerSecond, 1)),
-                (
-                    "yardstickCPUSecondsPerMillion",
-                    BenchRow.decimal(row.yardstickCPUSecondsPerMillion, 3)
-                ),
-                ("yardstickPeakBytes", "\(row.yardstickPeakByteCount)"),
-                (
-                    "yardstickOutputBytesPerRecord",
-                    BenchRow.decimal(row.yardstickOutputByteCount, 2)
-                ),
-                ("yardstickRuns", array(row.yardstickSamples)),
-            ]
-        }
-        if !row.peaks.isEmpty {
-            members.append(
-                (
-                    "peakBytesByProgram",
-                    JSONLines.object(row.peaks.map { ($0.program, "\($0.byteCount)") })
-                )
+        let beside = row.beside.map { other in
+            JSONLines.object(
+                [("ratio", row.ratio(to: other).map { BenchRow.decimal($0, 3) } ?? "null")]
+                    + members(other)
             )
         }
         let goals: [(name: String, json: String)] = [
-            ("ratio", row.goals.ratio.map { BenchRow.decimal($0, 2) } ?? "null"),
-            (
-                "recordsPerSecond",
-                row.goals.recordsPerSecond.map { BenchRow.decimal($0, 0) } ?? "null"
-            ),
+            ("ratio", number(row.goals.ratio, 2)),
+            ("recordsPerSecond", number(row.goals.recordsPerSecond, 0)),
+            ("cpuMicrosecondsPerRecord", number(row.goals.cpuMicroseconds, 2)),
             ("peakBytes", row.goals.peakByteCount.map(String.init) ?? "null"),
+            ("startDelaySeconds", number(row.goals.startDelaySeconds, 2)),
         ]
-        members.append(("goals", JSONLines.object(goals)))
-        members.append(
-            ("missed", "[" + row.misses.map(JSONText.quoted).joined(separator: ",") + "]")
+        let peaks = row.peaks.map { ($0.program, "\($0.byteCount)") }
+        return JSONLines.object(
+            [("measure", JSONText.quoted(row.measure))] + members(row.own) + [
+                ("beside", "[" + beside.joined(separator: ",") + "]"),
+                ("peakBytesByProgram", JSONLines.object(peaks)),
+                ("goals", JSONLines.object(goals)),
+                ("missed", "[" + row.misses.map(JSONText.quoted).joined(separator: ",") + "]"),
+            ]
         )
-        return JSONLines.object(members)
+    }
+
+    private static func members(_ series: BenchSeries) -> [(name: String, json: String)] {
+        [
+            ("program", JSONText.quoted(series.program)),
+            ("recordsPerSecond", BenchRow.decimal(series.recordsPerSecond, 1)),
+            ("cpuMicrosecondsPerRecord", BenchRow.decimal(series.cpuMicroseconds, 3)),
+            ("outputBytesPerRecord", BenchRow.decimal(series.outputByteCount, 2)),
+            ("peakBytes", "\(series.peakByteCount)"),
+            ("startSeconds", number(series.startSeconds, 3)),
+            ("runs", array(series.samples)),
+        ]
+    }
+
+    private static func number(_ value: Double?, _ digitCount: Int) -> String {
+        value.map { BenchRow.decimal($0, digitCount) } ?? "null"
     }
 
     private static func array(_ samples: [BenchSample]) -> String {
@@ -198,6 +211,7 @@ enum BenchReport {
                 ("recordsPerSecond", BenchRow.decimal(sample.recordsPerSecond, 1)),
                 ("cpuSeconds", BenchRow.decimal(sample.cpuSeconds, 3)),
                 ("peakBytes", "\(sample.peakByteCount)"),
+                ("startSeconds", number(sample.startSeconds, 3)),
             ])
         }
         return "[" + objects.joined(separator: ",") + "]"

@@ -1,7 +1,8 @@
+internal import Foundation
 internal import Kafka
 internal import TokenDomain
 
-/// Decode and dedupe, each in turn with the copy loop over the same records.
+/// Decode and dedupe, each by turns with the loops beside it over the same records.
 struct BenchStages {
     /// So many go through first: what one record becomes is known then, and the programs are warm.
     private static let warmRecordCountMax = 20_000
@@ -12,6 +13,18 @@ struct BenchStages {
     let world: BenchWorld
     let recordCount: Int
     let runCount: Int
+    /// Another build's programs, measured beside this one's; nil for none.
+    var otherPrograms: URL?
+
+    /// A loop of the bench's own.
+    private enum Loop: String, CaseIterable {
+        /// Writes the input itself.
+        case plain = "plain loop"
+        /// Writes what the worker wrote: as many bytes, as hard to compress.
+        case copy = "copy loop"
+
+        var suffix: String { self == .plain ? "plain" : "copy" }
+    }
 
     func decode() throws -> BenchRow {
         var row = try measure(
@@ -20,9 +33,15 @@ struct BenchStages {
             outputs: [.tokensDecoded],
             written: .tokensDecoded,
             recordCount: recordCount * BenchWorld.fastRunFactor,
+            loops: [.plain, .copy],
             keyCount: 0
         )
-        row.goals = BenchRow.Goals(ratio: 1, peakByteCount: 80_000_000)
+        row.goals = BenchRow.Goals(
+            ratio: 1,
+            cpuMicroseconds: 3.2,
+            peakByteCount: 80_000_000,
+            startDelaySeconds: 0.2
+        )
         return row
     }
 
@@ -34,6 +53,7 @@ struct BenchStages {
             outputs: [.tokensDistinct, .dedupeState],
             written: .tokensDistinct,
             recordCount: recordCount,
+            loops: [.copy, .plain],
             keyCount: keyCount
         )
         row.measure = "dedupe at \(keyCount) keys"
@@ -47,113 +67,171 @@ struct BenchStages {
         outputs: [Topic],
         written: Topic,
         recordCount: Int,
+        loops: [Loop],
         keyCount: Int
     ) throws -> BenchRow {
         let source = world.topic(worker.sources[0])
-        let copies = copies(of: worker)
-        try world.makeTopic(copies)
+        for loop in loops {
+            try world.makeTopic(target(of: loop, worker))
+        }
         let check = BenchCheck(world: world)
 
-        // What one record becomes: all are of one length.
+        // What one record becomes: the copy loop writes the same.
         var filled = min(Self.warmRecordCountMax, recordCount)
         try world.fill(source, kind, 0..<filled)
         _ = try run(worker, source, from: 0, to: filled)
         let made = try check.material(outputs.map(world.topic), inputCount: filled)
         let material = try world.write(made.bytes, as: "material.\(worker.rawValue)")
-        var row = BenchRow(measure: worker.rawValue, samples: [], yardstick: "copy loop")
-        row.outputByteCount = Double(made.sum.byteCount) / Double(filled)
-        let share = [
-            "material=\(material)", "records=\(filled)", "key=\(made.keyByteCount)",
-        ]
-        let copy = [
-            "group=\(world.prefix)bench.copy.\(worker.rawValue)", "from=\(source)", "to=\(copies)",
-            "batch=\(Self.batchRecordCount)",
-        ]
-        _ = try runCopy(worker, source, copy + share, from: 0, to: filled)
-
-        var copiedCount = filled
+        var row = BenchRow(measure: worker.rawValue, own: BenchSeries(program: worker.rawValue))
+        row.own.outputByteCount = Double(made.sum.byteCount) / Double(filled)
+        row.beside = loops.map { BenchSeries(program: $0.rawValue) }
+        for loop in loops {
+            _ = try run(loop, worker, material, from: 0, to: filled)
+        }
+        var loopedCount = filled
         if keyCount > filled {
             Console.say("\(worker.rawValue): \(keyCount) keys go into its state")
             try world.fill(source, kind, filled..<keyCount)
             let sample = try run(worker, source, from: filled, to: keyCount)
             filled = keyCount
-            row.peaks = [("while its state grew", sample.peakByteCount)]
-            _ = try world.start(.copy, name: Self.copyName, copy + ["skip=1"])
-            try world.awaitEnd(Self.copyName)
+            row.peaks = [.init(program: "while its state grew", byteCount: sample.peakByteCount)]
+            for loop in loops {
+                let operands = operands(loop, worker, material) + ["skip=1"]
+                _ = try world.start(.copy, name: Self.copyName, operands)
+                try world.awaitEnd(Self.copyName)
+            }
         }
-        // The first pair counts for nothing: Kafka's own code is slow until it has run for a while.
+        let hasOther = otherPrograms != nil
+        if hasOther {
+            row.beside.append(BenchSeries(program: "other build"))
+        }
+        // The first round counts for nothing: Kafka's own code is slow until it has run for a while.
         for number in 0...runCount {
             let end = filled + recordCount
             try world.fill(source, kind, filled..<end)
-            let runOwn = { try run(worker, source, from: filled, to: end) }
-            let runYardstick = { try runCopy(worker, source, copy + share, from: filled, to: end) }
-            // Each goes first every other time.
-            let (own, yardstick): (BenchSample, BenchSample)
-            if number % 2 == 1 {
-                (own, yardstick) = (try runOwn(), try runYardstick())
-            } else {
-                yardstick = try runYardstick()
-                own = try runOwn()
+            var turns: [() throws -> BenchSample] = [
+                { try run(worker, source, from: filled, to: end) }
+            ]
+            turns += loops.map { loop in
+                { try run(loop, worker, material, from: filled, to: end) }
             }
-            copiedCount += recordCount
+            var samples = try inTurn(turns, startingAt: number)
+            loopedCount += recordCount
             filled = end
-            guard number > 0 else {
-                continue
+            if hasOther {
+                // In the worker's own group: it cannot read what this one has read.
+                try world.fill(source, kind, filled..<filled + recordCount)
+                samples.append(
+                    try run(worker, source, from: filled, to: filled + recordCount, isOther: true)
+                )
+                filled += recordCount
+                for loop in loops {
+                    let operands = operands(loop, worker, material) + ["skip=1"]
+                    _ = try world.start(.copy, name: Self.copyName, operands)
+                    try world.awaitEnd(Self.copyName)
+                }
             }
-            row.samples.append(own)
-            row.yardstickSamples.append(yardstick)
-            Console.say(
-                "\(worker.rawValue) \(number) of \(runCount): \(Int(own.recordsPerSecond)) records/s,"
-                    + " the copy loop \(Int(yardstick.recordsPerSecond))"
-            )
+            if number > 0 {
+                row.add(samples)
+                Console.say(row.lastSentence(number, of: runCount))
+            }
         }
-        let copied = try check.sum([copies])
-        guard copied.recordCount == copiedCount else {
-            throw world.lost("the copy loop made \(copied.recordCount) of \(copiedCount) records")
+        for (index, loop) in loops.enumerated() {
+            let copied = try check.sum([target(of: loop, worker)])
+            guard copied.recordCount == loopedCount else {
+                throw world.lost(
+                    "the \(loop.rawValue) made \(copied.recordCount) of \(loopedCount) records"
+                )
+            }
+            row.beside[index].outputByteCount = copied.bytesPerRecord
         }
-        row.yardstickOutputByteCount = copied.bytesPerRecord
         try check.expectEachOnce(0..<filled, in: world.topic(written))
         return row
     }
 
-    private func copies(of worker: Worker) -> String {
-        "\(world.prefix)bench.copies.\(worker.rawValue)"
+    /// Each of them goes first in its turn; the samples are in the order of the list.
+    private func inTurn(
+        _ turns: [() throws -> BenchSample],
+        startingAt number: Int
+    ) throws -> [BenchSample] {
+        var samples = [BenchSample?](repeating: nil, count: turns.count)
+        for step in turns.indices {
+            let index = (number + step) % turns.count
+            samples[index] = try turns[index]()
+        }
+        return samples.compactMap { $0 }
+    }
+
+    private func target(of loop: Loop, _ worker: Worker) -> String {
+        "\(world.prefix)bench.\(loop.suffix).\(worker.rawValue)"
     }
 
     private func run(
         _ worker: Worker,
         _ source: String,
         from start: Int,
-        to end: Int
+        to end: Int,
+        isOther: Bool = false
     ) throws -> BenchSample {
-        try world.start(worker)
         defer { world.stop(worker.rawValue) }
         return try world.time(
             group: worker.rawValue,
             topic: source,
             target: world.topic(worker.targets[0]),
-            programs: [worker.rawValue],
+            program: worker.rawValue,
             from: start,
             to: end
-        )
+        ) {
+            try world.start(worker, programs: isOther ? otherPrograms : nil)
+        }
     }
 
-    private func runCopy(
+    private func operands(_ loop: Loop, _ worker: Worker, _ material: String) -> [String] {
+        [
+            "group=\(world.prefix)bench.\(loop.suffix).\(worker.rawValue)",
+            "from=\(world.topic(worker.sources[0]))", "to=\(target(of: loop, worker))",
+            "batch=\(Self.batchRecordCount)", "material=\(loop == .copy ? material : "")",
+        ]
+    }
+
+    private func run(
+        _ loop: Loop,
         _ worker: Worker,
-        _ source: String,
-        _ operands: [String],
+        _ material: String,
         from start: Int,
         to end: Int
     ) throws -> BenchSample {
-        _ = try world.start(.copy, name: Self.copyName, operands)
         defer { world.stop(Self.copyName) }
         return try world.time(
-            group: "bench.copy.\(worker.rawValue)",
-            topic: source,
-            target: copies(of: worker),
-            programs: [Self.copyName],
+            group: "bench.\(loop.suffix).\(worker.rawValue)",
+            topic: world.topic(worker.sources[0]),
+            target: target(of: loop, worker),
+            program: Self.copyName,
             from: start,
             to: end
-        )
+        ) {
+            _ = try world.start(.copy, name: Self.copyName, operands(loop, worker, material))
+        }
+    }
+}
+
+extension BenchRow {
+    /// One sample each: the program's own, then those beside it.
+    mutating func add(_ samples: [BenchSample]) {
+        own.samples.append(samples[0])
+        for index in beside.indices {
+            beside[index].samples.append(samples[index + 1])
+        }
+    }
+
+    /// What the last round gave, for whoever waits.
+    func lastSentence(_ number: Int, of runCount: Int) -> String {
+        let parts = ([own] + beside).compactMap { series in
+            series.samples.last.map {
+                "\(series.program) \(Int($0.recordsPerSecond)) a second,"
+                    + " \(Self.decimal($0.cpuMicroseconds, 2)) us"
+            }
+        }
+        return "\(measure) \(number) of \(runCount): " + parts.joined(separator: "; ")
     }
 }

@@ -3,13 +3,21 @@ internal import StageRuntime
 internal import TokenDomain
 internal import TokenWire
 
-/// Tokens by number: number n always makes the same record, and a record tells its number.
+/// Tokens by number, mixed as the apps of a platform mix them: number n of a seed always makes the
+/// same record, and a record tells its number.
 ///
+/// Three apps, customers and ids by chance, a fifth of the JSON with blanks, half of the tokens padded,
+/// a third from links, and no header: an input that is all of one form flatters whoever reads it.
 /// Each is a SERVICES token of a customer with a period of its own, so that dedupe has two questions
-/// and two entries for every one of them, and every record of one kind has the same length.
+/// and two entries for every one of them.
 final class BenchTokens {
-    static let appAppleID: Int64 = 1_234_567_890
-    static let bundleID = "com.example"
+    /// The lengths of the names are such that the JSON of each has padding in base64.
+    static let apps: [(appAppleID: Int64, bundleID: String)] = [
+        (1_234_567_890, "com.example"), (1_700_000_123, "com.example.mu"),
+        (6_450_000_007, "com.example.video"),
+    ]
+    static let seedDefault: UInt64 = 1
+    private static let customerCount: UInt64 = 500_000
     /// Digits of the number, hexadecimal, at the end of the token's id.
     private static let numberDigitCount = 12
     private static let hexDigits = Array("0123456789abcdef".utf8)
@@ -18,59 +26,63 @@ final class BenchTokens {
 
     /// UNIX milliseconds: the newest token's creation.
     private let now: Int64
-    private let apps = ReceivedDecoder.Apps([(appAppleID: appAppleID, bundleID: bundleID)])
+    private let seed: UInt64
+    private let known = ReceivedDecoder.Apps(apps)
     private var decoder = ReceivedDecoder()
-    private var json: [UInt8]
-    private let idStart: Int
-    private let creationStart: Int
-    private let expirationStart: Int
+    /// The JSON of a token, by app, without and with blanks.
+    private var templates: [Template]
     private var scratch: [UInt8] = []
 
-    init(now: Int64) {
+    init(now: Int64, seed: UInt64 = seedDefault) {
         self.now = now
-        let head = "{\"appAppleId\":\(Self.appAppleID),\"bundleId\":\"\(Self.bundleID)\","
-        let creation = "\"tokenCreationDate\":"
-        let id = ",\"externalPurchaseId\":\""
-        let type = "\",\"tokenType\":\"SERVICES\",\"tokenExpirationDate\":"
-        json = Array(
-            (head + creation + Self.timePlaceholder + id + Self.idPlaceholder + type
-                + Self.timePlaceholder + "}").utf8
-        )
-        creationStart = head.utf8.count + creation.utf8.count
-        idStart = creationStart + Self.timePlaceholder.utf8.count + id.utf8.count
-        expirationStart = idStart + Self.idPlaceholder.utf8.count + type.utf8.count
+        self.seed = seed
+        templates = Self.apps.flatMap { app in
+            [false, true].map { Template(app.appAppleID, app.bundleID, isSpaced: $0) }
+        }
     }
+
+    /// What is by chance of one number.
+    private struct Mix {
+        var app: Int
+        var isSpaced: Bool
+        var isPadded: Bool
+        var isLink: Bool
+        var customer: UInt64
+
+        init(_ word: UInt64) {
+            app = Int(word % 3)
+            isSpaced = (word >> 8) % 5 == 0
+            isPadded = word >> 17 & 1 == 0
+            isLink = (word >> 20) % 3 == 0
+            customer = (word >> 24) % customerCount
+        }
+    }
+
+    private func mix(of number: Int) -> Mix { Mix(Self.mix(UInt64(number) ^ seed &<< 48)) }
 
     /// Appends the record of `tokens.received` with a number.
     func appendReceived(_ number: Int, to outputs: inout OutputBatch) {
+        let mix = mix(of: number)
+        let (colon, comma) = mix.isSpaced ? (": ", ", ") : (":", ",")
         let start = outputs.arena.count
-        outputs.arena.append(contentsOf: "{\"token\":\"".utf8)
-        appendText(number, to: &outputs.arena)
-        outputs.arena.append(contentsOf: "\",\"customer\":\"".utf8)
+        func put(_ text: String) { outputs.arena.append(contentsOf: text.utf8) }
+        put("{\"token\"\(colon)\"")
+        appendText(number, mix, to: &outputs.arena)
+        put("\"\(comma)\"customer\"\(colon)\"")
         let key = outputs.arena.count
-        appendCustomer(number, to: &outputs.arena)
+        appendCustomer(mix.customer, to: &outputs.arena)
         let keyRange = outputs.placed(from: key)
-        outputs.arena.append(contentsOf: "\",\"receivedAt\":\(now),\"source\":\"app\"".utf8)
-        outputs.arena.append(contentsOf: ",\"requestId\":\"".utf8)
+        put("\"\(comma)\"receivedAt\"\(colon)\(now)\(comma)\"source\"\(colon)")
+        if mix.isLink {
+            put("\"link\"\(comma)\"bundleId\"\(colon)\"\(Self.apps[mix.app].bundleID)\"")
+        } else {
+            put("\"app\"")
+        }
+        put("\(comma)\"requestId\"\(colon)\"")
         appendID(number, salt: 1, to: &outputs.arena)
-        outputs.arena.append(contentsOf: "\"}".utf8)
+        put("\"}")
         let value = outputs.placed(from: start)
-        outputs.outputs.append(
-            OutputBatch.Output(
-                topic: 0,
-                key: keyRange,
-                value: value,
-                headers: appendTrace(number, to: &outputs.arena)
-            )
-        )
-    }
-
-    /// As the door writes it.
-    private func appendTrace(_ number: Int, to arena: inout [UInt8]) -> ByteRange {
-        TraceHeader.append(
-            TraceParent(ofTopic: "bench", partition: 0, offset: Int64(number)),
-            to: &arena
-        )
+        outputs.outputs.append(OutputBatch.Output(topic: 0, key: keyRange, value: value))
     }
 
     /// Appends the record of `tokens.decoded` that decode makes of it.
@@ -83,15 +95,14 @@ final class BenchTokens {
             let written = try decoder.decode(
                 received.arena.span.extracting(received.outputs[0].value.indices),
                 recordTime: Timestamp(milliseconds: now),
-                apps: apps,
+                apps: known,
                 into: &outputs.arena
             )
             outputs.outputs.append(
                 OutputBatch.Output(
                     topic: 0,
                     key: ByteRange(start: written.key.lowerBound, count: written.key.count),
-                    value: ByteRange(start: written.value.lowerBound, count: written.value.count),
-                    headers: appendTrace(number, to: &outputs.arena)
+                    value: ByteRange(start: written.value.lowerBound, count: written.value.count)
                 )
             )
         } catch {
@@ -100,11 +111,20 @@ final class BenchTokens {
         swap(&received.arena, &scratch)
     }
 
-    /// Appends an object for the door, `{"token":"…"}`.
+    /// Appends an object for the door: `{"token":"…","customer":"…"}`, or with the `url` of a link.
     func appendForDoor(_ number: Int, to body: inout [UInt8]) {
-        body.append(contentsOf: "{\"token\":\"".utf8)
-        appendText(number, to: &body)
-        body.append(contentsOf: "\"}".utf8)
+        let mix = mix(of: number)
+        let (colon, comma) = mix.isSpaced ? (": ", ", ") : (":", ",")
+        if mix.isLink {
+            let head = "https://shop.example/buy?externalPurchaseToken="
+            body.append(contentsOf: "{\"url\"\(colon)\"\(head)".utf8)
+            appendText(number, mix, to: &body)
+            body.append(contentsOf: "&bundleId=\(Self.apps[mix.app].bundleID)".utf8)
+        } else {
+            body.append(contentsOf: "{\"token\"\(colon)\"".utf8)
+            appendText(number, mix, to: &body)
+        }
+        body.append(contentsOf: "\"\(comma)\"customer\"\(colon)\"customer-\(mix.customer)\"}".utf8)
     }
 
     /// The number of the token whose id lies in some bytes; nil where it is none of ours.
@@ -112,51 +132,88 @@ final class BenchTokens {
         guard id.count == idPlaceholder.utf8.count else {
             return nil
         }
-        var number = 0
+        var hidden: UInt64 = 0
         for index in id.count - numberDigitCount..<id.count {
             guard let digit = hexDigits.firstIndex(of: id[index]) else {
                 return nil
             }
-            number = number << 4 | digit
+            hidden = hidden << 4 | UInt64(digit)
         }
-        return number
+        return Int(shown(hidden))
     }
 
     // MARK: - Pieces
 
-    private func appendText(_ number: Int, to arena: inout [UInt8]) {
+    /// The JSON of a token, with places for what differs.
+    private struct Template {
+        var json: [UInt8]
+        let creationStart: Int
+        let idStart: Int
+        let expirationStart: Int
+
+        init(_ appAppleID: Int64, _ bundleID: String, isSpaced: Bool) {
+            let (colon, comma) = isSpaced ? (": ", ", ") : (":", ",")
+            let creation =
+                "{\"appAppleId\"\(colon)\(appAppleID)\(comma)\"bundleId\"\(colon)\"\(bundleID)\""
+                + "\(comma)\"tokenCreationDate\"\(colon)"
+            let id = "\(comma)\"externalPurchaseId\"\(colon)\""
+            let expiration =
+                "\"\(comma)\"tokenType\"\(colon)\"SERVICES\"\(comma)\"tokenExpirationDate\"\(colon)"
+            creationStart = creation.utf8.count
+            idStart = creationStart + timePlaceholder.utf8.count + id.utf8.count
+            expirationStart = idStart + idPlaceholder.utf8.count + expiration.utf8.count
+            json = Array(
+                (creation + timePlaceholder + id + idPlaceholder + expiration + timePlaceholder
+                    + "}").utf8
+            )
+        }
+    }
+
+    private func appendText(_ number: Int, _ mix: Mix, to arena: inout [UInt8]) {
+        let which = 2 * mix.app + (mix.isSpaced ? 1 : 0)
         // No two periods of a customer are one, and none of them is over.
         let creation = now - Int64(number % 1_000_000) * 1_000
-        Self.put(creation, at: creationStart, in: &json)
-        Self.put(creation + 365 * 86_400_000, at: expirationStart, in: &json)
         var id: [UInt8] = []
         id.reserveCapacity(Self.idPlaceholder.utf8.count)
         appendID(number, salt: 0, to: &id)
-        json.replaceSubrange(idStart..<idStart + id.count, with: id)
-        let token = json
+        let template = templates[which]
+        Self.put(creation, at: template.creationStart, in: &templates[which].json)
+        Self.put(
+            creation + 365 * 86_400_000,
+            at: template.expirationStart,
+            in: &templates[which].json
+        )
+        let idRange = template.idStart..<template.idStart + id.count
+        templates[which].json.replaceSubrange(idRange, with: id)
+        let token = templates[which].json
+        let start = arena.count
         Base64URL.encode(token.span, to: &arena)
+        while mix.isPadded, (arena.count - start) % 4 != 0 {
+            arena.append(UInt8(ascii: "="))
+        }
     }
 
     private func appendID(_ number: Int, salt: UInt64, to arena: inout [UInt8]) {
-        var word = Self.mix(UInt64(number) &* 2 &+ salt)
+        let first = Self.mix(UInt64(number) &* 4 &+ salt ^ seed)
+        let words = [first, Self.mix(first)]
+        var digits = (0..<20).map { Int(words[$0 / 10] >> UInt64(6 * ($0 % 10)) & 15) }[...]
         for count in [8, 4, 4, 4] {
-            for _ in 0..<count {
-                arena.append(Self.hexDigits[Int(word & 15)])
-                word >>= 3
-            }
+            arena.append(contentsOf: digits.prefix(count).map { Self.hexDigits[$0] })
+            digits = digits.dropFirst(count)
             arena.append(UInt8(ascii: "-"))
         }
+        let hidden = Self.hidden(UInt64(number))
         for digit in (0..<Self.numberDigitCount).reversed() {
-            arena.append(Self.hexDigits[number >> (4 * digit) & 15])
+            arena.append(Self.hexDigits[Int(hidden >> UInt64(4 * digit) & 15)])
         }
     }
 
-    /// As ingest seals them; every customer has two tokens.
-    private func appendCustomer(_ number: Int, to arena: inout [UInt8]) {
+    /// In the form in which ingest writes it.
+    private func appendCustomer(_ customer: UInt64, to arena: inout [UInt8]) {
         arena.append(contentsOf: "c1.".utf8)
         var bytes = [UInt8](repeating: 0, count: 32)
         for word in 0..<4 {
-            let mixed = Self.mix(UInt64(number / 2) &* 4 &+ UInt64(word) &+ 0x7f4a_0000_0000)
+            let mixed = Self.mix(customer &* 4 &+ UInt64(word) &+ 0x7f4a_0000_0000)
             for index in 0..<8 {
                 bytes[8 * word + index] = UInt8(truncatingIfNeeded: mixed >> (8 * index))
             }
@@ -179,5 +236,28 @@ final class BenchTokens {
         word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
         word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb
         return word ^ (word >> 31)
+    }
+
+    // A number in 48 bits that look like chance, as ids do: each step has an inverse.
+
+    private static let mask: UInt64 = 1 << 48 - 1
+    private static let factor: UInt64 = 0x9e37_79b9_7f4b
+    /// Modulo 2^48; Newton's step doubles the bits that are right, three at first.
+    private static let inverse = (0..<4).reduce(factor) { inverse, _ in
+        inverse &* (2 &- factor &* inverse) & mask
+    }
+
+    private static func hidden(_ number: UInt64) -> UInt64 {
+        var word = number & mask
+        word = (word ^ word >> 24) &* factor & mask
+        word = (word ^ word >> 24) &* factor & mask
+        return word ^ word >> 24
+    }
+
+    private static func shown(_ hidden: UInt64) -> UInt64 {
+        var word = hidden
+        word = (word ^ word >> 24) &* inverse & mask
+        word = (word ^ word >> 24) &* inverse & mask
+        return word ^ word >> 24
     }
 }

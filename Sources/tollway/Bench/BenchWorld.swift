@@ -32,11 +32,13 @@ final class BenchWorld {
     private let tokens: BenchTokens
     private let appsFile: String
     private let keysFile: String
+    private let customerKeyFile: String
 
     init(
         cluster: DemoCluster,
         settings: KafkaSettings,
         prefix: String,
+        seed: UInt64,
         folder: URL,
         processes: DemoProcesses,
         http: DemoHTTP
@@ -47,7 +49,7 @@ final class BenchWorld {
         self.processes = processes
         self.http = http
         admin = try KafkaAdmin(settings: settings)
-        tokens = BenchTokens(now: Int64(Date().timeIntervalSince1970 * 1_000))
+        tokens = BenchTokens(now: Int64(Date().timeIntervalSince1970 * 1_000), seed: seed)
         kafkaEnvironment = ProcessInfo.processInfo.environment
             .filter { $0.key.hasPrefix("TOLLWAY_KAFKA_") || $0.key == "PATH" }
             .merging([
@@ -60,22 +62,25 @@ final class BenchWorld {
             as: "ingest-keys",
             command: "bench"
         )
+        customerKeyFile = try processes.write(
+            RandomBytes.next(count: 32),
+            as: "customer-key",
+            command: "bench"
+        )
         let keyFile = try processes.write(
             try P256PrivateKey.generate().pem,
             as: "key.p8",
             command: "bench"
         )
-        let apps: [String: Any] = [
-            "apps": [
-                [
-                    "appAppleId": BenchTokens.appAppleID, "bundleId": BenchTokens.bundleID,
-                    "issuerId": UUIDText.v4(random: RandomBytes.next(count: 16)),
-                    "keyId": "BENCHKEY00", "privateKeyFile": keyFile,
-                ] as [String: Any]
-            ]
-        ]
+        let issuer = UUIDText.v4(random: RandomBytes.next(count: 16))
+        let apps = BenchTokens.apps.map { app in
+            [
+                "appAppleId": app.appAppleID, "bundleId": app.bundleID, "issuerId": issuer,
+                "keyId": "BENCHKEY00", "privateKeyFile": keyFile,
+            ] as [String: Any]
+        }
         appsFile = try processes.write(
-            Array(try JSONSerialization.data(withJSONObject: apps)),
+            Array(try JSONSerialization.data(withJSONObject: ["apps": apps])),
             as: "apps.json",
             command: "bench"
         )
@@ -195,9 +200,11 @@ final class BenchWorld {
 
     /// Starts a worker as a deployment would: configured by environment.
     ///
+    /// Its program lies beside this one, where `programs` names no other folder.
+    ///
     /// - Returns: the door's port, for ingest.
     @discardableResult
-    func start(_ worker: Worker) throws -> Int {
+    func start(_ worker: Worker, programs: URL? = nil) throws -> Int {
         let taken = try FreePorts.take(count: 2)
         ports[worker] = (taken[0], taken[1])
         var environment = kafkaEnvironment
@@ -209,10 +216,12 @@ final class BenchWorld {
         environment[Setting.appsFile.fullName] = appsFile
         environment[Setting.ingestListen.fullName] = "127.0.0.1:\(taken[1])"
         environment[Setting.ingestKeysFile.fullName] = keysFile
+        environment[Setting.ingestCustomerKeyFile.fullName] = customerKeyFile
         try processes.start(
             "tollway-\(worker.rawValue)",
             name: worker.rawValue,
-            environment: environment
+            environment: environment,
+            programs: programs
         )
         return taken[1]
     }
@@ -345,7 +354,7 @@ final class BenchWorld {
         }
     }
 
-    /// Times a group from its first commit beyond a place to its last.
+    /// Starts a program and times its group from the first commit beyond a place to the last.
     ///
     /// What was committed first is not counted: until then the program was starting. It writes to
     /// `target`.
@@ -353,14 +362,16 @@ final class BenchWorld {
         group: String,
         topic: String,
         target: String,
-        programs: [String],
+        program: String,
         from start: Int,
-        to end: Int
+        to end: Int,
+        starting: () throws -> Void
     ) throws -> BenchSample {
-        var count = start
+        let targetStart = try endCount(target)
+        let startedAt = ContinuousClock.now
+        try starting()
         var movedAt = Date()
         // Only then there is a group to be asked for; librdkafka 2.0.2 crashes where none is.
-        let targetStart = try endCount(target)
         while try endCount(target) == targetStart {
             try refuseEnded()
             guard Date().timeIntervalSince(movedAt) < Self.stalledSeconds else {
@@ -368,23 +379,25 @@ final class BenchWorld {
             }
             try http.pause(milliseconds: Self.lookMilliseconds)
         }
+        let startSeconds = Self.seconds(since: startedAt)
+        var count = start
         var first: (count: Int, at: ContinuousClock.Instant, cpu: Double)?
         while true {
             let now = try committedCount(group: group, topic: topic)
             let instant = ContinuousClock.now
-            let cpu = programs.reduce(0) { $0 + cpuSeconds($1) }
+            let cpu = cpuSeconds(program)
             if now > count {
                 count = now
                 movedAt = Date()
                 first = first ?? (now, instant, cpu)
             }
             if count >= end, let first {
-                let took = (instant - first.at).components
                 return BenchSample(
                     recordCount: count - first.count,
-                    seconds: Double(took.seconds) + Double(took.attoseconds) / 1e18,
+                    seconds: Self.seconds(instant - first.at),
                     cpuSeconds: cpu - first.cpu,
-                    peakByteCount: programs.map(peakByteCount).max() ?? 0
+                    peakByteCount: peakByteCount(program),
+                    startSeconds: startSeconds
                 )
             }
             try refuseEnded()
@@ -393,6 +406,15 @@ final class BenchWorld {
             }
             try http.pause(milliseconds: Self.lookMilliseconds)
         }
+    }
+
+    static func seconds(since start: ContinuousClock.Instant) -> Double {
+        seconds(ContinuousClock.now - start)
+    }
+
+    static func seconds(_ duration: Duration) -> Double {
+        let parts = duration.components
+        return Double(parts.seconds) + Double(parts.attoseconds) / 1e18
     }
 
     func lost(_ sentence: String) -> CommandFailure {

@@ -42,10 +42,14 @@ enum DeadLetterCommand {
         words: ["dlq", "ls"],
         summary: "single dead letters, newest first",
         options: LetterFilter.options + [
-            .value("--limit", "N", "lines at most; default 20"), all, reveal,
+            .value("--limit", "N", "lines at most; default 20"),
+            .flag("--newest", "read from the newest on, and stop when there are enough"), all,
+            reveal,
         ],
         details: """
             The first column is what tollway dlq show takes; DUE is Apple's deadline for it.
+            --newest answers at once where there are millions; how many match in all is not
+            said then, and letters of workers with very different clocks may be left out.
             \(filterHelp)
             Exit 3 if nothing matched.
             """,
@@ -142,25 +146,36 @@ enum DeadLetterCommand {
         var scan = try scan(invocation, now: now)
         scan.readsSubjects = true
         let settled = try settled(scan)
-        var list = LetterList(
-            countMax: limit,
-            text: LetterText(isRevealed: invocation.has("--reveal")),
-            isTable: invocation.output == .table,
-            deadlineDays: scan.configuration.reportDeadlineDays,
-            now: now
-        )
-        try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
-            letter,
-            batch,
-            subject in
-            list.add(letter, in: batch, subject: subject)
-            return true
-        }
+        var list: LetterList
+        var depth = newestDepth
+        var isEnough = true
+        repeat {
+            if invocation.has("--newest") {
+                let (places, areAll) = try scan.newestPlaces(depth: depth)
+                scan.places = places
+                isEnough = areAll
+                depth *= newestDepthFactor
+            }
+            list = LetterList(
+                countMax: limit,
+                text: LetterText(isRevealed: invocation.has("--reveal")),
+                isTable: invocation.output == .table,
+                deadlineDays: scan.configuration.reportDeadlineDays,
+                now: now
+            )
+            try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
+                letter,
+                batch,
+                subject in
+                list.add(letter, in: batch, subject: subject)
+                return true
+            }
+        } while !isEnough && list.seenCount < limit
         guard list.seenCount > 0 else {
             throw nothingMatched(scan)
         }
         Console.write(list.text(format: invocation.output))
-        if list.seenCount > limit {
+        if list.seenCount > limit, isEnough {
             Console.say("the newest \(limit) of \(list.seenCount); --limit shows more")
         }
         return .ok
@@ -201,6 +216,9 @@ enum DeadLetterCommand {
     }
 
     private static let pageByteCountMax = 64 << 10
+    /// Offsets of each partition that are looked at first, and how many times more after that.
+    private static let newestDepth: Int64 = 1_000
+    private static let newestDepthFactor: Int64 = 16
 
     // MARK: - One
 

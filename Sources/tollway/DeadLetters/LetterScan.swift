@@ -148,6 +148,28 @@ struct LetterScan {
     }
 
     private static let clockSkewMilliseconds: Int64 = 600_000
+
+    /// Where the last `depth` offsets of every partition of the filter's stages begin, and whether
+    /// there are none before them.
+    func newestPlaces(
+        depth: Int64
+    ) throws(CommandFailure) -> (places: [TopicPartition: LogBrowser.Start], areAll: Bool) {
+        let names = try stages().map { Topic.deadLetters($0).name(prefix: prefix) }
+        return try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> ([TopicPartition: LogBrowser.Start], Bool) in
+            var places: [TopicPartition: LogBrowser.Start] = [:]
+            var areAll = true
+            for name in names {
+                let starts = try admin.startOffsets(ofTopic: name)
+                for (number, end) in try admin.endOffsets(ofTopic: name).enumerated() {
+                    let from = max(starts[number], end - depth)
+                    areAll = areAll && from == starts[number]
+                    places[TopicPartition(topic: name, partition: Int32(number))] = .offset(from)
+                }
+            }
+            return (places, areAll)
+        }
+    }
 }
 
 /// How much was read, on a terminal only, over itself; nothing in the first second.

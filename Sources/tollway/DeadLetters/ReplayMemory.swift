@@ -5,7 +5,7 @@ internal import TokenDomain
 /// How far back it is known what became of dead letters.
 ///
 /// `dlq.<prefix>replays.v1` is compacted, and its records go away when no dead letter of their time
-/// can lie there any more (``TopicShape/Keeping/outlivingLetters``). Where somebody keeps dead
+/// can lie there any more (``Topic/Retention/newestOfKeyOutlivingDeadLetters``). Where somebody keeps dead
 /// letters for longer than that, the oldest of them may have gone back already, and do not go again.
 enum ReplayMemory {
     /// The clocks of whoever wrote the letter and of whoever replays may differ by less.
@@ -22,7 +22,7 @@ enum ReplayMemory {
         let present = try KafkaQuestion.ask(configuration) {
             admin throws(LogFault) -> [String: TopicReview.Present] in
             // The embedded broker has no settings; nothing is replayed on it.
-            MockBroker.isClusterID(try admin.clusterID())
+            EmbeddedBroker.isClusterID(try admin.clusterID())
                 ? [:] : try admin.present([topic], prefix: configuration.topicPrefix)
         }
         let settings = present[topic.name(prefix: configuration.topicPrefix)]?.configuration ?? [:]

@@ -1,9 +1,10 @@
 internal import Foundation
 internal import Kafka
+internal import LocalKafka
 internal import StageRuntime
 internal import TokenDomain
 
-/// The Kafka of a demo: the one that is named, one of our own from KAFKA_HOME, or the embedded one.
+/// The Kafka of a pipeline on this machine: the one that is named, one of our own from KAFKA_HOME, or the embedded one.
 enum DemoCluster {
     case given(bootstrapServers: String)
     case local(LocalCluster)
@@ -48,7 +49,9 @@ enum DemoCluster {
         environment: [String: String],
         folder: URL,
         topicPrefix: String,
-        processes: DemoProcesses
+        processes: DemoProcesses,
+        firstPort: UInt16 = 0,
+        isKept: Bool = false
     ) throws -> DemoCluster {
         if let servers = environment[Setting.kafkaBootstrapServers] {
             return .given(bootstrapServers: servers)
@@ -56,12 +59,13 @@ enum DemoCluster {
         if let home = LocalCluster.homeFromEnvironment {
             let cluster = try LocalCluster(
                 home: home,
-                folder: folder.appendingPathComponent("kafka").path
+                folder: folder.appendingPathComponent("kafka").path,
+                firstPort: firstPort
             )
             do {
                 try cluster.start()
             } catch {
-                cluster.wipe()
+                if isKept { cluster.stop() } else { cluster.wipe() }
                 throw error
             }
             return .local(cluster)
@@ -87,18 +91,21 @@ enum DemoCluster {
         }
         let admin = try KafkaAdmin(settings: settings)
         defer { admin.close() }
-        try admin.create(
-            TopicReview.all(
-                prefix: prefix,
-                wanted: TopicReview.Wanted(
-                    partitionCount: Self.partitionCount,
-                    durability: isTrial ? .trial : .promised,
-                    brokerCount: try admin.brokerCount()
-                ),
-                present: [:]
-            )
-            .map(\.plan)
+        let present = try admin.present(Topic.all, prefix: prefix)
+        let missing = TopicReview.all(
+            prefix: prefix,
+            wanted: TopicReview.Wanted(
+                partitionCount: Self.partitionCount,
+                durability: isTrial ? .trial : .promised,
+                brokerCount: try admin.brokerCount()
+            ),
+            present: present
         )
+        .filter { $0.present == nil }
+        guard !missing.isEmpty else {
+            return
+        }
+        try admin.create(missing.map(\.plan))
     }
 
     /// Takes the demo's topics away again from a cluster that is not its own.

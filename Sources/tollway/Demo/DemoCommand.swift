@@ -15,7 +15,7 @@ enum DemoCommand {
             .flag("--keep", "leave the folder with logs, keys and state where it is"),
         ],
         details: """
-            Starts a broker, Apple's simulator and the five workers as processes of their
+            Starts a broker, Apple's simulator and the six workers as processes of their
             own, streams in tokens of every kind and notices, and compares what Apple was
             told with the generator's truth and with our ledger. One token missing,
             doubled or with the wrong status is exit 1.
@@ -69,7 +69,7 @@ enum DemoCommand {
         try cluster.createTopics(prefix: prefix, settings: settings)
         try workers.startSimulator(seed: seed, http: http)
         try workers.startWorkers(cluster, http: http)
-        Console.say("\(cluster.sentence); five workers and Apple's simulator run")
+        Console.say("\(cluster.sentence); six workers and Apple's simulator run")
         let stream = DemoStream(
             tokenCount: tokenCount,
             seed: seed,

@@ -1,9 +1,10 @@
 internal import Foundation
 internal import Glibc
 internal import Kafka
+internal import LocalKafka
 
-/// The programs of the demo, as separate processes beside this one, each with its log in the
-/// demo's folder.
+/// The programs of a pipeline on this machine, as separate processes beside this one, each with its
+/// log in the run's folder.
 ///
 /// They end with it, however it ends.
 final class DemoProcesses {
@@ -37,7 +38,7 @@ final class DemoProcesses {
         _ = stopAll()
     }
 
-    /// Starts `tollway` itself or one of the workers.
+    /// Starts `tollway` itself or one of the workers, or another build's where its folder is given.
     ///
     /// - Returns: what it prints on its standard output.
     @discardableResult
@@ -45,9 +46,11 @@ final class DemoProcesses {
         _ program: String,
         _ arguments: [String] = [],
         name: String,
-        environment: [String: String]
+        environment: [String: String],
+        programs otherPrograms: URL? = nil
     ) throws(CommandFailure) -> FileHandle {
         precondition(process(name) == nil, "a process is known by its name: \(name) has one")
+        let programs = otherPrograms ?? programs
         let executable = programs.appendingPathComponent(program)
         guard unsafe access(executable.path, X_OK) == 0 else {
             throw CommandFailure(
@@ -105,6 +108,26 @@ final class DemoProcesses {
             "\(ended.name) ended with exit code \(ended.process.terminationStatus):"
                 + " \(tail(ended.name))"
         )
+    }
+
+    /// Those that ended although nobody asked them to, and how; each is told of once and let go.
+    func takeEnded() -> [(name: String, how: String)] {
+        let ended = running.filter { !$0.process.isRunning }
+        running.removeAll { one in ended.contains { $0.name == one.name } }
+        return ended.map { one in
+            let status = one.process.terminationStatus
+            let isSignal = one.process.terminationReason == .uncaughtSignal
+            return (
+                one.name,
+                isSignal ? "was killed by signal \(status)" : "ended with exit code \(status)"
+            )
+        }
+    }
+
+    /// The path of a file in the folder; nil where there is none of that name.
+    func file(_ name: String) -> String? {
+        let path = folder.appendingPathComponent(name).path
+        return FileManager.default.isReadableFile(atPath: path) ? path : nil
     }
 
     /// Writes a file into the folder, for the eyes of this user only.

@@ -5,9 +5,23 @@ internal import Kafka
 internal import StageRuntime
 internal import TokenDomain
 
-/// The five workers of a demo and Apple's simulator, configured as a deployment would be: by
+/// All workers and Apple's simulator on this machine, configured as a deployment would be: by
 /// environment, with keys in files.
 struct DemoWorkers {
+    /// What a pipeline that stays has otherwise than a demo.
+    struct Setup {
+        /// Names what goes wrong, and the instance.
+        var command = "demo"
+        /// Nil: free ones.
+        var ports: LocalPorts?
+        /// Without it everybody on this machine may send.
+        var hasDoorKey = true
+        /// Keys that lie in the folder are used again.
+        var keepsKeys = false
+        /// Of every worker; settings that the pipeline makes itself stand above it.
+        var environment: [String: String] = [:]
+    }
+
     static let hold = "2s"
     static let grace = "3s"
     private static let startSeconds = 30.0
@@ -20,41 +34,50 @@ struct DemoWorkers {
     let ingestURL: String
     let ingestKey: String
     private(set) var simulator: (production: Int, sandbox: Int, admin: Int) = (0, 0, 0)
-    private(set) var adminPorts: [Worker: Int] = [:]
+    let adminPorts: [Worker: Int]
     private let processes: DemoProcesses
-    private var environment: [String: String]
-    private let ingestPort: Int
+    private let setup: Setup
+    private(set) var environment: [String: String]
 
-    init(folder: URL, processes: DemoProcesses, topicPrefix: String) throws {
+    init(
+        folder: URL,
+        processes: DemoProcesses,
+        topicPrefix: String,
+        setup: Setup = Setup()
+    ) throws {
         self.processes = processes
-        var ports = try FreePorts.take(count: Worker.allCases.count + 1)
-        ingestPort = ports.removeLast()
-        ingestURL = "http://127.0.0.1:\(ingestPort)"
+        self.setup = setup
+        let ports = try setup.ports ?? LocalPorts.free()
+        ingestURL = "http://127.0.0.1:\(ports.ingest)"
         ingestKey = RandomBytes.next(count: 24).map { String($0, radix: 16) }.joined()
-        for (worker, port) in zip(Worker.allCases, ports) {
-            adminPorts[worker] = port
-        }
+        adminPorts = ports.admin
         environment = [
-            "TOLLWAY_TOPIC_PREFIX": topicPrefix,
-            "TOLLWAY_STATE_DIR": folder.appendingPathComponent("state").path,
             "TOLLWAY_REPORT_HOLD": Self.hold,
             "TOLLWAY_REPORT_UNRECOGNIZED_GRACE": Self.grace,
-            "TOLLWAY_INGEST_LISTEN": "127.0.0.1:\(ingestPort)",
         ]
+        environment.merge(setup.environment) { $1 }
+        environment["TOLLWAY_TOPIC_PREFIX"] = topicPrefix
+        environment["TOLLWAY_STATE_DIR"] = folder.appendingPathComponent("state").path
+        environment["TOLLWAY_INGEST_LISTEN"] = "127.0.0.1:\(ports.ingest)"
         environment["PATH"] = ProcessInfo.processInfo.environment["PATH"]
         try writeSecrets()
     }
 
     /// Keys, as a deployment has them: in files that only their reader may read.
     private mutating func writeSecrets() throws {
-        environment["TOLLWAY_INGEST_KEYS_FILE"] = try write("ingest-keys", Array(ingestKey.utf8))
-        environment["TOLLWAY_INGEST_CUSTOMER_KEY_FILE"] = try write(
-            "customer-key",
+        if setup.hasDoorKey {
+            environment["TOLLWAY_INGEST_KEYS_FILE"] = try write(
+                "ingest-keys",
+                Array(ingestKey.utf8)
+            )
+        }
+        // Another key would make other customers of the same people.
+        environment["TOLLWAY_INGEST_CUSTOMER_KEY_FILE"] = try kept("customer-key") {
             RandomBytes.next(count: 32)
-        )
+        }
         var apps: [[String: Any]] = []
         for (number, app) in DemoStream.apps.enumerated() {
-            let file = try write("key-\(number).p8", try P256PrivateKey.generate().pem)
+            let file = try kept("key-\(number).p8") { try P256PrivateKey.generate().pem }
             apps.append([
                 "appAppleId": app.appAppleID,
                 "bundleId": app.bundleID,
@@ -71,7 +94,15 @@ struct DemoWorkers {
     }
 
     private func write(_ name: String, _ bytes: [UInt8]) throws -> String {
-        try processes.write(bytes, as: name, command: "demo")
+        try processes.write(bytes, as: name, command: setup.command)
+    }
+
+    /// A file that outlives the run, where runs are to go on from each other.
+    private func kept(_ name: String, _ bytes: () throws -> [UInt8]) throws -> String {
+        if setup.keepsKeys, let path = processes.file(name) {
+            return path
+        }
+        return try write(name, try bytes())
     }
 
     /// The simulator's first line, `{"production":9500,…}`; nil where it is none.
@@ -91,7 +122,7 @@ struct DemoWorkers {
         requestLogCount: Int = 1_000,
         http: DemoHTTP
     ) throws {
-        var arguments = ["sim", "--port", "0", "-o", "json"]
+        var arguments = ["sim", "--port", String(setup.ports?.simulator ?? 0), "-o", "json"]
         arguments += ["--request-log", String(requestLogCount)]
         arguments += ["--seed", String(seed), "--apps", environment["TOLLWAY_APPS_FILE"] ?? ""]
         arguments += faults.flatMap { ["--fault", $0] }
@@ -102,14 +133,22 @@ struct DemoWorkers {
             let sandbox = ports["sandbox"],
             let admin = ports["admin"]
         else {
-            throw CommandFailure(.failed, code: "demo.sim", "the simulator did not start: \(line)")
+            throw CommandFailure(
+                .failed,
+                code: "\(setup.command).sim",
+                "the simulator did not start: \(line.isEmpty ? processes.tail("sim") : line)"
+            )
         }
         simulator = (production, sandbox, admin)
         environment["TOLLWAY_APPLE_PRODUCTION_URL"] = "http://127.0.0.1:\(production)"
         environment["TOLLWAY_APPLE_SANDBOX_URL"] = "http://127.0.0.1:\(sandbox)"
         guard let (status, roots) = try http.call("GET", simulatorURL("/roots.pem")), status == 200
         else {
-            throw CommandFailure(.failed, code: "demo.sim", "the simulator gives no roots")
+            throw CommandFailure(
+                .failed,
+                code: "\(setup.command).sim",
+                "the simulator gives no roots"
+            )
         }
         environment["TOLLWAY_APPLE_ROOTS_FILE"] = try write("roots.pem", roots)
     }
@@ -118,7 +157,7 @@ struct DemoWorkers {
         "http://127.0.0.1:\(simulator.admin)\(path)"
     }
 
-    /// Starts the five workers and waits until all are ready.
+    /// Starts every worker and waits until all are ready.
     func startWorkers(_ cluster: DemoCluster, http: DemoHTTP) throws {
         for worker in Worker.allCases {
             try start(worker, cluster)
@@ -140,7 +179,7 @@ struct DemoWorkers {
         environment[Setting.delivery.fullName] = cluster.delivery.rawValue
         environment[Setting.kafkaSingleBroker.fullName] = cluster.isTrial ? "yes" : "no"
         environment[Setting.adminListen.fullName] = "127.0.0.1:\(adminPorts[worker] ?? 0)"
-        environment[Setting.instance.fullName] = "demo"
+        environment[Setting.instance.fullName] = setup.command
         environment.merge(changes) { $1 }
         try processes.start(
             "tollway-\(worker.rawValue)",
@@ -158,7 +197,7 @@ struct DemoWorkers {
                 http: http,
                 since: start,
                 secondsMax: Self.startSeconds,
-                command: "demo"
+                command: setup.command
             )
         }
     }
@@ -218,46 +257,5 @@ struct DemoWorkers {
 
     func adminURL(_ worker: Worker, _ path: String) -> String {
         "http://127.0.0.1:\(adminPorts[worker] ?? 0)\(path)"
-    }
-}
-
-/// Ports on loopback that nobody listens on now.
-enum FreePorts {
-    /// Below those that the system gives to connections going out: a worker that is down for a
-    /// moment must find its port free when it comes back.
-    private static let range: Range<UInt16> = 15_000..<32_000
-    private static let attemptCountMax = 1_000
-
-    static func take(count: Int) throws -> [Int] {
-        var sockets: [Int32] = []
-        defer {
-            for socket in sockets {
-                close(socket)
-            }
-        }
-        var ports: [Int] = []
-        for _ in 0..<attemptCountMax where ports.count < count {
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            // Held until all are found, so that they differ.
-            sockets.append(descriptor)
-            let port = UInt16.random(in: range)
-            var address = sockaddr_in()
-            address.sin_family = sa_family_t(AF_INET)
-            address.sin_port = port.bigEndian
-            address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-            let length = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let status = unsafe withUnsafePointer(to: &address) { pointer in
-                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
-                    unsafe bind(descriptor, raw, length)
-                }
-            }
-            if status == 0 {
-                ports.append(Int(port))
-            }
-        }
-        guard ports.count == count else {
-            throw CommandFailure(.failed, code: "demo.port", "the system gives no free port")
-        }
-        return ports
     }
 }

@@ -38,8 +38,8 @@ struct ReportByHand {
             )
         case .underWay:
             Refusal(code: "request.under_way", sentence: "this very report is under way")
-        case .repeated, .ownerConflict, .seen, .noticeForSeen, .parked, .guarded, .noted,
-            .unknownSubtype:
+        case .repeated, .ownerConflict, .seen, .promoted, .promotedLate, .noticeForSeen, .parked,
+            .guarded, .noted, .unknownSubtype:
             preconditionFailure("no request for a report is absorbed so")
         }
     }
@@ -47,7 +47,7 @@ struct ReportByHand {
     /// The report that it would become, as far as nothing else comes before it.
     var intent: ReportIntent? {
         let account = absorbed.account
-        return account.queued.last ?? account.current
+        return account.line.joined ?? account.current
     }
 
     /// Every status, in Apple's order.

@@ -103,22 +103,24 @@ final class ReportFollower {
         _ batch: RecordBatch,
         _ origin: RecordOrigin
     ) -> Ending? {
-        guard !record.key.isAbsent, !record.value.isAbsent,
-            batch.arena.span.extracting(record.key.indices).isEqual(to: Array(id.text.utf8))
-        else {
+        guard !record.key.isAbsent, !record.value.isAbsent else {
+            return nil
+        }
+        let key = batch.arena.span.extracting(record.key.indices)
+        let isWaiting = WaitingReport.isKey(key, of: id)
+        guard isWaiting || key.isEqual(to: Array(id.text.utf8)) else {
             return nil
         }
         let value = batch.arena.span.extracting(record.value.indices)
         do throws(WireFault) {
             switch topics[record.topic] {
             case .reportState:
-                let account = try TokenAccount(reading: value)
-                let held = [account.current].compactMap { $0 } + account.queued
-                if let intent = held.first(where: {
-                    $0.origin == origin || $0.identifier == identifier
-                }) {
-                    identifier = intent.identifier
-                    number = intent.number
+                let held =
+                    isWaiting
+                    ? try WaitingReport.read(value) : try TokenAccount(reading: value).current
+                if let held, held.origin == origin || held.identifier == identifier {
+                    identifier = held.identifier
+                    number = held.number
                 }
             case .reportsOutcomes:
                 let outcome = try ReportOutcome(reading: value)

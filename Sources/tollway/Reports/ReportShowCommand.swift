@@ -73,21 +73,11 @@ enum ReportShowCommand {
     ) throws(CommandFailure) -> [AppleReports.Claim] {
         var claims: [AppleReports.Claim] = []
         if let token {
-            let search = try TraceSearch.open(token, configuration)
-            var reader = search.reader
-            let topic = search.name(.reportsOutcomes)
-            guard let count = search.partitionCounts[topic] else {
-                return []
-            }
-            let key = Array(token.text.utf8)
+            var topics = try TopicSearch.open(configuration)
+            let topic = topics.name(.reportsOutcomes)
             let found: [TopicReader.Found]
             do throws(LogFault) {
-                found = try reader.search(
-                    .init(
-                        topic: topic,
-                        partition: TopicReader.partition(ofKey: key, partitionCount: count)
-                    )
-                ) { recordKey, _ in recordKey.isEqual(to: key) }
+                found = try topics.search(.reportsOutcomes, key: Array(token.text.utf8))
             } catch {
                 throw KafkaQuestion.failure(error, configuration)
             }
@@ -128,17 +118,14 @@ enum ReportShowCommand {
         _ token: TokenID,
         _ configuration: Configuration
     ) throws(CommandFailure) -> ReportIntent? {
-        var search = try TraceSearch.open(token, configuration)
+        var search = TraceSearch(id: token, configuration, try TopicSearch.open(configuration))
         do throws(LogFault) {
             try search.readState()
+            let held = [search.account?.current].compactMap { $0 } + (try search.readWaiting())
+            return held.first { $0.identifier == identifier }
         } catch {
             throw KafkaQuestion.failure(error, configuration)
         }
-        guard let account = search.account else {
-            return nil
-        }
-        let held = [account.current].compactMap { $0 } + account.queued
-        return held.first { $0.identifier == identifier }
     }
 }
 

@@ -59,14 +59,30 @@ final class AdminPorts {
                 )
             )
         }
+        for (tag, address) in addresses.enumerated() {
+            _ = http.submit(
+                HTTPClientRequest(
+                    method: "GET",
+                    url: "http://\(address)/metrics",
+                    tag: UInt64(addresses.count + tag)
+                )
+            )
+        }
         var answers: [Int: [String: Any]] = [:]
-        var openCount = addresses.count
+        var pages: [Int: [UInt8]] = [:]
+        var openCount = 2 * addresses.count
         while openCount > 0 {
             http.run()
             for response in http.takeResponses() {
                 openCount -= 1
-                if case .answered(let answer) = response.outcome, answer.status == 200 {
-                    answers[Int(response.tag)] = Self.object(answer.body)
+                guard case .answered(let answer) = response.outcome, answer.status == 200 else {
+                    continue
+                }
+                let tag = Int(response.tag)
+                if tag < addresses.count {
+                    answers[tag] = Self.object(answer.body)
+                } else {
+                    pages[tag - addresses.count] = answer.body
                 }
             }
             guard openCount > 0 else {
@@ -82,9 +98,13 @@ final class AdminPorts {
             }
             if let status = answers[tag] {
                 Self.add(status, address, to: &snapshot)
+                AppleAnswers.add(pages[tag] ?? [], to: &snapshot)
             } else {
                 snapshot.instances.append(.init(address: address))
-                snapshot.troubles.append("\(address) does not answer as a worker would")
+                let sentence = "\(address) does not answer as a worker would"
+                snapshot.troubles.append(sentence)
+                snapshot.repairs[sentence] =
+                    "see whether the worker runs and why it ends: RUNBOOK.md, \"A worker exits\""
             }
         }
         snapshot.lanes.sort {
@@ -132,9 +152,17 @@ final class AdminPorts {
                 name: status["instance"] as? String,
                 isReady: status["isReady"] as? Bool,
                 partitionCount: status["partitions"] == nil ? nil : partitions.count,
+                restoringCount: (status["restoring"] as? [Any])?.count,
                 usefulReplicas: number(status, "usefulReplicas")
             )
         )
+        if let count = (status["restoring"] as? [Any])?.count {
+            for index in snapshot.stages.indices
+            where snapshot.stages[index].worker.rawValue == worker {
+                snapshot.stages[index].restoringCount =
+                    (snapshot.stages[index].restoringCount ?? 0) + count
+            }
+        }
         for partition in partitions {
             guard let name = partition["topic"] as? String,
                 let milliseconds = number(partition, "lagMilliseconds"),

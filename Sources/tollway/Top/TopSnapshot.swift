@@ -23,6 +23,9 @@ struct TopSnapshot: Equatable, Sendable {
         var inPerSecond: Double?
         var donePerSecond: Double?
         var lagSeconds: Double?
+        /// Partitions whose state is still being read, over all instances asked; nil where no admin
+        /// port tells.
+        var restoringCount: Int?
     }
 
     struct Lane: Equatable, Sendable {
@@ -49,6 +52,19 @@ struct TopSnapshot: Equatable, Sendable {
         var nextDeadline: Int64?
     }
 
+    /// How often Apple gave one answer, over all instances asked, since each was started.
+    struct Answer: Equatable, Sendable {
+        var app: Int64
+        var environment: String
+        /// Of HTTP, or a word for why there was none.
+        var status: String
+        /// Apple's own; empty where the answer has none.
+        var code: String
+        var count: Int64
+        /// Nil in the first snapshot.
+        var perSecond: Double?
+    }
+
     /// What the ledger says was told to Apple lately.
     struct Reported: Equatable, Sendable {
         var app: Int64
@@ -72,6 +88,8 @@ struct TopSnapshot: Equatable, Sendable {
         var name: String?
         var isReady: Bool?
         var partitionCount: Int?
+        /// Partitions whose state is still being read.
+        var restoringCount: Int?
         var usefulReplicas: Int64?
     }
 
@@ -83,6 +101,7 @@ struct TopSnapshot: Equatable, Sendable {
     var clusterID: String?
     var stages: [Stage] = []
     var lanes: [Lane] = []
+    var answers: [Answer] = []
     var reported: [Reported] = []
     var deadLetters: [DeadLetters] = []
     /// All that are open: neither replayed nor discarded.
@@ -92,6 +111,8 @@ struct TopSnapshot: Equatable, Sendable {
     var instances: [Instance] = []
     /// Why a part could not be shown, or nothing at all.
     var troubles: [String] = []
+    /// What to do about some of them, by their sentence.
+    var repairs: [String: String] = [:]
 
     /// Takes rates from what was seen before.
     mutating func compare(with earlier: TopSnapshot?) {
@@ -123,96 +144,14 @@ struct TopSnapshot: Equatable, Sendable {
                     max(0, Double(now.startedCount - then.startedCount)) / seconds
             }
         }
-    }
-
-    var json: String {
-        func list(_ objects: [String]) -> String { "[" + objects.joined(separator: ",") + "]" }
-        func number(_ name: String, _ value: Double?) -> [(name: String, json: String)] {
-            value.map { [(name, "\(($0 * 10).rounded() / 10)")] } ?? []
+        for index in answers.indices {
+            let now = answers[index]
+            let then = earlier.answers.first {
+                $0.app == now.app && $0.environment == now.environment && $0.status == now.status
+                    && $0.code == now.code
+            }
+            // A worker that was started anew counts from nothing.
+            answers[index].perSecond = max(0, Double(now.count - (then?.count ?? 0))) / seconds
         }
-        return JSONLines.object([
-            ("at", "\(at)"),
-            (
-                "stages",
-                list(
-                    stages.map { stage in
-                        JSONLines.object(
-                            Fact.text("worker", stage.worker.rawValue)
-                                + Fact.text("topic", stage.topic)
-                                + Fact.number("end", stage.end)
-                                + Fact.number("committed", stage.committed)
-                                + Fact.number("lag", stage.lag)
-                                + Fact.number("partitions", Int64(stage.partitionCount))
-                                + Fact.number("members", stage.memberCount.map(Int64.init))
-                                + Fact.number("assigned", stage.assignedCount.map(Int64.init))
-                                + number("lagSeconds", stage.lagSeconds)
-                                + number("inPerSecond", stage.inPerSecond)
-                                + number("donePerSecond", stage.donePerSecond)
-                        )
-                    }
-                )
-            ),
-            (
-                "lanes",
-                list(
-                    lanes.map { lane in
-                        JSONLines.object(
-                            Fact.number("appAppleId", lane.app)
-                                + Fact.text("environment", lane.environment)
-                                + Fact.text("endpoint", lane.endpoint)
-                                + Fact.text("state", lane.state)
-                                + Fact.text("because", lane.because)
-                                + Fact.number("until", lane.until)
-                                + number("allowedPerSecond", lane.allowedPerSecond)
-                                + number("startedPerSecond", lane.startedPerSecond)
-                                + Fact.number("inFlight", Int64(lane.inFlight))
-                                + Fact.number("nextDeadline", lane.nextDeadline)
-                        )
-                    }
-                )
-            ),
-            (
-                "reported",
-                list(
-                    reported.map { reported in
-                        JSONLines.object(
-                            Fact.number("appAppleId", reported.app)
-                                + Fact.text("environment", reported.environment)
-                                + Fact.number("count", Int64(reported.count))
-                        )
-                    }
-                )
-            ),
-            ("deadLetterTotal", "\(deadLetterTotal)"),
-            ("areDeadLettersAll", "\(areDeadLettersAll)"),
-            (
-                "deadLetters",
-                list(
-                    deadLetters.map { letters in
-                        JSONLines.object(
-                            Fact.text("stage", letters.stage) + Fact.text("code", letters.code)
-                                + Fact.number("count", Int64(letters.count))
-                                + Fact.number("newest", letters.newest)
-                        )
-                    }
-                )
-            ),
-            (
-                "instances",
-                list(
-                    instances.map { instance in
-                        JSONLines.object(
-                            Fact.text("address", instance.address)
-                                + Fact.text("worker", instance.worker)
-                                + Fact.text("instance", instance.name)
-                                + (instance.isReady.map { [("isReady", "\($0)")] } ?? [])
-                                + Fact.number("partitions", instance.partitionCount.map(Int64.init))
-                                + Fact.number("usefulReplicas", instance.usefulReplicas)
-                        )
-                    }
-                )
-            ),
-            ("troubles", list(troubles.map(JSONText.quoted))),
-        ])
     }
 }

@@ -82,6 +82,7 @@ final class TopSource {
             }
             if let readers, let unread = UnreadStage(worker, group: group, readers, sources) {
                 snapshot.troubles.append(unread.sentence)
+                snapshot.repairs[unread.sentence] = unread.repair
             }
         }
         try readDeadLetters(&snapshot, there: there)

@@ -53,7 +53,7 @@ enum TopicsReport {
             case .change:
                 review.differences.map { difference in
                     "\(difference.setting.name)=\(difference.present ?? "?")"
-                        + " to \(difference.setting.wish.text)"
+                        + " to \(difference.setting.constraint.text)"
                 }
                 .joined(separator: ", ")
             }

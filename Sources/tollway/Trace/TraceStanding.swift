@@ -60,8 +60,8 @@ struct TraceStanding {
                     + "deadline \(Self.time(intent.deadline.milliseconds))"
             )
         }
-        if !account.queued.isEmpty {
-            words.append("\(account.queued.count) more wait behind it")
+        if !account.line.isEmpty {
+            words.append("\(account.line.count) more wait behind it")
         }
         if let debt = account.debt {
             words.append(

@@ -6,10 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    BUFFER_KEPT = 16 << 20,
-};
-
 static void make_life(committer *c)
 {
     unsigned char bytes[8] = {0};
@@ -19,29 +15,14 @@ static void make_life(committer *c)
         snprintf(c->life + 2 * i, 3, "%02x", bytes[i]);
 }
 
-static void copy_names(names *into, const names *from)
-{
-    into->count = from->count;
-    into->items = ck_take_memory(sizeof *into->items * (from->count + 1));
-    for (size_t i = 0; i < from->count; i++)
-        into->items[i] = strdup(from->items[i]);
-}
-
 static void free_committer(committer *c)
 {
-    for (size_t t = 0; c->next && t < c->targets.count; t++)
-        free(c->next[t].items);
-    free(c->next);
-    free(c->topics);
+    ck_transaction_free(&c->transaction);
     free(c->outputs);
-    free(c->arena);
     ck_free_kept_headers(&c->kept);
     free(c->positions.items);
     free(c->outcome_positions);
-    free(c->target_byte_count_max);
-    free(c->settings);
     ck_names_free(&c->sources);
-    ck_names_free(&c->targets);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     free(c);
@@ -50,30 +31,23 @@ static void free_committer(committer *c)
 committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
 {
     /* What is wrong with the settings is told now, not by the thread. */
-    rd_kafka_conf_t *conf = ck_configure(setup->settings, NULL, fault);
-    if (!conf)
+    if (ckafka_check_settings(setup->settings, fault))
         return NULL;
-    rd_kafka_conf_destroy(conf);
     committer *c = ck_take_memory(sizeof *c);
     ck_open_condition(&c->changed);
     pthread_mutex_init(&c->lock, NULL);
-    copy_names(&c->sources, setup->sources);
-    copy_names(&c->targets, setup->targets);
-    size_t limits = sizeof *c->target_byte_count_max * (c->targets.count + 1);
-    c->target_byte_count_max = ck_take_memory(limits);
-    memcpy(c->target_byte_count_max, setup->target_byte_count_max,
-           sizeof *c->target_byte_count_max * c->targets.count);
-    c->settings = ck_settings_copy(setup->settings);
+    ck_transaction_prepare(&c->transaction, setup->settings, setup->targets,
+                           setup->target_byte_count_max, setup->watch);
+    c->transaction.is_transactional = setup->is_transactional;
+    c->transaction.is_stopped = ck_committer_is_closing;
+    c->transaction.owner = c;
+    ck_names_copy(&c->sources, setup->sources);
     c->changelog = setup->changelog;
-    c->is_transactional = setup->is_transactional;
     c->watchdog_ms = setup->watchdog_ms;
     c->consumer = setup->consumer;
     c->assignment_epoch = setup->assignment_epoch;
     c->watch = setup->watch;
-    c->watch->owner = c;
     c->wake_descriptor = setup->wake_descriptor;
-    c->topics = ck_take_memory(sizeof *c->topics * (c->targets.count + 1));
-    c->next = ck_take_memory(sizeof *c->next * (c->targets.count + 1));
     make_life(c);
     if (pthread_create(&c->thread, NULL, ck_committer_run, c) != 0) {
         free_committer(c);
@@ -93,8 +67,13 @@ unsigned ck_committer_producer_count(committer *c)
     return atomic_load(&c->producer_count);
 }
 
-int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
-                         ckafka_output **outputs, uint8_t **arena, ckafka_fault *fault)
+unsigned ck_committer_lent(committer *c)
+{
+    return atomic_load(&c->lent);
+}
+
+int ck_committer_prepare(committer *c, size_t output_count, ckafka_output **outputs,
+                         ckafka_fault *fault)
 {
     if (ck_committer_check(c, fault))
         return -1;
@@ -104,24 +83,18 @@ int ck_committer_prepare(committer *c, size_t output_count, size_t arena_count,
     if (!c->is_prepared)
         return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__STATE,
                        "a transaction is under way already");
-    if (c->arena_capacity > BUFFER_KEPT || arena_count > c->arena_capacity) {
-        free(c->arena);
-        c->arena = ck_take_memory(arena_count);
-        c->arena_capacity = arena_count;
-    }
     if (output_count > c->output_capacity) {
         free(c->outputs);
         c->outputs = ck_take_memory(sizeof *c->outputs * output_count);
         c->output_capacity = output_count;
     }
-    c->arena_count = arena_count;
     c->output_count = output_count;
     *outputs = c->outputs;
-    *arena = c->arena;
     return 0;
 }
 
-int ck_committer_submit(committer *c, const ckafka_position *positions, size_t position_count,
+int ck_committer_submit(committer *c, const uint8_t *arena, unsigned lent_bit,
+                        const ckafka_position *positions, size_t position_count,
                         kept_headers *kept, ckafka_fault *fault)
 {
     if (position_count == 0)
@@ -132,7 +105,7 @@ int ck_committer_submit(committer *c, const ckafka_position *positions, size_t p
                        "a transaction that was not prepared");
     c->is_prepared = false;
     if (ck_committer_check(c, fault) ||
-        ck_check_outputs(&c->targets, c->target_byte_count_max, c->outputs, c->output_count, fault))
+        ck_transaction_check(&c->transaction, c->outputs, c->output_count, fault))
         return -1;
     c->positions.items =
         ck_grow(c->positions.items, sizeof *c->positions.items * position_count);
@@ -141,6 +114,9 @@ int ck_committer_submit(committer *c, const ckafka_position *positions, size_t p
     kept_headers empty = c->kept; /* since the last transaction ended */
     c->kept = *kept;
     *kept = empty;
+    c->arena = arena;
+    c->lent_bit = lent_bit;
+    atomic_fetch_or(&c->lent, lent_bit);
     c->epoch = atomic_load(c->assignment_epoch);
     pthread_mutex_lock(&c->lock);
     c->state = SUBMITTED;
@@ -168,22 +144,20 @@ bool ck_committer_is_discarding(committer *c)
 
 int ck_committer_check(committer *c, ckafka_fault *fault)
 {
-    int phase = atomic_load(&c->phase);
-    if (phase == ASKING && ck_now_ms() - atomic_load(&c->phase_since) > UNTOLD_PATIENCE_MS)
+    int phase = atomic_load(&c->transaction.phase);
+    int64_t lasted = ck_now_ms() - atomic_load(&c->transaction.phase_since);
+    if (phase == ASKING && lasted > UNTOLD_PATIENCE_MS)
         return ck_fail_untold(fault, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT, "");
-    if ((phase == SENDING_OFFSETS || phase == ENDING) &&
-        ck_now_ms() - atomic_load(&c->phase_since) > c->watchdog_ms) {
+    if ((phase == SENDING_OFFSETS || phase == ENDING) && lasted > c->watchdog_ms) {
         char text[120];
         snprintf(text, sizeof text, "%s hangs for more than %d ms: its coordinator does not answer",
                  phase == ENDING ? "ending a transaction" : "sending offsets", c->watchdog_ms);
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__TIMED_OUT, text);
     }
-    int result = 0;
     pthread_mutex_lock(&c->lock);
-    if (c->fault.kind) {
+    int result = c->fault.kind ? -1 : 0;
+    if (result)
         *fault = c->fault;
-        result = -1;
-    }
     pthread_mutex_unlock(&c->lock);
     return result;
 }

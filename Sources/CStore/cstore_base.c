@@ -1,0 +1,98 @@
+#include "cstore_internal.h"
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What every file here needs, and what needs none of them: bytes, changes, hashes, paths. */
+
+bool buffer_reserve(struct buffer *buffer, size_t len)
+{
+    return buffer_grow(buffer, len, buffer->capacity);
+}
+
+bool buffer_grow(struct buffer *buffer, size_t len, size_t spare)
+{
+    if (buffer->capacity - buffer->len >= len)
+        return true;
+    size_t capacity = buffer->capacity + spare;
+    if (capacity < buffer->len + len)
+        capacity = buffer->len + len;
+    uint8_t *bytes = realloc(buffer->bytes, capacity);
+    if (bytes == NULL)
+        return false;
+    buffer->bytes = bytes;
+    buffer->capacity = capacity;
+    return true;
+}
+
+void buffer_free(struct buffer *buffer)
+{
+    free(buffer->bytes);
+    *buffer = (struct buffer){0};
+}
+
+size_t change_read(const uint8_t *changes, size_t position, struct change *change)
+{
+    const uint8_t *prefix = changes + position;
+    memcpy(&change->key_len, prefix, 4);
+    memcpy(&change->value_len, prefix + 4, 4);
+    change->table = prefix[8];
+    change->is_removal = change->value_len == UINT32_MAX;
+    if (change->is_removal)
+        change->value_len = 0;
+    change->key = prefix + CHANGE_PREFIX_LEN;
+    change->value = change->key + change->key_len;
+    return position + CHANGE_PREFIX_LEN + change->key_len + change->value_len;
+}
+
+static uint64_t load(const uint8_t *bytes, size_t len)
+{
+    uint64_t word = 0;
+    memcpy(&word, bytes, len);
+    return word;
+}
+
+uint64_t mix(uint64_t left, uint64_t right)
+{
+    unsigned __int128 product = (unsigned __int128)left * right;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+uint64_t key_hash(int table, const uint8_t *key, size_t len)
+{
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t hash = len * 4 + (uint64_t)table;
+    for (; len > 8; key += 8, len -= 8)
+        hash = mix(hash ^ load(key, 8), odd);
+    return mix(hash ^ load(key, len), odd);
+}
+
+bool path_in(const char *folder, const char *name, char path[STORE_PATH_LEN])
+{
+    int used = snprintf(path, STORE_PATH_LEN, "%s/%s", folder, name);
+    bool has_room = used > 0 && used < STORE_PATH_LEN;
+    if (!has_room)
+        errno = ENAMETOOLONG;
+    return has_room;
+}
+
+void bulk_free(struct bulk *bulk)
+{
+    buffer_free(&bulk->changes);
+    buffer_free(&bulk->marker);
+    free(bulk->entries);
+    *bulk = (struct bulk){0};
+}
+
+uint64_t store_property(const cstore *store, int table, const char *name)
+{
+    uint64_t value = 0;
+    rocksdb_property_int_cf(store->db, store->families[table], name, &value);
+    return value;
+}
+
+uint64_t state_key_count(const cstore *store)
+{
+    return store_property(store, CSTORE_STATE, "rocksdb.estimate-num-keys");
+}

@@ -1,0 +1,57 @@
+/// How long a subscription was paid for, event by event: what `subscriptionDaysOfPaidService` counts.
+///
+/// Days of periods for which nothing was charged do not count; a period that the next event cuts
+/// short (a change of plan) counts as far as it went.
+///
+/// Source: Apple, "subscriptionDaysOfPaidService"
+package struct PaidService: Hashable, Sendable {
+    /// Paid before ``last`` began.
+    package var before: Milliseconds
+    package var last: Period?
+
+    package struct Period: Hashable, Sendable {
+        package var start: Timestamp
+        package var end: Timestamp
+        package var isPaid: Bool
+
+        package init(start: Timestamp, end: Timestamp, isPaid: Bool) {
+            self.start = start
+            self.end = end
+            self.isPaid = isPaid
+        }
+    }
+
+    package init(before: Milliseconds = Milliseconds(0), last: Period? = nil) {
+        self.before = before
+        self.last = last
+    }
+
+    /// Whether an event with this start comes after all that were counted.
+    package func isInOrder(_ start: Timestamp) -> Bool {
+        last.map { $0.start <= start } ?? true
+    }
+
+    /// What was paid for before an event that begins now.
+    package func paid(before start: Timestamp) -> Milliseconds {
+        guard let last, last.isPaid else {
+            return before
+        }
+        let span = min(last.end, start) - last.start
+        return Milliseconds(before.count &+ max(0, span.count))
+    }
+
+    /// The same in days, to the nearest: periods of local time are an hour short or long at times.
+    package func days(before start: Timestamp) -> Int64 {
+        let dayMilliseconds: Int64 = 86_400_000
+        let count = paid(before: start).count
+        return min(
+            count / dayMilliseconds + (count % dayMilliseconds) / (dayMilliseconds / 2),
+            Int64(Int32.max)
+        )
+    }
+
+    package mutating func add(_ period: Period) {
+        before = paid(before: period.start)
+        last = period
+    }
+}

@@ -1,0 +1,191 @@
+/// A token of a customer, as attribution sees it.
+package struct CustomerToken: Hashable, Sendable {
+    package var token: ExternalPurchaseToken
+    /// In `tokens.decoded`: the lowest of a period is its primary.
+    package var offset: Int64
+    /// Without one, a token has no period.
+    package var hasCustomer: Bool
+    /// Apple does not know it.
+    package var isRefused: Bool
+
+    package init(
+        token: ExternalPurchaseToken,
+        offset: Int64,
+        hasCustomer: Bool,
+        isRefused: Bool = false
+    ) {
+        self.token = token
+        self.offset = offset
+        self.hasCustomer = hasCustomer
+        self.isRefused = isRefused
+    }
+
+    var period: TokenPeriod? { hasCustomer ? TokenPeriod(of: token) : nil }
+
+    /// Active: creation ≤ t < expiration; a token without expiry from its creation on.
+    package func isActive(at time: Timestamp) -> Bool {
+        token.tokenCreationDate <= time && token.tokenExpirationDate.map { time < $0 } ?? true
+    }
+}
+
+/// Which token carries a sale: `Protocols/README.md` has the rules in words.
+///
+/// A function of the set of the customer's tokens and of those that Apple refused: the order in
+/// which they were heard of changes nothing.
+package struct PurchaseAttribution {
+    /// What a sale is to the choice.
+    package struct Sale: Hashable, Sendable {
+        package var date: Timestamp
+        package var lane: Lane
+        /// The token that was asked for.
+        package var asked: TokenID?
+        package var kind: Kind
+        /// Tokens that Apple refused this sale for: its date lies outside of them.
+        package var excluded: [TokenID]
+
+        package enum Kind: Hashable, Sendable {
+            case buy
+            /// A later event of a subscription whose start was reported under a token.
+            case later(startedUnder: TokenID)
+            /// A refund of a buy that was reported under a token.
+            case refund(boughtUnder: TokenID)
+        }
+
+        package init(
+            date: Timestamp,
+            lane: Lane,
+            asked: TokenID?,
+            kind: Kind,
+            excluded: [TokenID] = []
+        ) {
+            self.date = date
+            self.lane = lane
+            self.asked = asked
+            self.kind = kind
+            self.excluded = excluded
+        }
+    }
+
+    package enum Choice: Hashable, Sendable {
+        case token(TokenID)
+        /// The token that was asked for has not come yet.
+        case askedUnknown
+        /// No token fits.
+        case none
+    }
+
+    private let sale: Sale
+    private let tokens: [CustomerToken]
+    private let window: Milliseconds
+
+    /// - Parameters:
+    ///   - sale: what is to be reported.
+    ///   - tokens: all of the customer's, in any order.
+    ///   - window: how much older than the sale a token without expiry may be.
+    ///   - isWaitOver: whether the token that was asked for is waited for no longer.
+    /// - Returns: the choice, which stands once it is reported.
+    package static func choose(
+        for sale: Sale,
+        among tokens: [CustomerToken],
+        window: Milliseconds,
+        isWaitOver: Bool = false
+    ) -> Choice {
+        PurchaseAttribution(
+            sale: sale,
+            tokens: tokens.filter { $0.token.lane == sale.lane },
+            window: window
+        ).choose(isWaitOver: isWaitOver)
+    }
+
+    private func choose(isWaitOver: Bool) -> Choice {
+        if let asked = sale.asked {
+            guard let token = tokens.first(where: { $0.token.externalPurchaseID == asked }) else {
+                return isWaitOver ? byDate() : .askedUnknown
+            }
+            if let primary = primary(of: token), fits(primary), primary.isActive(at: sale.date) {
+                return .token(primary.token.externalPurchaseID)
+            }
+        }
+        return byDate()
+    }
+
+    private func byDate() -> Choice {
+        switch sale.kind {
+        case .buy:
+            return active() ?? recent() ?? .none
+        case .later(let start):
+            // Apple takes a date after the expiry under no token: only one without expiry is left.
+            return active() ?? recent() ?? unlimited(start) ?? .none
+        case .refund(let buy):
+            return refund(of: buy)
+        }
+    }
+
+    private func refund(of buy: TokenID) -> Choice {
+        let own = tokens.first { $0.token.externalPurchaseID == buy }
+        guard let own, isAllowed(own) else {
+            return active() ?? recent() ?? (isExcluded(buy) ? .none : .token(buy))
+        }
+        if own.token.tokenExpirationDate.map({ sale.date < $0 }) ?? true {
+            return .token(buy)
+        }
+        return active() ?? recent() ?? .token(buy)
+    }
+
+    private func unlimited(_ start: TokenID) -> Choice? {
+        tokens.first { $0.token.externalPurchaseID == start }.flatMap { token in
+            token.token.tokenExpirationDate == nil && isAllowed(token) ? .token(start) : nil
+        }
+    }
+
+    // MARK: The customer's tokens
+
+    private func isExcluded(_ id: TokenID) -> Bool { sale.excluded.contains(id) }
+
+    private func isAllowed(_ token: CustomerToken) -> Bool {
+        !token.isRefused && !isExcluded(token.token.externalPurchaseID)
+    }
+
+    /// Whether a token may carry the sale at all, whatever its dates.
+    private func fits(_ token: CustomerToken) -> Bool { isAllowed(token) }
+
+    /// Of a token's period the lowest offset that Apple has not refused.
+    private func primary(of token: CustomerToken) -> CustomerToken? {
+        guard let period = token.period else {
+            return token.isRefused ? nil : token
+        }
+        return tokens.filter { !$0.isRefused && $0.period == period }.min { $0.offset < $1.offset }
+    }
+
+    /// The best of the tokens that expire and are active: SERVICES before ACQUISITION before other
+    /// types, then the youngest, then the one that came first.
+    private func active() -> Choice? {
+        tokens.filter { token in
+            token.token.tokenExpirationDate != nil && token.isActive(at: sale.date)
+                && fits(token)
+                && primary(of: token)?.token.externalPurchaseID == token.token.externalPurchaseID
+        }.min { Self.rank($0) < Self.rank($1) }.map { .token($0.token.externalPurchaseID) }
+    }
+
+    private static func rank(_ token: CustomerToken) -> (Int, Int64, Int64) {
+        let type =
+            switch token.token.tokenType?.known {
+            case .services: 0
+            case .acquisition: 1
+            default: 2
+            }
+        return (type, -token.token.tokenCreationDate.milliseconds, token.offset)
+    }
+
+    /// The newest token without expiry that is not too old.
+    private func recent() -> Choice? {
+        tokens.filter { token in
+            token.token.tokenExpirationDate == nil && fits(token)
+                && token.token.tokenCreationDate <= sale.date
+                && sale.date - token.token.tokenCreationDate <= window
+        }.min {
+            (-$0.token.tokenCreationDate.milliseconds, $0.offset)
+                < (-$1.token.tokenCreationDate.milliseconds, $1.offset)
+        }.map { .token($0.token.externalPurchaseID) }
+    }
+}

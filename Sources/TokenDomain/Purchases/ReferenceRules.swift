@@ -1,0 +1,142 @@
+/// What an item must be to the item that it refers to, which Apple has accepted.
+///
+/// Source: Apple, "referenceLineItemId", errors 2, 14, 21, 23, 25, 28, 31, 32, 33, 40
+package struct ReferenceRules {
+    /// What is known of the item that is referred to.
+    package struct Target: Hashable, Sendable {
+        package var sale: PurchaseEvent
+        package var terms: ReportingTerms
+        package var isRetracted: Bool
+
+        package init(sale: PurchaseEvent, terms: ReportingTerms, isRetracted: Bool) {
+            self.sale = sale
+            self.terms = terms
+            self.isRetracted = isRetracted
+        }
+    }
+
+    /// The first rule that a refund of an item breaks.
+    ///
+    /// - Parameters:
+    ///   - refund: the refund, as sent or restated.
+    ///   - target: the item that it refunds.
+    ///   - isNew: false where it was accepted before: a restated refund has a year of its own.
+    ///   - now: Apple refuses refunds of what was bought more than a year ago.
+    /// - Returns: nil where it breaks none.
+    package static func fault(
+        ofRefund refund: PurchaseEvent,
+        of target: Target,
+        isNew: Bool,
+        now: Timestamp
+    ) -> PurchaseFault? {
+        let buy = target.sale
+        if buy.kind == .refund {
+            return PurchaseFault(
+                .refundOfRefund,
+                .referenceLineItemID,
+                repair: "Name the buy: a refund cannot be refunded."
+            )
+        }
+        if target.isRetracted {
+            return retracted
+        }
+        if let fault = younger(refund, than: buy) {
+            return fault
+        }
+        if isNew, let date = buy.creationDate, now > date.yearLater {
+            return PurchaseFault(
+                .refundTooLate,
+                .creationDate,
+                repair: "Settle it with Apple by hand: the buy is older than a year."
+            )
+        }
+        return mismatch(refund, buy, target.terms)
+    }
+
+    /// A refund may say what its buy said, and nothing else.
+    private static func mismatch(
+        _ refund: PurchaseEvent,
+        _ buy: PurchaseEvent,
+        _ terms: ReportingTerms
+    ) -> PurchaseFault? {
+        let repair = "Send the value of the buy, or leave the field out of the refund."
+        if let currency = refund.pricingCurrency, currency != buy.pricingCurrency {
+            return PurchaseFault(.pricingCurrencyMismatch, .pricingCurrency, repair: repair)
+        }
+        if let currency = refund.reportingCurrency, currency != terms.currency {
+            return PurchaseFault(.reportingCurrencyMismatch, .reportingCurrency, repair: repair)
+        }
+        if let country = refund.taxCountry, country != buy.taxCountry {
+            return PurchaseFault(.taxCountryMismatch, .taxCountry, repair: repair)
+        }
+        if let rate = refund.exchangeRate, rate != terms.rate {
+            return PurchaseFault(.exchangeRateMismatch, .exchangeRate, repair: repair)
+        }
+        return nil
+    }
+
+    /// The first rule that a later event of a subscription breaks.
+    ///
+    /// - Parameters:
+    ///   - event: a renewal, a change or a payment.
+    ///   - target: the item that it names, or the start of its subscription.
+    /// - Returns: nil where it breaks none.
+    package static func fault(
+        ofLater event: PurchaseEvent,
+        after target: Target
+    ) -> PurchaseFault? {
+        let start = target.sale
+        if start.kind == .refund {
+            return PurchaseFault(
+                .referenceNotBuy,
+                .referenceLineItemID,
+                repair: "Name the SUBSCRIPTION_START, or leave the field out."
+            )
+        }
+        if start.subscriptionEvent != .start || start.subscriptionID != event.subscriptionID {
+            return PurchaseFault(
+                .referenceNotStart,
+                .referenceLineItemID,
+                repair: "Name the SUBSCRIPTION_START of this subscription, or leave the field out."
+            )
+        }
+        return target.isRetracted ? retracted : younger(event, than: start)
+    }
+
+    private static var retracted: PurchaseFault {
+        PurchaseFault(
+            .referenceRetracted,
+            .referenceLineItemID,
+            repair: "Restate the item that it refers to first: it was retracted."
+        )
+    }
+
+    private static func younger(
+        _ item: PurchaseEvent,
+        than target: PurchaseEvent
+    ) -> PurchaseFault? {
+        guard let date = item.creationDate, let other = target.creationDate, date < other else {
+            return nil
+        }
+        return PurchaseFault(
+            .referenceYounger,
+            .creationDate,
+            repair: "Send a date that is not before that of the item it refers to."
+        )
+    }
+
+    /// Whether Apple still takes a restatement of an item: within a year of its date.
+    package static func fault(
+        ofRestating sale: PurchaseEvent,
+        now: Timestamp
+    ) -> PurchaseFault? {
+        guard let date = sale.creationDate, now > date.yearLater else {
+            return nil
+        }
+        return PurchaseFault(
+            .restatementTooLate,
+            .creationDate,
+            repair: "Settle it with Apple by hand: the item is older than a year."
+        )
+    }
+}

@@ -1,0 +1,56 @@
+/// What Apple answered, as the workers' metrics count it: `tollway_report_requests_total`.
+enum AppleAnswers {
+    private static let metric = "tollway_report_requests_total{"
+    /// Series of one page; there are a few for each app.
+    private static let seriesCountMax = 10_000
+
+    /// Adds what one page of metrics tells.
+    static func add(_ page: [UInt8], to snapshot: inout TopSnapshot) {
+        var seriesCount = 0
+        for line in String(decoding: page, as: UTF8.self).split(separator: "\n")
+        where line.hasPrefix(metric) && seriesCount < seriesCountMax {
+            seriesCount += 1
+            let labels = labels(of: line)
+            guard let app = labels["app"].flatMap({ Int64($0) }),
+                let count = line.split(separator: " ").last.flatMap({ Double($0) })
+            else {
+                continue
+            }
+            add(
+                TopSnapshot.Answer(
+                    app: app,
+                    environment: labels["environment"] ?? "",
+                    status: labels["status"] ?? "",
+                    code: labels["code"] ?? "",
+                    count: Int64(count)
+                ),
+                to: &snapshot.answers
+            )
+        }
+    }
+
+    private static func add(_ answer: TopSnapshot.Answer, to answers: inout [TopSnapshot.Answer]) {
+        let index = answers.firstIndex {
+            $0.app == answer.app && $0.environment == answer.environment
+                && $0.status == answer.status && $0.code == answer.code
+        }
+        guard let index else {
+            answers.append(answer)
+            return
+        }
+        answers[index].count += answer.count
+    }
+
+    /// Values without quotes; ours have no escapes in them.
+    private static func labels(of line: Substring) -> [Substring: String] {
+        let inside = line.drop { $0 != "{" }.dropFirst().prefix { $0 != "}" }
+        var labels: [Substring: String] = [:]
+        for pair in inside.split(separator: ",") {
+            let parts = pair.split(separator: "=", maxSplits: 1)
+            if parts.count == 2 {
+                labels[parts[0]] = String(parts[1].filter { $0 != "\"" })
+            }
+        }
+        return labels
+    }
+}

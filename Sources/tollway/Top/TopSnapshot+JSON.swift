@@ -1,0 +1,110 @@
+internal import Telemetry
+internal import TokenDomain
+
+/// A snapshot for a program.
+extension TopSnapshot {
+    var json: String {
+        JSONLines.object([
+            ("at", "\(at)"),
+            ("servers", JSONText.quoted(servers)),
+            ("prefix", JSONText.quoted(prefix)),
+            ("clusterId", clusterID.map(JSONText.quoted) ?? "null"),
+            ("stages", Self.list(stages.map(Self.object))),
+            ("lanes", Self.list(lanes.map(Self.object))),
+            ("answers", Self.list(answers.map(Self.object))),
+            (
+                "reported",
+                Self.list(
+                    reported.map { reported in
+                        JSONLines.object(
+                            Fact.number("appAppleId", reported.app)
+                                + Fact.text("environment", reported.environment)
+                                + Fact.number("count", Int64(reported.count))
+                        )
+                    }
+                )
+            ),
+            ("deadLetterTotal", "\(deadLetterTotal)"),
+            ("areDeadLettersAll", "\(areDeadLettersAll)"),
+            (
+                "deadLetters",
+                Self.list(
+                    deadLetters.map { letters in
+                        JSONLines.object(
+                            Fact.text("stage", letters.stage) + Fact.text("code", letters.code)
+                                + Fact.number("count", Int64(letters.count))
+                                + Fact.number("newest", letters.newest)
+                        )
+                    }
+                )
+            ),
+            ("instances", Self.list(instances.map(Self.object))),
+            ("troubles", Self.list(troubles.map(JSONText.quoted))),
+            ("advice", Self.list(TopAdvice.all(self).map(\.json))),
+        ])
+    }
+
+    private static func list(_ objects: [String]) -> String {
+        "[" + objects.joined(separator: ",") + "]"
+    }
+
+    private static func number(_ name: String, _ value: Double?) -> [(name: String, json: String)] {
+        value.map { [(name, "\(($0 * 10).rounded() / 10)")] } ?? []
+    }
+
+    private static func object(_ stage: Stage) -> String {
+        JSONLines.object(
+            Fact.text("worker", stage.worker.rawValue)
+                + Fact.text("topic", stage.topic)
+                + Fact.number("end", stage.end)
+                + Fact.number("committed", stage.committed)
+                + Fact.number("lag", stage.lag)
+                + Fact.number("partitions", Int64(stage.partitionCount))
+                + Fact.number("members", stage.memberCount.map(Int64.init))
+                + Fact.number("assigned", stage.assignedCount.map(Int64.init))
+                + Fact.number("restoring", stage.restoringCount.map(Int64.init))
+                + number("lagSeconds", stage.lagSeconds)
+                + number("inPerSecond", stage.inPerSecond)
+                + number("donePerSecond", stage.donePerSecond)
+        )
+    }
+
+    private static func object(_ lane: Lane) -> String {
+        JSONLines.object(
+            Fact.number("appAppleId", lane.app)
+                + Fact.text("environment", lane.environment)
+                + Fact.text("endpoint", lane.endpoint)
+                + Fact.text("state", lane.state)
+                + Fact.text("because", lane.because)
+                + Fact.number("until", lane.until)
+                + Fact.number("since", lane.since)
+                + number("allowedPerSecond", lane.allowedPerSecond)
+                + number("configuredPerSecond", lane.configuredPerSecond)
+                + number("startedPerSecond", lane.startedPerSecond)
+                + Fact.number("inFlight", Int64(lane.inFlight))
+                + Fact.number("due", lane.due)
+                + Fact.number("nextDeadline", lane.nextDeadline)
+        )
+    }
+
+    private static func object(_ answer: Answer) -> String {
+        JSONLines.object(
+            Fact.number("appAppleId", answer.app)
+                + Fact.text("environment", answer.environment)
+                + Fact.text("status", answer.status) + Fact.text("code", answer.code)
+                + Fact.number("count", answer.count) + number("perSecond", answer.perSecond)
+        )
+    }
+
+    private static func object(_ instance: Instance) -> String {
+        JSONLines.object(
+            Fact.text("address", instance.address)
+                + Fact.text("worker", instance.worker)
+                + Fact.text("instance", instance.name)
+                + (instance.isReady.map { [("isReady", "\($0)")] } ?? [])
+                + Fact.number("partitions", instance.partitionCount.map(Int64.init))
+                + Fact.number("restoring", instance.restoringCount.map(Int64.init))
+                + Fact.number("usefulReplicas", instance.usefulReplicas)
+        )
+    }
+}

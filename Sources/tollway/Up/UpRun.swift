@@ -1,0 +1,294 @@
+internal import Foundation
+internal import Kafka
+internal import LocalKafka
+internal import StageRuntime
+internal import TokenDomain
+
+/// The processes of `tollway up`: started in the order in which they need each other, and started
+/// again when one ends although nobody asked.
+final class UpRun {
+    /// How long a token waits for a purchase; a person who tries it waits for its report.
+    static let hold = "10s"
+    static let grace = "10s"
+    private static let lookMilliseconds = 250
+    private static let startSeconds = 60.0
+    /// Between an end and the next start: doubled with each one in a row.
+    private static let pauseSeconds = 1.0
+    private static let pauseSecondsMax = 30.0
+    /// Who ran for so long begins with the shortest pause again.
+    private static let steadySeconds = 60.0
+
+    /// One process that is to run.
+    private struct Child {
+        var name: String
+        /// Asks whether it is ready; nil: it says so itself.
+        var probe: String?
+        var start: () throws -> Void
+        var startedAt = Date()
+        var failureCount = 0
+        /// It has ended; nil while it runs.
+        var restartAt: Date?
+    }
+
+    let folder: URL
+    let isKept: Bool
+    let prefix: String
+    let ports: LocalPorts
+    let http: DemoHTTP
+    private(set) var workers: DemoWorkers
+    private let counts: [Worker: Int]
+    private let processes: DemoProcesses
+    private let environment: [String: String]
+    private var children: [Child] = []
+    private var running: DemoCluster?
+
+    init(
+        folder: URL,
+        isKept: Bool,
+        counts: [Worker: Int],
+        environment: [String: String],
+        http: DemoHTTP
+    ) throws {
+        self.folder = folder
+        self.isKept = isKept
+        self.counts = counts
+        self.environment = environment
+        self.http = http
+        prefix = try KafkaQuestion.configuration().topicPrefix
+        ports = try LocalPorts.usual()
+        processes = DemoProcesses(folder: folder)
+        var setup = DemoWorkers.Setup(
+            command: "up",
+            ports: ports,
+            hasDoorKey: false,
+            keepsKeys: isKept
+        )
+        setup.environment = environment.filter { $0.key.hasPrefix(Setting.prefix) }
+        setup.environment.merge(
+            ["TOLLWAY_REPORT_HOLD": Self.hold, "TOLLWAY_REPORT_UNRECOGNIZED_GRACE": Self.grace]
+        ) { given, _ in given }
+        workers = try DemoWorkers(
+            folder: folder,
+            processes: processes,
+            topicPrefix: prefix,
+            setup: setup
+        )
+    }
+
+    var cluster: DemoCluster {
+        guard let running else {
+            preconditionFailure("Kafka is started first")
+        }
+        return running
+    }
+
+    // MARK: - Start
+
+    /// Starts everything and waits until all of it is ready.
+    func start() throws {
+        try startKafka()
+        try workers.startSimulator(seed: UInt64.random(in: 1...(1 << 40)), faults: [], http: http)
+        children.append(
+            Child(name: "sim", start: { [unowned self] in try restartSimulator() })
+        )
+        for worker in Worker.allCases {
+            for number in 1...counts[worker, default: 1] {
+                try add(worker, number: number)
+            }
+        }
+        for child in children {
+            try child.probe.map { try awaitReady(child.name, $0) }
+        }
+        try addConsole()
+    }
+
+    var consoleURL: String { "http://127.0.0.1:\(ports.console)" }
+
+    /// The page, which asks the workers that run now.
+    private func addConsole() throws {
+        var environment = workers.environment
+        environment[Setting.kafkaBootstrapServers] = cluster.bootstrapServers
+        environment[Setting.kafkaSingleBroker.fullName] = cluster.isTrial ? "yes" : "no"
+        environment["USER"] = self.environment["USER"]
+        let addresses = adminAddresses.flatMap { ["--admin", $0.address] }
+        let child = Child(
+            name: "console",
+            start: { [unowned self] in
+                try processes.start(
+                    "tollway",
+                    ["console", "--listen", "127.0.0.1:\(ports.console)"] + addresses,
+                    name: "console",
+                    environment: environment
+                )
+            }
+        )
+        try child.start()
+        children.append(child)
+    }
+
+    private func startKafka() throws {
+        let cluster = try DemoCluster.start(
+            environment: environment,
+            folder: folder,
+            topicPrefix: prefix,
+            processes: processes,
+            firstPort: UInt16(ports.kafka),
+            isKept: isKept
+        )
+        running = cluster
+        try cluster.createTopics(prefix: prefix, settings: try settings(cluster))
+    }
+
+    private func settings(_ cluster: DemoCluster) throws -> KafkaSettings {
+        guard case .given = cluster else {
+            return KafkaSettings(
+                bootstrapServers: cluster.bootstrapServers,
+                clientID: "tollway-up"
+            )
+        }
+        return try KafkaQuestion.configuration().kafka
+    }
+
+    /// The first instance has the names and ports that everybody expects; others have their own.
+    private func add(_ worker: Worker, number: Int) throws {
+        var name = worker.rawValue
+        var port = workers.adminPorts[worker] ?? 0
+        var changes: [String: String] = [:]
+        if number > 1 {
+            name += "-\(number)"
+            let free = try FreePorts.take(count: 2)
+            port = free[0]
+            changes = [
+                Setting.instance.fullName: "up-\(number)",
+                Setting.adminListen.fullName: "127.0.0.1:\(port)",
+                Setting.ingestListen.fullName: "127.0.0.1:\(free[1])",
+                Setting.stateDirectory.fullName:
+                    folder.appendingPathComponent("state-\(number)").path,
+            ]
+        }
+        let child = Child(
+            name: name,
+            probe: "http://127.0.0.1:\(port)/readyz",
+            start: { [unowned self] in
+                try workers.start(worker, cluster, as: name, changing: changes)
+            }
+        )
+        try child.start()
+        children.append(child)
+    }
+
+    private func awaitReady(_ name: String, _ probe: String) throws {
+        try processes.awaitReady(
+            name,
+            probe: probe,
+            http: http,
+            since: Date(),
+            secondsMax: Self.startSeconds,
+            command: "up"
+        )
+    }
+
+    /// Where each worker's instances say how they are.
+    var adminAddresses: [(name: String, address: String)] {
+        children.compactMap { child in
+            child.probe.map { probe in
+                (child.name, String(probe.dropFirst("http://".count).prefix { $0 != "/" }))
+            }
+        }
+    }
+
+    // MARK: - Until the end
+
+    /// Looks after everything; never returns.
+    ///
+    /// - Throws: ``DemoInterrupted`` on the first signal.
+    func supervise() throws -> Never {
+        while true {
+            try lookAtKafka()
+            for (name, how) in processes.takeEnded() {
+                if name == "broker" {
+                    try beginAnew(how)
+                } else {
+                    ended(name, how)
+                }
+            }
+            for index in children.indices {
+                try restart(index)
+            }
+            try http.pause(milliseconds: Self.lookMilliseconds)
+        }
+    }
+
+    private func ended(_ name: String, _ how: String) {
+        guard let index = children.firstIndex(where: { $0.name == name }) else {
+            return
+        }
+        let now = Date()
+        let isSteady = now.timeIntervalSince(children[index].startedAt) >= Self.steadySeconds
+        let failureCount = isSteady ? 0 : children[index].failureCount
+        let pause = min(
+            Self.pauseSeconds * Double(1 << min(failureCount, 10)),
+            Self.pauseSecondsMax
+        )
+        children[index].failureCount = failureCount + 1
+        children[index].restartAt = now.addingTimeInterval(pause)
+        let tail = processes.tail(name).split(separator: "\n").last.map { ": \($0)" } ?? ""
+        Console.say("\(name) \(how), and is started again in \(Int(pause)) s\(tail)")
+    }
+
+    private func restart(_ index: Int) throws {
+        guard let time = children[index].restartAt, time <= Date() else {
+            return
+        }
+        children[index].restartAt = nil
+        children[index].startedAt = Date()
+        do {
+            try children[index].start()
+        } catch let failure as CommandFailure {
+            ended(children[index].name, "cannot be started: \(failure.message)")
+            return
+        }
+        Console.say("\(children[index].name) runs again")
+    }
+
+    /// Its roots are new, and so is all that it knows.
+    private func restartSimulator() throws {
+        try workers.startSimulator(seed: UInt64.random(in: 1...(1 << 40)), faults: [], http: http)
+        Console.say("Apple's simulator has forgotten which tokens it issued, and what it was told")
+    }
+
+    private func lookAtKafka() throws {
+        guard case .local(let kafka) = cluster else {
+            return
+        }
+        for node in 0..<kafka.nodeCount where !kafka.isRunning(node: node) {
+            Console.say("Kafka ended, and is started again; its data is kept")
+            // The workers wait for it, and say so themselves.
+            try kafka.beginRestart(node: node)
+        }
+    }
+
+    /// The embedded broker forgets everything and comes back elsewhere: so does all that stood on
+    /// it.
+    private func beginAnew(_ how: String) throws {
+        Console.say("the embedded broker \(how): everything in it is lost, and all is started anew")
+        for name in processes.stopAll() {
+            Console.say("\(name) did not stop in time and was killed")
+        }
+        children = []
+        try FileManager.default.removeItem(at: folder.appendingPathComponent("state"))
+        try start()
+        Console.say("all runs again; Kafka is at \(cluster.bootstrapServers) now")
+    }
+
+    /// Stops everything; data is kept where a folder was named.
+    func end() {
+        for name in processes.stopAll() {
+            Console.say("\(name) did not stop in time and was killed")
+        }
+        if case .local(let kafka)? = running {
+            if isKept { kafka.stop() } else { kafka.wipe() }
+        }
+        running = nil
+    }
+}

@@ -1,0 +1,229 @@
+internal import Crypto
+internal import Foundation
+internal import Telemetry
+
+/// Plans that were shown, and what was done by them.
+///
+/// Nothing is done without a plan: a replay does exactly what its plan file says, and a discard is
+/// bounded by the time at which it was planned, so that a letter that nobody saw does not go.
+struct ConsoleActs {
+    enum Action: String {
+        case replay
+        case discard
+    }
+
+    /// What a command would do, as it was shown.
+    struct Plan {
+        var id: String
+        var action: Action
+        /// Of the session that asked for it: nobody else confirms it.
+        var session: String
+        /// How many letters would go.
+        var goCount: Int
+        var plannedAt: Int64
+        /// Of the command that does it, without `--yes` and the reason.
+        var arguments: [String]
+        /// Where its positions are written down; nil for a discard.
+        var file: URL?
+    }
+
+    /// Something that was begun.
+    struct Act {
+        var number: Int
+        /// Of the process; nil once it has ended.
+        var job: Int?
+        var action: Action
+        var goCount: Int
+        var by: String
+        var why: String
+        var startedAt: Int64
+        var result: ConsoleJobs.Result?
+
+        var json: String {
+            JSONLines.object(
+                [
+                    ("act", "\(number)"), ("action", JSONText.quoted(action.rawValue)),
+                    ("go", "\(goCount)"), ("by", JSONText.quoted(by)),
+                    ("why", JSONText.quoted(why)), ("startedAt", "\(startedAt)"),
+                ]
+                    + (result.map(ConsoleActs.members) ?? [])
+            )
+        }
+    }
+
+    static let planMilliseconds: Int64 = 15 * 60_000
+    private static let planCountMax = 32
+    private static let actCountMax = 50
+    private static let letterCountMax = 100_000_000
+    private static let canaryCountMax = 100_000
+    private static let rateMax = 1_000_000
+
+    private let folder: URL
+    private var plans: [String: Plan] = [:]
+    private(set) var acts: [Act] = []
+
+    init(folder: URL) {
+        self.folder = folder
+    }
+
+    var isUnderWay: Bool { acts.contains { $0.result == nil } }
+
+    // MARK: - Plans
+
+    /// What is to be planned.
+    ///
+    /// - Returns: a plan without its numbers, and the command that finds them out.
+    func draft(
+        _ body: [String: Any],
+        session: String,
+        now: Int64
+    ) throws(ConsoleFault) -> (plan: Plan, question: [String]) {
+        guard let action = (body["action"] as? String).flatMap({ Action(rawValue: $0) }) else {
+            throw ConsoleFault("action is replay or discard")
+        }
+        let filter = try ConsoleQuestion.filter(body["filter"])
+        guard !filter.isEmpty else {
+            throw ConsoleFault("say which letters: a plan takes no everything")
+        }
+        var limits: [String] = []
+        if let count = try ConsoleQuestion.number(body["max"], in: 1...Self.letterCountMax) {
+            limits.append("--max=\(count)")
+        }
+        if let rate = try ConsoleQuestion.number(body["rate"], in: 1...Self.rateMax) {
+            limits.append("--rate=\(rate)")
+        }
+        let id = RandomBytes.next(count: 16).map { String($0, radix: 16) }.joined(separator: "-")
+        var plan = Plan(
+            id: id,
+            action: action,
+            session: session,
+            goCount: 0,
+            plannedAt: now,
+            arguments: []
+        )
+        switch action {
+        case .replay:
+            let file = folder.appendingPathComponent("plan-\(id).json")
+            plan.file = file
+            plan.arguments = ["dlq", "replay"]
+            if let count = try ConsoleQuestion.number(body["canary"], in: 1...Self.canaryCountMax) {
+                plan.arguments.append("--canary=\(count)")
+            }
+            return (plan, ["dlq", "plan", "-o", "json"] + filter + limits + ["--", file.path])
+        case .discard:
+            // A later filter of the page's own would stand beside it and win.
+            guard !filter.contains(where: { $0.hasPrefix("--until=") }) else {
+                throw ConsoleFault("a discard ends at the time of its plan: leave until out")
+            }
+            let until = "--until=\(WallClock.rfc3339(milliseconds: now))"
+            plan.arguments = ["dlq", "discard"] + filter + limits + [until]
+            return (plan, plan.arguments + ["-o", "json"])
+        }
+    }
+
+    /// Keeps a plan whose numbers are known now, by what the command printed; nil where that is no
+    /// plan.
+    mutating func keep(_ draft: Plan, _ data: [UInt8]) -> Plan? {
+        let object: [String: Any]?
+        do {
+            object = try JSONSerialization.jsonObject(with: Data(data)) as? [String: Any]
+        } catch {
+            // The command said why on its standard error; the page shows that.
+            object = nil
+        }
+        guard let goCount = object?["go"] as? Int else {
+            return nil
+        }
+        var plan = draft
+        plan.goCount = goCount
+        for old in plans.values where plan.plannedAt - old.plannedAt >= Self.planMilliseconds {
+            forget(old)
+        }
+        if plans.count >= Self.planCountMax,
+            let oldest = plans.values.min(by: { $0.plannedAt < $1.plannedAt })
+        {
+            forget(oldest)
+        }
+        plans[plan.id] = plan
+        return plan
+    }
+
+    private mutating func forget(_ plan: Plan) {
+        plans[plan.id] = nil
+    }
+
+    // MARK: - Acts
+
+    /// A plan that is confirmed: its numbers repeated, and a reason given.
+    ///
+    /// - Returns: the act, and the command that does it.
+    mutating func confirm(
+        _ body: [String: Any],
+        session: String,
+        by person: ConsoleGate.Person,
+        now: Int64
+    ) throws(ConsoleFault) -> (act: Act, command: [String]) {
+        guard let id = body["plan"] as? String, let plan = plans[id], plan.session == session,
+            now - plan.plannedAt < Self.planMilliseconds
+        else {
+            throw ConsoleFault("the plan is not there, or too old: plan again", status: 409)
+        }
+        guard body["go"] as? Int == plan.goCount, plan.goCount > 0 else {
+            throw ConsoleFault(
+                "confirm how many letters go: the plan says \(plan.goCount)",
+                status: 409
+            )
+        }
+        let why = try ConsoleQuestion.text(body["why"])
+        guard why.utf8.count <= HandOrder.whyByteCountMax,
+            why.contains(where: { !$0.isWhitespace })
+        else {
+            throw ConsoleFault("say why, in at most \(HandOrder.whyByteCountMax) bytes")
+        }
+        guard !isUnderWay else {
+            throw ConsoleFault("one is under way: wait for its end, or stop it", status: 409)
+        }
+        forget(plan)
+        let act = Act(
+            number: (acts.last?.number ?? 0) + 1,
+            action: plan.action,
+            goCount: plan.goCount,
+            by: person.name,
+            why: why,
+            startedAt: now
+        )
+        let command =
+            plan.arguments + ["-o", "json", "--yes", "--why=\(why)"]
+            + (plan.file.map { ["--", $0.path] } ?? [])
+        return (act, command)
+    }
+
+    mutating func begin(_ act: Act, job: Int) {
+        var act = act
+        act.job = job
+        acts.append(act)
+        if acts.count > Self.actCountMax {
+            acts.removeFirst()
+        }
+    }
+
+    mutating func end(_ number: Int, _ result: ConsoleJobs.Result) {
+        guard let index = acts.firstIndex(where: { $0.number == number }) else {
+            return
+        }
+        acts[index].job = nil
+        acts[index].result = result
+    }
+
+    /// What a command came to, for the page.
+    static func members(_ result: ConsoleJobs.Result) -> [(name: String, json: String)] {
+        let data = String(decoding: result.data, as: UTF8.self)
+            .trimmingCharacters(in: .whitespacesAndNewlines)
+        return [
+            ("exit", "\(result.exit)"),
+            ("data", data.isEmpty ? "null" : data),
+            ("talk", JSONText.quoted(result.talk)),
+            ("isTimedOut", "\(result.isTimedOut)"),
+        ]
+    }
+}

@@ -1,0 +1,186 @@
+internal import Foundation
+internal import Glibc
+internal import Telemetry
+
+/// Commands under way for the page: started, waited for without waiting, and ended in time.
+final class ConsoleJobs {
+    /// What a command came to.
+    struct Result {
+        var exit: Int32
+        /// One JSON document, or nothing.
+        var data: [UInt8]
+        /// What it said to a person.
+        var talk: String
+        /// Whether its time was over.
+        var isTimedOut = false
+    }
+
+    private final class Job {
+        let process: Process
+        let output: URL
+        let talk: URL
+        /// Nil: it takes the time it needs.
+        let deadline: Int64?
+        var killAt: Int64?
+        let done: (Result) -> Void
+
+        init(
+            _ process: Process,
+            output: URL,
+            talk: URL,
+            deadline: Int64?,
+            done: @escaping (Result) -> Void
+        ) {
+            self.process = process
+            self.output = output
+            self.talk = talk
+            self.deadline = deadline
+            self.done = done
+        }
+    }
+
+    /// Each is a process with a Kafka client.
+    static let countMax = 4
+    static let readMilliseconds: Int64 = 60_000
+    private static let killMilliseconds: Int64 = 12_000
+    private static let outputByteCountMax = 8 << 20
+    private static let talkByteCountMax = 4 << 10
+
+    private let programs: ConsolePrograms
+    private let folder: URL
+    private var jobs: [Int: Job] = [:]
+    private var number = 0
+
+    init(programs: ConsolePrograms, folder: URL) {
+        self.programs = programs
+        self.folder = folder
+    }
+
+    var isIdle: Bool { jobs.isEmpty }
+    var isFull: Bool { jobs.count >= Self.countMax }
+
+    /// Starts a command.
+    ///
+    /// - Returns: its number; nil where there are too many, or the system gives no process.
+    func start(
+        _ arguments: [String],
+        as name: String? = nil,
+        milliseconds: Int64? = readMilliseconds,
+        done: @escaping (Result) -> Void
+    ) -> Int? {
+        guard !isFull else {
+            return nil
+        }
+        number += 1
+        let output = folder.appendingPathComponent("job-\(number).out")
+        let talk = folder.appendingPathComponent("job-\(number).err")
+        do {
+            try Data().write(to: output)
+            try Data().write(to: talk)
+            guard
+                let process = programs.start(
+                    arguments,
+                    as: name,
+                    output: try FileHandle(forWritingTo: output),
+                    talk: try FileHandle(forWritingTo: talk)
+                )
+            else {
+                return nil
+            }
+            jobs[number] = Job(
+                process,
+                output: output,
+                talk: talk,
+                deadline: milliseconds.map { WallClock.monotonicMilliseconds() + $0 },
+                done: done
+            )
+            return number
+        } catch {
+            // No room for its files: as if there were too many.
+            return nil
+        }
+    }
+
+    /// Asks one to end, as Ctrl-C does.
+    func interrupt(_ number: Int) {
+        jobs[number]?.process.interrupt()
+    }
+
+    /// Tells of those that have ended, and ends those whose time is over.
+    func turn(now: Int64) {
+        for (number, job) in jobs {
+            guard job.process.isRunning else {
+                jobs[number] = nil
+                job.done(result(job))
+                continue
+            }
+            if let deadline = job.deadline, now >= deadline, job.killAt == nil {
+                job.killAt = now + Self.killMilliseconds
+                job.process.terminate()
+            }
+            if let killAt = job.killAt, now >= killAt {
+                kill(job.process.processIdentifier, SIGKILL)
+            }
+        }
+    }
+
+    private func result(_ job: Job) -> Result {
+        let isSignal = job.process.terminationReason == .uncaughtSignal
+        let status = job.process.terminationStatus
+        let result = Result(
+            exit: isSignal ? 128 + status : status,
+            data: Self.json(read(job.output, Self.outputByteCountMax + 1)),
+            talk: String(decoding: read(job.talk, Self.talkByteCountMax), as: UTF8.self),
+            isTimedOut: job.killAt != nil
+        )
+        for file in [job.output, job.talk] {
+            unlink(file.path)
+        }
+        return result
+    }
+
+    private func unlink(_ path: String) {
+        // What cannot be removed goes with the folder.
+        _ = unsafe Glibc.unlink(path)
+    }
+
+    private func read(_ file: URL, _ byteCountMax: Int) -> [UInt8] {
+        do {
+            let handle = try FileHandle(forReadingFrom: file)
+            return Array(try handle.read(upToCount: byteCountMax) ?? Data())
+        } catch {
+            // Whoever asked sees an exit code without data.
+            return []
+        }
+    }
+
+    /// Nothing where it is no document, or too large a one.
+    private static func json(_ bytes: [UInt8]) -> [UInt8] {
+        guard bytes.count <= outputByteCountMax else {
+            return []
+        }
+        do {
+            _ = try JSONSerialization.jsonObject(with: Data(bytes))
+            return bytes
+        } catch {
+            return []
+        }
+    }
+
+    /// Ends all, and waits.
+    func stop() {
+        for job in jobs.values where job.process.isRunning {
+            job.process.interrupt()
+        }
+        let until = WallClock.monotonicMilliseconds() + Self.killMilliseconds
+        for job in jobs.values {
+            while job.process.isRunning, WallClock.monotonicMilliseconds() < until {
+                usleep(20_000)
+            }
+            if job.process.isRunning {
+                kill(job.process.processIdentifier, SIGKILL)
+            }
+        }
+        jobs = [:]
+    }
+}

@@ -1,0 +1,341 @@
+internal import Foundation
+internal import Glibc
+internal import HTTPServer
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// The console at work: one thread, which waits for requests, for snapshots and for commands.
+///
+/// Snapshots are asked for by long polling and not by server-sent events: the server sends an answer
+/// whole, and a request may carry a key, which an `EventSource` of a browser cannot.
+final class ConsoleLoop {
+    private static let limits = HTTPServer.Limits(
+        bodyByteCountMax: 64 << 10,
+        laneByteCountsMax: [1 << 20],
+        headerByteCountMax: 16 << 10,
+        connectionCountMax: 128,
+        requestTimeoutMilliseconds: 10_000,
+        idleTimeoutMilliseconds: 60_000
+    )
+    /// How long a request waits for the next snapshot.
+    private static let pollMilliseconds: Int64 = 20_000
+    private static let waitingCountMax = 100
+    private static let busyTurnMilliseconds = 25
+    private static let idleTurnMilliseconds = 1_000
+
+    private struct Waiting {
+        var id: HTTPRequest.ID
+        var after: Int
+        var until: Int64
+    }
+
+    private let gate: ConsoleGate
+    private let server: HTTPServer
+    private let feed: ConsoleFeed
+    private let jobs: ConsoleJobs
+    private var sessions = ConsoleSessions()
+    private var acts: ConsoleActs
+    private var waiting: [Waiting] = []
+
+    /// - Throws: exit 1 where the address cannot be had.
+    init(
+        gate: ConsoleGate,
+        admin: [String],
+        folder: URL,
+        programs: ConsolePrograms = ConsolePrograms()
+    ) throws(CommandFailure) {
+        self.gate = gate
+        do throws(HTTPServerFault) {
+            server = try HTTPServer(listen: gate.address, limits: Self.limits)
+        } catch {
+            switch error {
+            case .cannotListen(let address, let message):
+                throw CommandFailure(
+                    .failed,
+                    code: "console.listen",
+                    "\(address) cannot be listened on: \(message)"
+                )
+            case .cannotStart(let message):
+                throw CommandFailure(.failed, code: "console.listen", message)
+            }
+        }
+        feed = ConsoleFeed(programs: programs, admin: admin)
+        jobs = ConsoleJobs(programs: programs, folder: folder)
+        acts = ConsoleActs(folder: folder)
+    }
+
+    var port: UInt16 { server.port }
+
+    func run(_ stop: StopSignal) -> ExitCode {
+        defer {
+            server.close()
+            feed.stop()
+            jobs.stop()
+        }
+        while true {
+            turn()
+            var entries = [
+                pollfd(fd: stop.descriptor, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: server.wakeDescriptor, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: feed.descriptor, events: Int16(POLLIN), revents: 0),
+            ]
+            let turn = jobs.isIdle ? Self.idleTurnMilliseconds : Self.busyTurnMilliseconds
+            let wait = min(server.millisecondsUntilTimeout ?? turn, turn)
+            _ = unsafe poll(&entries, 3, Int32(clamping: wait))
+            if entries[0].revents != 0, let exit = stop.wait(milliseconds: 0) {
+                return exit
+            }
+        }
+    }
+
+    /// Does what can be done without waiting.
+    func turn() {
+        let now = WallClock.monotonicMilliseconds()
+        jobs.turn(now: now)
+        let isNew = feed.turn(now: now)
+        server.run()
+        for request in server.takeRequests() {
+            answer(request, now: now)
+        }
+        answerWaiting(isNew: isNew, now: now)
+        server.run()
+    }
+
+    // MARK: - Requests
+
+    private func answer(_ request: HTTPRequest, now: Int64) {
+        do throws(ConsoleGate.Refusal) {
+            try gate.checkHost(request, port: port)
+            if let asset = ConsoleAssets.asset(request.path) {
+                guard request.method == "GET" || request.method == "HEAD" else {
+                    return refuse(request, ConsoleFault("only GET", status: 405))
+                }
+                return respond(request, 200, asset.type, asset.bytes)
+            }
+            try gate.checkOrigin(request, port: port)
+            let person = try gate.person(request)
+            try answer(request, of: person, now: now)
+        } catch {
+            refuse(request, ConsoleFault(error.sentence, status: error.status))
+        }
+    }
+
+    private func answer(
+        _ request: HTTPRequest,
+        of person: ConsoleGate.Person,
+        now: Int64
+    ) throws(ConsoleGate.Refusal) {
+        switch (request.method, request.path) {
+        case ("GET", "/api/session"):
+            respond(request, json: session(person, now: now))
+        case ("GET", "/api/snapshot"):
+            wait(request, now: now)
+        case ("GET", "/api/acts"):
+            respond(
+                request,
+                json: JSONLines.object([
+                    ("acts", "[" + acts.acts.map(\.json).joined(separator: ",") + "]")
+                ])
+            )
+        case ("POST", "/api/read"), ("POST", "/api/plans"), ("POST", "/api/acts"),
+            ("POST", "/api/acts/stop"):
+            let secret = request.header("x-tollway-session")
+            guard sessions.accepts(secret, of: person, now: now), let secret else {
+                throw .crossSite
+            }
+            do throws(ConsoleFault) {
+                try post(request, try Self.object(request), secret, person, now: now)
+            } catch {
+                refuse(request, error)
+            }
+        default:
+            refuse(request, ConsoleFault("there is no such page", status: 404))
+        }
+    }
+
+    private static func object(_ request: HTTPRequest) throws(ConsoleFault) -> [String: Any] {
+        guard request.header("content-type")?.hasPrefix("application/json") == true else {
+            throw ConsoleFault("the body is application/json", status: 415)
+        }
+        do {
+            let object = try JSONSerialization.jsonObject(with: Data(request.body))
+            guard let members = object as? [String: Any] else {
+                throw ConsoleFault("the body is a JSON object")
+            }
+            return members
+        } catch {
+            throw ConsoleFault("the body is a JSON object")
+        }
+    }
+
+    private func post(
+        _ request: HTTPRequest,
+        _ body: [String: Any],
+        _ secret: String,
+        _ person: ConsoleGate.Person,
+        now: Int64
+    ) throws(ConsoleFault) {
+        switch request.path {
+        case "/api/read":
+            try ask(request, try ConsoleQuestion(body).arguments) { _ in [] }
+        case "/api/plans":
+            let (draft, question) = try acts.draft(
+                body,
+                session: secret,
+                now: WallClock.nowMilliseconds()
+            )
+            try ask(request, question, milliseconds: ConsoleActs.planMilliseconds) {
+                [unowned self] result in
+                acts.keep(draft, result.data).map { Fact.text("plan", $0.id) } ?? []
+            }
+        case "/api/acts":
+            let (act, command) = try acts.confirm(
+                body,
+                session: secret,
+                by: person,
+                now: WallClock.nowMilliseconds()
+            )
+            let job = jobs.start(command, as: person.name, milliseconds: nil) {
+                [unowned self] result in
+                acts.end(act.number, result)
+            }
+            guard let job else {
+                throw Self.busy
+            }
+            acts.begin(act, job: job)
+            respond(request, json: JSONLines.object([("act", "\(act.number)")]))
+        default:
+            let number = try ConsoleQuestion.number(body["act"], in: 1...Int.max)
+            guard let act = acts.acts.first(where: { $0.number == number }), let job = act.job
+            else {
+                throw ConsoleFault("nothing of that number is under way", status: 409)
+            }
+            jobs.interrupt(job)
+            respond(request, json: JSONLines.object([("act", "\(act.number)")]))
+        }
+    }
+
+    private static let busy = ConsoleFault(
+        "\(ConsoleJobs.countMax) commands run already: try again in a moment",
+        status: 503
+    )
+
+    /// Runs a command that changes nothing, and answers when it has ended.
+    private func ask(
+        _ request: HTTPRequest,
+        _ arguments: [String],
+        milliseconds: Int64 = ConsoleJobs.readMilliseconds,
+        _ more: @escaping (ConsoleJobs.Result) -> [(name: String, json: String)]
+    ) throws(ConsoleFault) {
+        let job = jobs.start(arguments, milliseconds: milliseconds) { [unowned self] result in
+            respond(
+                request,
+                json: JSONLines.object(ConsoleActs.members(result) + more(result))
+            )
+        }
+        guard job != nil else {
+            throw Self.busy
+        }
+    }
+
+    // MARK: - Snapshots
+
+    private func session(_ person: ConsoleGate.Person, now: Int64) -> String {
+        let workers = Worker.allCases.map { worker in
+            JSONLines.object([
+                ("worker", JSONText.quoted(worker.rawValue)),
+                ("sources", Self.topics(worker.sources)),
+                ("targets", Self.topics(worker.targets)),
+                ("deadLetters", "\(worker.deadLetters != nil)"),
+            ])
+        }
+        return JSONLines.object([
+            ("session", JSONText.quoted(sessions.open(for: person, now: now))),
+            ("person", JSONText.quoted(person.name)),
+            ("version", JSONText.quoted(BuildInfo.version)),
+            ("pipeline", "[" + workers.joined(separator: ",") + "]"),
+            (
+                "asks",
+                "[" + ConsoleQuestion.known.map(JSONText.quoted).joined(separator: ",") + "]"
+            ),
+        ])
+    }
+
+    private static func topics(_ topics: [Topic]) -> String {
+        "[" + topics.map { JSONText.quoted($0.name(prefix: "")) }.joined(separator: ",") + "]"
+    }
+
+    private func wait(_ request: HTTPRequest, now: Int64) {
+        let after = request.query.split(separator: "&")
+            .first { $0.hasPrefix("after=") }
+            .flatMap { Int($0.dropFirst("after=".count)) }
+        guard waiting.count < Self.waitingCountMax else {
+            return refuse(request, Self.busy)
+        }
+        waiting.append(
+            Waiting(id: request.id, after: after ?? -1, until: now + Self.pollMilliseconds)
+        )
+    }
+
+    /// Whoever has another one than the newest is answered at once.
+    private func answerWaiting(isNew: Bool, now: Int64) {
+        waiting.removeAll { waiting in
+            guard feed.sequence != waiting.after || now >= waiting.until else {
+                return false
+            }
+            respond(
+                to: waiting.id,
+                200,
+                "application/json",
+                Array(snapshot(now: now).utf8)
+            )
+            return true
+        }
+    }
+
+    private func snapshot(now: Int64) -> String {
+        JSONLines.object([
+            ("sequence", "\(feed.sequence)"),
+            ("ageMilliseconds", feed.sequence == 0 ? "null" : "\(now - feed.takenAt)"),
+            ("isActing", "\(acts.isUnderWay)"),
+            (
+                "snapshot",
+                feed.newest.isEmpty ? "null" : String(decoding: feed.newest, as: UTF8.self)
+            ),
+        ])
+    }
+
+    // MARK: - Answers
+
+    private func respond(_ request: HTTPRequest, json: String) {
+        respond(request, 200, "application/json", Array(json.utf8))
+    }
+
+    private func refuse(_ request: HTTPRequest, _ fault: ConsoleFault) {
+        let body = JSONLines.object([
+            ("status", "\(fault.status)"), ("detail", JSONText.quoted(fault.sentence)),
+        ])
+        respond(request, fault.status, "application/problem+json", Array(body.utf8))
+    }
+
+    private func respond(_ request: HTTPRequest, _ status: Int, _ type: String, _ body: [UInt8]) {
+        respond(to: request.id, status, type, body)
+    }
+
+    private func respond(
+        to id: HTTPRequest.ID,
+        _ status: Int,
+        _ type: String,
+        _ body: [UInt8]
+    ) {
+        var headers = ConsoleAssets.headers + [("Content-Type", type)]
+        switch status {
+        case 401: headers.append(("WWW-Authenticate", "Bearer realm=\"tollway console\""))
+        case 405: headers.append(("Allow", "GET, HEAD"))
+        case 503: headers.append(("Retry-After", "2"))
+        default: break
+        }
+        server.respond(to: id, status: status, headers: headers, body: body)
+    }
+}

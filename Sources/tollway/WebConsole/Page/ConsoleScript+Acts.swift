@@ -1,0 +1,126 @@
+extension ConsoleScript {
+    /// Plans and what is done by them; a plan is shown before it can be confirmed.
+    static let acts = #"""
+        function planForms(filter) {
+          const text = JSON.stringify(filter);
+          const plan = app.plan && app.plan.filter === text ? app.plan : null;
+          return [el('h2', { id: 'do' }, 'Do something about them'),
+            el('p', { class: 'dim' }, 'Mend the cause first. Then plan, read what would happen, and'
+              + ' confirm it. A letter goes back once and never twice.'),
+            el('form', { 'data-submit': 'plan', 'data-filter': text, class: 'card' },
+              el('label', null, 'What', el('select', { name: 'action' },
+                el('option', { value: 'replay' }, 'send them back (replay)'),
+                el('option', { value: 'discard' }, 'give them up (discard)'))),
+              el('label', null, 'Try so many first (canary)', el('input', { name: 'canary',
+                inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off',
+                placeholder: 'none' })),
+              el('label', null, 'At most', el('input', { name: 'max', inputmode: 'numeric',
+                pattern: '[0-9]*', autocomplete: 'off', placeholder: 'all' })),
+              el('label', null, 'A second', el('input', { name: 'rate', inputmode: 'numeric',
+                pattern: '[0-9]*', autocomplete: 'off', placeholder: 'no limit' })),
+              el('button', null, 'Plan')),
+            plan && planView(plan), actsList()];
+        }
+        app.submits.plan = async (form, data) => {
+          const plan = { filter: data.filter, action: form.get('action'), isLoading: true };
+          app.plan = plan;
+          draw();
+          try {
+            const body = { action: plan.action, filter: JSON.parse(data.filter) };
+            for (const name of ['canary', 'max', 'rate']) {
+              const value = form.get(name).trim();
+              if (value && !(name === 'canary' && plan.action === 'discard'))
+                body[name] = Number(value);
+            }
+            const answer = await call('/api/plans', body);
+            plan.data = outcome(answer);
+            plan.id = answer.plan;
+            plan.canary = body.canary;
+          } catch (error) {
+            plan.error = error.message;
+          }
+          plan.isLoading = false;
+          draw();
+        };
+
+        function planView(plan) {
+          if (!plan.data) return el('div', { class: 'card', id: 'plan' },
+            plan.isLoading ? el('p', { 'aria-busy': 'true' }, 'Reading every letter that matches…')
+              : el('p', { class: 'bad' }, plan.error));
+          const data = plan.data, isReplay = plan.action === 'replay';
+          return el('div', { class: 'card', id: 'plan' },
+            el('h3', null, isReplay ? 'What a replay would do' : 'What a discard would do'),
+            facts([['matched', number(data.matched)],
+              [isReplay ? 'go back' : 'go to the archive', number(data.go), 'ok'],
+              ['held back', number(data.heldBack), data.heldBack ? 'warn' : ''],
+              ['beyond the limit', data.beyondMax ? number(data.beyondMax) : undefined],
+              ['canary', plan.canary && number(plan.canary) + ' first; the rest if no more than a'
+                + ' tenth fails again'],
+              ['takes', data.secondsAtRate === null ? undefined : span(data.secondsAtRate)],
+              ['filter', data.filter]]),
+            data.targets.length > 0 && table([{ title: 'To' }, { title: 'Letters', n: true }],
+              data.targets.map(one => [one.topic, number(one.count)]), 'Where they go'),
+            data.held.length > 0 && table([{ title: 'Held back' }, { title: 'Letters', n: true },
+              { title: 'Why' }, { title: 'Such as' }], data.held.map(one => [one.why,
+              number(one.count), one.sentence, one.examples.map(example => [el('a',
+                { href: '/letters/' + example }, example), ' '])]), 'What is held back'),
+            data.go > 0 && plan.id && el('form', { 'data-submit': 'confirm' },
+              el('label', { class: 'wide' }, 'Why, for the audit', el('input', { name: 'why',
+                required: true, maxlength: 400, autocomplete: 'off' })),
+              el('label', { class: 'check' }, el('input', { type: 'checkbox', name: 'sure',
+                required: true }), isReplay ? number(data.go) + ' go back'
+                : number(data.go) + ' are given up for good'),
+              el('button', { class: isReplay ? 'main' : 'danger' },
+                (isReplay ? 'Send back ' : 'Discard ') + number(data.go))),
+            data.go === 0 && el('p', { class: 'warn' }, 'Nothing would go.'),
+            plan.confirmError && el('p', { class: 'bad' }, plan.confirmError));
+        }
+        app.submits.confirm = async form => {
+          const plan = app.plan;
+          try {
+            await call('/api/acts', { plan: plan.id, go: plan.data.go, why: form.get('why') });
+            app.plan = null;
+            for (const name of Object.keys(app.cache)) if (name !== 'doctor')
+              delete app.cache[name];
+            await readActs();
+            app.wasActing = true;
+          } catch (error) {
+            plan.confirmError = error.message;
+          }
+          draw();
+        };
+
+        async function readActs() {
+          const before = app.acts.filter(act => act.exit === undefined).length;
+          app.acts = (await call('/api/acts')).acts;
+          const now = app.acts.filter(act => act.exit === undefined).length;
+          if (now < before) for (const name of Object.keys(app.cache))
+            if (name.startsWith('letter') || name === 'groups') delete app.cache[name];
+          if (now > 0) setTimeout(() => readActs().then(draw, () => {}), 1000);
+        }
+        app.actions.stop = async data => {
+          try { await call('/api/acts/stop', { act: Number(data.number) }); } catch (error) {
+            app.fault = error.message;
+          }
+          await readActs();
+          draw();
+        };
+        const exits = { 0: 'done', 3: 'nothing was to be done', 4: 'partly done',
+          5: 'stopped by a safety rule', 75: 'try again', 130: 'interrupted' };
+        function actsList() {
+          if (!app.acts.length) return null;
+          return [el('h2', null, 'What was done from this console'),
+            table([{ title: 'When' }, { title: 'What' }, { title: 'By' }, { title: 'Why' },
+              { title: 'State' }, { title: '' }], app.acts.slice().reverse().map(act => [
+              when(act.startedAt), act.action + ' of ' + number(act.go), act.by, act.why,
+              act.exit === undefined ? 'under way…' : el('span', { class: act.exit ? 'bad' : 'ok' },
+                (exits[act.exit] || 'failed') + (act.data && act.data.sent !== undefined
+                  ? ': ' + number(act.data.sent) + ' sent' : act.data && act.data.error
+                    ? ': ' + act.data.error.message : '')),
+              act.exit === undefined ? el('button', { class: 'danger', 'data-act': 'stop',
+                'data-number': act.act }, 'Stop') : el('span', { class: 'dim' },
+                act.talk.trim().split('\n').slice(-1)[0])]), 'Acts')];
+        }
+
+        """#
+}

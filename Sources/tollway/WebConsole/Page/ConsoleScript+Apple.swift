@@ -1,0 +1,75 @@
+extension ConsoleScript {
+    /// Lanes, answers, and whether what is due will be in time.
+    static let apple = #"""
+        function laneCard(lane) {
+          const kind = { open: 'ok', held: 'warn', paused: 'warn' }[lane.state] || 'bad';
+          const used = lane.startedPerSecond, allowed = lane.allowedPerSecond;
+          const until = lane.until || lane.since;
+          const seconds = lane.nextDeadline === undefined ? null
+            : (lane.nextDeadline - Date.now()) / 1000;
+          return el('section', { class: 'card stage ' + (kind === 'bad' ? 'error'
+            : kind === 'warn' ? 'warning' : ''), 'aria-label': 'Lane of ' + lane.appAppleId },
+            el('h3', null, el('span', null, lane.appAppleId + ' ' + lane.environment),
+              el('span', { class: 'pill ' + (kind === 'ok' ? '' : kind) }, lane.state)),
+            el('p', { class: 'dim' }, lane.endpoint),
+            used !== undefined && allowed > 0 && el('meter', { min: 0, max: allowed,
+              value: Math.min(used, allowed), 'aria-label': 'share of the rate that is used' }),
+            facts([
+              ['used', rate(used)], ['allowed', rate(allowed)],
+              ['set', rate(lane.configuredPerSecond)], ['in flight', number(lane.inFlight)],
+              ['due', number(lane.due)],
+              ['first deadline', seconds === null ? undefined : when(lane.nextDeadline),
+                seconds !== null && seconds < 0 ? 'bad' : seconds < 86400 ? 'warn' : ''],
+              ['why', lane.because], [lane.since ? 'since' : 'until', until && when(until)],
+            ]));
+        }
+
+        function forecastRows() {
+          const rows = [];
+          for (const lane of app.snap.lanes) {
+            for (const day of lane.days || []) {
+              rows.push([lane.appAppleId + ' ' + lane.environment, day.day, number(day.due),
+                number(day.falling), day.makesIt === undefined ? el('span', { class: 'dim' },
+                  'nothing is due') : el('span', { class: day.makesIt ? 'ok' : 'bad' },
+                  day.makesIt ? 'in time' : 'too slow: needs ' + rate(day.needsPerSecond))]);
+            }
+          }
+          return rows;
+        }
+
+        app.views.apple = { title: 'Apple', draw() {
+          const snap = app.snap;
+          if (!snap) return [el('h1', null, 'Apple'), el('p', null, 'Taking a first look…')];
+          const days = forecastRows(), answers = snap.answers.filter(answer => answer.count > 0);
+          return [el('h1', null, 'Apple'), adviceList(['apple']),
+            el('h2', null, 'Lanes'),
+            snap.lanes.length ? el('div', { class: 'cards' }, snap.lanes.map(laneCard))
+              : el('p', { class: 'dim' }, hasReport()
+                ? 'No lane has had anything to send yet.'
+                : 'No report answers: name its admin port with --admin HOST:9404.'),
+            el('h2', null, 'Deadlines'),
+            days.length ? table([{ title: 'Lane' }, { title: 'Day (UTC)' },
+              { title: 'Deadlines of due reports', n: true }, { title: 'Fall due', n: true },
+              { title: 'At the rate allowed now' }], days, 'Reports by day')
+              : el('p', { class: 'dim' }, 'No report is due, and none will be.'),
+            el('h2', null, 'Answers'),
+            answers.length ? table([{ title: 'App' }, { title: 'Answer' },
+              { title: 'Apple’s code' }, { title: 'Since the start', n: true },
+              { title: 'Now', n: true }], answers.sort((a, b) => b.count - a.count)
+              .map(answer => [answer.appAppleId + ' ' + answer.environment,
+                el('span', { class: answer.status.startsWith('2') ? 'ok'
+                  : answer.status === '429' || answer.status === 'not_held' ? 'warn' : 'bad' },
+                /^[0-9]/.test(answer.status) ? 'HTTP ' + answer.status
+                  : answer.status.replaceAll('_', ' ')),
+                answer.code || '–', number(answer.count), rate(answer.perSecond)]), 'Answers')
+              : el('p', { class: 'dim' }, 'Apple has answered nothing since the workers started.'),
+            el('h2', null, 'Told to Apple in the last hour'),
+            snap.reported.length ? table([{ title: 'App' }, { title: 'Reports', n: true }],
+              snap.reported.map(one => [one.appAppleId + ' ' + one.environment,
+                number(one.count)]), 'Reports of the last hour')
+              : el('p', { class: 'dim' }, 'Nothing.'),
+          ];
+        } };
+
+        """#
+}

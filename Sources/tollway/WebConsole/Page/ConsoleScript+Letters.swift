@@ -1,0 +1,151 @@
+extension ConsoleScript {
+    /// Groups of dead letters, single ones, and one whole.
+    static let letters = #"""
+        const filterNames = ['stage', 'code', 'fingerprint', 'app', 'environment', 'since', 'until',
+          'token', 'grep'];
+        function filterOf(query) {
+          const filter = {};
+          for (const name of filterNames) {
+            const values = query.getAll(name).filter(Boolean);
+            if (values.length) filter[name] = values;
+          }
+          return filter;
+        }
+        function addressOf(filter) {
+          const query = new URLSearchParams();
+          for (const [name, values] of Object.entries(filter))
+            for (const value of [values].flat()) query.append(name, value);
+          return '/letters?' + query;
+        }
+
+        function groupTable() {
+          const snap = app.snap;
+          const entry = load('groups', { ask: 'groups' });
+          const read = entry.data ? entry.data.groups : [];
+          const counted = snap ? snap.deadLetters : [];
+          const rows = read.length ? read.map(group => [
+            el('a', { href: addressOf({ stage: group.stage, code: group.code,
+              fingerprint: group.fingerprint }) }, group.code),
+            number(group.count), when(group.firstFailedAt), when(group.lastFailedAt),
+            group.nearestDeadline ? when(group.nearestDeadline) : '–',
+            group.apps.slice(0, 3).map(one => one.appAppleId + ' (' + number(one.count) + ')')
+              .join(', ') + (group.apps.length > 3 ? ' …' : '') || '–',
+            el('span', null, group.message, ' ', el('span', { class: 'dim mono' },
+              group.fingerprint)),
+          ]) : counted.map(group => [
+            el('a', { href: addressOf({ stage: group.stage, code: group.code }) }, group.code),
+            number(group.count), '…', when(group.newest), '…', '…', '…']);
+          return [
+            el('p', { class: 'dim' }, snap ? number(snap.deadLetterTotal) + ' are open'
+              + (snap.areDeadLettersAll ? '' : ', and more are being read') + '. ' : '',
+              entry.at ? ['Groups as of ', when(entry.at), '. '] : '',
+              el('button', { 'data-act': 'groups' }, 'Read again')),
+            loading(entry, 'kinds, apps and deadlines of every open letter'),
+            rows.length ? table([{ title: 'Code' }, { title: 'Letters', n: true },
+              { title: 'First' }, { title: 'Last' }, { title: 'Due at Apple' }, { title: 'Apps' },
+              { title: 'Message and kind' }], rows, 'Groups')
+              : !entry.isLoading && snap && el('p', { class: 'ok' }, 'No dead letter is open.'),
+          ];
+        }
+        app.actions.groups = () => { load('groups', { ask: 'groups' }, true); draw(); };
+
+        function listView(here) {
+          const filter = filterOf(here.query), isAll = here.query.has('all');
+          const name = 'letters ' + here.query;
+          const entry = load(name, { ask: 'letters', filter, all: isAll, limit: 50 });
+          const letters = entry.data ? entry.data.letters : [];
+          const words = Object.entries(filter).map(([each, values]) => each + ' '
+            + values.join(' or ')).join(', ');
+          return [
+            el('p', { class: 'crumbs' }, el('a', { href: '/letters' }, 'Dead letters'), ' / ', words),
+            el('h1', null, (filter.code || filter.stage || ['Dead letters']).join(', ')),
+            filterForm(filter, isAll),
+            loading(entry, 'the newest letters'),
+            letters.length > 0 && table([{ title: 'Letter' }, { title: 'Failed' },
+              { title: 'Due at Apple' }, { title: 'App' }, { title: 'Attempts', n: true },
+              { title: 'State' }, { title: 'Message' }], letters.map(letter => [
+              el('a', { href: '/letters/' + letter.position, class: 'mono' }, letter.position),
+              when(letter.failedAt), letter.deadline ? when(letter.deadline) : '–',
+              letter.appAppleId || '–', number(letter.attempts), letter.state,
+              letter.message || '']), 'Letters'),
+            letters.length === 50 && el('p', { class: 'dim' }, 'The newest 50; a plan counts all.'),
+            letters.length > 0 && planForms(filter),
+          ];
+        }
+        function filterForm(filter, isAll) {
+          const field = (name, title) => el('label', null, title, el('input', { name,
+            value: (filter[name] || []).join(' '), autocomplete: 'off' }));
+          return el('details', null, el('summary', null, 'Filter'),
+            el('form', { 'data-submit': 'filter' }, field('stage', 'Stage'), field('code', 'Code'),
+              field('fingerprint', 'Kind'), field('app', 'App'),
+              field('since', 'Failed since (90m, 7d, time)'), field('until', 'Failed until'),
+              field('token', 'Token'), field('grep', 'Text in it'),
+              el('label', { class: 'check' }, el('input', { type: 'checkbox', name: 'all',
+                checked: isAll }), 'also replayed and discarded ones'),
+              el('button', { class: 'main' }, 'Show')));
+        }
+        app.submits.filter = form => {
+          const query = new URLSearchParams();
+          for (const [name, value] of form) if (value.trim()) query.append(name, value.trim());
+          go('/letters?' + query);
+        };
+
+        function letterView(position) {
+          const isShown = app.revealed === position;
+          const entry = load('letter ' + position + isShown, { ask: 'letter', id: position,
+            reveal: isShown });
+          const letter = entry.data && entry.data.letters && entry.data.letters[0];
+          const head = [el('p', { class: 'crumbs' }, el('a', { href: '/letters' }, 'Dead letters'),
+            letter ? [' / ', el('a', { href: addressOf({ stage: letter.stage, code: letter.code,
+              fingerprint: letter.fingerprint }) }, letter.code)] : ''),
+          el('h1', null, 'Letter ', el('span', { class: 'mono' }, position))];
+          if (!letter) return [...head, loading(entry, 'the letter')];
+          const from = letter.source;
+          return [...head,
+            el('div', { class: 'card' }, facts([
+              ['state', letter.state, letter.state === 'open' ? 'warn' : ''],
+              ['code', letter.code], ['message', letter.message], ['kind', letter.fingerprint],
+              ['failed', when(letter.failedAt)], ['first failed', when(letter.firstFailedAt)],
+              ['attempts', number(letter.attempts)], ['replays', number(letter.replayCount)],
+              ['came from', from.topic && from.topic + '/' + from.partition + '/' + from.offset],
+              ['app', letter.appAppleId && letter.appAppleId + ' ' + (letter.bundleId || '')],
+              ['token', letter.externalPurchaseId && el('a', { href: '/token/'
+                + encodeURIComponent(letter.externalPurchaseId) }, letter.externalPurchaseId)],
+              ['environment', letter.environment],
+              ['due at Apple', letter.deadline && when(letter.deadline)],
+              ['report', letter.status && letter.status + ' ' + (letter.requestIdentifier || '')],
+              ['key', letter.key === null ? 'none' : letter.key],
+            ])),
+            el('h2', null, 'Value', letter.masked && el('span', { class: 'dim' },
+              ' (tokens, payloads and customers are masked)')),
+            el('pre', { tabindex: 0 }, letter.value === null ? 'none' : letter.value),
+            letter.valueBase64 && [el('h3', null, 'Value, base64'),
+              el('pre', { tabindex: 0 }, letter.valueBase64)],
+            el('p', null, el('button', { 'data-act': 'reveal', 'data-position': position },
+              isShown ? 'Mask it' : 'Show its bytes')),
+            el('h2', null, 'Headers'),
+            Object.keys(letter.headers || {}).length ? table([{ title: 'Name' }, { title: 'Value' }],
+              Object.entries(letter.headers).map(([name, value]) => [el('span', { class: 'mono' },
+                name), value === null ? 'none' : value]), 'Headers')
+              : el('p', { class: 'dim' }, 'None of its own.'),
+            letter.state === 'open' && planForms(positionFilter(position)),
+          ];
+        }
+        function positionFilter(position) {
+          const [stage, partition, offset] = position.split('/');
+          return { stage, partition, offset };
+        }
+        app.actions.reveal = data => {
+          app.revealed = app.revealed === data.position ? null : data.position;
+          draw();
+        };
+
+        app.views.letters = { title: 'Dead letters', draw(here) {
+          if (here.rest.length === 3) return letterView(here.rest.join('/'));
+          if ([...here.query.keys()].length) return listView(here);
+          return [el('h1', null, 'Dead letters'), groupTable(),
+            filterForm({}, false), actsList()];
+        } };
+
+        """#
+}

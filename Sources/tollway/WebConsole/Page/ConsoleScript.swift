@@ -1,0 +1,285 @@
+/// What the page does: its parts, one file for each view.
+enum ConsoleScript {
+    /// Elements, times, requests, and where the page is.
+    ///
+    /// Data becomes text and attributes, never markup. What is drawn anew is merged into what is
+    /// there, so that focus, scroll and what was typed stay.
+    static let core = #"""
+        'use strict';
+        const app = { sequence: -1, snap: null, gotAt: 0, age: 0, session: null, views: {},
+          acts: [], cache: {}, actions: {}, submits: {}, generation: 0 };
+
+        function el(tag, attributes, ...children) {
+          const node = document.createElement(tag);
+          for (const [name, value] of Object.entries(attributes || {})) {
+            if (value === undefined || value === null || value === false) continue;
+            if (name.startsWith('on')) throw new Error('handlers are delegated');
+            node.setAttribute(name, value === true ? '' : String(value));
+          }
+          for (const child of children.flat(9)) {
+            if (child === undefined || child === null || child === false) continue;
+            node.append(child.nodeType ? child : String(child));
+          }
+          return node;
+        }
+
+        const keptAttributes = { DETAILS: ['open'], BUTTON: ['disabled'] };
+        function merge(old, fresh) {
+          if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName
+            || (old.id || '') !== (fresh.id || '')) {
+            old.replaceWith(fresh);
+            return;
+          }
+          if (old.nodeType === Node.TEXT_NODE) {
+            if (old.data !== fresh.data) old.data = fresh.data;
+            return;
+          }
+          const kept = keptAttributes[old.nodeName] || [];
+          for (const attribute of [...old.attributes]) {
+            if (!fresh.hasAttribute(attribute.name) && !kept.includes(attribute.name))
+              old.removeAttribute(attribute.name);
+          }
+          for (const attribute of fresh.attributes) {
+            if (old.getAttribute(attribute.name) !== attribute.value)
+              old.setAttribute(attribute.name, attribute.value);
+          }
+          const before = [...old.childNodes], after = [...fresh.childNodes];
+          after.forEach((node, index) => {
+            if (index < before.length) merge(before[index], node); else old.append(node);
+          });
+          before.slice(after.length).forEach(node => node.remove());
+        }
+        function fill(parent, children) {
+          const fresh = parent.cloneNode(false);
+          fresh.append(...[children].flat(9).filter(child => child));
+          merge(parent, fresh);
+        }
+
+        // Numbers and times.
+        const big = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
+        const number = value => value === undefined || value === null ? '–' : big.format(value);
+        const rate = value => value === undefined || value === null ? '–' : number(value) + '/s';
+        function span(seconds) {
+          const s = Math.abs(seconds);
+          if (s < 1) return Math.round(s * 1000) + ' ms';
+          if (s < 120) return Math.round(s) + ' s';
+          if (s < 7200) return Math.round(s / 60) + ' min';
+          if (s < 172800) return Math.round(s / 3600) + ' h';
+          return Math.round(s / 86400) + ' d';
+        }
+        function instant(milliseconds) {
+          const date = new Date(milliseconds);
+          return isNaN(date) ? '?' : date.toISOString().replace('T', ' ').replace('.000Z', 'Z');
+        }
+        function when(milliseconds) {
+          if (milliseconds === undefined || milliseconds === null) return '–';
+          const seconds = (milliseconds - Date.now()) / 1000;
+          const text = Math.abs(seconds) < 1 ? 'now' : seconds < 0 ? span(seconds) + ' ago'
+            : 'in ' + span(seconds);
+          return el('time', { title: instant(milliseconds) }, text);
+        }
+
+        function table(columns, rows, label) {
+          const head = columns.map(column => el('th', { scope: 'col', class: column.n && 'n' },
+            column.title));
+          const body = rows.map(row => el('tr', null, row.map((cell, index) => el('td',
+            { 'data-label': columns[index].title, class: columns[index].n && 'n' },
+            el('span', null, cell)))));
+          return el('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': label },
+            el('table', { class: 'stack' }, el('thead', null, el('tr', null, head)),
+              el('tbody', null, body)));
+        }
+        function facts(pairs) {
+          return el('dl', { class: 'facts' }, pairs.filter(pair => pair[1] !== undefined
+            && pair[1] !== null && pair[1] !== '').map(([name, value, kind]) =>
+            [el('dt', null, name), el('dd', { class: kind }, value)]));
+        }
+
+        // Requests.
+        async function call(path, body) {
+          const headers = { Accept: 'application/json' };
+          const key = sessionStorage.getItem('key');
+          if (key) headers.Authorization = 'Bearer ' + key;
+          if (body) {
+            headers['Content-Type'] = 'application/json';
+            headers['X-Tollway-Session'] = app.session ? app.session.session : '';
+          }
+          let response;
+          try {
+            response = await fetch(path, { method: body ? 'POST' : 'GET', headers,
+              body: body ? JSON.stringify(body) : undefined, cache: 'no-store' });
+          } catch (error) {
+            throw new Error('the console does not answer: is it still running?');
+          }
+          if (response.status === 401) { askKey(); throw new Error('A key is needed.'); }
+          const answer = await response.json();
+          if (!response.ok) {
+            const fault = new Error(answer.detail || 'HTTP ' + response.status);
+            fault.status = response.status;
+            throw fault;
+          }
+          return answer;
+        }
+        // What a command came to, or why it came to nothing.
+        async function ask(question) {
+          return outcome(await call('/api/read', question));
+        }
+        function outcome(answer) {
+          if (answer.isTimedOut) throw new Error('it took too long and was ended');
+          const fault = answer.data && answer.data.error;
+          if (fault) {
+            const error = new Error(fault.message);
+            error.exit = answer.exit;
+            throw error;
+          }
+          if (!answer.data) throw new Error(answer.talk || 'exit code ' + answer.exit);
+          return answer.data;
+        }
+        function askKey() {
+          if (document.getElementById('key')) return;
+          app.needsKey = true;
+          fill(document.getElementById('main'), el('form', { 'data-submit': 'key', class: 'card' },
+            el('label', { class: 'wide' }, 'Your key for this console',
+              el('input', { id: 'key', name: 'key', type: 'password', required: true,
+                autocomplete: 'off' })),
+            el('button', { class: 'main' }, 'Come in')));
+        }
+        app.submits.key = form => {
+          sessionStorage.setItem('key', form.get('key').trim());
+          location.reload();
+        };
+
+        // A question whose answer is kept while the view shows it.
+        function load(name, question, isAgain) {
+          const known = app.cache[name];
+          if (known && !isAgain) return known;
+          const entry = { data: known && known.data, isLoading: true, at: known && known.at };
+          app.cache[name] = entry;
+          ask(question).then(data => { entry.data = data; entry.at = Date.now();
+            entry.error = null; entry.exit = 0; }, error => { entry.error = error.message;
+            entry.exit = error.exit; })
+            .finally(() => { entry.isLoading = false; draw(); });
+          return entry;
+        }
+        function loading(entry, what) {
+          if (entry.isLoading) return el('p', { class: 'dim', 'aria-busy': 'true' },
+            'Reading ' + what + '…');
+          if (entry.error) return el('p', { class: entry.exit === 3 ? 'dim' : 'bad' },
+            entry.error);
+          return null;
+        }
+
+        // Where the page is.
+        function place() {
+          const parts = location.pathname.split('/').filter(Boolean).map(decodeURIComponent);
+          return { view: parts[0] || 'pipeline', rest: parts.slice(1),
+            query: new URLSearchParams(location.search) };
+        }
+        function go(path) {
+          history.pushState(null, '', path);
+          app.generation += 1;
+          draw();
+          const main = document.getElementById('main');
+          main.focus({ preventScroll: true });
+          window.scrollTo(0, 0);
+        }
+
+        """#
+
+    /// Draws, listens, and asks for the next snapshot.
+    static let start = #"""
+        const order = ['pipeline', 'apple', 'letters', 'token', 'purchase', 'account'];
+        function isKnown(name) {
+          const view = app.views[name];
+          if (!view || !app.session) return false;
+          return !view.ask || app.session.asks.includes(view.ask);
+        }
+        function draw() {
+          if (app.needsKey || !app.session) return;
+          const here = place();
+          const name = isKnown(here.view) ? here.view : null;
+          fill(document.getElementById('nav'), order.filter(isKnown).map(each =>
+            el('a', { href: '/' + each, 'aria-current': each === name && 'page' },
+              app.views[each].title, each === 'letters' && app.snap && app.snap.deadLetterTotal > 0
+                && el('span', { class: 'count' }, number(app.snap.deadLetterTotal)))));
+          const main = document.getElementById('main');
+          const key = location.pathname + location.search;
+          if (main.dataset.key !== key) { main.dataset.key = key; main.replaceChildren(); }
+          const drawn = name ? app.views[name].draw(here)
+            : [el('h1', null, 'There is no such view')];
+          document.title = (name ? app.views[name].title : 'Not found') + ' – Tollway';
+          fill(main, drawn);
+          drawState();
+        }
+        function drawState() {
+          const state = document.getElementById('state'), banner = document.getElementById('banner');
+          const seconds = app.snap ? (app.age + Date.now() - app.gotAt) / 1000 : null;
+          const isStale = !app.snap || seconds > 12 || app.fault;
+          state.classList.toggle('stale', Boolean(app.snap) && isStale);
+          const text = !app.snap ? 'taking a first look…'
+            : isStale ? 'stale: as of ' + span(seconds) + ' ago' : 'live';
+          if (state.textContent !== text) state.textContent = text;
+          const lines = [];
+          if (app.fault) lines.push(app.fault);
+          else if (app.snap && seconds > 12)
+            lines.push('What is shown is ' + span(seconds) + ' old: no new snapshot comes.');
+          if (app.snap && !app.snap.clusterId)
+            lines.push('Kafka does not answer at ' + app.snap.servers + '.');
+          const line = lines.join(' ');
+          if (banner.textContent !== line) banner.textContent = line;
+          const foot = app.session ? 'Tollway ' + app.session.version + ' · ' + app.session.person
+            + (app.snap ? ' · Kafka ' + app.snap.servers + ' · topics ' + app.snap.prefix + '*' : '')
+            : '';
+          const footer = document.getElementById('foot');
+          if (footer.textContent !== foot) footer.textContent = foot;
+        }
+
+        async function follow() {
+          for (;;) {
+            try {
+              if (!app.session) { app.session = await call('/api/session'); draw(); }
+              const answer = await call('/api/snapshot?after=' + app.sequence);
+              app.fault = null;
+              app.sequence = answer.sequence;
+              app.snap = answer.snapshot;
+              app.gotAt = Date.now();
+              app.age = answer.ageMilliseconds || 0;
+              if (answer.isActing || app.wasActing) await readActs();
+              app.wasActing = answer.isActing;
+              draw();
+            } catch (error) {
+              if (app.needsKey) return;
+              app.fault = error.message;
+              // A console that was started anew knows nothing of this page.
+              app.session = null;
+              app.sequence = -1;
+              drawState();
+              await new Promise(done => setTimeout(done, 2000));
+            }
+          }
+        }
+
+        document.addEventListener('click', event => {
+          const button = event.target.closest('[data-act]');
+          if (button) {
+            event.preventDefault();
+            app.actions[button.dataset.act](button.dataset);
+            return;
+          }
+          const link = event.target.closest('a[href^="/"]');
+          if (link && !event.metaKey && !event.ctrlKey && !event.shiftKey && event.button === 0) {
+            event.preventDefault();
+            go(link.getAttribute('href'));
+          }
+        });
+        document.addEventListener('submit', event => {
+          event.preventDefault();
+          app.submits[event.target.dataset.submit](new FormData(event.target),
+            event.target.dataset);
+        });
+        window.addEventListener('popstate', () => draw());
+        setInterval(drawState, 1000);
+        follow();
+
+        """#
+}

@@ -1,0 +1,222 @@
+import Foundation
+import Glibc
+import Testing
+import TokenDomain
+
+@testable import tollway
+
+/// `tollway up` as it is called: a process, its workers, and what it prints.
+@Suite(.serialized) struct `A pipeline that stays` {
+    @Test(arguments: [
+        "decode", "decode=", "=2", "decode=0", "decode=13", "decode=two", "nobody=2", "decode=2=3",
+    ])
+    func `refuses instances that are none`(text: String) {
+        #expect(throws: CommandFailure.self) { try UpCommand.instanceCounts([text]) }
+    }
+
+    @Test func `has so many instances as were asked for`() throws {
+        let counts = try UpCommand.instanceCounts(["report=3", "decode=12", "report=2"])
+        #expect(counts == [.report: 2, .decode: 12])
+    }
+
+    @Test func `is where one expects it, and says where else`() {
+        var ports = LocalPorts(ingest: 8_080, admin: [:], simulator: 9_500, console: 9_490)
+        for worker in Worker.allCases {
+            ports.admin[worker] = Int(worker.adminPort)
+        }
+        #expect(ports.surprises.isEmpty)
+        ports.admin[.dedupe] = 20_000
+        #expect(ports.surprises == ["somebody listens on 9403: dedupe is on 20000"])
+    }
+
+    @Test func `finds another port where one is taken`() throws {
+        let taken = try FreePorts.take(count: 1)[0]
+        let listener = try Listener(port: taken)
+        defer { listener.close() }
+        #expect(try FreePorts.near(taken) != taken)
+        #expect(try FreePorts.near(taken - 1, count: 2) != taken - 1)
+    }
+
+    @Test(.timeLimit(.minutes(3)))
+    func `reports a token, and starts again what is killed`() throws {
+        let up = try RunningUp(["--with", "decode=2"])
+        defer { up.end() }
+        let page = try up.page()
+        let lines = try #require(page["lines"] as? [String])
+        #expect(lines.contains { $0.contains(" token trace ") })
+        let addresses = try #require(page["addresses"] as? [String: String])
+        #expect(addresses["admin ports"]?.contains("decode-2 :") == true)
+
+        // The first time it dies it is told of, the second time too.
+        for _ in 0..<2 {
+            try up.kill("tollway-decode")
+            try up.awaitTalk("was killed by signal 9, and is started again")
+            try up.awaitTalk("decode runs again", "decode-2 runs again")
+        }
+        for line in lines where line.hasPrefix("curl ") {
+            try up.shell(line)
+        }
+        let trace = try #require(lines.last)
+        try up.await("the report") {
+            try up.shell(trace).contains("Apple accepted NO_LINE_ITEM")
+        }
+
+        let children = up.children().filter { $0.name.hasPrefix("tollway") }.map(\.identifier)
+        // Two of decode, Apple's side, the broker, the console, and what it looks with.
+        #expect(children.count >= Worker.allCases.count + 4)
+        #expect(up.interrupt() == ExitCode.interrupted.rawValue)
+        #expect(children.allSatisfy { !FileManager.default.fileExists(atPath: "/proc/\($0)") })
+    }
+}
+
+/// A socket that listens, on loopback.
+private struct Listener {
+    let descriptor: Int32
+
+    init(port: Int) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = UInt16(port).bigEndian
+        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+        let size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let status = unsafe withUnsafePointer(to: &address) { pointer in
+            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { raw in
+                unsafe bind(descriptor, raw, size)
+            }
+        }
+        try #require(status == 0 && listen(descriptor, 1) == 0)
+    }
+
+    func close() {
+        _ = Glibc.close(descriptor)
+    }
+}
+
+/// A `tollway up` under test; everything it started ends with it.
+private final class RunningUp {
+    private static let secondsMax = 60.0
+    private static let lookMilliseconds: Int32 = 50
+
+    private let process = Process()
+    private let folder: URL
+    private let programs: URL
+    /// How much of its talk was taken already.
+    private var talkTaken = 0
+
+    init(_ arguments: [String]) throws {
+        programs = try #require(Bundle.main.executableURL).deletingLastPathComponent()
+        folder = FileManager.default.temporaryDirectory
+            .appendingPathComponent("tollway-up-test-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
+        process.executableURL = programs.appendingPathComponent("tollway")
+        process.arguments = ["up", "-o", "json"] + arguments
+        // Without KAFKA_HOME: the embedded broker.
+        process.environment = ["PATH": "/usr/bin:/bin", "TOLLWAY_REPORT_HOLD": "1s"]
+        process.standardOutput = try handle("out")
+        process.standardError = try handle("err")
+        try process.run()
+    }
+
+    private func handle(_ name: String) throws -> FileHandle {
+        let file = folder.appendingPathComponent(name)
+        try Data().write(to: file)
+        return try FileHandle(forWritingTo: file)
+    }
+
+    private func text(_ name: String) throws -> String {
+        let data = try Data(contentsOf: folder.appendingPathComponent(name))
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    func `await`(_ what: String, _ isThere: () throws -> Bool) throws {
+        let deadline = Date().addingTimeInterval(Self.secondsMax)
+        while try !isThere() {
+            let talk = try text("err")
+            try #require(Date() < deadline, "\(what) did not come: \(talk)")
+            try #require(process.isRunning, "it ended: \(talk)")
+            _ = poll(nil, 0, Self.lookMilliseconds)
+        }
+    }
+
+    func page() throws -> [String: Any] {
+        try self.await("its page") { try text("out").hasSuffix("\n") }
+        let object = try JSONSerialization.jsonObject(with: Data(try text("out").utf8))
+        return try #require(object as? [String: Any])
+    }
+
+    /// Waits for one of these in what it said since the last time.
+    func awaitTalk(_ parts: String...) throws {
+        try self.await(parts.joined(separator: " or ")) {
+            let talk = try text("err").dropFirst(talkTaken)
+            guard let end = parts.compactMap({ talk.range(of: $0)?.upperBound }).min() else {
+                return false
+            }
+            talkTaken += talk.distance(from: talk.startIndex, to: end)
+            return true
+        }
+    }
+
+    func children() -> [(identifier: Int32, name: String)] {
+        var found: [(Int32, String)] = []
+        for identifier in Self.processes() {
+            let status = FileManager.default.contents(atPath: "/proc/\(identifier)/status")
+            let lines = String(decoding: status ?? Data(), as: UTF8.self).split(separator: "\n")
+            func field(_ name: String) -> String? {
+                lines.first { $0.hasPrefix("\(name):") }
+                    .map { $0.drop { $0 != "\t" }.trimmingCharacters(in: .whitespaces) }
+            }
+            if field("PPid") == "\(process.processIdentifier)", let name = field("Name") {
+                found.append((identifier, name))
+            }
+        }
+        return found
+    }
+
+    private static func processes() -> [Int32] {
+        do {
+            return try FileManager.default.contentsOfDirectory(atPath: "/proc")
+                .compactMap { Int32($0) }
+        } catch {
+            return []
+        }
+    }
+
+    func kill(_ name: String) throws {
+        let child = try #require(children().first { $0.name == name })
+        #expect(Glibc.kill(child.identifier, SIGKILL) == 0)
+    }
+
+    @discardableResult
+    func shell(_ line: String) throws -> String {
+        let shell = Process()
+        let output = Pipe()
+        shell.executableURL = URL(fileURLWithPath: "/bin/sh")
+        shell.arguments = ["-c", line]
+        shell.environment = ["PATH": "\(programs.path):/usr/bin:/bin"]
+        shell.standardOutput = output
+        shell.standardError = FileHandle.nullDevice
+        try shell.run()
+        let data = try output.fileHandleForReading.readToEnd() ?? Data()
+        shell.waitUntilExit()
+        return String(decoding: data, as: UTF8.self)
+    }
+
+    func interrupt() -> Int32 {
+        process.interrupt()
+        process.waitUntilExit()
+        return process.terminationStatus
+    }
+
+    func end() {
+        if process.isRunning {
+            process.terminate()
+            process.waitUntilExit()
+        }
+        do {
+            try FileManager.default.removeItem(at: folder)
+        } catch {
+            // It lies in the temporary folder, where somebody else cleaned up first.
+        }
+    }
+}
