@@ -184,7 +184,7 @@ extension PurchasesStage {
             value: Array(batch.arena[record.value.indices]),
             offset: record.offset,
             receivedAt: TokenReceived.receivedAt(stated: event.receivedAt, recordTime: recordTime),
-            trace: TraceHeader.trace(of: record, in: batch, topic: sources[record.topic]),
+            trace: TraceHeader.trace(of: record, in: batch),
             history: ReplayHistory(of: record, in: batch)
         )
         metrics.count(.received, event.kind.rawValue, app: app)
