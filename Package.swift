@@ -372,7 +372,7 @@ let package = Package(
             "RepositoryTests",
             [
                 "StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "notifications",
-                "report",
+                "purchases", "report",
             ]
         ),
     ]

@@ -10,6 +10,7 @@ extension TollwayCommand {
         BrokerCommand.verb,
         TokenDecodeCommand.verb,
         TokenTraceCommand.verb,
+        PurchaseCheckCommand.verb,
         PurchaseTraceCommand.verb,
         NotificationVerifyCommand.verb,
         TransactionVerifyCommand.verb,
