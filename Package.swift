@@ -308,6 +308,13 @@ let package = Package(
             ]
         ),
         tests(
+            "PurchasesTests",
+            [
+                "purchases", "Simulation", "AppleSimulator", "StageRuntime", "StateStore", "Kafka",
+                "TokenDomain", "TokenWire", "Telemetry",
+            ]
+        ),
+        tests(
             "AppleSimulatorTests",
             ["AppleSimulator", "HTTPServer", "HTTPClient", "Crypto"],
             resources: [.copy("Fixtures")]

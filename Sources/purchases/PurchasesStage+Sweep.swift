@@ -13,11 +13,13 @@ extension PurchasesStage {
             return
         }
         let now = plan.now
-        if let horizon = forgetting.horizon(now: now),
-            sweep.nextForgetting.map({ $0 <= now || $0 > now + limits.forgettingInterval }) ?? true
-        {
-            try forget(partition, by: horizon, &book)
+        let isForgettingDue =
+            sweep.nextForgetting.map { $0 <= now || $0 > now + limits.forgettingInterval } ?? true
+        if isForgettingDue {
             sweep.nextForgetting = now + limits.forgettingInterval
+            if let horizon = forgetting.horizon(now: now) {
+                try forget(partition, by: horizon, &book)
+            }
         }
         if sweep.isDue || sweep.nextWaiting.map({ $0 <= now }) ?? false {
             sweep.isDue = false
