@@ -1,6 +1,6 @@
 /// Each rule of sales, broken once.
 ///
-/// Not among them: what only Apple can find (`already_retracted`, `rejected`), and what takes a month
+/// Not among them: what only Apple can find (`rejected`), and what takes a month
 /// to be given up (`reference_unknown`) or a report of 256 KiB (`item_too_large`).
 extension DemoSales {
     mutating func breakEachRule() {
