@@ -351,7 +351,7 @@ let package = Package(
         ),
         tests(
             "RepositoryTests",
-            ["StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "report"]
+            ["StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "purchases", "report"]
         ),
     ]
 )

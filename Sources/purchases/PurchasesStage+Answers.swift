@@ -6,8 +6,8 @@ internal import TokenWire
 
 /// What Apple answered to the reports that carry sales.
 extension PurchasesStage {
-    /// Faults of `report` that pass: it had no room.
-    private static let passingReasons: Set<String> = ["report.queue_full", "report.account_full"]
+    /// Faults of `report` that pass: what it knows of the token had no room.
+    private static let passingReasons: Set<String> = ["report.account_full"]
     /// Apple's codes that say that something else must settle first, and how often it is tried again.
     private static let passingCodes: Set<Int64> = [22, 25, 26]
     private static let attemptCountMax = 3

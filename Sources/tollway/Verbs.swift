@@ -8,6 +8,7 @@ extension TollwayCommand {
         BrokerCommand.verb,
         TokenDecodeCommand.verb,
         TokenTraceCommand.verb,
+        PurchaseCheckCommand.verb,
         PurchaseTraceCommand.verb,
         NotificationVerifyCommand.verb,
         TransactionVerifyCommand.verb,
