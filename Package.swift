@@ -308,6 +308,13 @@ let package = Package(
             ]
         ),
         tests(
+            "PurchasesTests",
+            [
+                "purchases", "Simulation", "AppleSimulator", "StageRuntime", "StateStore", "Kafka",
+                "TokenDomain", "TokenWire", "Telemetry",
+            ]
+        ),
+        tests(
             "AppleSimulatorTests",
             ["AppleSimulator", "HTTPServer", "HTTPClient", "Crypto"],
             resources: [.copy("Fixtures")]
@@ -344,7 +351,7 @@ let package = Package(
         ),
         tests(
             "RepositoryTests",
-            ["StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "report"]
+            ["StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "purchases", "report"]
         ),
     ]
 )

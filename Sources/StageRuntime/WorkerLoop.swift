@@ -215,6 +215,7 @@ package final class WorkerLoop {
             ),
             telemetry: telemetry
         )
+        plan.buried.forEach(telemetry.buried)
         outputs = plan.outputs
         tally.merge(plan.tally)
     }

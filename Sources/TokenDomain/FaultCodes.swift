@@ -37,7 +37,8 @@ extension Worker {
                 "notifications.out_of_range", "notifications.unknown_app",
                 "notifications.wrong_type",
             ] + Self.signatureCodes
-        case .purchases: PurchaseRule.allCases.map(\.code) + ["purchases.bad_record"]
+        case .purchases:
+            PurchaseRule.allCases.map(\.code) + ["purchases.bad_key", "purchases.bad_record"]
         }
     }
 

@@ -42,7 +42,7 @@ extension AcceptedReport {
 
 /// The history of a replayed dead letter, inside what it asks for.
 extension ReplayHistory {
-    init(_ scanner: inout JSONScanner) throws(WireFault) {
+    package init(_ scanner: inout JSONScanner) throws(WireFault) {
         var firstFailedAt: String?
         var attempts: Int?
         var replayCount: Int?
@@ -65,7 +65,7 @@ extension ReplayHistory {
         )
     }
 
-    func write(_ writer: inout JSONWriter) {
+    package func write(_ writer: inout JSONWriter) {
         writer.beginObject()
         writer.field("firstFailedAt", firstFailedAt)
         writer.field("attempts", attempts)

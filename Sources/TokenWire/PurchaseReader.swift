@@ -32,9 +32,45 @@ extension PurchaseEvent {
             reader.faults
             + PurchaseRules.faults(of: reader.event, unreadable: reader.unreadable, now: now)
         guard faults.isEmpty else {
-            throw PurchaseFaults(faults)
+            throw PurchaseFaults(faults, event: reader.event)
         }
         return reader.event
+    }
+}
+
+extension PurchaseEvent {
+    /// Reads an event from state of our own, where no rule is asked again.
+    package init(fromState scanner: inout JSONScanner) throws(WireFault) {
+        var reader = PurchaseReader(origin: .topic)
+        try scanner.beginObject()
+        while let key = try scanner.nextKey() {
+            try reader.take(key, from: &scanner)
+        }
+        reader.complete()
+        guard reader.faults.isEmpty else {
+            throw .outOfRange(field: reader.faults[0].field)
+        }
+        self = reader.event
+    }
+
+    /// Reads the value of an event that passed the rules before.
+    package init(fromState value: [UInt8]) throws(WireFault) {
+        self = try JSONScanner.scan(value.span) { (scanner) throws(WireFault) in
+            try PurchaseEvent(fromState: &scanner)
+        }
+    }
+}
+
+extension ExchangeRate {
+    /// Reads a rate from state of our own.
+    package init(fromState scanner: inout JSONScanner) throws(WireFault) {
+        let field = scanner.fieldName
+        let literal = try scanner.raw()
+        do throws(ExchangeRate.Fault) {
+            self = try ExchangeRate(utf8: literal)
+        } catch {
+            throw .outOfRange(field: field)
+        }
     }
 }
 

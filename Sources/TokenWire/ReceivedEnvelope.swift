@@ -86,7 +86,7 @@ private struct Seen {
 
 extension JSONScanner {
     /// An integer of 64 bits; nil where the value is anything else.
-    mutating func integerIfAny() throws(WireFault) -> Int64? {
+    package mutating func integerIfAny() throws(WireFault) -> Int64? {
         guard try peekKind() == .number else {
             try skip()
             return nil

@@ -1,6 +1,6 @@
 internal import StageRuntime
 internal import TokenDomain
 
-WorkerRun.main(.purchases) { _ in
-    PurchasesStage()
+WorkerRun.main(.purchases) { services in
+    try PurchasesStage(services)
 }

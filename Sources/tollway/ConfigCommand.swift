@@ -8,7 +8,7 @@ enum ConfigCommand {
     private static let program = Verb.Option.value(
         "--worker",
         "NAME",
-        "one of ingest, decode, dedupe, report, notifications; default: all of them"
+        "one of ingest, decode, dedupe, report, notifications, purchases; default: all of them"
     )
 
     static let check = Verb(

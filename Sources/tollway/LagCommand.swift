@@ -12,7 +12,7 @@ enum LagCommand {
             .value(
                 "--worker",
                 "NAME",
-                "one of decode, dedupe, report, notifications; default: all of them"
+                "one of decode, dedupe, report, notifications, purchases; default: all of them"
             )
         ],
         details: """

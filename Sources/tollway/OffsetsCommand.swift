@@ -12,7 +12,7 @@ enum OffsetsCommand {
             .value(
                 "--worker",
                 "NAME",
-                "one of decode, dedupe, report, notifications; default: all of them"
+                "one of decode, dedupe, report, notifications, purchases; default: all of them"
             ),
             .flag("--yes", "do it; without, the plan is shown and nothing changed"),
         ],

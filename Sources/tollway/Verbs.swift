@@ -8,6 +8,8 @@ extension TollwayCommand {
         BrokerCommand.verb,
         TokenDecodeCommand.verb,
         TokenTraceCommand.verb,
+        PurchaseCheckCommand.verb,
+        PurchaseTraceCommand.verb,
         NotificationVerifyCommand.verb,
         TransactionVerifyCommand.verb,
         LinksCommand.check,

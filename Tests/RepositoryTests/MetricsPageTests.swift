@@ -6,6 +6,7 @@ import TokenDomain
 
 @testable import StageRuntime
 @testable import ingest
+@testable import purchases
 @testable import report
 
 @Suite struct `The page of metrics` {
@@ -34,6 +35,7 @@ import TokenDomain
         )
         _ = IngestMeasures(metrics, topics: ["a", "b", "c"])
         _ = ReportMetrics(metrics)
+        _ = PurchasesMetrics(metrics)
         return metrics.descriptions
     }
 

@@ -24,11 +24,11 @@ import Testing
         demo.standardError = try FileHandle(forWritingTo: talk)
         try demo.run()
         try wait(Self.startSeconds) {
-            try String(contentsOf: talk, encoding: .utf8).contains("five workers")
+            try String(contentsOf: talk, encoding: .utf8).contains("six workers")
         }
         let children = try Self.children(of: demo.processIdentifier)
-        // Broker or Java, simulator, five workers, and the shell that keeps them.
-        #expect(children.count == 8, "\(children)")
+        // Broker or Java, simulator, six workers, and the shell that keeps them.
+        #expect(children.count == 9, "\(children)")
         defer {
             for child in children where kill(child, 0) == 0 {
                 kill(child, SIGKILL)

@@ -29,12 +29,20 @@ package struct PurchaseFault: Error, Hashable, Sendable {
 
 /// All that is wrong with one event.
 package struct PurchaseFaults: Error, Equatable, Sendable {
-    /// At least one, in the order of the event's fields.
+    /// At least one: what cannot be read, then broken rules.
     package var list: [PurchaseFault]
+    /// What could be read of the event; nil where it is no JSON object.
+    package var event: PurchaseEvent?
 
-    package init(_ list: [PurchaseFault]) {
+    package init(_ list: [PurchaseFault], event: PurchaseEvent? = nil) {
         precondition(!list.isEmpty, "an event without fault is not refused")
         self.list = list
+        self.event = event
+    }
+
+    /// All of them as the reason of one dead letter, whose code is that of the first.
+    package var asFault: Fault {
+        Fault(code: list[0].code, message: list.map(\.message).joined(separator: " "))
     }
 }
 

@@ -10,7 +10,7 @@ extension LetterFilter {
         .value(
             "--stage",
             "NAME",
-            "where it failed: decode, dedupe, report, notifications",
+            "where it failed: decode, dedupe, report, notifications, purchases",
             isRepeatable: true
         ),
         .value("--reason", "TEXT", "why, as groups shows it: unknown_app", isRepeatable: true),

@@ -5,11 +5,13 @@ internal import Kafka
 internal import StageRuntime
 internal import TokenDomain
 
-/// The five workers of a demo and Apple's simulator, configured as a deployment would be: by
+/// The workers of a demo and Apple's simulator, configured as a deployment would be: by
 /// environment, with keys in files.
 struct DemoWorkers {
     static let hold = "2s"
     static let grace = "3s"
+    /// Longer than a token takes from the door to the book.
+    static let tokenWait = "15s"
     private static let startSeconds = 30.0
     /// Some requests are refused, some fail, some 200s are lost on the way.
     static let faults = [
@@ -39,6 +41,7 @@ struct DemoWorkers {
             "TOLLWAY_STATE_DIR": folder.appendingPathComponent("state").path,
             "TOLLWAY_REPORT_HOLD": Self.hold,
             "TOLLWAY_REPORT_UNRECOGNIZED_GRACE": Self.grace,
+            "TOLLWAY_PURCHASES_TOKEN_WAIT": Self.tokenWait,
             "TOLLWAY_INGEST_LISTEN": "127.0.0.1:\(ingestPort)",
         ]
         environment["PATH"] = ProcessInfo.processInfo.environment["PATH"]
@@ -68,6 +71,11 @@ struct DemoWorkers {
             "apps.json",
             Array(JSONSerialization.data(withJSONObject: ["apps": apps]))
         )
+    }
+
+    /// Exchange rates for sales abroad; before the workers start.
+    mutating func writeRates(_ text: String) throws {
+        environment[Setting.exchangeRatesFile.fullName] = try write("rates.csv", Array(text.utf8))
     }
 
     private func write(_ name: String, _ bytes: [UInt8]) throws -> String {
@@ -118,7 +126,7 @@ struct DemoWorkers {
         "http://127.0.0.1:\(simulator.admin)\(path)"
     }
 
-    /// Starts the five workers and waits until all are ready.
+    /// Starts the workers and waits until all are ready.
     func startWorkers(_ cluster: DemoCluster, http: DemoHTTP) throws {
         for worker in Worker.allCases {
             try start(worker, cluster)
@@ -176,6 +184,17 @@ struct DemoWorkers {
                 continue
             }
             let text = String(decoding: answer.body, as: UTF8.self)
+            guard worker != .purchases else {
+                // Of sales: tokens that it reads again are nobody's repeats.
+                for outcome in ["repeat", "reported", "not_owed", "dead_letter"] {
+                    counts.settledSales += DemoCounts.sum(
+                        text,
+                        "tollway_purchases_total",
+                        ["outcome=\"\(outcome)\""]
+                    )
+                }
+                continue
+            }
             counts.deadLetters += DemoCounts.sum(text, "tollway_dlq_records_total")
             counts.repeats += DemoCounts.sum(
                 text,

@@ -206,7 +206,7 @@ enum ReportCommand {
         of id: TokenID,
         _ configuration: Configuration
     ) throws(CommandFailure) -> TokenAccount? {
-        var search = try TraceSearch.open(id, configuration)
+        var search = TraceSearch(id: id, configuration, try TopicSearch.open(configuration))
         do throws(LogFault) {
             try search.readState()
         } catch {

@@ -22,7 +22,7 @@ enum TopCommand {
             .value(
                 "--admin",
                 "HOST:PORT",
-                "a worker's admin port, for lanes and lag in seconds; default: 9401-9405 here",
+                "a worker's admin port, for lanes and lag in seconds; default: 9401-9406 here",
                 isRepeatable: true
             ),
             .value("--count", "N", "so many snapshots where there is no screen; default: 1"),

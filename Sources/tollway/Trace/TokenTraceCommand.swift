@@ -30,7 +30,7 @@ enum TokenTraceCommand {
         )
         let configuration = try KafkaQuestion.configuration()
         let startedAt = Date()
-        var search = try TraceSearch.open(id, configuration)
+        var search = TraceSearch(id: id, configuration, try TopicSearch.open(configuration))
         do throws(LogFault) {
             try search.run()
         } catch {

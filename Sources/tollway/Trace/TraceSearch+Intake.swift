@@ -13,7 +13,8 @@ extension TraceSearch {
         let until = told.map(\.timestamp).max().map { $0 + Self.repeatMilliseconds }
         let id = self.id
         // The key is the customer's, or the id itself: its records are few.
-        let decoded = try search(.tokensDecoded, key: key, from: from, until: until) { value in
+        let decoded = try topics.search(.tokensDecoded, key: key, from: from, until: until) {
+            value in
             Self.decoded(value)?.token.externalPurchaseID == id
         }
         var texts: Set<String> = []
@@ -33,10 +34,11 @@ extension TraceSearch {
                 )
             )
         }
-        readDeadLetters(
-            try search(.deadLetters(.dedupe), key: key, from: from, until: nil) { value in
+        trail.add(
+            try topics.search(.deadLetters(.dedupe), key: key, from: from) { value in
                 Self.decoded(value)?.token.externalPurchaseID == id
-            }
+            },
+            telling: &events
         )
         let needles = texts.isEmpty ? TokenNeedles(id: id) : TokenNeedles(texts: texts)
         let isToken: (Span<UInt8>) -> Bool = { value in
@@ -47,26 +49,27 @@ extension TraceSearch {
                 || TokenOperand.id(ofToken: token.token.utf8.span) == id
         }
         // A token of which nothing else is known is looked for in all that could not be decoded.
-        let letters = try searchAll(
+        let letters = try topics.searchAll(
             .deadLetters(.decode),
             from: from,
             until: nil,
             isWanted: isToken
         )
-        readDeadLetters(letters)
+        trail.add(letters, telling: &events)
         let inNotice = TokenNeedles(id: id)
         let subjects = SubjectReader()
-        readDeadLetters(
-            try searchAll(.deadLetters(.notifications), from: from, until: nil) { value in
+        trail.add(
+            try topics.searchAll(.deadLetters(.notifications), from: from, until: nil) { value in
                 inNotice.isIn(value) && subjects.read(value).externalPurchaseID == id.text
-            }
+            },
+            telling: &events
         )
         if let letter = letters.first, !letter.key.isEmpty {
             // It came in before it failed, and a replay brought it again, whenever that was: under the
             // letter's key, so in one partition.
             let times = [first, letters.map(\.timestamp).min()].compactMap { $0 }
             readReceived(
-                try search(
+                try topics.search(
                     .tokensReceived,
                     key: letter.key,
                     from: times.min().map { $0 - Self.dayMilliseconds },
@@ -77,7 +80,7 @@ extension TraceSearch {
         } else if first != nil || !decoded.isEmpty {
             let last = decoded.map(\.timestamp).max().map { $0 + Self.slackMilliseconds } ?? until
             readReceived(
-                try searchAll(.tokensReceived, from: from, until: last, isWanted: isToken)
+                try topics.searchAll(.tokensReceived, from: from, until: last, isWanted: isToken)
             )
         }
     }

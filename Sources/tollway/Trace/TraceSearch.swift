@@ -17,13 +17,8 @@ struct TraceSearch {
     static let dayMilliseconds: Int64 = 86_400_000
 
     let id: TokenID
-    /// The embedded broker knows no times, and keeps little: all of it is read.
-    let isEmbedded: Bool
-    let prefix: String
-    let deadlineDays: Int
-    /// How many partitions each topic has.
-    let partitionCounts: [String: Int]
-    var reader: TopicReader
+    var topics: TopicSearch
+    var trail: LetterTrail
 
     var events: [TraceEvent] = []
     /// The newest value of report's state.
@@ -31,21 +26,17 @@ struct TraceSearch {
     /// The newest word of dedupe about it.
     private(set) var distinct: TokenDistinct?
     /// In the order in which they failed.
-    var letters: [TraceLetter] = []
-    var readCount: Int { reader.readCount }
+    var letters: [TraceLetter] { trail.letters }
+    var readCount: Int { topics.readCount }
+    var notes: [String] { topics.notes }
 
-    init(
-        id: TokenID,
-        _ configuration: Configuration,
-        partitionCounts: [String: Int],
-        isEmbedded: Bool
-    ) {
+    init(id: TokenID, _ configuration: Configuration, _ topics: TopicSearch) {
         self.id = id
-        self.isEmbedded = isEmbedded
-        prefix = configuration.topicPrefix
-        deadlineDays = configuration.reportDeadlineDays
-        self.partitionCounts = partitionCounts
-        reader = TopicReader(configuration)
+        self.topics = topics
+        trail = LetterTrail(
+            prefix: configuration.topicPrefix,
+            deadlineDays: configuration.reportDeadlineDays
+        )
     }
 
     mutating func run() throws(LogFault) {
@@ -57,10 +48,9 @@ struct TraceSearch {
         let born = account?.tokenCreationDate ?? distinct?.tokenCreationDate
         let from = born.map { $0.milliseconds - Self.dayMilliseconds }
         readOutcomes(try searchByID(.reportsOutcomes, from: from))
-        readDeadLetters(try searchByID(.deadLetters(.report)))
+        trail.add(try searchByID(.deadLetters(.report)), telling: &events)
         try searchIntake(told)
-        letters.sort { ($0.failedAt, $0.position) < ($1.failedAt, $1.position) }
-        try readSettled()
+        try trail.readSettled(&topics, telling: &events)
         // What happened at one time is told in the order of the pipeline.
         events = events.enumerated().sorted {
             ($0.element.at, $0.offset) < ($1.element.at, $1.offset)
@@ -77,75 +67,13 @@ struct TraceSearch {
         ).lines
     }
 
-    /// What this Kafka cannot tell.
-    var notes: [String] {
-        isEmbedded
-            ? [
-                "the embedded broker keeps the newest 5 MiB of a partition, and nothing beyond its"
-                    + " own end: what is not shown may have been",
-                "the embedded broker isolates no transaction: what was aborted or is open shows as"
-                    + " if it had been committed",
-            ] : []
-    }
-
     // MARK: Where
-
-    func name(_ topic: Topic) -> String { topic.name(prefix: prefix) }
 
     private mutating func searchByID(
         _ topic: Topic,
         from: Int64? = nil
     ) throws(LogFault) -> [TopicReader.Found] {
-        try search(topic, key: Array(id.text.utf8), from: from, until: nil) { _ in true }
-    }
-
-    /// The records of a key that hold what is looked for.
-    mutating func search(
-        _ topic: Topic,
-        key: [UInt8],
-        from: Int64?,
-        until: Int64?,
-        isWanted: (Span<UInt8>) -> Bool
-    ) throws(LogFault) -> [TopicReader.Found] {
-        guard let count = partitionCounts[name(topic)] else {
-            return []
-        }
-        let partition = TopicReader.partition(ofKey: key, partitionCount: count)
-        return try reader.search(
-            .init(
-                topic: name(topic),
-                partition: partition,
-                from: isEmbedded ? nil : from,
-                until: until
-            )
-        ) { Self.isEqual($0, key) && isWanted($1) }
-    }
-
-    mutating func searchAll(
-        _ topic: Topic,
-        from: Int64?,
-        until: Int64?,
-        isWanted: (Span<UInt8>) -> Bool
-    ) throws(LogFault) -> [TopicReader.Found] {
-        guard partitionCounts[name(topic)] != nil else {
-            return []
-        }
-        let place = TopicReader.Place(
-            topic: name(topic),
-            from: isEmbedded ? nil : from,
-            until: until
-        )
-        return try reader.search(place) { isWanted($1) }
-    }
-
-    private static func isEqual(_ left: Span<UInt8>, _ right: [UInt8]) -> Bool {
-        guard left.count == right.count else {
-            return false
-        }
-        for index in left.indices where left[index] != right[index] {
-            return false
-        }
-        return true
+        try topics.search(topic, key: Array(id.text.utf8), from: from)
     }
 
     // MARK: What is keyed by the id
@@ -264,22 +192,5 @@ struct TraceSearch {
 
     func unreadable(_ found: TopicReader.Found, _ stage: String) -> TraceEvent {
         TraceEvent(found, stage: stage, "a record that cannot be read")
-    }
-}
-
-extension TraceSearch {
-    /// Asks Kafka what a search must know before it reads.
-    static func open(
-        _ id: TokenID,
-        _ configuration: Configuration
-    ) throws(CommandFailure) -> TraceSearch {
-        try KafkaQuestion.ask(configuration) { (admin) throws(LogFault) -> TraceSearch in
-            TraceSearch(
-                id: id,
-                configuration,
-                partitionCounts: try admin.partitionCounts(),
-                isEmbedded: MockBroker.isClusterID(try admin.clusterID())
-            )
-        }
     }
 }

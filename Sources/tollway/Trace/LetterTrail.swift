@@ -2,9 +2,18 @@ internal import Kafka
 internal import TokenDomain
 internal import TokenWire
 
-/// The token's dead letters, and what was made of each.
-extension TraceSearch {
-    mutating func readDeadLetters(_ found: [TopicReader.Found]) {
+/// The dead letters of what is traced, and what was made of each.
+struct LetterTrail {
+    let prefix: String
+    let deadlineDays: Int
+    private(set) var letters: [TraceLetter] = []
+
+    init(prefix: String, deadlineDays: Int) {
+        self.prefix = prefix
+        self.deadlineDays = deadlineDays
+    }
+
+    mutating func add(_ found: [TopicReader.Found], telling events: inout [TraceEvent]) {
         for found in found {
             let code = found.header("tollway.dlq.code") ?? "no code"
             let stage = found.header("tollway.dlq.stage") ?? "unknown"
@@ -28,36 +37,42 @@ extension TraceSearch {
         }
     }
 
-    /// Replays and discards of its letters: each settles the one that had its very time.
-    mutating func readSettled() throws(LogFault) {
-        guard let count = partitionCounts[name(.deadLetterReplays)], !letters.isEmpty else {
-            return
-        }
-        let keys = Dictionary(
-            grouping: letters.map(\.key),
-            by: { TopicReader.partition(ofKey: $0, partitionCount: count) }
-        )
-        let from = letters.map(\.timestamp).min()
-        for (partition, keys) in keys.sorted(by: { $0.key < $1.key }) {
-            let digests = Set(keys.map { TextDigest.of($0.span) })
-            let place = TopicReader.Place(
-                topic: name(.deadLetterReplays),
-                partition: partition,
-                from: isEmbedded ? nil : from
+    /// Replays and discards of the letters: each settles the one that had its very time.
+    ///
+    /// From here on the letters are in the order in which they failed.
+    mutating func readSettled(
+        _ topics: inout TopicSearch,
+        telling events: inout [TraceEvent]
+    ) throws(LogFault) {
+        letters.sort { ($0.failedAt, $0.position) < ($1.failedAt, $1.position) }
+        let keys = Dictionary(grouping: letters.map(\.key)) { key in
+            TopicReader.partition(
+                ofKey: key,
+                partitionCount: topics.partitionCounts[topics.name(.deadLetterReplays)] ?? 1
             )
-            for found in try reader.search(
-                place,
+        }
+        let from = letters.map(\.timestamp).min()
+        for (_, keys) in keys.sorted(by: { $0.key < $1.key }) {
+            let digests = Set(keys.map { TextDigest.of($0.span) })
+            for found in try topics.search(
+                .deadLetterReplays,
+                partitionOf: keys[0],
+                from: from,
                 isWanted: { key, _ in digests.contains(TextDigest.of(key)) }
             ) {
-                settle(found)
+                settle(found, telling: &events)
             }
         }
     }
 
-    private mutating func settle(_ found: TopicReader.Found) {
+    private mutating func settle(
+        _ found: TopicReader.Found,
+        telling events: inout [TraceEvent]
+    ) {
         guard let index = letters.firstIndex(where: { $0.key == found.key }) else {
             return
         }
+        let stage = letters[index].position.stage.rawValue
         do throws(WireFault) {
             let settled = try SettledLetter(reading: found.value.span)
             guard settled.letterTimestamp == letters[index].timestamp else {
@@ -68,14 +83,14 @@ extension TraceSearch {
             events.append(
                 TraceEvent(
                     found,
-                    stage: letters[index].position.stage.rawValue,
+                    stage: stage,
                     "dead letter \(letters[index].position) \(settled.state.text)"
                         + " (\(settled.replayID))",
                     Fact.text("replayId", settled.replayID) + Fact.text("target", settled.target)
                 )
             )
         } catch {
-            events.append(unreadable(found, letters[index].position.stage.rawValue))
+            events.append(TraceEvent(found, stage: stage, "a record that cannot be read"))
         }
     }
 }

@@ -1,0 +1,200 @@
+internal import StateStore
+internal import TokenDomain
+
+/// The due table of the book: what waits for what, so that nothing is ever searched for.
+///
+/// A region's byte comes first. Regions that end in a time are ordered by it; the others by the key
+/// of what is waited for.
+enum BookDue {
+    enum Region: UInt8 {
+        /// An app's sales that wait for their own buy: base.
+        case base = 0x61  // a
+        /// token: it wants a report and none is under way.
+        case report = 0x62  // b
+        /// referred item + referring item: that is live or under way.
+        case child = 0x63  // c
+        /// item: sent to Apple.
+        case sent = 0x66  // f
+        /// token + date + item: in the queue of a token.
+        case queued = 0x71  // q
+        /// record + item: waits for the record.
+        case reference = 0x72  // r
+        /// subscription + start + item: a period, live or under way.
+        case period = 0x73  // s
+        /// purchase key + lane + item: waits for a token.
+        case token = 0x74  // t
+        /// item: waits for an exchange rate.
+        case rate = 0x76  // v
+        /// time + item.
+        case waiting = 0x77  // w
+        /// time + record.
+        case forgotten = 0x78  // x
+        /// record whose waiting items are to be woken.
+        case waking = 0x79  // y
+    }
+
+    typealias Entry = (key: [UInt8], note: [UInt8])
+
+    // MARK: Keys
+
+    private static func framed(_ key: [UInt8]) -> [UInt8] {
+        [UInt8(key.count >> 8), UInt8(key.count & 0xff)] + key
+    }
+
+    /// Where the entries begin that wait for something, or belong to it.
+    static func start(_ region: Region, of key: [UInt8]) -> [UInt8] {
+        [region.rawValue] + framed(key)
+    }
+
+    /// What the entries of a customer's sales that wait for a token have in common.
+    static func tokenGroup(_ purchaseKey: PurchaseKey, _ lane: Lane) -> [UInt8] {
+        BookKey.item("", of: purchaseKey, lane).bytes
+    }
+
+    static func start(_ region: Region) -> [UInt8] { [region.rawValue] }
+
+    /// The key behind a group of ``start(_:of:)``, and behind the eight bytes of a number where there
+    /// is one.
+    static func key(
+        of entry: [UInt8],
+        after start: [UInt8],
+        numberByteCount: Int = 0
+    ) -> BookKey? {
+        guard entry.starts(with: start), entry.count > start.count + numberByteCount else {
+            return nil
+        }
+        return BookKey(bytes: Array(entry[(start.count + numberByteCount)...]))
+    }
+
+    /// The time and the key of an entry of a timed region.
+    static func timed(_ entry: [UInt8], _ region: Region) -> (time: Timestamp, key: BookKey)? {
+        guard entry.count > 9, entry[0] == region.rawValue else {
+            return nil
+        }
+        return (
+            Timestamp(milliseconds: BigEndian.number(entry[1..<9])),
+            BookKey(bytes: Array(entry[9...]))
+        )
+    }
+
+    /// The item of an entry, whatever stands before it.
+    static func item(of entry: [UInt8], _ region: Region) -> BookKey? {
+        let start =
+            switch region {
+            case .base, .sent, .rate: 1
+            case .waiting: 9
+            case .reference, .token, .queued:
+                entry.count > 2
+                    ? 3 + Int(entry[1]) << 8 + Int(entry[2]) + (region == .queued ? 8 : 0)
+                    : entry.count
+            default: entry.count
+            }
+        return start < entry.count ? BookKey(bytes: Array(entry[start...])) : nil
+    }
+
+    private static func timed(_ region: Region, _ time: Timestamp, _ key: BookKey) -> [UInt8] {
+        [region.rawValue] + BigEndian.bytes(time.milliseconds) + key.bytes
+    }
+
+    // MARK: Entries of a record
+
+    static func entries(of item: BookedItem, _ key: BookKey) -> [Entry] {
+        var entries = waitEntries(of: item, key)
+        if item.wakesFrom != nil {
+            entries.append((start(.waking) + key.bytes, []))
+        }
+        if let parent = parent(of: item, key) {
+            entries.append((start(.child, of: parent.bytes) + key.bytes, []))
+        }
+        if let (sale, period) = period(of: item), let id = sale.subscriptionID {
+            let subscription = BookKey.subscription(id, of: key.purchaseKey, key.lane)
+            entries.append(
+                (
+                    start(.period, of: subscription.bytes)
+                        + BigEndian.bytes(period.start.milliseconds) + key.bytes,
+                    BigEndian.bytes(period.end.milliseconds) + [period.isPaid ? 1 : 0]
+                )
+            )
+        }
+        return entries
+    }
+
+    private static func waitEntries(of item: BookedItem, _ key: BookKey) -> [Entry] {
+        // Counted by ``HeldCount``.
+        let note = BigEndian.bytes(Int64(item.heldCount))
+        func waiting(_ time: Timestamp) -> Entry { (timed(.waiting, time, key), []) }
+        switch item.wait {
+        case .idle:
+            return [(timed(.forgotten, item.touchedAt + SeenBefore.keyLifetime, key), [])]
+        case .now:
+            return [(timed(.waiting, item.waitingSince, key), note)]
+        case .token(let until):
+            let group = tokenGroup(key.purchaseKey, key.lane)
+            return [(start(.token, of: group) + key.bytes, note), waiting(until)]
+        case .rate:
+            return [(start(.rate) + key.bytes, note)]
+        case .reference(let other, let until):
+            let entry = (start(.reference, of: other.bytes) + key.bytes, note)
+            return [entry] + (until.map { [waiting($0)] } ?? [])
+        case .base(let until):
+            return [(start(.base) + key.bytes, note), waiting(until)]
+        case .queued(let token):
+            let tokenKey = BookKey.token(token, of: key.purchaseKey)
+            let date = item.sale?.creationDate?.milliseconds ?? 0
+            return [(start(.queued, of: tokenKey.bytes) + BigEndian.bytes(date) + key.bytes, note)]
+        case .sent:
+            return [(start(.sent) + key.bytes, note)]
+        case .reopening(let other, let until):
+            let group = other?.bytes ?? tokenGroup(key.purchaseKey, key.lane)
+            let region = other == nil ? Region.token : .reference
+            return [(start(region, of: group) + key.bytes, []), waiting(until)]
+        }
+    }
+
+    /// The item that this one points at, where Apple has or may soon have it.
+    private static func parent(of item: BookedItem, _ key: BookKey) -> BookKey? {
+        let isThere =
+            switch item.wait {
+            case .queued, .sent: true
+            default: item.live.map { !$0.isRetracted } ?? false
+            }
+        guard isThere, let id = item.parent else {
+            return nil
+        }
+        return key.sibling(id)
+    }
+
+    private static func period(
+        of item: BookedItem
+    ) -> (PurchaseEvent, PaidService.Period)? {
+        let isThere = item.live.map { !$0.isRetracted } ?? (item.flight != nil)
+        guard isThere, let sale = item.sale, let start = sale.subscriptionStartDate,
+            let end = sale.subscriptionEndDate
+        else {
+            return nil
+        }
+        let isPaid = sale.amountTaxInclusive ?? .zero > .zero
+        return (sale, PaidService.Period(start: start, end: end, isPaid: isPaid))
+    }
+
+    static func entries(of token: BookedToken, _ key: BookKey) -> [Entry] {
+        var entries: [Entry] = []
+        if token.wantsReport, token.inFlight.isEmpty {
+            entries.append((start(.report) + key.bytes, []))
+        }
+        if token.wakesFrom != nil {
+            entries.append((start(.waking) + key.bytes, []))
+        }
+        if token.inFlight.isEmpty, !token.wantsReport {
+            entries.append((timed(.forgotten, token.forgetAt, key), []))
+        }
+        return entries
+    }
+
+    static func entries(of subscription: BookedSubscription, _ key: BookKey) -> [Entry] {
+        let forgetAt = subscription.touchedAt + SeenBefore.keyLifetime
+        let forgotten: Entry = (timed(.forgotten, forgetAt, key), [])
+        return subscription.wakesFrom == nil
+            ? [forgotten] : [(start(.waking) + key.bytes, []), forgotten]
+    }
+}

@@ -1,0 +1,108 @@
+internal import StageRuntime
+internal import TokenDomain
+
+/// A key of the state: what kind of record, of which purchase key, and which one.
+///
+/// The kind's byte comes first and then the purchase key with its length, so that all of a customer
+/// and kind lie together.
+struct BookKey: Hashable {
+    enum Kind: UInt8 {
+        case event = 0x65  // e
+        case item = 0x69  // i
+        case subscription = 0x73  // s
+        case token = 0x74  // t
+    }
+
+    let bytes: [UInt8]
+
+    /// A key that was read back.
+    init(bytes: [UInt8]) {
+        self.bytes = bytes
+    }
+
+    private init(_ kind: Kind, _ purchaseKey: PurchaseKey, _ rest: [UInt8]) {
+        bytes = Self.prefix(kind, purchaseKey) + rest
+    }
+
+    static func prefix(_ kind: Kind, _ purchaseKey: PurchaseKey) -> [UInt8] {
+        let count = purchaseKey.text.utf8.count
+        // A purchase key is a customer or a token's id: 3,072 bytes at most.
+        return [kind.rawValue, UInt8(count >> 8), UInt8(count & 0xff)] + purchaseKey.text.utf8
+    }
+
+    private static func lane(_ lane: Lane) -> [UInt8] {
+        [lane.environment == .sandbox ? 1 : 0] + BigEndian.bytes(lane.appAppleID)
+    }
+
+    static func item(_ lineItemID: String, of purchaseKey: PurchaseKey, _ lane: Lane) -> BookKey {
+        BookKey(.item, purchaseKey, Self.lane(lane) + lineItemID.utf8)
+    }
+
+    static func token(_ id: TokenID, of purchaseKey: PurchaseKey) -> BookKey {
+        BookKey(.token, purchaseKey, Array(id.text.utf8))
+    }
+
+    static func subscription(
+        _ id: String,
+        of purchaseKey: PurchaseKey,
+        _ lane: Lane
+    ) -> BookKey {
+        BookKey(.subscription, purchaseKey, Self.lane(lane) + id.utf8)
+    }
+
+    /// The event of an item with a number: 0 is the buy or refund, restatements and retractions
+    /// follow.
+    func event(_ number: Int64) -> BookKey {
+        BookKey(bytes: [Kind.event.rawValue] + bytes.dropFirst() + BigEndian.bytes(number))
+    }
+
+    var kind: Kind? { bytes.first.flatMap { Kind(rawValue: $0) } }
+
+    private var purchaseKeyEnd: Int {
+        precondition(bytes.count > 2, "a key of the book names whose it is")
+        return 3 + Int(bytes[1]) << 8 + Int(bytes[2])
+    }
+
+    var purchaseKey: PurchaseKey {
+        PurchaseKey(String(decoding: bytes[3..<purchaseKeyEnd], as: UTF8.self))
+    }
+
+    /// Of an item or a subscription.
+    var lane: Lane {
+        let start = purchaseKeyEnd
+        return Lane(
+            appAppleID: BigEndian.number(bytes[start + 1..<start + 9]),
+            environment: bytes[start] == 1 ? .sandbox : .production
+        )
+    }
+
+    /// Of an item or a subscription: its id behind the lane.
+    var name: String { String(decoding: bytes[(purchaseKeyEnd + 9)...], as: UTF8.self) }
+
+    /// Of a token.
+    var tokenID: TokenID { TokenID(String(decoding: bytes[purchaseKeyEnd...], as: UTF8.self)) }
+
+    /// Another item of the same customer and app.
+    func sibling(_ lineItemID: String) -> BookKey { .item(lineItemID, of: purchaseKey, lane) }
+}
+
+/// Where a record of the book lies: in which partition's state, under which key.
+struct BookPlace: Hashable {
+    var partition: Int32
+    var key: BookKey
+
+    func at(_ key: BookKey) -> BookPlace { BookPlace(partition: partition, key: key) }
+}
+
+/// Numbers that are ordered as bytes as they are as numbers, negative ones too.
+enum BigEndian {
+    static func bytes(_ number: Int64) -> [UInt8] {
+        let ordered = UInt64(bitPattern: number) ^ (1 << 63)
+        return (0..<8).map { UInt8(truncatingIfNeeded: ordered >> (56 - 8 * $0)) }
+    }
+
+    static func number(_ bytes: ArraySlice<UInt8>) -> Int64 {
+        let ordered = bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+        return Int64(bitPattern: ordered ^ (1 << 63))
+    }
+}

@@ -1,0 +1,157 @@
+internal import TokenDomain
+
+/// What the book knows of one line item: its newest content, what Apple has of it, and what its
+/// event in turn waits for.
+///
+/// One event of an item is worked on at a time. The buy or refund comes first, whenever it comes;
+/// restatements and retractions follow in the order in which they were received.
+struct BookedItem: Equatable {
+    enum Standing: String {
+        /// Only restatements or retractions are known, or the buy was refused.
+        case unknown
+        /// Its buy or refund is being worked on.
+        case pending
+        /// Apple has it.
+        case live
+        /// Settled without a token.
+        case notOwed
+    }
+
+    /// What the event in turn waits for.
+    enum Wait: Equatable {
+        /// Nothing is to be done.
+        case idle
+        /// To be looked at as soon as may be.
+        case now
+        /// A token, until a time.
+        case token(until: Timestamp)
+        /// An exchange rate.
+        case rate
+        /// Another record of the book; a time where it may never come.
+        case reference(BookKey, until: Timestamp?)
+        /// Its own buy or refund.
+        case base(until: Timestamp)
+        /// The next report of a token.
+        case queued(TokenID)
+        /// Apple's answer to the report of a token.
+        case sent(TokenID)
+        /// Settled as not owed; a token or, for what refers to another item, that item reopens it.
+        case reopening(BookKey?, until: Timestamp)
+    }
+
+    /// What Apple has.
+    struct Live: Equatable {
+        var token: TokenID
+        var terms: ReportingTerms
+        /// Tax exclusive, in the reporting currency.
+        var reported: Milliunits
+        var requestIdentifier: String
+        /// Paid days before it, of a subscription's event.
+        var days: Int64
+        var isRetracted: Bool
+    }
+
+    /// What is under way to Apple.
+    struct Flight: Equatable {
+        /// As it was sent.
+        var item: String
+        var sale: PurchaseEvent
+        var terms: ReportingTerms
+        var share: NetFamily.Share
+        var days: Int64
+        var isRetraction: Bool
+    }
+
+    var standing = Standing.unknown
+    /// Normalized; nil while unknown.
+    var sale: PurchaseEvent?
+    /// The content of the buy or refund as it was sent first, where it is another now: its repeats
+    /// are known by it.
+    var first: PurchaseEvent?
+    var live: Live?
+    /// The item that it points at: the buy of a refund, the start of a subscription's later event.
+    var parent: String?
+    /// Of what is not owed: until when a token reopens it.
+    var reopensUntil: Timestamp?
+    /// How often Apple accepted it.
+    var revision = 0
+    /// Numbers of the restatements and retractions that wait: `changeFirst` to before `changeNext`.
+    var changeFirst: Int64 = 1
+    var changeNext: Int64 = 1
+    var wait = Wait.idle
+    /// When it began to wait for what it waits for.
+    var waitingSince = Timestamp(milliseconds: 0)
+    /// Tokens that Apple refused for the date of the event in turn.
+    var excluded: [TokenID] = []
+    /// Apple refused a report without saying which item it meant: this one goes alone.
+    var goesAlone = false
+    /// How often the event in turn was refused for what may pass.
+    var attempts = 0
+    var flight: Flight?
+    /// Of a buy: its refunds together.
+    var refunded = NetFamily.Share.none
+    /// Of a buy: the item of its net calculation that is under way.
+    var busyWith: String?
+    /// Items that wait for this one are to be woken, from this entry of the due table on.
+    var wakesFrom: [UInt8]?
+    /// The last word about it, or about what refers to it.
+    var touchedAt: Timestamp
+
+    init(touchedAt: Timestamp) {
+        self.touchedAt = touchedAt
+    }
+
+    var hasChanges: Bool { changeFirst < changeNext }
+
+    /// The number of the event in turn; nil where there is none.
+    var turn: Int64? {
+        switch standing {
+        case .pending: 0
+        case .live, .notOwed: hasChanges ? changeFirst : nil
+        case .unknown: nil
+        }
+    }
+
+    /// How many events of it are not settled.
+    var heldCount: Int {
+        Int(changeNext - changeFirst) + (standing == .pending ? 1 : 0)
+    }
+
+    var family: NetFamily {
+        NetFamily(
+            bought: live.flatMap { live in
+                sale?.amountTaxExclusive.map {
+                    NetFamily.Share(priced: $0, reported: live.reported)
+                }
+            },
+            refunded: refunded
+        )
+    }
+
+    /// What it counts for in the net calculation of its buy.
+    var share: NetFamily.Share? {
+        guard let live, !live.isRetracted, let priced = sale?.amountTaxExclusive else {
+            return nil
+        }
+        return NetFamily.Share(priced: priced, reported: live.reported)
+    }
+
+    mutating func wait(for wait: Wait, now: Timestamp) {
+        if self.wait != wait {
+            waitingSince = now
+        }
+        self.wait = wait
+    }
+
+    /// The event in turn is settled: the next one, if there is one, is in turn.
+    mutating func finishTurn(now: Timestamp) {
+        if standing != .pending, hasChanges {
+            changeFirst += 1
+        }
+        excluded = []
+        goesAlone = false
+        attempts = 0
+        flight = nil
+        touchedAt = max(touchedAt, now)
+    }
+}

@@ -1,0 +1,297 @@
+internal import StageRuntime
+internal import StateStore
+internal import TokenDomain
+
+/// What is to be done about the event in turn of an item.
+enum Decision {
+    /// It goes with the next report of a token.
+    case queue(TokenID)
+    case wait(BookedItem.Wait)
+    case notOwed(StaticReason)
+    /// It asks for what is so already.
+    case repeated
+    case refuse(PurchaseFault)
+}
+
+extension PurchasesStage {
+    /// Decides about the event in turn of an item, if it is time to.
+    ///
+    /// What the due table said may be out of date: the record counts.
+    func decide(
+        _ place: BookPlace,
+        isWoken: Bool,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        let now = plan.now
+        guard var item = try book.item(place) else {
+            return
+        }
+        switch item.wait {
+        case .now: break
+        case .token(let until):
+            guard isWoken || until <= now else { return }
+        case .rate:
+            guard isWoken else { return }
+        case .reference(_, let until):
+            guard isWoken || until.map({ $0 <= now }) ?? false else { return }
+        case .base(let until):
+            guard until <= now else { return }
+            return try giveUp(item, place, &book, into: &plan)
+        case .reopening(_, let until):
+            if isWoken {
+                return try reopen(item, place, &book, into: &plan)
+            }
+            guard until <= now else { return }
+            book.put(nil, number: 0, of: place)
+            item.reopensUntil = nil
+            item.wait(for: .idle, now: now)
+            return book.put(item, at: place)
+        case .idle, .queued, .sent: return
+        }
+        guard let number = item.turn, let event = try book.event(number, of: place) else {
+            return try goOn(&item, place, &book, now: now)
+        }
+        let decision =
+            number == 0
+            ? try decideBase(&item, place, event, &book, now: now)
+            : try decideChange(&item, place, event, &book, now: now)
+        try enact(decision, item, place, event, &book, into: &plan)
+    }
+
+    private func enact(
+        _ decision: Decision,
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        let now = plan.now
+        var item = item
+        func move(to wait: BookedItem.Wait) {
+            if item.wait != wait {
+                metrics.waited(now - item.waitingSince, for: item.wait)
+            }
+            item.wait(for: wait, now: now)
+        }
+        switch decision {
+        case .queue(let token):
+            move(to: .queued(token))
+            book.put(item, at: place)
+            let tokenPlace = place.at(.token(token, of: place.key.purchaseKey))
+            var record = try book.token(tokenPlace) ?? BookedToken(touchedAt: now)
+            record.wantsReport = true
+            // Put also where nothing changes: whoever looks at the token's queue then knows that
+            // the store does not have all of it yet.
+            book.put(record, at: tokenPlace)
+        case .wait(let wait):
+            move(to: wait)
+            book.put(item, at: place)
+        case .notOwed(let reason):
+            metrics.waited(now - item.waitingSince, for: item.wait)
+            try notOwed(reason.text, item, place, event, &book, into: &plan)
+        case .repeated:
+            try repeated(item, place, event, &book, now: now)
+        case .refuse(let fault):
+            try refuse(fault.asFault, item, place, event, &book, into: &plan)
+        }
+    }
+
+    /// Restatements and retractions of an item that nobody has sent, or that was refused.
+    private func giveUp(
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        guard let event = try book.event(item.changeFirst, of: place) else {
+            return
+        }
+        let fault = PurchaseFault(
+            .referenceUnknown,
+            .lineItemID,
+            repair: "Send the buy or the refund itself: no accepted line item has this name."
+        )
+        try refuse(fault.asFault, item, place, event, &book, into: &plan)
+    }
+
+    /// A token came, or what it refers to is reported: decides whether it is owed after all.
+    private func reopen(
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        guard let event = try book.event(0, of: place) else {
+            return
+        }
+        var reopened = item
+        reopened.standing = .pending
+        let decision = try decideBase(&reopened, place, event, &book, now: plan.now)
+        switch decision {
+        case .queue, .wait(.rate): break
+        // As before: nothing is owed as far as is known.
+        case .wait, .notOwed, .repeated, .refuse: return
+        }
+        reopened.reopensUntil = nil
+        metrics.count(.reopened, "token", app: place.key.lane.appAppleID)
+        try enact(decision, reopened, place, event, &book, into: &plan)
+    }
+
+    // MARK: Buys and refunds
+
+    private func decideBase(
+        _ item: inout BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) -> Decision {
+        guard let sale = item.sale, let date = sale.creationDate else {
+            preconditionFailure("an item whose buy is in turn has a sale")
+        }
+        var kind = PurchaseAttribution.Sale.Kind.buy
+        if sale.kind == .refund || sale.isLaterSubscriptionEvent {
+            switch try parent(of: sale, place, event, &book, now: now) {
+            case .decided(let decision): return decision
+            case .notOwed(let key):
+                item.parent = key.name
+                return .notOwed("reference_not_owed")
+            case .found(let key, let parent):
+                item.parent = key.name
+                guard let live = parent.live, let target = target(parent) else {
+                    preconditionFailure("a live item has what Apple has of it")
+                }
+                let fault =
+                    sale.kind == .refund
+                    ? ReferenceRules.fault(ofRefund: sale, of: target, isNew: true, now: now)
+                    : ReferenceRules.fault(ofLater: sale, after: target)
+                if let fault {
+                    return .refuse(fault)
+                }
+                kind =
+                    sale.kind == .refund
+                    ? .refund(boughtUnder: live.token) : .later(startedUnder: live.token)
+            }
+        }
+        let asked = PurchaseAttribution.Sale(
+            date: date,
+            lane: place.key.lane,
+            asked: sale.externalPurchaseID,
+            kind: kind,
+            excluded: item.excluded
+        )
+        let until = event.receivedAt + policy.tokenWait
+        let decision = try attribute(asked, place, until: until, &book, now: now)
+        guard case .queue = decision, sale.kind == .buy,
+            ReportingTerms.of(sale, rates: rates.rates) == nil
+        else {
+            return decision
+        }
+        // What is not owed needs no rate.
+        return .wait(.rate)
+    }
+
+    private func attribute(
+        _ sale: PurchaseAttribution.Sale,
+        _ place: BookPlace,
+        until: Timestamp,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) -> Decision {
+        let tokens = try book.tokens(of: place.key.purchaseKey, partition: place.partition)
+        let choice = PurchaseAttribution.choose(
+            for: sale,
+            among: tokens,
+            window: policy.tokenWindow,
+            isWaitOver: until <= now
+        )
+        switch choice {
+        case .token(let id): return .queue(id)
+        case .askedUnknown: return .wait(.token(until: until))
+        case .none: break
+        }
+        let outOfRange = PurchaseFault(
+            .tokenOutOfRange,
+            .creationDate,
+            repair: "Send the token that was active at this date: the known ones were not."
+        )
+        switch sale.kind {
+        case .refund: return .refuse(outOfRange)
+        case .buy, .later: break
+        }
+        guard until <= now else {
+            return .wait(.token(until: until))
+        }
+        // Somebody says that it is owed, under a token that Apple will not take: a person decides.
+        let isAskedKnown = tokens.contains { token in
+            token.token.externalPurchaseID == sale.asked && !token.isRefused
+        }
+        if isAskedKnown || !sale.excluded.isEmpty || sale.kind != .buy {
+            return .refuse(outOfRange)
+        }
+        return .notOwed("no_active_token")
+    }
+
+    // MARK: What an item refers to
+
+    private enum Parent {
+        case found(BookKey, BookedItem)
+        case notOwed(BookKey)
+        case decided(Decision)
+    }
+
+    func target(_ item: BookedItem) -> ReferenceRules.Target? {
+        guard let sale = item.sale, let live = item.live else {
+            return nil
+        }
+        return ReferenceRules.Target(
+            sale: sale,
+            terms: live.terms,
+            isRetracted: live.isRetracted
+        )
+    }
+
+    private func parent(
+        of sale: PurchaseEvent,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) -> Parent {
+        let until = event.receivedAt + policy.referenceWait
+        let unknown = PurchaseFault(
+            .referenceUnknown,
+            .referenceLineItemID,
+            repair: "Send the item that it refers to first: no accepted line item has this name."
+        )
+        var named = sale.referenceLineItemID
+        if named == nil, let id = sale.subscriptionID {
+            let key = BookKey.subscription(id, of: place.key.purchaseKey, place.key.lane)
+            named = try book.subscription(place.at(key))?.startLineItemID
+            if named == nil {
+                return .decided(
+                    until <= now ? .refuse(unknown) : .wait(.reference(key, until: until))
+                )
+            }
+        }
+        let key = place.key.sibling(named ?? "")
+        let item = try book.item(place.at(key))
+        switch item?.standing {
+        case nil, .unknown:
+            return .decided(
+                until <= now ? .refuse(unknown) : .wait(.reference(key, until: until))
+            )
+        case .pending:
+            return .decided(.wait(.reference(key, until: nil)))
+        case .notOwed:
+            return .notOwed(key)
+        case .live:
+            guard let item else {
+                preconditionFailure("an item that has a standing is there")
+            }
+            return .found(key, item)
+        }
+    }
+}

@@ -1,0 +1,356 @@
+internal import Kafka
+internal import StageRuntime
+internal import StateStore
+internal import TokenDomain
+internal import TokenWire
+
+/// Taking records in: the book learns of them, and what follows is decided after the commit.
+extension PurchasesStage {
+    func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
+        if let milliseconds = batch.oldestTimestampMilliseconds {
+            forgetting.heard(recordTime: Timestamp(milliseconds: milliseconds))
+        }
+        var book = Book(state: plan.state)
+        for (index, record) in batch.records.enumerated() {
+            do throws(StoreFault) {
+                try judge(record, of: batch, &book, into: &plan)
+            } catch {
+                plan.storeFault = error
+                for _ in index..<batch.records.count {
+                    plan.conclude(.settled("store_fault"))
+                }
+                return
+            }
+        }
+        noteChanges(book.flush())
+    }
+
+    private func judge(
+        _ record: RecordBatch.Record,
+        of batch: RecordBatch,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        guard !record.value.isAbsent, !record.key.isAbsent else {
+            return plan.conclude(.deadLetter(Self.badRecord("it has no value or no key")))
+        }
+        let value = batch.arena.span.extracting(record.value.indices)
+        let key = PurchaseKey(
+            String(decoding: batch.arena[record.key.indices], as: UTF8.self)
+        )
+        // A purchase key is a customer or a token's id, and stands in every key of the book.
+        guard TextLimit.tokenField.holds(key.text) else {
+            return plan.conclude(.deadLetter(Self.badRecord("its key is too long")))
+        }
+        let verdict: Verdict
+        switch Worker.purchases.sources[record.topic] {
+        case .purchasesReceived:
+            verdict = try take(record, of: batch, value, key, &book, into: &plan)
+        case .tokensDecoded:
+            verdict = try takeToken(record, value, key, &book, now: plan.now)
+        case .tokensRefused:
+            verdict = try takeRefusal(record, value, key, &book, now: plan.now)
+        case .purchasesAnswered:
+            verdict = try takeAnswer(record, value, key, &book, into: &plan)
+        default:
+            preconditionFailure("purchases reads four topics")
+        }
+        plan.conclude(verdict)
+    }
+
+    static func badRecord(_ message: String) -> Fault {
+        Fault(code: "purchases.bad_record", message: message)
+    }
+
+    // MARK: Tokens
+
+    private func takeToken(
+        _ record: RecordBatch.Record,
+        _ value: Span<UInt8>,
+        _ key: PurchaseKey,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) -> Verdict {
+        let decoded: TokenDecoded
+        do throws(WireFault) {
+            decoded = try TokenDecoded(reading: value)
+        } catch {
+            return .deadLetter(Self.badRecord(error.message))
+        }
+        let place = BookPlace(
+            partition: record.partition,
+            key: .token(decoded.token.externalPurchaseID, of: key)
+        )
+        var token = try book.token(place) ?? BookedToken(touchedAt: decoded.receivedAt)
+        guard token.token == nil else {
+            return .settled("repeat")
+        }
+        token.token = decoded.token
+        token.offset = record.offset
+        token.hasCustomer = decoded.customer != nil
+        token.touchedAt = max(token.touchedAt, decoded.receivedAt)
+        // Sales of the past may wait for it, or have been given up for want of it.
+        token.wakesFrom = []
+        book.put(token, at: place)
+        return .settled("token")
+    }
+
+    private func takeRefusal(
+        _ record: RecordBatch.Record,
+        _ value: Span<UInt8>,
+        _ key: PurchaseKey,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) -> Verdict {
+        let refused: TokenRefused
+        do throws(WireFault) {
+            refused = try TokenRefused(reading: value)
+        } catch {
+            return .deadLetter(Self.badRecord(error.message))
+        }
+        let place = BookPlace(
+            partition: record.partition,
+            key: .token(refused.externalPurchaseID, of: key)
+        )
+        return try refuse(place, at: refused.refusedAt, &book)
+            ? .settled("token_refused") : .settled("repeat")
+    }
+
+    /// Apple does not know a token: the next one of its period is the primary now.
+    ///
+    /// - Returns: whether that is news.
+    func refuse(
+        _ place: BookPlace,
+        at time: Timestamp,
+        _ book: inout Book
+    ) throws(StoreFault) -> Bool {
+        var token = try book.token(place) ?? BookedToken(touchedAt: time)
+        guard !token.isRefused else {
+            return false
+        }
+        token.isRefused = true
+        token.wakesFrom = []
+        // What stands in its queue must find another one.
+        token.wantsReport = true
+        token.touchedAt = max(token.touchedAt, time)
+        book.put(token, at: place)
+        return true
+    }
+
+    // MARK: Sales
+
+    private func take(
+        _ record: RecordBatch.Record,
+        of batch: RecordBatch,
+        _ value: Span<UInt8>,
+        _ key: PurchaseKey,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) -> Verdict {
+        let now = plan.now
+        let recordTime =
+            record.timestampMilliseconds >= 0
+            ? Timestamp(milliseconds: record.timestampMilliseconds) : now
+        let event: PurchaseEvent
+        do throws(PurchaseFaults) {
+            event = try PurchaseEvent.read(value, from: .topic, now: now)
+        } catch {
+            return refuse(error.event, key, error.asFault, at: recordTime, into: &plan)
+        }
+        guard event.purchaseKey == key.text else {
+            let fault = Fault(
+                code: "purchases.bad_key",
+                message: "the record's key is not its customer, nor its externalPurchaseId"
+            )
+            return refuse(event, key, fault, at: recordTime, into: &plan)
+        }
+        guard let app = apps.appAppleID(event.appAppleID, bundleID: event.bundleID) else {
+            let fault = PurchaseFault(
+                .unknownApp,
+                event.appAppleID == nil ? .bundleID : .appAppleID,
+                repair: "Name an app of the apps file, and by both names the same one."
+            )
+            return refuse(event, key, fault.asFault, at: recordTime, into: &plan)
+        }
+        let place = BookPlace(
+            partition: record.partition,
+            key: .item(
+                event.lineItemID,
+                of: key,
+                Lane(appAppleID: app, environment: event.environment)
+            )
+        )
+        let booked = BookedEvent(
+            value: Array(batch.arena[record.value.indices]),
+            offset: record.offset,
+            receivedAt: TokenReceived.receivedAt(stated: event.receivedAt, recordTime: recordTime),
+            trace: TraceHeader.trace(of: record, in: batch, topic: sources[record.topic]),
+            history: ReplayHistory(of: record, in: batch)
+        )
+        metrics.count(.received, event.kind.rawValue, app: app)
+        switch event.kind {
+        case .buy, .refund:
+            return try takeBase(event.normalized(appAppleID: app), booked, place, &book, &plan)
+        case .restate, .retract:
+            return try takeChange(booked, place, &book, now: now)
+        }
+    }
+
+    /// Refuses an event that no record of the book is made for.
+    private func refuse(
+        _ event: PurchaseEvent?,
+        _ key: PurchaseKey,
+        _ fault: Fault,
+        at receivedAt: Timestamp,
+        into plan: inout BatchPlan
+    ) -> Verdict {
+        let app = apps.appAppleID(event?.appAppleID, bundleID: event?.bundleID) ?? 0
+        metrics.count(.received, event?.kind.rawValue ?? "unknown", app: app)
+        metrics.count(.deadLetter, String(fault.reason), app: app)
+        guard let event, !event.lineItemID.isEmpty, TextLimit.lineItemID.holds(event.lineItemID)
+        else {
+            return .deadLetter(fault)
+        }
+        append(
+            PurchaseOutcome(
+                lineItemID: event.lineItemID,
+                revision: 1,
+                type: event.kind,
+                outcome: .rejected,
+                externalPurchaseID: event.externalPurchaseID,
+                requestIdentifier: nil,
+                reason: fault.code,
+                errors: [],
+                item: nil,
+                receivedAt: event.receivedAt ?? receivedAt,
+                settledAt: plan.now
+            ),
+            key,
+            trace: nil,
+            to: &plan
+        )
+        return .deadLetterAndForward(fault, outputCount: 1)
+    }
+
+    /// A buy or a refund: new, a repeat, or another sale under the same name.
+    private func takeBase(
+        _ sale: PurchaseEvent,
+        _ event: BookedEvent,
+        _ place: BookPlace,
+        _ book: inout Book,
+        _ plan: inout BatchPlan
+    ) throws(StoreFault) -> Verdict {
+        var sale = sale
+        // The key names the customer.
+        sale.customer = nil
+        let app = place.key.lane.appAppleID
+        var item = try book.item(place) ?? BookedItem(touchedAt: plan.now)
+        switch item.standing {
+        case .pending, .live:
+            guard sale == item.sale || sale == item.first else {
+                let fault = PurchaseFault(
+                    .conflict,
+                    .lineItemID,
+                    repair: "To change it, send type restate; for another sale, send another"
+                        + " lineItemId."
+                )
+                metrics.count(.deadLetter, fault.rule.rawValue, app: app)
+                append(
+                    outcome(
+                        .rejected,
+                        item,
+                        place,
+                        event,
+                        sale.kind,
+                        reason: fault.code,
+                        plan
+                    ),
+                    place.key.purchaseKey,
+                    trace: event.trace,
+                    to: &plan
+                )
+                return .deadLetterAndForward(fault.asFault, outputCount: 1)
+            }
+            metrics.count(.repeated, "repeat", app: app)
+            return .settled("repeat")
+        case .notOwed where sale == item.sale || sale == item.first:
+            metrics.count(.repeated, "repeat", app: app)
+            return .settled("repeat")
+        case .notOwed, .unknown:
+            break
+        }
+        // Apple has nothing of it: what is sent now is the sale.
+        item.standing = .pending
+        item.sale = sale
+        item.first = nil
+        item.reopensUntil = nil
+        item.touchedAt = plan.now
+        item.wait(for: .now, now: plan.now)
+        item.wakesFrom = []
+        book.put(event, number: 0, of: place)
+        book.put(item, at: place)
+        try noteStart(sale, place, &book, now: plan.now)
+        return .settled("held")
+    }
+
+    /// The start of a subscription: its later events refer to it.
+    private func noteStart(
+        _ sale: PurchaseEvent,
+        _ place: BookPlace,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) {
+        guard sale.subscriptionEvent == .start, let id = sale.subscriptionID else {
+            return
+        }
+        let key = BookKey.subscription(id, of: place.key.purchaseKey, place.key.lane)
+        let place = place.at(key)
+        var record = try book.subscription(place) ?? BookedSubscription(touchedAt: now)
+        guard record.startDate.map({ $0 <= sale.creationDate ?? $0 }) ?? true else {
+            return
+        }
+        record.startLineItemID = sale.lineItemID
+        record.startDate = sale.creationDate
+        record.touchedAt = now
+        record.wakesFrom = []
+        book.put(record, at: place)
+    }
+
+    /// A restatement or a retraction: it takes its place behind what is not settled.
+    private func takeChange(
+        _ event: BookedEvent,
+        _ place: BookPlace,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) -> Verdict {
+        var item = try book.item(place) ?? BookedItem(touchedAt: now)
+        book.put(event, number: item.changeNext, of: place)
+        item.changeNext += 1
+        item.touchedAt = now
+        switch item.wait {
+        case .idle, .reopening:
+            let until = event.receivedAt + policy.referenceWait
+            item.wait(for: item.standing == .unknown ? .base(until: until) : .now, now: now)
+        default:
+            break
+        }
+        book.put(item, at: place)
+        return .settled("held")
+    }
+}
+
+extension ReplayHistory {
+    /// What a record's headers tell; nil where it is no replay.
+    init?(of record: RecordBatch.Record, in batch: RecordBatch) {
+        let history = DeadLetter.History(headers: record.headers, of: batch.arena)
+        guard history != .none else {
+            return nil
+        }
+        self.init(
+            firstFailedAt: history.firstFailedAt,
+            attempts: history.attempts,
+            replayCount: history.replayCount,
+            replayID: history.replayID
+        )
+    }
+}

@@ -1,0 +1,383 @@
+internal import StageRuntime
+internal import StateStore
+internal import TokenDomain
+internal import TokenWire
+
+/// Items that are ready for one token go together; the next report of the token follows the answer.
+extension PurchasesStage {
+    /// Makes reports for the tokens that want one.
+    func report(
+        _ partition: Int32,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        let start = BookDue.start(.report)
+        let found = try entries(
+            partition,
+            from: start,
+            prefix: start,
+            countMax: limits.reportCountMax,
+            plan.state
+        )
+        for (entry, _) in found.entries {
+            let key = BookKey(bytes: Array(entry.dropFirst()))
+            try report(BookPlace(partition: partition, key: key), &book, into: &plan)
+        }
+    }
+
+    /// One report while it is put together.
+    private struct Draft {
+        var lineItems: [UInt8] = [UInt8(ascii: "[")]
+        var ids: [String] = []
+        var trace: TraceParent?
+        /// Of all its items.
+        var app: Int64 = 0
+        /// Everything that stood in the queue was looked at, and left it.
+        var isExhausted = true
+    }
+
+    private func report(
+        _ place: BookPlace,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        // What was put since the last commit stands in no queue of the store yet.
+        guard
+            plan.state.stagedValue(forKey: place.key.bytes, partition: place.partition) == nil,
+            !book.isChanged(place), var token = try book.token(place), token.inFlight.isEmpty,
+            token.wantsReport
+        else {
+            return
+        }
+        let group = BookDue.start(.queued, of: place.key.bytes)
+        let found = try entries(
+            place.partition,
+            from: group,
+            prefix: group,
+            countMax: limits.candidateCountMax,
+            plan.state
+        )
+        var draft = Draft()
+        draft.isExhausted = found.next == nil
+        for (entry, _) in found.entries {
+            guard let key = BookDue.key(of: entry, after: group, numberByteCount: 8) else {
+                continue
+            }
+            guard try add(place.at(key), to: &draft, token, place.key.tokenID, &book, &plan) else {
+                draft.isExhausted = false
+                break
+            }
+        }
+        if draft.ids.isEmpty {
+            token.wantsReport = !draft.isExhausted
+        } else {
+            draft.lineItems.append(UInt8(ascii: "]"))
+            token.inFlight = draft.ids
+            token.reportedApp = draft.app
+            send(draft, token, place, into: &plan)
+        }
+        book.put(token, at: place)
+    }
+
+    private func send(
+        _ draft: Draft,
+        _ token: BookedToken,
+        _ place: BookPlace,
+        into plan: inout BatchPlan
+    ) {
+        append(
+            ReportRequested(
+                externalPurchaseID: place.key.tokenID,
+                appAppleID: draft.app,
+                bundleID: token.token?.bundleID ?? apps.bundleID(of: draft.app) ?? "",
+                status: .lineItem,
+                requestIdentifier: nil,
+                lineItems: String(decoding: draft.lineItems, as: UTF8.self),
+                purchaseKey: place.key.purchaseKey
+            ),
+            trace: draft.trace,
+            to: &plan
+        )
+    }
+
+    /// Adds an item to a report, or sends it elsewhere.
+    ///
+    /// - Returns: whether the report has room for more.
+    private func add(
+        _ place: BookPlace,
+        to draft: inout Draft,
+        _ token: BookedToken,
+        _ tokenID: TokenID,
+        _ book: inout Book,
+        _ plan: inout BatchPlan
+    ) throws(StoreFault) -> Bool {
+        guard var item = try book.item(place), item.wait == .queued(tokenID),
+            let number = item.turn, let event = try book.event(number, of: place)
+        else {
+            return true
+        }
+        let now = plan.now
+        if token.isRefused, try !isBound(item, to: tokenID, place, &book) {
+            item.wait(for: .now, now: now)
+            book.put(item, at: place)
+            return true
+        }
+        let rootPlace = root(of: item, place)
+        guard var root = rootPlace == place ? item : try book.item(rootPlace) else {
+            item.wait(for: .now, now: now)
+            book.put(item, at: place)
+            return true
+        }
+        if root.busyWith != nil {
+            // One item of a net calculation at a time: Apple wants the same figure of all (24).
+            item.wait(for: .reference(rootPlace.key, until: nil), now: now)
+            book.put(item, at: place)
+            return true
+        }
+        if item.goesAlone, !draft.ids.isEmpty {
+            return false
+        }
+        switch try compile(&item, place, event, root, &book, plan) {
+        case .elsewhere(let wait):
+            item.wait(for: wait, now: now)
+            book.put(item, at: place)
+            return true
+        case .refused(let fault):
+            try refuse(fault.asFault, item, place, event, &book, into: &plan)
+            return true
+        case .later:
+            draft.isExhausted = false
+            return true
+        case .compiled(let flight):
+            let byteCount = draft.lineItems.count + flight.item.utf8.count + 2
+            guard
+                draft.ids.isEmpty
+                    || byteCount + Self.envelopeByteCount <= limits.reportByteCountMax
+            else {
+                return false
+            }
+            if !draft.ids.isEmpty {
+                draft.lineItems.append(UInt8(ascii: ","))
+            }
+            draft.lineItems.append(contentsOf: flight.item.utf8)
+            draft.ids.append(place.key.name)
+            draft.trace = draft.trace ?? event.trace
+            draft.app = place.key.lane.appAppleID
+            item.flight = flight
+            item.wait(for: .sent(tokenID), now: now)
+            if rootPlace == place {
+                item.busyWith = place.key.name
+            } else {
+                root.busyWith = place.key.name
+                book.put(root, at: rootPlace)
+            }
+            book.put(item, at: place)
+            return draft.ids.count < limits.itemCountMax && !item.goesAlone
+        }
+    }
+
+    /// The buy whose net calculation an item belongs to.
+    func root(of item: BookedItem, _ place: BookPlace) -> BookPlace {
+        guard item.sale?.kind == .refund, let parent = item.parent else {
+            return place
+        }
+        return place.at(place.key.sibling(parent))
+    }
+
+    // MARK: Compiling
+
+    private enum Compilation {
+        case compiled(BookedItem.Flight)
+        case refused(PurchaseFault)
+        /// Something changed since it was decided.
+        case elsewhere(BookedItem.Wait)
+        /// What it needs to know is not in the store yet.
+        case later
+    }
+
+    private func compile(
+        _ item: inout BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ root: BookedItem,
+        _ book: inout Book,
+        _ plan: BatchPlan
+    ) throws(StoreFault) -> Compilation {
+        guard var sale = item.sale else {
+            return .elsewhere(.now)
+        }
+        if let parent = item.parent {
+            let isLive =
+                try book.item(place.at(place.key.sibling(parent)))?.live
+                .map { !$0.isRetracted } ?? false
+            guard isLive else {
+                return .elsewhere(.now)
+            }
+        }
+        var revision = LineItem.Revision.first
+        var terms: ReportingTerms?
+        if let live = item.live {
+            let change = change(event, item)
+            if let change, change.kind == .restate {
+                revision = .restatement
+                do throws(PurchaseFault) {
+                    let restated = try sale.applying(change, now: plan.now)
+                    terms =
+                        sale.kind == .refund
+                        ? root.live?.terms : self.terms(of: restated, insteadOf: sale, live)
+                    sale = restated
+                } catch {
+                    return .refused(error)
+                }
+            } else {
+                revision = .retraction
+                terms = live.terms
+            }
+        } else {
+            terms =
+                sale.kind == .refund
+                ? root.live?.terms : ReportingTerms.of(sale, rates: rates.rates)
+        }
+        guard let terms else {
+            return .elsewhere(sale.kind == .refund ? .now : .rate)
+        }
+        guard let days = try days(before: sale, item, place, &book, plan) else {
+            return .later
+        }
+        return compile(sale, item, root, revision, terms, days)
+    }
+
+    private func compile(
+        _ sale: PurchaseEvent,
+        _ item: BookedItem,
+        _ root: BookedItem,
+        _ revision: LineItem.Revision,
+        _ terms: ReportingTerms,
+        _ days: Int64
+    ) -> Compilation {
+        let isRefund = sale.kind == .refund
+        do throws(PurchaseFault) {
+            let compiled = try LineItemCompiler.compile(
+                sale,
+                LineItemCompiler.Context(
+                    revision: revision,
+                    terms: terms,
+                    family: root.family,
+                    previous: isRefund ? item.share : nil,
+                    buy: isRefund ? root.sale : nil,
+                    startLineItemID: isRefund ? nil : item.parent,
+                    daysOfPaidService: days
+                )
+            )
+            return .compiled(
+                BookedItem.Flight(
+                    item: String(decoding: compiled.item.json, as: UTF8.self),
+                    sale: sale,
+                    terms: terms,
+                    share: compiled.share,
+                    days: days,
+                    isRetraction: revision == .retraction
+                )
+            )
+        } catch {
+            return .refused(error)
+        }
+    }
+
+    // MARK: Paid days
+
+    /// How many days the subscription was paid for before an event of it.
+    ///
+    /// - Returns: 0 for what is no later event; nil where it must be counted from the items and the
+    ///   store does not have all of them yet.
+    private func days(
+        before sale: PurchaseEvent,
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book,
+        _ plan: BatchPlan
+    ) throws(StoreFault) -> Int64? {
+        guard let id = sale.subscriptionID, let start = sale.subscriptionStartDate,
+            let end = sale.subscriptionEndDate, sale.kind == .buy
+        else {
+            return 0
+        }
+        if let live = item.live {
+            return live.days
+        }
+        let key = BookKey.subscription(id, of: place.key.purchaseKey, place.key.lane)
+        let subscription = place.at(key)
+        var record =
+            try book.subscription(subscription) ?? BookedSubscription(touchedAt: plan.now)
+        let period = PaidService.Period(
+            start: start,
+            end: end,
+            isPaid: sale.amountTaxInclusive ?? .zero > .zero
+        )
+        if var paid = record.paid, paid.isInOrder(start) {
+            let days = paid.days(before: start)
+            paid.add(period)
+            record.paid = paid
+            record.touchedAt = plan.now
+            book.put(record, at: subscription)
+            return days
+        }
+        guard
+            plan.state.stagedValue(forKey: key.bytes, partition: place.partition) == nil,
+            !book.isChanged(subscription)
+        else {
+            return nil
+        }
+        let group = BookDue.start(.period, of: key.bytes)
+        let (before, all) = try countPaid(
+            group,
+            place.partition,
+            adding: period,
+            plan.state
+        )
+        record.paid = all
+        record.touchedAt = plan.now
+        book.put(record, at: subscription)
+        return before
+    }
+
+    /// Counts the paid days of a subscription from its items, in order: for an event that comes
+    /// late, and after one that was refused or changed.
+    private func countPaid(
+        _ group: [UInt8],
+        _ partition: Int32,
+        adding period: PaidService.Period,
+        _ state: StagedState
+    ) throws(StoreFault) -> (before: Int64, all: PaidService) {
+        var before: Int64?
+        var paid = PaidService()
+        func add(_ next: PaidService.Period) {
+            if before == nil, next.start > period.start {
+                before = paid.days(before: period.start)
+                paid.add(period)
+            }
+            paid.add(next)
+        }
+        try state.scan(.due, partition: partition, from: group) { key, note in
+            guard key.starts(with: group), key.count > group.count + 8, note.count == 9 else {
+                return false
+            }
+            add(
+                PaidService.Period(
+                    start: Timestamp(
+                        milliseconds: BigEndian.number(key[group.count..<group.count + 8])
+                    ),
+                    end: Timestamp(milliseconds: BigEndian.number(note[..<8])),
+                    isPaid: note[8] == 1
+                )
+            )
+            return true
+        }
+        if let before {
+            return (before, paid)
+        }
+        let days = paid.days(before: period.start)
+        paid.add(period)
+        return (days, paid)
+    }
+}

@@ -1,0 +1,40 @@
+internal import StageRuntime
+internal import TokenDomain
+
+extension PurchasesStage: ReloadingStage {
+    /// The stage in a real worker.
+    ///
+    /// - Throws: ``ConfigurationFault``.
+    convenience init(_ services: WorkerServices) throws(ConfigurationFault) {
+        let configuration = services.configuration
+        let rates: any RateSource
+        if let path = configuration.exchangeRatesFile {
+            rates = try RatesFile(
+                path: path,
+                setting: Setting.exchangeRatesFile.fullName,
+                log: services.log
+            )
+        } else {
+            rates = NoRates()
+        }
+        var policy = Policy()
+        policy.tokenWindow = configuration.purchasesTokenWindow
+        policy.tokenWait = configuration.purchasesTokenWait
+        self.init(
+            policy: policy,
+            apps: try AppDirectory(
+                path: try configuration.requiredFile(.appsFile),
+                log: services.log
+            ),
+            rates: rates,
+            topicPrefix: configuration.topicPrefix,
+            metrics: services.metrics,
+            log: services.log
+        )
+    }
+
+    /// Reads the apps and the rates again.
+    func reload() {
+        (apps as? AppDirectory)?.reload()
+    }
+}

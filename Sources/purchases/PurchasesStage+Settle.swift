@@ -1,0 +1,286 @@
+internal import Kafka
+internal import StageRuntime
+internal import StateStore
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+/// How an event ends: in the ledger, and as a dead letter where it was refused.
+extension PurchasesStage {
+    private static let requestsIndex = index(of: .reportsRequested)
+    private static let outcomesIndex = index(of: .purchasesOutcomes)
+    private static let deadLettersIndex = Worker.purchases.targets.count
+
+    private static func index(of topic: Topic) -> Int {
+        guard let index = Worker.purchases.targets.firstIndex(of: topic) else {
+            preconditionFailure("purchases writes \(topic)")
+        }
+        return index
+    }
+
+    // MARK: Outputs
+
+    func append(
+        _ outcome: PurchaseOutcome,
+        _ key: PurchaseKey,
+        trace: TraceParent?,
+        to plan: inout BatchPlan
+    ) {
+        append(Self.outcomesIndex, key.text, trace, to: &plan) { outcome.write(to: &$0) }
+    }
+
+    func append(
+        _ request: ReportRequested,
+        trace: TraceParent?,
+        to plan: inout BatchPlan
+    ) {
+        append(Self.requestsIndex, request.externalPurchaseID.text, trace, to: &plan) {
+            request.write(to: &$0)
+        }
+    }
+
+    private func append(
+        _ topic: Int,
+        _ key: String,
+        _ trace: TraceParent?,
+        to plan: inout BatchPlan,
+        _ write: (inout [UInt8]) -> Void
+    ) {
+        let keyRange = plan.outputs.place(key.utf8.span)
+        let start = plan.outputs.arena.count
+        write(&plan.outputs.arena)
+        let value = plan.outputs.placed(from: start)
+        let headers = TraceHeader.append(trace, to: &plan.outputs.arena)
+        plan.outputs.outputs.append(
+            OutputBatch.Output(topic: topic, key: keyRange, value: value, headers: headers)
+        )
+    }
+
+    func outcome(
+        _ outcome: PurchaseOutcome.Outcome,
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ type: PurchaseEvent.Kind,
+        reason: String,
+        _ plan: BatchPlan
+    ) -> PurchaseOutcome {
+        PurchaseOutcome(
+            lineItemID: place.key.name,
+            revision: item.revision + 1,
+            type: type,
+            outcome: outcome,
+            externalPurchaseID: nil,
+            requestIdentifier: nil,
+            reason: reason,
+            errors: [],
+            item: item.flight?.item,
+            receivedAt: event.receivedAt,
+            settledAt: plan.now
+        )
+    }
+
+    // MARK: Ends of an event
+
+    /// What the event in turn asks for.
+    func type(of event: BookedEvent, _ item: BookedItem) -> PurchaseEvent.Kind {
+        guard item.turn != 0 else {
+            return item.sale?.kind ?? .buy
+        }
+        return change(event, item)?.kind ?? .retract
+    }
+
+    /// The restatement or retraction of an event; nil for a retraction of our own making.
+    func change(_ event: BookedEvent, _ item: BookedItem) -> PurchaseEvent? {
+        guard !event.isOurs else {
+            return nil
+        }
+        do throws(WireFault) {
+            return try PurchaseEvent(fromState: event.value)
+        } catch {
+            preconditionFailure("an event of the book was read before: \(error.message)")
+        }
+    }
+
+    /// The event in turn breaks a rule: it becomes a dead letter, and the item stays as it was.
+    func refuse(
+        _ fault: Fault,
+        errors: [AppleError] = [],
+        token: TokenID? = nil,
+        requestIdentifier: String? = nil,
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        var item = item
+        var ledger = outcome(
+            .rejected,
+            item,
+            place,
+            event,
+            type(of: event, item),
+            reason: fault.code,
+            plan
+        )
+        ledger.errors = errors
+        ledger.externalPurchaseID = token
+        ledger.requestIdentifier = requestIdentifier
+        append(ledger, place.key.purchaseKey, trace: event.trace, to: &plan)
+        if event.isOurs {
+            // No record came for it: whoever asked for the other retraction finds it in the ledger.
+            log.limited(.error, "a retraction that follows from another one was refused")
+            try refuseParent(fault, of: item, place, &book, into: &plan)
+        } else {
+            metrics.count(.deadLetter, String(fault.reason), app: place.key.lane.appAppleID)
+            plan.append(
+                DeadLetter(
+                    fault: fault,
+                    worker: .purchases,
+                    origin: DeadLetter.Origin(
+                        topic: sources[0],
+                        partition: place.partition,
+                        offset: event.offset,
+                        group: group
+                    ),
+                    failedAt: plan.now,
+                    history: event.history.map(DeadLetter.History.init) ?? .none
+                ),
+                topic: Self.deadLettersIndex,
+                key: Array(place.key.purchaseKey.text.utf8),
+                value: event.value,
+                trace: event.trace
+            )
+        }
+        let wasBase = item.turn == 0
+        if wasBase {
+            try recount(item.sale, place, &book, now: plan.now)
+        }
+        // Its retraction may be what that waits for.
+        try touchParent(of: item, place, &book, now: plan.now)
+        if let number = item.turn ?? (item.hasChanges ? item.changeFirst : nil) {
+            book.put(nil, number: number, of: place)
+        }
+        item.finishTurn(now: plan.now)
+        if wasBase {
+            item.standing = .unknown
+            item.sale = nil
+            item.first = nil
+            item.parent = nil
+        }
+        try goOn(&item, place, &book, now: plan.now)
+    }
+
+    /// An item cannot be retracted, so what it refers to cannot be either.
+    private func refuseParent(
+        _ fault: Fault,
+        of item: BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        guard let name = item.parent else {
+            return
+        }
+        let parentPlace = place.at(place.key.sibling(name))
+        guard let parent = try book.item(parentPlace), let number = parent.turn,
+            parent.wait == .reference(parentPlace.key, until: nil),
+            let event = try book.event(number, of: parentPlace)
+        else {
+            return
+        }
+        try refuse(fault, parent, parentPlace, event, &book, into: &plan)
+    }
+
+    /// The event in turn asks for what is so already.
+    func repeated(
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) {
+        var item = item
+        if !event.isOurs {
+            metrics.count(.repeated, "repeat", app: place.key.lane.appAppleID)
+        }
+        book.put(nil, number: item.changeFirst, of: place)
+        item.finishTurn(now: now)
+        try goOn(&item, place, &book, now: now)
+    }
+
+    /// Nothing is owed to Apple for the event in turn.
+    func notOwed(
+        _ reason: String,
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        var item = item
+        append(
+            outcome(.notOwed, item, place, event, type(of: event, item), reason: reason, plan),
+            place.key.purchaseKey,
+            trace: event.trace,
+            to: &plan
+        )
+        metrics.count(.notOwed, reason, app: place.key.lane.appAppleID)
+        if item.turn == 0 {
+            // The event stays: a token that comes later carries it.
+            item.standing = .notOwed
+            item.reopensUntil = plan.now + policy.reopening
+            item.wakesFrom = []
+            item.excluded = []
+            item.touchedAt = plan.now
+        } else {
+            book.put(nil, number: item.changeFirst, of: place)
+            item.finishTurn(now: plan.now)
+        }
+        try goOn(&item, place, &book, now: plan.now)
+    }
+
+    /// Puts an item back whose event in turn is settled: the next one is in turn, or it rests.
+    func goOn(
+        _ item: inout BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) {
+        switch item.standing {
+        case .unknown:
+            guard item.hasChanges else {
+                return book.put(nil as BookedItem?, at: place)
+            }
+            let first = try book.event(item.changeFirst, of: place)
+            let until = (first?.receivedAt ?? now) + policy.referenceWait
+            item.wait(for: .base(until: max(until, now)), now: now)
+        case .pending:
+            item.wait(for: .now, now: now)
+        case .live:
+            item.wait(for: item.hasChanges ? .now : .idle, now: now)
+        case .notOwed:
+            if item.hasChanges {
+                item.wait(for: .now, now: now)
+            } else if let until = item.reopensUntil, until > now {
+                let parent = item.parent.map { place.key.sibling($0) }
+                item.wait(for: .reopening(parent, until: until), now: now)
+            } else {
+                book.put(nil, number: 0, of: place)
+                item.wait(for: .idle, now: now)
+            }
+        }
+        book.put(item, at: place)
+    }
+}
+
+extension DeadLetter.History {
+    init(_ history: ReplayHistory) {
+        self = .none
+        firstFailedAt = history.firstFailedAt
+        attempts = history.attempts
+        replayCount = history.replayCount
+        replayID = history.replayID
+    }
+}

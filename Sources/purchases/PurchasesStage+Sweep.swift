@@ -1,0 +1,251 @@
+internal import StageRuntime
+internal import StateStore
+internal import TokenDomain
+
+/// What the due table of the committed store holds, looked through after every commit.
+extension PurchasesStage {
+    func sweep(
+        _ partition: Int32,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        guard var sweep = sweeps[partition] else {
+            return
+        }
+        let now = plan.now
+        let isForgettingDue =
+            sweep.nextForgetting.map { $0 <= now || $0 > now + limits.forgettingInterval } ?? true
+        if isForgettingDue {
+            sweep.nextForgetting = now + limits.forgettingInterval
+            if let horizon = forgetting.horizon(now: now) {
+                try forget(partition, by: horizon, &book)
+            }
+        }
+        if sweep.isDue || sweep.nextWaiting.map({ $0 <= now }) ?? false {
+            sweep.isDue = false
+            // Reports first: what is decided now stands in no queue of the store yet.
+            try report(partition, &book, into: &plan)
+            try wake(partition, &book, into: &plan)
+            sweep.nextWaiting = try decideDue(partition, &book, into: &plan)
+        }
+        if let from = sweep.ratesFrom {
+            sweep.ratesFrom = try wakeRates(partition, from, &book, into: &plan)
+        }
+        sweeps[partition] = sweep
+    }
+
+    /// Entries from a key on, as long as they have a prefix.
+    ///
+    /// - Returns: the entries, and the first one that was left out for `countMax`.
+    func entries(
+        _ partition: Int32,
+        from start: [UInt8],
+        prefix: [UInt8],
+        countMax: Int,
+        _ state: StagedState
+    ) throws(StoreFault) -> (entries: [BookDue.Entry], next: [UInt8]?) {
+        var entries: [BookDue.Entry] = []
+        var next: [UInt8]?
+        try state.scan(.due, partition: partition, from: start) { key, note in
+            guard key.starts(with: prefix) else {
+                return false
+            }
+            guard entries.count < countMax else {
+                next = key
+                return false
+            }
+            entries.append((key, note))
+            return true
+        }
+        return (entries, next)
+    }
+
+    // MARK: Time
+
+    /// Decides what a time has come for.
+    ///
+    /// - Returns: when to look again; after the next commit in any case, where something was due.
+    private func decideDue(
+        _ partition: Int32,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) -> Timestamp? {
+        let start = BookDue.start(.waiting)
+        let found = try entries(
+            partition,
+            from: start,
+            prefix: start,
+            countMax: limits.decisionCountMax,
+            plan.state
+        )
+        for (entry, _) in found.entries {
+            guard let (time, key) = BookDue.timed(entry, .waiting) else {
+                continue
+            }
+            guard time <= plan.now else {
+                return time
+            }
+            let place = BookPlace(partition: partition, key: key)
+            try decide(place, isWoken: false, &book, into: &plan)
+        }
+        return nil
+    }
+
+    // MARK: Waking
+
+    /// Has items looked at again that wait for records which changed.
+    private func wake(
+        _ partition: Int32,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        let start = BookDue.start(.waking)
+        let found = try entries(
+            partition,
+            from: start,
+            prefix: start,
+            countMax: limits.decisionCountMax,
+            plan.state
+        )
+        var left = limits.decisionCountMax
+        for (entry, _) in found.entries where left > 0 {
+            let key = BookKey(bytes: Array(entry.dropFirst()))
+            let place = BookPlace(partition: partition, key: key)
+            left -= try wake(place, countMax: left, &book, into: &plan)
+        }
+    }
+
+    private func wake(
+        _ place: BookPlace,
+        countMax: Int,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) -> Int {
+        guard let (group, from) = try waiters(of: place, &book) else {
+            return 0
+        }
+        let found = try entries(
+            place.partition,
+            from: from.isEmpty ? group : from,
+            prefix: group,
+            countMax: countMax,
+            plan.state
+        )
+        try setWaking(place, found.next, &book)
+        for (entry, _) in found.entries {
+            if let key = BookDue.key(of: entry, after: group) {
+                try decide(place.at(key), isWoken: true, &book, into: &plan)
+            }
+        }
+        return found.entries.count + 1
+    }
+
+    /// Where the entries of those begin that wait for a record, and where waking goes on.
+    private func waiters(
+        of place: BookPlace,
+        _ book: inout Book
+    ) throws(StoreFault) -> (group: [UInt8], from: [UInt8])? {
+        let own = BookDue.start(.reference, of: place.key.bytes)
+        switch place.key.kind {
+        case .item:
+            return try book.item(place)?.wakesFrom.map { (own, $0) }
+        case .subscription:
+            return try book.subscription(place)?.wakesFrom.map { (own, $0) }
+        case .token:
+            guard let token = try book.token(place), let from = token.wakesFrom else {
+                return nil
+            }
+            let lane =
+                token.token?.lane
+                ?? Lane(
+                    appAppleID: 0,
+                    environment: place.key.tokenID.environment
+                )
+            let group = BookDue.tokenGroup(place.key.purchaseKey, lane)
+            return (BookDue.start(.token, of: group), from)
+        case .event, nil:
+            return nil
+        }
+    }
+
+    private func setWaking(
+        _ place: BookPlace,
+        _ from: [UInt8]?,
+        _ book: inout Book
+    ) throws(StoreFault) {
+        switch place.key.kind {
+        case .item:
+            if var item = try book.item(place) {
+                item.wakesFrom = from
+                book.put(item, at: place)
+            }
+        case .subscription:
+            if var record = try book.subscription(place) {
+                record.wakesFrom = from
+                book.put(record, at: place)
+            }
+        case .token:
+            if var token = try book.token(place) {
+                token.wakesFrom = from
+                book.put(token, at: place)
+            }
+        case .event, nil: break
+        }
+    }
+
+    /// - Returns: where to go on; nil at the end.
+    private func wakeRates(
+        _ partition: Int32,
+        _ from: [UInt8],
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) -> [UInt8]? {
+        let start = BookDue.start(.rate)
+        let found = try entries(
+            partition,
+            from: from,
+            prefix: start,
+            countMax: limits.decisionCountMax,
+            plan.state
+        )
+        for (entry, _) in found.entries {
+            let key = BookKey(bytes: Array(entry.dropFirst()))
+            try decide(
+                BookPlace(partition: partition, key: key),
+                isWoken: true,
+                &book,
+                into: &plan
+            )
+        }
+        return found.next
+    }
+
+    // MARK: Forgetting
+
+    private func forget(
+        _ partition: Int32,
+        by horizon: Timestamp,
+        _ book: inout Book
+    ) throws(StoreFault) {
+        guard let state else {
+            return
+        }
+        let start = BookDue.start(.forgotten)
+        let found = try entries(
+            partition,
+            from: start,
+            prefix: start,
+            countMax: limits.forgottenCountMax,
+            state
+        )
+        for (entry, _) in found.entries {
+            guard let (time, key) = BookDue.timed(entry, .forgotten), time <= horizon else {
+                return
+            }
+            // What was put since the last commit is alive.
+            if state.stagedValue(forKey: key.bytes, partition: partition) == nil {
+                book.forget(BookPlace(partition: partition, key: key))
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+internal import Glibc
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// The file of exchange rates, read at start and whenever it changes.
+///
+/// A file that cannot be read leaves the rates that were read before in force.
+final class RatesFile: RateSource {
+    static let byteCountMax = 64 << 20
+
+    private struct Version: Equatable {
+        var device: UInt
+        var inode: UInt
+        var size: Int
+        var seconds: Int
+        var nanoseconds: Int
+    }
+
+    private let path: String
+    private let setting: String
+    private let log: Log
+    private(set) var rates: ExchangeRates
+    private var version: Version?
+
+    /// - Throws: what is wrong with the file.
+    init(path: String, setting: String, log: Log) throws(ConfigurationFault) {
+        self.path = path
+        self.setting = setting
+        self.log = log
+        version = Self.version(of: path)
+        rates = try Self.read(path, setting)
+    }
+
+    private static func read(
+        _ path: String,
+        _ setting: String
+    ) throws(ConfigurationFault) -> ExchangeRates {
+        let bytes = try BoundedFile.read(path: path, setting: setting, byteCountMax: byteCountMax)
+        do throws(ExchangeRates.Fault) {
+            return try ExchangeRates(csv: bytes)
+        } catch {
+            throw .unreadableFile(
+                setting: setting,
+                path: path,
+                because: "line \(error.line): \(error.message)"
+            )
+        }
+    }
+
+    private static func version(of path: String) -> Version? {
+        var information = stat()
+        guard unsafe stat(path, &information) == 0 else {
+            return nil
+        }
+        return Version(
+            device: UInt(information.st_dev),
+            inode: UInt(information.st_ino),
+            size: Int(information.st_size),
+            seconds: Int(information.st_mtim.tv_sec),
+            nanoseconds: Int(information.st_mtim.tv_nsec)
+        )
+    }
+
+    func refresh() -> Bool {
+        let newest = Self.version(of: path)
+        guard newest != version else {
+            return false
+        }
+        version = newest
+        do throws(ConfigurationFault) {
+            rates = try Self.read(path, setting)
+            return true
+        } catch {
+            log.limited(
+                .error,
+                "the exchange rates cannot be read again; those read before stay in force",
+                ("because", .text(error.sentence))
+            )
+            return false
+        }
+    }
+}
+
+/// Without a file: only sales in a reporting currency, or with a rate of their own, need none.
+final class NoRates: RateSource {
+    let rates = ExchangeRates.none
+
+    func refresh() -> Bool { false }
+}

@@ -1,0 +1,73 @@
+internal import TokenDomain
+internal import TokenWire
+
+/// Where a sale stands in the book of `purchases`, as far as a person wants to know: from a value of
+/// `purchases.state.v1`, whose form is the worker's own.
+struct BookStanding: Equatable {
+    /// What it waits for: `token`, `rate`, `reference`, `base`, `queued`, `sent`, `now`, `reopening`,
+    /// `idle`.
+    var wait = "idle"
+    /// Until when it waits at most, UNIX milliseconds.
+    var until: Int64?
+    /// The token that it waits to be reported under.
+    var externalPurchaseID: String?
+    /// UNIX milliseconds.
+    var waitingSince: Int64?
+    /// Tokens that Apple refused for the date of the sale.
+    var excluded: [String] = []
+
+    /// Nil for what is no such value.
+    init?(_ value: Span<UInt8>) {
+        var standing = BookStanding()
+        do throws(WireFault) {
+            try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+                switch (key, try scanner.peekKind()) {
+                case ("wait", .object): try standing.readWait(&scanner)
+                case ("waitingSince", .number): standing.waitingSince = try scanner.integer()
+                case ("excluded", .array):
+                    try scanner.beginArray()
+                    while try scanner.nextElement() {
+                        standing.excluded.append(try scanner.string())
+                    }
+                default: try scanner.skip()
+                }
+            }
+        } catch {
+            return nil
+        }
+        self = standing
+    }
+
+    private init() {}
+
+    private mutating func readWait(_ scanner: inout JSONScanner) throws(WireFault) {
+        try scanner.beginObject()
+        while let key = try scanner.nextKey() {
+            switch (key, try scanner.peekKind()) {
+            case ("for", .string): wait = try scanner.string()
+            case ("until", .number): until = try scanner.integer()
+            case ("externalPurchaseId", .string): externalPurchaseID = try scanner.string()
+            default: try scanner.skip()
+            }
+        }
+    }
+
+    /// Whether a key of the changelog is that of this line item: an `i`, whose it is, the app, and
+    /// the id at the end.
+    static func isKey(_ key: Span<UInt8>, of lineItemID: String, _ purchaseKey: String) -> Bool {
+        let id = Array(lineItemID.utf8)
+        // Behind the kind and the length of the purchase key: that, and environment and app.
+        guard key.count == 3 + purchaseKey.utf8.count + 9 + id.count,
+            key[0] == UInt8(ascii: "i")
+        else {
+            return false
+        }
+        for (index, byte) in purchaseKey.utf8.enumerated() where key[3 + index] != byte {
+            return false
+        }
+        for (index, byte) in id.enumerated() where key[key.count - id.count + index] != byte {
+            return false
+        }
+        return true
+    }
+}

@@ -1,0 +1,351 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+internal import TokenWire
+
+/// Looks for everything that Kafka knows of one sale.
+///
+/// Sales, answers and the ledger are keyed by the customer, else the token: with that known, one
+/// partition of each topic is read. Else the sale is looked for in all that came in, and then in the
+/// whole ledger.
+struct PurchaseSearch {
+    let lineItemID: String
+    /// Whose it may be: as it was given, or as its records say.
+    private(set) var purchaseKeys: [String]
+    var topics: TopicSearch
+    private var trail: LetterTrail
+    private let needle: LineItemNeedle
+
+    private(set) var events: [TraceEvent] = []
+    /// The newest word of the ledger about it.
+    private(set) var outcome: PurchaseOutcome?
+    /// Where it stands in the worker's book; nil where that was forgotten.
+    private(set) var standing: BookStanding?
+    /// As it came in last.
+    private(set) var sale: TracedSale?
+    private(set) var receivedCount = 0
+    /// Of the reports that carry it.
+    private var identifiers: Set<String> = []
+    /// The tokens that it was to be reported under.
+    private var tokens: Set<String> = []
+
+    var letters: [TraceLetter] { trail.letters }
+    var readCount: Int { topics.readCount }
+
+    init(
+        lineItemID: String,
+        purchaseKey: String?,
+        _ configuration: Configuration,
+        _ topics: TopicSearch
+    ) {
+        self.lineItemID = lineItemID
+        self.topics = topics
+        purchaseKeys = purchaseKey.map { [$0] } ?? []
+        needle = LineItemNeedle(lineItemID)
+        trail = LetterTrail(
+            prefix: configuration.topicPrefix,
+            deadlineDays: configuration.reportDeadlineDays
+        )
+    }
+
+    mutating func run() throws(LogFault) {
+        if purchaseKeys.isEmpty {
+            try findKeys()
+        }
+        for key in purchaseKeys {
+            try readSale(Array(key.utf8))
+        }
+        try readReports()
+        try trail.readSettled(&topics, telling: &events)
+        // What happened at one time is told in the order of the pipeline.
+        events = events.enumerated().sorted {
+            ($0.element.at, $0.offset) < ($1.element.at, $1.offset)
+        }.map(\.element)
+    }
+
+    // MARK: Whose it is
+
+    private mutating func findKeys() throws(LogFault) {
+        let (needle, id) = (needle, lineItemID)
+        var found = try topics.searchAll(.purchasesReceived, from: nil, until: nil) { value in
+            needle.isIn(value) && TracedSale(value).lineItemID == id
+        }
+        if found.isEmpty {
+            found = try topics.searchAll(.purchasesOutcomes, from: nil, until: nil) { value in
+                needle.isIn(value) && Self.outcome(value)?.lineItemID == id
+            }
+        }
+        for found in found {
+            let key = String(decoding: found.key, as: UTF8.self)
+            if !key.isEmpty, !purchaseKeys.contains(key) {
+                purchaseKeys.append(key)
+            }
+        }
+    }
+
+    // MARK: What is keyed by whose it is
+
+    private mutating func readSale(_ key: [UInt8]) throws(LogFault) {
+        let (needle, id) = (needle, lineItemID)
+        readReceived(
+            try topics.search(.purchasesReceived, key: key) { value in
+                guard needle.isIn(value) else {
+                    return false
+                }
+                let sale = TracedSale(value)
+                return sale.lineItemID == id || sale.referenceLineItemID == id
+            }
+        )
+        trail.add(
+            try topics.search(.deadLetters(.purchases), key: key) { value in
+                needle.isIn(value) && TracedSale(value).lineItemID == id
+            },
+            telling: &events
+        )
+        readAnswers(
+            try topics.search(.purchasesAnswered, key: key) { value in
+                needle.isIn(value) && Self.answer(value)?.lineItemIDs.contains(id) == true
+            }
+        )
+        readOutcomes(
+            try topics.search(.purchasesOutcomes, key: key) { value in
+                needle.isIn(value) && Self.outcome(value)?.lineItemID == id
+            }
+        )
+        let whose = String(decoding: key, as: UTF8.self)
+        for found in try topics.search(
+            .purchasesState,
+            partitionOf: key,
+            isWanted: { key, _ in BookStanding.isKey(key, of: id, whose) }
+        ) {
+            // A tombstone: it was forgotten.
+            standing = found.value.isEmpty ? nil : BookStanding(found.value.span)
+        }
+        if let token = standing?.externalPurchaseID {
+            tokens.insert(token)
+        }
+    }
+
+    private mutating func readReceived(_ found: [TopicReader.Found]) {
+        for found in found {
+            let sale = TracedSale(found.value.span)
+            let app = sale.appAppleID.map { "app \($0)" } ?? sale.bundleID ?? "an app not named"
+            var text = "received: \(sale.type) of \(app)"
+            if sale.lineItemID == lineItemID {
+                self.sale = sale
+                receivedCount += 1
+                if let reference = sale.referenceLineItemID {
+                    text += ", of \(reference)"
+                }
+            } else {
+                text = "received: \(sale.type) \(sale.lineItemID ?? "") that refers to it"
+            }
+            events.append(
+                TraceEvent(
+                    found,
+                    stage: "ingest",
+                    at: sale.receivedAt.map { Timestamp(milliseconds: $0) },
+                    text + (sale.requestID.map { ", request \($0)" } ?? ""),
+                    Fact.text("type", sale.type) + Fact.text("lineItemId", sale.lineItemID)
+                        + Fact.number("appAppleId", sale.appAppleID)
+                        + Fact.text("bundleId", sale.bundleID)
+                        + Fact.number("creationDate", sale.creationDate)
+                        + Fact.text("requestId", sale.requestID)
+                )
+            )
+        }
+    }
+
+    private mutating func readAnswers(_ found: [TopicReader.Found]) {
+        for found in found {
+            guard let answer = Self.answer(found.value.span) else {
+                continue
+            }
+            identifiers.insert(answer.requestIdentifier.lowercased())
+            tokens.insert(answer.externalPurchaseID.text)
+            // Of a report with many items, the errors of this one and of the whole.
+            let errors = answer.errors.filter { ($0.lineItemID ?? lineItemID) == lineItemID }
+            events.append(
+                TraceEvent(
+                    found,
+                    stage: "report",
+                    at: answer.settledAt,
+                    "answered to purchases: \(answer.outcome.rawValue)" + Self.text(errors)
+                        + (answer.reason.map { ", \($0)" } ?? ""),
+                    Fact.text("requestIdentifier", answer.requestIdentifier)
+                        + Fact.text("externalPurchaseId", answer.externalPurchaseID.text)
+                        + Fact.number("lineItemCount", Int64(answer.lineItemIDs.count))
+                )
+            )
+        }
+    }
+
+    private mutating func readOutcomes(_ found: [TopicReader.Found]) {
+        for found in found {
+            guard let outcome = Self.outcome(found.value.span) else {
+                continue
+            }
+            self.outcome = outcome
+            if let identifier = outcome.requestIdentifier {
+                identifiers.insert(identifier.lowercased())
+            }
+            if let token = outcome.externalPurchaseID {
+                tokens.insert(token.text)
+            }
+            events.append(
+                TraceEvent(
+                    found,
+                    stage: "purchases",
+                    at: outcome.settledAt,
+                    "\(outcome.type.rawValue), revision \(outcome.revision): "
+                        + "\(outcome.outcome.rawValue) (\(outcome.reason))"
+                        + (outcome.externalPurchaseID.map { " under \($0.text)" } ?? "")
+                        + Self.text(outcome.errors),
+                    Fact.text("outcome", outcome.outcome.rawValue)
+                        + Fact.text("reason", outcome.reason)
+                        + Fact.number("revision", Int64(outcome.revision))
+                        + Fact.text("externalPurchaseId", outcome.externalPurchaseID?.text)
+                        + Fact.text("requestIdentifier", outcome.requestIdentifier)
+                        + (outcome.item.map { [("item", $0)] } ?? [])
+                )
+            )
+        }
+    }
+
+    private static func text(_ errors: [AppleError]) -> String {
+        errors.map { ", error \($0.code)" + ($0.fieldName.map { " (\($0))" } ?? "") }.joined()
+    }
+
+    // MARK: What is keyed by the token
+
+    /// The reports that carry it: asked for, every request to Apple, and how each ended.
+    private mutating func readReports() throws(LogFault) {
+        let (needle, id) = (needle, lineItemID)
+        let whose = Set(purchaseKeys)
+        let from = events.map(\.at).min().map { $0 - TraceSearch.slackMilliseconds }
+        guard from != nil else {
+            return
+        }
+        let asked = try topics.searchAll(.reportsRequested, from: from, until: nil) { value in
+            guard needle.isIn(value), let request = Self.request(value),
+                whose.contains(request.purchaseKey?.text ?? "")
+            else {
+                return false
+            }
+            return Self.holds(request.lineItems, id)
+        }
+        for found in asked {
+            guard let request = Self.request(found.value.span) else {
+                continue
+            }
+            tokens.insert(request.externalPurchaseID.text)
+            if let identifier = request.requestIdentifier {
+                identifiers.insert(identifier.lowercased())
+            }
+            events.append(
+                TraceEvent(
+                    found,
+                    stage: "purchases",
+                    "token chosen, report asked for: \(request.externalPurchaseID.text)",
+                    Fact.text("externalPurchaseId", request.externalPurchaseID.text)
+                        + Fact.text("requestIdentifier", request.requestIdentifier)
+                )
+            )
+        }
+        for token in tokens.sorted() {
+            try readReports(of: Array(token.utf8), from: from)
+        }
+    }
+
+    private mutating func readReports(of token: [UInt8], from: Int64?) throws(LogFault) {
+        let (identifiers, id) = (identifiers, lineItemID)
+        for found in try topics.search(
+            .reportsOutcomes,
+            key: token,
+            from: from,
+            isWanted: { value in
+                guard let outcome = Self.report(value) else {
+                    return false
+                }
+                return identifiers.contains(outcome.requestIdentifier.lowercased())
+                    || Self.holds(outcome.told.lineItems, id)
+            }
+        ) {
+            if let outcome = Self.report(found.value.span) {
+                events += TraceAnswers.events(of: outcome, found)
+            }
+        }
+        // Under way: what was sent so far.
+        let states = try topics.search(.reportState, key: token)
+        guard let newest = states.last, let intent = Self.account(newest.value.span)?.current,
+            identifiers.contains(intent.identifier.lowercased()) || Self.holds(intent.lineItems, id)
+        else {
+            return
+        }
+        events += TraceAnswers.events(
+            of: intent.exchanges,
+            intent.status,
+            intent.identifier,
+            newest
+        )
+    }
+
+    /// Whether a JSON array of line items has one with this id.
+    static func holds(_ lineItems: String?, _ lineItemID: String) -> Bool {
+        guard let lineItems else {
+            return false
+        }
+        var isThere = false
+        do throws(WireFault) {
+            try JSONScanner.scan(lineItems.utf8.span) { (scanner) throws(WireFault) in
+                try scanner.beginArray()
+                while try scanner.nextElement() {
+                    try scanner.beginObject()
+                    while let key = try scanner.nextKey() {
+                        if case ("lineItemId", .string) = (key, try scanner.peekKind()) {
+                            isThere = try scanner.string() == lineItemID || isThere
+                        } else {
+                            try scanner.skip()
+                        }
+                    }
+                }
+            }
+        } catch {
+            // Asked for by hand: not what is looked for.
+        }
+        return isThere
+    }
+}
+
+// What is not of the form is not what is looked for.
+extension PurchaseSearch {
+    fileprivate static func read<Message>(
+        _ read: () throws(WireFault) -> Message
+    ) -> Message? {
+        do throws(WireFault) {
+            return try read()
+        } catch {
+            return nil
+        }
+    }
+
+    fileprivate static func outcome(_ value: Span<UInt8>) -> PurchaseOutcome? {
+        read { () throws(WireFault) in try PurchaseOutcome(reading: value) }
+    }
+
+    fileprivate static func answer(_ value: Span<UInt8>) -> PurchaseAnswered? {
+        read { () throws(WireFault) in try PurchaseAnswered(reading: value) }
+    }
+
+    fileprivate static func request(_ value: Span<UInt8>) -> ReportRequested? {
+        read { () throws(WireFault) in try ReportRequested(reading: value) }
+    }
+
+    fileprivate static func report(_ value: Span<UInt8>) -> ReportOutcome? {
+        read { () throws(WireFault) in try ReportOutcome(reading: value) }
+    }
+
+    fileprivate static func account(_ value: Span<UInt8>) -> TokenAccount? {
+        read { () throws(WireFault) in try TokenAccount(reading: value) }
+    }
+}

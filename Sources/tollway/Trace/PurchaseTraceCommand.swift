@@ -1,0 +1,250 @@
+internal import Crypto
+internal import Foundation
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+/// `tollway purchase trace`: everything that happened to a sale.
+enum PurchaseTraceCommand {
+    static let verb = Verb(
+        words: ["purchase", "trace"],
+        summary: "where a sale is, under which token Apple was told of it, and what it answered",
+        operands: "LINE-ITEM",
+        operandCountMax: 1,
+        options: [
+            .value(
+                "--customer",
+                "NAME",
+                "whose it is: the platform's name, or the pseudonym c1.…"
+            )
+        ],
+        details: """
+            Asks Kafka alone: no worker need run. LINE-ITEM is the platform's lineItemId.
+            Shows every event of it as it came in, the token that was chosen, the reports that
+            carry it with every request to Apple and its answer, its lines in the ledger, its
+            dead letters and what sends them back, and what it waits for now.
+            With --customer one partition of each topic is read; a name is replaced with the
+            key of TOLLWAY_INGEST_CUSTOMER_KEY_FILE as ingest does it. Without, the sale is
+            looked for in all that came in within seven days, and then in the whole ledger of
+            sales. A sale without customer has its token's id as NAME. Exit 3 if Kafka knows
+            nothing of it.
+            """,
+        run: run
+    )
+
+    private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
+        let lineItemID = try invocation.onlyOperand(named: "LINE-ITEM")
+        guard !lineItemID.isEmpty else {
+            throw .usage("bad_value", "LINE-ITEM is empty")
+        }
+        let configuration = try KafkaQuestion.configuration()
+        let key = try invocation.value("--customer").map { (name) throws(CommandFailure) in
+            try purchaseKey(name, configuration)
+        }
+        let startedAt = Date()
+        var search = PurchaseSearch(
+            lineItemID: lineItemID,
+            purchaseKey: key,
+            configuration,
+            try TopicSearch.open(configuration)
+        )
+        do throws(LogFault) {
+            try search.run()
+        } catch {
+            throw KafkaQuestion.failure(error, configuration)
+        }
+        let seconds = Date().timeIntervalSince(startedAt)
+        guard !search.events.isEmpty || search.standing != nil else {
+            throw CommandFailure(
+                .nothingMatched,
+                code: "trace.unknown",
+                "Kafka knows nothing of \(PlainText.printable(lineItemID, characterCountMax: 130))"
+                    + (key == nil ? "" : " under that customer")
+                    + " (\(search.readCount) records looked at)"
+                    + search.topics.notes.map { "; " + $0 }.joined()
+            )
+        }
+        switch invocation.output {
+        case .table:
+            Console.write(text(search))
+            for note in search.topics.notes {
+                Console.say("note: \(note)")
+            }
+            Console.say(
+                "\(search.readCount) records looked at in \(String(format: "%.1f", seconds)) s"
+            )
+        case .json:
+            Console.write(json(search) + "\n")
+        case .ndjson:
+            Console.write(search.events.map { $0.json + "\n" }.joined())
+        }
+        return .ok
+    }
+
+    /// - Throws: exit 2 where a name cannot be replaced for want of the key.
+    static func purchaseKey(
+        _ name: String,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> String {
+        guard !name.isEmpty else {
+            throw .usage("bad_value", "--customer is empty")
+        }
+        if CustomerID.isWellFormed(Array(name.utf8).span) {
+            return name
+        }
+        guard let file = configuration.ingestCustomerKeyFile else {
+            // A sale without customer is keyed by its token: then this is what is meant.
+            return name
+        }
+        do throws(ConfigurationFault) {
+            let key = try SecretFile.read(
+                path: file,
+                setting: Setting.ingestCustomerKeyFile.fullName
+            )
+            var text = Array("c1.".utf8)
+            Base64URL.encode(HMACSHA256(key: key).code(for: Array(name.utf8)).span, to: &text)
+            return String(decoding: text, as: UTF8.self)
+        } catch {
+            throw CommandFailure(.usage, code: error.code, error.sentence)
+        }
+    }
+
+    // MARK: - Output
+
+    static func text(_ search: PurchaseSearch) -> String {
+        var text = PlainText.printable(search.lineItemID, characterCountMax: 130)
+        if let app = search.sale?.appAppleID {
+            text += ", app \(app)"
+        } else if let bundle = search.sale?.bundleID {
+            text += ", app \(PlainText.printable(bundle, characterCountMax: 100))"
+        }
+        text += "\n\n"
+        var table = TextTable(columns: [
+            .init(title: "TIME"), .init(title: "STAGE"), .init(title: "EVENT"),
+            .init(title: "RECORD"),
+        ])
+        table.rows = search.events.map { event in
+            [
+                WallClock.rfc3339(milliseconds: event.at), event.stage,
+                PlainText.printable(event.text, characterCountMax: 160), event.place,
+            ]
+        }
+        let lines = search.standingLines.map { PlainText.printable($0, characterCountMax: 600) }
+        return text + table.text + "\nnow: \(lines.joined(separator: "\n     "))\n"
+    }
+
+    static func json(_ search: PurchaseSearch) -> String {
+        let outcome = search.outcome
+        var members: [(name: String, json: String)] = Fact.text("lineItemId", search.lineItemID)
+        members += Fact.number("appAppleId", search.sale?.appAppleID)
+        members += Fact.text("bundleId", search.sale?.bundleID)
+        members.append(
+            (
+                "purchaseKeys",
+                "[" + search.purchaseKeys.map(JSONText.quoted).joined(separator: ",") + "]"
+            )
+        )
+        members += Fact.text("outcome", outcome?.outcome.rawValue)
+        members += Fact.text("reason", outcome?.reason)
+        members += Fact.number("revision", outcome.map { Int64($0.revision) })
+        members += Fact.text("externalPurchaseId", outcome?.externalPurchaseID?.text)
+        members += Fact.text("requestIdentifier", outcome?.requestIdentifier)
+        members += Fact.text("waitsFor", search.standing?.wait)
+        members += Fact.number("waitsUntil", search.standing?.until)
+        members += Fact.number("waitingSince", search.standing?.waitingSince)
+        members.append(
+            ("now", "[" + search.standingLines.map(JSONText.quoted).joined(separator: ",") + "]")
+        )
+        members.append(
+            ("deadLetters", "[" + search.letters.map(\.saleJSON).joined(separator: ",") + "]")
+        )
+        members.append(
+            (
+                "notes",
+                "[" + search.topics.notes.map(JSONText.quoted).joined(separator: ",") + "]"
+            )
+        )
+        members.append(("events", "[" + search.events.map(\.json).joined(separator: ",") + "]"))
+        members.append(("recordsRead", "\(search.readCount)"))
+        return JSONLines.object(members)
+    }
+}
+
+extension PurchaseSearch {
+    /// What is owed now, in words.
+    var standingLines: [String] {
+        var lines: [String] = []
+        if let standing, let waiting = Self.words(standing, sale: sale) {
+            let since = standing.waitingSince.map {
+                ", since \(WallClock.rfc3339(milliseconds: $0))"
+            }
+            lines.append(waiting + (since ?? ""))
+        }
+        if let outcome {
+            let under = outcome.externalPurchaseID.map { " under \($0.text)" } ?? ""
+            switch outcome.outcome {
+            case .reported:
+                lines.append("Apple has it\(under): revision \(outcome.revision)")
+            case .notOwed:
+                lines.append("nothing is owed: no token fitted it (\(outcome.reason))")
+            case .rejected:
+                lines.append("not reported: \(outcome.reason)")
+            }
+        } else if lines.isEmpty {
+            lines.append(
+                receivedCount > 0
+                    ? "received, and purchases has not settled it: see tollway lag"
+                    : "nothing is known of what became of it"
+            )
+        }
+        for letter in letters where letter.settled == nil {
+            lines.append(
+                "an open dead letter, \(letter.code) (\(letter.position)): correct the sale and send"
+                    + " it again, then tollway dlq discard --stage \(letter.position.stage.rawValue)"
+                    + " --grep \(ShellWord.of(lineItemID)) --why TEXT"
+            )
+        }
+        return lines
+    }
+
+    /// Nil where it waits for nothing.
+    static func words(_ standing: BookStanding, sale: TracedSale?) -> String? {
+        let until = standing.until.map { " until \(WallClock.rfc3339(milliseconds: $0))" } ?? ""
+        let token = standing.externalPurchaseID.map { " under \($0)" } ?? ""
+        switch standing.wait {
+        case "token": return "waits for a token of its customer\(until)"
+        case "rate":
+            let currency = sale?.pricingCurrency ?? "its currency"
+            let day = sale?.creationDate.map {
+                String(WallClock.rfc3339(milliseconds: $0).prefix(10))
+            }
+            return "waits for an exchange rate of \(currency) within 48 hours of "
+                + (day ?? "its date") + ": \(Setting.exchangeRatesFile.fullName)"
+        case "reference", "base":
+            let reference = sale?.referenceLineItemID.map { " \($0)" } ?? ""
+            return "waits for the sale\(reference) that it refers to\(until)"
+        case "queued": return "waits for its turn to be reported\(token)"
+        case "sent": return "waits for Apple's answer\(token)"
+        case "now": return "about to be decided"
+        case "reopening": return "a token that comes\(until) reopens it"
+        default: return nil
+        }
+    }
+}
+
+extension TraceLetter {
+    /// Without a command: a sale is corrected by who sent it.
+    var saleJSON: String {
+        var members = Fact.text("position", position.description)
+        members += Fact.text("state", settled?.state.text ?? "open")
+        members += Fact.text("code", code) + Fact.text("message", message)
+        members += Fact.number("failedAt", failedAt)
+        if let settled {
+            members += Fact.text("replayId", settled.replayID)
+            members += Fact.number("settledAt", settled.at)
+        }
+        return JSONLines.object(members)
+    }
+}

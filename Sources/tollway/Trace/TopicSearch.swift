@@ -1,0 +1,109 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+
+/// Looks for records in the topics of a deployment: in one partition where the key is known, and
+/// from a time on where that is.
+struct TopicSearch {
+    /// The embedded broker knows no times, and keeps little: all of it is read.
+    let isEmbedded: Bool
+    let prefix: String
+    /// How many partitions each topic has, by full name.
+    let partitionCounts: [String: Int]
+    private var reader: TopicReader
+
+    init(_ configuration: Configuration, partitionCounts: [String: Int], isEmbedded: Bool) {
+        self.isEmbedded = isEmbedded
+        prefix = configuration.topicPrefix
+        self.partitionCounts = partitionCounts
+        reader = TopicReader(configuration)
+    }
+
+    /// Asks Kafka what a search must know before it reads.
+    static func open(_ configuration: Configuration) throws(CommandFailure) -> TopicSearch {
+        try KafkaQuestion.ask(configuration) { (admin) throws(LogFault) -> TopicSearch in
+            TopicSearch(
+                configuration,
+                partitionCounts: try admin.partitionCounts(),
+                isEmbedded: MockBroker.isClusterID(try admin.clusterID())
+            )
+        }
+    }
+
+    var readCount: Int { reader.readCount }
+
+    /// What this Kafka cannot tell.
+    var notes: [String] {
+        isEmbedded
+            ? [
+                "the embedded broker keeps the newest 5 MiB of a partition, and nothing beyond its"
+                    + " own end: what is not shown may have been",
+                "the embedded broker isolates no transaction: what was aborted or is open shows as"
+                    + " if it had been committed",
+            ] : []
+    }
+
+    func name(_ topic: Topic) -> String { topic.name(prefix: prefix) }
+
+    /// The records of a key that hold what is looked for; none where there is no such topic.
+    mutating func search(
+        _ topic: Topic,
+        key: [UInt8],
+        from: Int64? = nil,
+        until: Int64? = nil,
+        isWanted: (Span<UInt8>) -> Bool = { _ in true }
+    ) throws(LogFault) -> [TopicReader.Found] {
+        try search(topic, partitionOf: key, from: from, until: until) { own, value in
+            Self.isEqual(own, key) && isWanted(value)
+        }
+    }
+
+    /// The records of the partition in which a key lies.
+    mutating func search(
+        _ topic: Topic,
+        partitionOf key: [UInt8],
+        from: Int64? = nil,
+        until: Int64? = nil,
+        isWanted: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+    ) throws(LogFault) -> [TopicReader.Found] {
+        guard let count = partitionCounts[name(topic)] else {
+            return []
+        }
+        return try reader.search(
+            .init(
+                topic: name(topic),
+                partition: TopicReader.partition(ofKey: key, partitionCount: count),
+                from: isEmbedded ? nil : from,
+                until: until
+            ),
+            isWanted: isWanted
+        )
+    }
+
+    mutating func searchAll(
+        _ topic: Topic,
+        from: Int64?,
+        until: Int64?,
+        isWanted: (Span<UInt8>) -> Bool
+    ) throws(LogFault) -> [TopicReader.Found] {
+        guard partitionCounts[name(topic)] != nil else {
+            return []
+        }
+        let place = TopicReader.Place(
+            topic: name(topic),
+            from: isEmbedded ? nil : from,
+            until: until
+        )
+        return try reader.search(place) { isWanted($1) }
+    }
+
+    private static func isEqual(_ left: Span<UInt8>, _ right: [UInt8]) -> Bool {
+        guard left.count == right.count else {
+            return false
+        }
+        for index in left.indices where left[index] != right[index] {
+            return false
+        }
+        return true
+    }
+}

@@ -1,0 +1,457 @@
+import Kafka
+import Simulation
+import StageRuntime
+import StateStore
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import purchases
+
+@Suite struct `The worker of sales` {
+    private func bench() -> PurchasesBench {
+        let bench = PurchasesBench()
+        bench.launch()
+        return bench
+    }
+
+    @Test func `reports a sale under the customer's token`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(try bench.words() == ["a reported"])
+        let outcome = try #require(try bench.outcomes().first)
+        #expect(outcome.externalPurchaseID == TokenID("t"))
+        #expect(outcome.requestIdentifier == "report-1")
+        #expect(outcome.revision == 1)
+        #expect(bench.apple.held("a")?.net == 10_000)
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `settles a repeat, and refuses another sale under the same name`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        for _ in 0..<2 {
+            bench.sale(bench.buy("a", anna))
+            try bench.settle()
+        }
+        bench.sale(bench.buy("a", anna) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settle()
+        #expect(try bench.words() == ["a reported", "a rejected"])
+        #expect(bench.deadLetters().map(\.code) == ["purchases.conflict"])
+        #expect(bench.reports == [["a"]])
+    }
+
+    @Test func `waits a day for a token, then owes nothing, and is reopened for 30 days`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.buy("b", anna))
+        try bench.pass(.hours(23))
+        #expect(try bench.words() == [])
+        try bench.pass(.hours(2))
+        #expect(Set(try bench.words()) == ["a not_owed", "b not_owed"])
+        #expect(try bench.outcomes().allSatisfy { $0.reason == "no_active_token" })
+        try bench.pass(.days(20))
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(Set(try bench.words().suffix(2)) == ["a reported", "b reported"])
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `is not reopened after 30 days`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna))
+        try bench.pass(.days(2))
+        try bench.pass(.days(31))
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(try bench.words() == ["a not_owed"])
+    }
+
+    @Test func `sends a refund after its buy, with the net of both, in whatever order they come`()
+        throws
+    {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.refund("r1", of: "a", anna, exclusive: 3_000))
+        bench.sale(bench.refund("r2", of: "a", anna, exclusive: 7_000))
+        try bench.settle()
+        #expect(bench.reports.isEmpty)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(Set(try bench.words()) == ["a reported", "r1 reported", "r2 reported"])
+        bench.sale(bench.refund("r3", of: "a", anna, exclusive: 1))
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == ["purchases.refund_too_large"])
+        #expect(try bench.words().last == "r3 rejected")
+    }
+
+    @Test func `counts the paid days of a subscription whose months come at once`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", from: PurchasesBench.start + .days(-200), customer: anna)
+        let first = PurchasesBench.start + .days(-180)
+        func event(_ number: Int64, _ kind: SubscriptionEvent, exclusive: Int64) -> PurchaseEvent {
+            bench.buy("m\(number)", anna, exclusive: exclusive) { sale in
+                let start = first + .days(30 * number)
+                sale.creationDate = start
+                sale.subscriptionID = "s"
+                sale.subscriptionEvent = kind
+                sale.subscriptionStartDate = start
+                sale.subscriptionEndDate = start + .days(30)
+            }
+        }
+        for number in [3, 1, 2] as [Int64] {
+            bench.sale(event(number, .renewal, exclusive: 5_000))
+        }
+        bench.sale(event(0, .start, exclusive: 0))
+        try bench.settle()
+        let days = (0...3).map { bench.apple.held("m\($0)")?.days }
+        // The first month was free.
+        #expect(days == [0, 0, 30, 60])
+        #expect(bench.apple.held("m2")?.reference == "m0")
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `counts a month that comes late from the book`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", from: PurchasesBench.start + .days(-200), customer: anna)
+        for number in [0, 1, 3, 2] as [Int64] {
+            let start = PurchasesBench.start + .days(30 * number - 180)
+            bench.sale(
+                bench.buy("m\(number)", anna) { sale in
+                    sale.creationDate = start
+                    sale.subscriptionID = "s"
+                    sale.subscriptionEvent = number == 0 ? .start : .renewal
+                    sale.subscriptionStartDate = start
+                    sale.subscriptionEndDate = start + .days(30)
+                }
+            )
+            try bench.settle()
+        }
+        #expect((0...3).map { bench.apple.held("m\($0)")?.days } == [0, 30, 60, 60])
+    }
+
+    @Test func `restates, retracts with what refers to it, and undoes it`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 3_000))
+        bench.sale(
+            bench.change("a", anna, .restate) {
+                $0.amountTaxExclusive = Milliunits(8_000)
+                $0.taxAmount = Milliunits(1_600)
+            }
+        )
+        try bench.settle()
+        #expect(bench.apple.held("a")?.exclusive == 8_000)
+        #expect(bench.apple.held("a")?.isRetracted == false)
+        bench.sale(bench.change("a", anna, .retract))
+        bench.sale(bench.change("a", anna, .retract))
+        try bench.settle()
+        #expect(bench.apple.held("r")?.isRetracted == true)
+        #expect(bench.apple.held("a")?.isRetracted == true)
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settle()
+        #expect(bench.apple.held("a")?.isRetracted == false)
+        #expect(bench.apple.held("a")?.country == "FRA")
+        #expect(bench.apple.held("a")?.net == 8_000)
+        #expect(bench.deadLetters().isEmpty)
+        let revisions = try bench.outcomes().filter { $0.lineItemID == "a" }.map(\.revision)
+        #expect(revisions == [1, 2, 3, 4])
+        // A repeat of the first sale is one, whatever it was restated to.
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `holds a restatement until its sale comes`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settle()
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(bench.apple.held("a")?.country == "FRA")
+        #expect(bench.reports == [["a"], ["a"]])
+    }
+
+    @Test func `gives up a restatement of what nobody sent after 30 days`() throws {
+        let bench = bench()
+        bench.sale(bench.change("a", bench.customer(1), .restate) { $0.quantity = 2 })
+        try bench.pass(.days(31))
+        #expect(bench.deadLetters().map(\.code) == ["purchases.reference_unknown"])
+    }
+
+    @Test func `waits for a rate, and goes on when the file has it`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna) { $0.pricingCurrency = AlphaCode("ISK") })
+        try bench.pass(.days(3))
+        #expect(try bench.words() == [])
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068".utf8))
+        bench.rates.isChanged = true
+        try bench.pass(.seconds(10))
+        #expect(try bench.words() == ["a reported"])
+        #expect(bench.apple.held("a")?.exclusive == 68)
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 10_000))
+        try bench.settle()
+        #expect(try bench.words().last == "r reported")
+    }
+
+    @Test func `takes the next token where Apple does not know one`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("forged", customer: anna, isForged: true)
+        bench.token("real", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.buy("b", anna) { $0.externalPurchaseID = TokenID("forged") })
+        try bench.settle()
+        #expect(Set(try bench.outcomes().map(\.externalPurchaseID)) == [TokenID("real")])
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `takes the next token where Apple finds the date out of range`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("s", customer: anna)
+        bench.token("q", .acquisition, customer: anna)
+        bench.script = { request, ids in
+            request.externalPurchaseID == TokenID("s")
+                ? [AppleError(code: 36, fieldName: "creationDate", lineItemID: ids[0])] : nil
+        }
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("q")])
+        bench.script = { _, ids in
+            [AppleError(code: 36, fieldName: "creationDate", lineItemID: ids[0])]
+        }
+        bench.sale(bench.buy("b", anna))
+        try bench.pass(.days(2))
+        #expect(bench.deadLetters().map(\.code) == ["purchases.token_out_of_range"])
+    }
+
+    @Test(arguments: [true, false])
+    func `refuses a poison sale alone, named by Apple or not`(isNamed: Bool) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.script = { _, ids in
+            guard ids.contains("poison") else { return nil }
+            return isNamed
+                ? [AppleError(code: 4, fieldName: "taxCountry", lineItemID: "poison")]
+                : []
+                    + [AppleError(code: 4, fieldName: "taxCountry", lineItemID: nil)]
+        }
+        var poison: [UInt8] = []
+        for id in ["a", "poison", "b", "c"] {
+            var event = bench.buy(id, anna)
+            event.receivedAt = bench.clock.now
+            bench.sale(event)
+            if id == "poison" { event.write(to: &poison) }
+        }
+        try bench.settle()
+        #expect(
+            Set(try bench.words()) == [
+                "a reported", "b reported", "c reported", "poison rejected",
+            ]
+        )
+        // The event byte for byte, so its replay is the event again.
+        #expect(bench.deadLetters().map(\.value) == [poison])
+        #expect(bench.deadLetters().map(\.code) == ["purchases.rejected"])
+        bench.script = { _, _ in nil }
+        bench.append(.purchasesReceived, key: anna.text, value: poison)
+        try bench.settle()
+        #expect(try bench.words().last == "poison reported")
+    }
+
+    @Test func `puts at most 100 items into a report, one report at a time for a token`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        for number in 0..<250 {
+            bench.sale(bench.buy("a\(number)", anna))
+        }
+        try bench.settleAlone()
+        let topic = Topic.reportsRequested.name(prefix: PurchasesBench.prefix)
+        #expect(bench.cluster.committedRecords(of: topic).count == 1)
+        try bench.settle()
+        #expect(bench.reports.allSatisfy { $0.count <= 100 })
+        #expect(bench.reports.joined().count == 250)
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `refuses events that no platform should have written`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.append(.purchasesReceived, key: anna.text, value: Array("{".utf8))
+        bench.append(
+            .purchasesReceived,
+            key: "other",
+            value: {
+                var value: [UInt8] = []
+                bench.buy("a", anna).write(to: &value)
+                return value
+            }()
+        )
+        bench.sale(bench.buy("b", anna) { $0.appAppleID = 3 })
+        bench.sale(bench.buy("c", anna) { $0.quantity = 0 })
+        try bench.settle()
+        #expect(
+            Set(bench.deadLetters().map(\.code)) == [
+                "purchases.not_json", "purchases.bad_key", "purchases.unknown_app",
+                "purchases.not_positive",
+            ]
+        )
+        #expect(try bench.words().sorted() == ["a rejected", "b rejected", "c rejected"])
+    }
+
+    @Test func `reports a sale of a token without customer`() throws {
+        let bench = bench()
+        bench.token("t", nil, days: nil, customer: nil)
+        bench.sale(bench.buy("a", nil) { $0.externalPurchaseID = TokenID("t") })
+        try bench.settle()
+        #expect(try bench.words() == ["a reported"])
+    }
+
+    @Test func `has nothing for what refers to a sale that is not owed, and reopens both`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 1_000))
+        try bench.pass(.hours(25))
+        #expect(Set(try bench.words()) == ["a not_owed", "r not_owed"])
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(Set(try bench.words().suffix(2)) == ["a reported", "r reported"])
+    }
+
+    @Test func `settles what Apple holds already as it was sent, and refuses the rest`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.rejection = { _, ids in
+            guard ids.contains("a") || ids.contains("b") else { return nil }
+            let errors = ids.map { AppleError(code: 1, fieldName: "lineItemId", lineItemID: $0) }
+            return PurchasesBench.Reply(
+                errors: errors.filter { $0.lineItemID != "c" },
+                verified: ["a"]
+            )
+        }
+        for id in ["a", "b", "c"] {
+            bench.sale(bench.buy(id, anna))
+        }
+        try bench.settle()
+        #expect(Set(try bench.words()) == ["a reported", "b rejected", "c reported"])
+        #expect(try bench.outcomes().first { $0.lineItemID == "a" }?.reason == "verified")
+        #expect(bench.deadLetters().map(\.code) == ["purchases.conflict"])
+    }
+
+    @Test func `asks again where report has not heard yet that a token is the primary now`() throws
+    {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        var refusals = 0
+        bench.rejection = { _, _ in
+            refusals += 1
+            return refusals > 2
+                ? nil
+                : PurchasesBench.Reply(reason: "report.is_duplicate", primary: TokenID("forged"))
+        }
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(try bench.words() == [])
+        for _ in 0..<3 {
+            try bench.pass(.minutes(1))
+        }
+        #expect(try bench.words() == ["a reported"])
+    }
+
+    @Test func `takes another token where report stays with it that one is a duplicate`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("s", customer: anna)
+        bench.token("q", .acquisition, customer: anna)
+        bench.rejection = { request, _ in
+            request.externalPurchaseID == TokenID("q")
+                ? nil
+                : PurchasesBench.Reply(reason: "report.is_duplicate", primary: TokenID("other"))
+        }
+        bench.sale(bench.buy("a", anna))
+        for _ in 0..<61 {
+            try bench.pass(.minutes(1))
+        }
+        #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("q")])
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `loses nothing with its disk, between a report and its answer`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settleAlone()
+        bench.crash()
+        bench.loseDisk()
+        bench.launch()
+        try bench.settle()
+        #expect(try bench.words() == ["a reported", "a reported"])
+        #expect(bench.apple.held("a")?.country == "FRA")
+    }
+
+    @Test func `takes no answer twice`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        let answers = Topic.purchasesAnswered.name(prefix: PurchasesBench.prefix)
+        let answer = try #require(bench.cluster.committedRecords(of: answers).first)
+        bench.append(.purchasesAnswered, key: anna.text, value: answer.value ?? [])
+        try bench.settle()
+        #expect(try bench.words() == ["a reported"])
+    }
+
+    @Test func `forgets what was not spoken of for 400 days`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        for _ in 0..<9 {
+            try bench.pass(.days(90))
+            bench.sale(bench.buy("other", bench.customer(2)) { $0.quantity = 0 })
+            try bench.settle()
+            for _ in 0..<3 {
+                try bench.pass(.hours(20))
+                bench.sale(bench.buy("other", bench.customer(2)) { $0.quantity = 0 })
+                try bench.settle()
+            }
+        }
+        let state = try #require(bench.instances[0]?.loop.state)
+        var keys = 0
+        for partition in state.partitions {
+            try state.scan(.state, partition: partition, from: []) { _, _ in
+                keys += 1
+                return true
+            }
+            try state.scan(.due, partition: partition, from: []) { _, _ in
+                keys += 1
+                return true
+            }
+        }
+        #expect(keys == 0)
+    }
+}

@@ -1,0 +1,265 @@
+import Foundation
+import Kafka
+import StageRuntime
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import tollway
+
+@Suite struct `tollway purchase trace` {
+    static let customer = CustomerID("c1.4ZGy9n0wQfWkzJ3m0aQm4o1v8rjL2N5uXb7cKdTeYh0")
+    static let identifier = "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f"
+    static let token = TokenID("fc8badf8-e5ff-4f57-8194-ee4bcf33a574")
+
+    /// A broker with the topics of a deployment, and what is written to them.
+    private final class World {
+        let topics = Topic.all.map { $0.name(prefix: "t.") }
+        let broker: MockBroker
+        let producer: KafkaProducer
+        private var outputs = OutputBatch()
+
+        init() throws {
+            broker = try MockBroker(
+                topics: Dictionary(topics.map { ($0, 3) }, uniquingKeysWith: { first, _ in first })
+            )
+            producer = try KafkaProducer(
+                settings: KafkaSettings(
+                    bootstrapServers: broker.bootstrapServers,
+                    clientID: "test"
+                ),
+                targets: topics
+            )
+        }
+
+        deinit {
+            producer.close(deadlineMilliseconds: 1_000)
+            broker.close()
+        }
+
+        func write(_ topic: Topic, key: [UInt8], _ value: [UInt8], partition: Int32? = nil) throws {
+            let index = try #require(topics.firstIndex(of: topic.name(prefix: "t.")))
+            var output = OutputBatch.Output(
+                topic: index,
+                key: outputs.place(key),
+                value: outputs.place(value)
+            )
+            if let partition {
+                output.partition = partition
+            }
+            outputs.outputs.append(output)
+        }
+
+        func write(_ topic: Topic, key: String, _ body: (inout [UInt8]) -> Void) throws {
+            var value: [UInt8] = []
+            body(&value)
+            try write(topic, key: Array(key.utf8), value)
+        }
+
+        func flush() throws {
+            try producer.produce(outputs, tags: outputs.outputs.indices.map { UInt64($0) })
+            outputs = OutputBatch()
+            #expect(producer.flush(deadlineMilliseconds: 5_000))
+        }
+
+        func trace(
+            _ words: [String],
+            _ settings: [String: String] = [:]
+        ) throws -> TollwayProcess {
+            try TollwayProcess.run(
+                ["purchase", "trace"] + words,
+                environment: [
+                    "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                    "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
+                ].merging(settings) { $1 }
+            )
+        }
+    }
+
+    private static func sale(_ id: String, at: Timestamp) -> PurchaseEvent {
+        var sale = PurchaseEvent(lineItemID: id)
+        sale.customer = customer
+        sale.appAppleID = 7
+        sale.creationDate = at
+        sale.pricingCurrency = AlphaCode("UYU")
+        sale.receivedAt = at
+        sale.requestID = "r-\(id)"
+        return sale
+    }
+
+    /// A sale that Apple took, and its refund.
+    private func tell(_ world: World, at now: Timestamp) throws {
+        let key = Self.customer.text
+        for number in 0..<20 {
+            let other = Self.sale("sale-\(number + 10)", at: now)
+            try world.write(.purchasesReceived, key: key) { other.write(to: &$0) }
+        }
+        let sale = Self.sale("sale-1", at: now)
+        try world.write(.purchasesReceived, key: key) { sale.write(to: &$0) }
+        var refund = Self.sale("refund-1", at: now + .seconds(9))
+        refund.kind = .refund
+        refund.referenceLineItemID = "sale-1"
+        try world.write(.purchasesReceived, key: key) { refund.write(to: &$0) }
+        let items = #"[{"lineItemId":"sale-1"},{"lineItemId":"sale-2"}]"#
+        let request = ReportRequested(
+            externalPurchaseID: Self.token,
+            appAppleID: 7,
+            bundleID: "b",
+            status: .lineItem,
+            requestIdentifier: Self.identifier,
+            lineItems: items,
+            purchaseKey: PurchaseKey(key)
+        )
+        try world.write(.reportsRequested, key: Self.token.text) { request.write(to: &$0) }
+        let outcome = ReportOutcome(
+            requestIdentifier: Self.identifier,
+            externalPurchaseID: Self.token,
+            appAppleID: 7,
+            status: .lineItem,
+            outcome: .accepted,
+            httpStatus: 200,
+            errors: [],
+            attempts: 1,
+            reason: "request",
+            firstSentAt: now + .seconds(2),
+            settledAt: now + .seconds(3),
+            exchanges: [
+                ReportExchange(
+                    request: .send,
+                    sentAt: now + .seconds(2),
+                    answeredAt: now + .seconds(3),
+                    httpStatus: 200,
+                    errorCode: nil
+                )
+            ],
+            told: .init(lineItems: items)
+        )
+        try world.write(.reportsOutcomes, key: Self.token.text) { outcome.write(to: &$0) }
+        let answer = PurchaseAnswered(
+            requestIdentifier: Self.identifier,
+            externalPurchaseID: Self.token,
+            lineItemIDs: ["sale-1", "sale-2"],
+            outcome: .accepted,
+            errors: [],
+            settledAt: now + .seconds(3)
+        )
+        try world.write(.purchasesAnswered, key: key) { answer.write(to: &$0) }
+        let settled = PurchaseOutcome(
+            lineItemID: "sale-1",
+            revision: 1,
+            type: .buy,
+            outcome: .reported,
+            externalPurchaseID: Self.token,
+            requestIdentifier: Self.identifier,
+            reason: "accepted",
+            errors: [],
+            item: #"{"lineItemId":"sale-1"}"#,
+            receivedAt: now,
+            settledAt: now + .seconds(4)
+        )
+        try world.write(.purchasesOutcomes, key: key) { settled.write(to: &$0) }
+    }
+
+    @Test(arguments: [[], ["--customer", customer.text]])
+    func `tells all that happened to a sale`(options: [String]) throws {
+        let world = try World()
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        try tell(world, at: now)
+        try world.flush()
+        let run = try world.trace(["sale-1", "-o", "json"] + options)
+        #expect(run.exitCode == 0, "\(run.talk)\(run.output)")
+        let object = try run.object()
+        #expect(object["externalPurchaseId"] as? String == Self.token.text)
+        #expect(object["requestIdentifier"] as? String == Self.identifier)
+        #expect(object["purchaseKeys"] as? [String] == [Self.customer.text])
+        let told = try #require(object["events"] as? [[String: Any]])
+        #expect(
+            Set(told.map { "\($0["stage"] ?? ""): \($0["event"] ?? "")" }) == [
+                "ingest: received: buy of app 7, request r-sale-1",
+                "ingest: received: refund refund-1 that refers to it, request r-refund-1",
+                "purchases: token chosen, report asked for: \(Self.token.text)",
+                "apple: PUT LINE_ITEM: HTTP 200 after 1000 ms",
+                "report: report accepted: LINE_ITEM because of request",
+                "report: answered to purchases: accepted",
+                "purchases: buy, revision 1: reported (accepted) under \(Self.token.text)",
+            ]
+        )
+        #expect(object["now"] as? [String] == ["Apple has it under \(Self.token.text): revision 1"])
+        let table = try world.trace(["sale-1"] + options)
+        #expect(table.output.hasPrefix("sale-1, app 7\n"))
+        #expect(table.output.contains("now: Apple has it"))
+    }
+
+    @Test func `knows a customer by the name that the platform gives`() throws {
+        let world = try World()
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        var sale = Self.sale("sale-1", at: now)
+        // printf %s alice@example.com | openssl dgst -sha256 -hmac customer-key-16b -binary
+        //     | basenc --base64url
+        sale.customer = CustomerID("c1.P_1O96EW6DJGO5qYus7XAOhHyftOEf0WTrfWm_Fbs4k")
+        try world.write(.purchasesReceived, key: sale.customer?.text ?? "") { sale.write(to: &$0) }
+        try world.flush()
+        let folder = try TemporaryFolder()
+        let file = try folder.file("key", Data("customer-key-16b".utf8))
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: file.path)
+        let settings = ["TOLLWAY_INGEST_CUSTOMER_KEY_FILE": file.path]
+        let words = ["sale-1", "--customer", "alice@example.com", "-o", "json"]
+        let run = try world.trace(words, settings)
+        #expect(run.exitCode == 0, "\(run.talk)")
+        #expect((try run.object()["now"] as? [String])?.first?.hasPrefix("received, and") == true)
+        // Of somebody else it is another sale.
+        #expect(try world.trace(["sale-1", "--customer", "bob"], settings).exitCode == 3)
+        #expect(try world.trace(["sale-2"]).exitCode == 3)
+    }
+
+    /// As `purchases` writes its book: kind, length and text of the purchase key, environment, app, id.
+    @Test func `says what a sale waits for, and what its dead letters want`() throws {
+        let world = try World()
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        let sale = Self.sale("sale-1", at: now)
+        var value: [UInt8] = []
+        sale.write(to: &value)
+        let key = Self.customer.text
+        try world.write(.purchasesReceived, key: Array(key.utf8), value)
+        try world.write(.deadLetters(.purchases), key: Array(key.utf8), value)
+        let partition = TopicReader.partition(ofKey: Array(key.utf8), partitionCount: 3)
+        let book =
+            Array("i".utf8) + [0, UInt8(key.utf8.count)] + Array(key.utf8) + [0]
+            + [0x80, 0, 0, 0, 0, 0, 0, 7] + Array("sale-1".utf8)
+        let state = #"{"standing":"pending","wait":{"for":"rate"},"waitingSince":1760000000000}"#
+        try world.write(.purchasesState, key: book, Array(state.utf8), partition: partition)
+        try world.flush()
+        let run = try world.trace(["sale-1", "-o", "json"])
+        let object = try run.object()
+        #expect(object["waitsFor"] as? String == "rate")
+        let lines = try #require(object["now"] as? [String])
+        #expect(lines[0].hasPrefix("waits for an exchange rate of UYU within 48 hours of 20"))
+        #expect(lines[0].hasSuffix("since 2025-10-09T08:53:20.000Z"))
+        #expect(lines.last?.contains("--stage purchases --grep sale-1") == true)
+        #expect((object["deadLetters"] as? [[String: Any]])?.count == 1)
+    }
+
+    @Test(arguments: [
+        ("a/b", #"{"lineItemId":"a\/b"}"#, true), ("é-long-1", #"{"x":"\u00e9-long-1"}"#, true),
+        ("é", #"{"x":"\u00e9"}"#, true), ("plain", #"{"x":"plan"}"#, false),
+    ])
+    func `finds an id however its writer escaped it`(id: String, json: String, isThere: Bool) {
+        let isIn = LineItemNeedle(id).isIn(Array(json.utf8).span)
+        #expect(isIn == isThere)
+    }
+
+    @Test(arguments: [
+        ("token", "waits for a token of its customer until 2025-10-09T08:53:20.000Z"),
+        ("queued", "waits for its turn to be reported under t-1"),
+        ("sent", "waits for Apple's answer under t-1"),
+        ("now", "about to be decided"),
+    ])
+    func `has words for every wait`(wait: String, words: String) throws {
+        let json =
+            #"{"wait":{"for":"\#(wait)","until":1760000000000"#
+            + (wait == "token" ? "" : #","externalPurchaseId":"t-1""#) + "}}"
+        let read = BookStanding(Array(json.utf8).span)
+        let standing = try #require(read)
+        #expect(PurchaseSearch.words(standing, sale: nil) == words)
+    }
+}
