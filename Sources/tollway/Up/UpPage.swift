@@ -122,7 +122,7 @@ struct UpPage {
                 [
                     "lineItemId": "order-1", "customer": "mia", "appAppleId": app,
                     "creationDate": WallClock.nowMilliseconds() + 1_000,
-                    "productIdentifier": "coins.100", "taxCountry": "DE",
+                    "productIdentifier": "coins.100", "taxCountry": "DEU",
                     "pricingCurrency": "EUR", "amountTaxInclusive": 11_900, "taxAmount": 1_900,
                 ]
             )

@@ -178,7 +178,8 @@ final class ConsoleLoop {
     ) throws(ConsoleFault) {
         switch request.path {
         case "/api/read":
-            try ask(request, try ConsoleQuestion(body).arguments) { _ in [] }
+            let question = try ConsoleQuestion(body)
+            try ask(request, question.arguments, milliseconds: question.milliseconds) { _ in [] }
         case "/api/plans":
             let (draft, question) = try acts.draft(
                 body,
@@ -247,7 +248,8 @@ final class ConsoleLoop {
                 ("worker", JSONText.quoted(worker.rawValue)),
                 ("sources", Self.topics(worker.sources)),
                 ("targets", Self.topics(worker.targets)),
-                ("deadLetters", "\(worker.deadLetters != nil)"),
+                // What it writes besides is Apple's answer, which comes back.
+                ("asksApple", "\(worker == .report)"),
             ])
         }
         return JSONLines.object([

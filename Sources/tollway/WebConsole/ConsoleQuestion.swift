@@ -4,6 +4,8 @@ internal import Telemetry
 /// What the page may ask, as the arguments of a command: nothing else is run.
 struct ConsoleQuestion: Equatable {
     var arguments: [String]
+    /// How long its answer may take.
+    var milliseconds: Int64 = ConsoleJobs.readMilliseconds
 
     /// Values of one option, and the length of one.
     private static let valueCountMax = 20
@@ -15,7 +17,7 @@ struct ConsoleQuestion: Equatable {
     static let verbs: [(name: String, words: [String])] = [
         ("groups", ["dlq", "groups"]), ("letters", ["dlq", "ls"]), ("letter", ["dlq", "show"]),
         ("token", ["token", "trace"]), ("lanes", ["lanes", "list"]), ("doctor", ["doctor"]),
-        ("purchase", ["purchase", "trace"]), ("account", ["account"]),
+        ("purchase", ["purchase", "trace"]), ("account", ["account"]), ("audit", ["audit", "ls"]),
     ]
 
     /// Those whose verb there is.
@@ -54,6 +56,12 @@ struct ConsoleQuestion: Equatable {
             arguments += try ["--", Self.text(body["id"])]
         case "doctor":
             arguments += ["--no-apple"]
+        case "account":
+            if let month = body["month"] {
+                arguments.append("--month=\(try Self.text(month))")
+            }
+            // It reads every token topic.
+            milliseconds = ConsoleActs.planMilliseconds
         default:
             break
         }

@@ -12,26 +12,19 @@ extension ConsoleScript {
                 '(RUNBOOK.md, “' + advice.section + '”)'))));
         }
 
-        // How far from the door each worker is: by the longest way that never comes back to one
-        // that a record can reach sooner.
+        // How far from the door each worker is, by the longest way; Apple's answers, which come
+        // back, do not count.
         function depths(workers) {
-          const soonest = {}, depth = {};
-          const readers = worker => workers.filter(other =>
-            other.sources.some(topic => worker.targets.includes(topic)));
-          let wave = workers.filter(worker => !worker.sources.length);
-          for (let step = 0; wave.length; step += 1) {
-            for (const worker of wave) soonest[worker.worker] = step;
-            wave = workers.filter(worker => soonest[worker.worker] === undefined
-              && wave.some(before => readers(before).includes(worker)));
+          const depth = {};
+          const writers = worker => workers.filter(other => !other.asksApple
+            && other.targets.some(topic => worker.sources.includes(topic)));
+          function visit(worker, path) {
+            if (path.includes(worker)) return -1;
+            depth[worker.worker] ??= Math.max(-1, ...writers(worker).map(writer =>
+              visit(writer, [...path, worker]))) + 1;
+            return depth[worker.worker];
           }
-          const order = workers.map((worker, index) => ({ worker, index,
-            soonest: soonest[worker.worker] ?? 0 }))
-            .sort((a, b) => a.soonest - b.soonest || a.index - b.index);
-          order.forEach(({ worker }, place) => {
-            const before = order.slice(0, place).filter(each =>
-              readers(each.worker).includes(worker)).map(each => depth[each.worker.worker]);
-            depth[worker.worker] = Math.max(-1, ...before) + 1;
-          });
+          for (const worker of workers) visit(worker, []);
           return depth;
         }
 

@@ -1,5 +1,5 @@
 extension ConsoleScript {
-    /// A token's way as a time line; a sale's way and an account where there are commands for them.
+    /// The way of a token, or of a sale, as a time line.
     static let token = #"""
         function timeLine(events) {
           return el('ol', { class: 'line' }, events.map(event => el('li', {
@@ -14,6 +14,9 @@ extension ConsoleScript {
           return el('form', { 'data-submit': 'search', 'data-view': view },
             el('label', { class: 'wide' }, label, el('input', { name: 'id', value, required: true,
               autocomplete: 'off', spellcheck: 'false' })),
+            view === 'purchase' && el('label', null, 'Its customer, where known',
+              el('input', { name: 'customer', value: app.customer || '',
+                autocomplete: 'off' })),
             el('button', { class: 'main' }, 'Trace'));
         }
         app.submits.search = async (form, data) => {
@@ -34,8 +37,23 @@ extension ConsoleScript {
             return;
           }
           app.search = null;
+          // A customer's name stays out of addresses.
+          app.customer = (form.get('customer') || '').trim();
           go('/' + data.view + '/' + encodeURIComponent(id));
         };
+
+        // How it stands, where it lies among the dead letters, and what happened.
+        function standing(found, pairs) {
+          return [el('h2', null, 'Now'),
+            el('div', { class: 'card' }, found.now.map(line => el('p', null, el('b', null, line))),
+              facts(pairs)),
+            found.deadLetters.length > 0 && [el('h2', null, 'Dead letters'),
+              el('ul', null, found.deadLetters.map(letter => el('li', null,
+                el('a', { href: '/letters/' + letter.position }, letter.position), ' ',
+                letter.code || '', ' ', letter.state || '')))],
+            el('h2', null, 'What happened'), timeLine(found.events),
+            found.notes.map(note => el('p', { class: 'warn' }, note))];
+        }
 
         app.views.token = { title: 'Token', ask: 'token', draw(here) {
           const id = here.rest[0];
@@ -51,82 +69,43 @@ extension ConsoleScript {
             el('p', null, el('button', { 'data-act': 'retrace', 'data-id': id }, 'Read again'), ' ',
               el('span', { class: 'dim' }, 'as of ', when(entry.at))),
             loading(entry, 'its way'),
-            el('h2', null, 'Now'),
-            el('div', { class: 'card' }, found.now.map(line => el('p', null, el('b', null, line))),
-              facts([['token', found.externalPurchaseId], ['environment', found.environment],
-                ['app', found.appAppleId && found.appAppleId + ' ' + (found.bundleId || '')],
-                ['role', found.role], ['last accepted', found.lastAccepted],
-                ['to be reported', found.pendingStatus],
-                ['due', found.dueAt && when(found.dueAt)],
-                ['deadline', found.deadline && when(found.deadline)],
-                ['trace', found.traceIds.join(', ')]])),
-            found.deadLetters.length > 0 && [el('h2', null, 'Dead letters'),
-              el('ul', null, found.deadLetters.map(letter => el('li', null,
-                el('a', { href: '/letters/' + letter.position }, letter.position), ' ',
-                letter.code || '', ' ', letter.state || '')))],
-            el('h2', null, 'What happened'), timeLine(found.events),
-            found.notes.map(note => el('p', { class: 'warn' }, note)),
+            standing(found, [['token', found.externalPurchaseId],
+              ['environment', found.environment],
+              ['app', found.appAppleId && found.appAppleId + ' ' + (found.bundleId || '')],
+              ['role', found.role], ['last accepted', found.lastAccepted],
+              ['to be reported', found.pendingStatus], ['due', found.dueAt && when(found.dueAt)],
+              ['deadline', found.deadline && when(found.deadline)],
+              ['trace', found.traceIds.join(', ')]]),
           ];
         } };
         app.actions.retrace = data => { load('token ' + data.id, { ask: 'token', id: data.id },
           true); draw(); };
 
-        // Whatever a command says, as facts and tables.
-        function generic(value, label) {
-          if (Array.isArray(value)) {
-            const isFlat = value.every(one => one && typeof one === 'object'
-              && !Array.isArray(one));
-            if (!value.length) return el('p', { class: 'dim' }, 'none');
-            if (!isFlat) return el('p', null, value.map(String).join(', '));
-            const names = [...new Set(value.flatMap(one => Object.keys(one)))];
-            return table(names.map(name => ({ title: name,
-              n: value.every(one => typeof one[name] === 'number' || one[name] === undefined) })),
-            value.map(one => names.map(name => cell(one[name], name))), label);
-          }
-          const entries = Object.entries(value);
-          return [facts(entries.filter(pair => !pair[1] || typeof pair[1] !== 'object')
-            .map(([name, one]) => [name, cell(one, name), one === false ? 'bad' : ''])),
-          entries.filter(pair => pair[1] && typeof pair[1] === 'object').map(([name, one]) =>
-            [el('h2', null, name), generic(one, name)])];
-        }
-        function cell(value, name) {
-          if (value === undefined || value === null) return '–';
-          if (typeof value === 'object') return JSON.stringify(value);
-          if (typeof value === 'number' && (/At$|deadline/i.test(name))) return when(value);
-          if (value === false) return el('span', { class: 'bad' }, 'no');
-          if (value === true) return el('span', { class: 'ok' }, 'yes');
-          return typeof value === 'number' && !/Id$/.test(name) ? number(value) : String(value);
-        }
-
         app.views.purchase = { title: 'Purchase', ask: 'purchase', draw(here) {
-          const id = here.rest[0], customer = here.query.get('customer');
+          const id = here.rest[0];
           const head = [el('h1', null, 'Purchase'),
             searchForm('purchase', 'Its lineItemId', id || '')];
-          if (!id) return head;
+          if (!id) return [...head, el('p', { class: 'dim' }, 'Where a sale is, under which token'
+            + ' Apple was told of it, and what it answered.')];
           const question = { ask: 'purchase', id };
-          if (customer) question.customer = customer;
-          const entry = load('purchase ' + id + ' ' + customer, question);
-          if (!entry.data) return [...head, loading(entry, 'its way')];
-          const { events, ...rest } = entry.data;
-          return [...head, el('div', { class: 'card' }, generic(rest, 'Purchase')),
-            events && [el('h2', null, 'What happened'), timeLine(events)]];
+          if (app.customer) question.customer = app.customer;
+          const name = 'purchase ' + id + ' ' + (app.customer || '');
+          const entry = load(name, question), found = entry.data;
+          if (!found) return [...head, loading(entry, 'its way')];
+          return [...head,
+            el('p', null, el('button', { 'data-act': 'repurchase', 'data-name': name }, 'Read again'),
+              ' ', el('span', { class: 'dim' }, 'as of ', when(entry.at))),
+            loading(entry, 'its way'),
+            standing(found, [['sale', found.lineItemId],
+              ['app', found.appAppleId || found.bundleId], ['outcome', found.outcome],
+              ['reason', found.reason], ['revision', found.revision],
+              ['token', found.externalPurchaseId && el('a', { href: '/token/'
+                + encodeURIComponent(found.externalPurchaseId) }, found.externalPurchaseId)],
+              ['request', found.requestIdentifier], ['waits for', found.waitsFor],
+              ['until', found.waitsUntil && when(found.waitsUntil)],
+              ['since', found.waitingSince && when(found.waitingSince)]])];
         } };
-        app.views.account = { title: 'Account', ask: 'account', draw() {
-          const entry = load('account', { ask: 'account' });
-          return [el('h1', null, 'Account'),
-            el('p', null, el('button', { 'data-act': 'account' }, 'Read again'), ' ',
-              entry.at && el('span', { class: 'dim' }, 'as of ', when(entry.at)), ' ',
-              entry.data && el('button', { 'data-act': 'export' }, 'Export')),
-            loading(entry, 'the ledger'), entry.data && generic(entry.data, 'Account')];
-        } };
-        app.actions.account = () => { load('account', { ask: 'account' }, true); draw(); };
-        app.actions.export = () => {
-          const file = new Blob([JSON.stringify(app.cache.account.data, null, 2)],
-            { type: 'application/json' });
-          const link = el('a', { href: URL.createObjectURL(file), download: 'account.json' });
-          link.click();
-          URL.revokeObjectURL(link.href);
-        };
+        app.actions.repurchase = data => { app.cache[data.name].isOld = true; draw(); };
 
         """#
 }

@@ -193,7 +193,7 @@ enum ConsoleScript {
 
     /// Draws, listens, and asks for the next snapshot.
     static let start = #"""
-        const order = ['pipeline', 'apple', 'letters', 'token', 'purchase', 'account'];
+        const order = ['pipeline', 'apple', 'letters', 'token', 'purchase', 'account', 'audit'];
         function isKnown(name) {
           const view = app.views[name];
           if (!view || !app.session) return false;

@@ -1,0 +1,101 @@
+extension ConsoleScript {
+    /// Whether every token and every sale is accounted for, and who changed what by hand.
+    static let account = #"""
+        // One side of an equation, its parts named.
+        function sum(parts) {
+          return parts.map(([name, value], index) => [index ? ' + ' : '', name, ' ',
+            el('b', null, number(value))]);
+        }
+        function equation(line) {
+          const isTokens = line.of === 'tokens';
+          const left = isTokens ? [['accepted', line.accepted]] : [['received', line.received]];
+          const right = isTokens
+            ? [['repeats', line.repeats], ['dead letters', line.deadLetters],
+              ['reported', line.reported], ['held', line.held], ['on the way', line.onTheWay]]
+            : [['repeats', line.repeats], ['reported', line.reported], ['not owed', line.notOwed],
+              ['dead letters', line.deadLetters], ['held', line.held]];
+          const missing = left[0][1] - right.reduce((all, part) => all + part[1], 0);
+          return el('section', { class: 'card stage' + (line.closes ? '' : ' error'),
+            'aria-label': line.of + ' of ' + line.appAppleId },
+            el('h3', null, el('span', null, (isTokens ? 'Tokens of ' : 'Sales of ')
+              + (line.appAppleId || 'no app')), el('span', { class: 'pill '
+                + (line.closes ? '' : 'bad') }, line.closes ? 'closes' : 'does not close')),
+            el('p', null, sum(left), ' = ', sum(right)),
+            !line.closes && missing !== 0 && el('p', { class: 'bad' }, number(Math.abs(missing))
+              + (missing > 0 ? ' are missing on the right' : ' are too many on the right')),
+            (line.differences || []).map(one => el('p', { class: 'bad' }, one.stage + ': '
+              + number(Math.abs(one.count)) + (one.count < 0 ? ' too few' : ' too many'))),
+            el('p', { class: 'dim' }, line.from > 0 ? 'from ' + instant(line.from)
+              : 'from the beginning', ' to ', instant(line.to)),
+            line.cannotKnow && el('p', { class: 'warn' }, line.cannotKnow));
+        }
+        function monthTable(lines) {
+          return table([{ title: 'App' }, { title: 'Month' }, { title: 'Active', n: true },
+            { title: 'Reported', n: true }, { title: 'With sales', n: true },
+            { title: 'Owed', n: true }, { title: 'Refused', n: true }, { title: 'Late', n: true },
+            { title: 'Due at Apple' }], lines.map(line => [line.appAppleId, line.month,
+            number(line.active), number(line.reported), number(line.withSales),
+            el('span', { class: line.owed ? 'warn' : '' }, number(line.owed)),
+            number(line.refused), el('span', { class: line.lateReports ? 'bad' : '' },
+              number(line.lateReports)), when(line.deadline)]), 'The month by app');
+        }
+
+        app.views.account = { title: 'Account', ask: 'account', draw(here) {
+          const month = here.query.get('month');
+          const name = 'account ' + (month || '');
+          const entry = load(name, month ? { ask: 'account', month } : { ask: 'account' });
+          const lines = entry.data ? entry.data.accounts : [];
+          const of = kind => lines.filter(line => line.of === kind);
+          return [el('h1', null, 'Account'),
+            el('form', { 'data-submit': 'month' },
+              el('label', null, 'Month (UTC)', el('input', { type: 'month', name: 'month',
+                value: month || '' })),
+              el('button', { class: 'main' }, 'Show'),
+              el('button', { type: 'button', 'data-act': 'account', 'data-name': name },
+                'Read again'),
+              entry.data && el('button', { type: 'button', 'data-act': 'export',
+                'data-name': name }, 'Export')),
+            entry.at && el('p', { class: 'dim' }, 'as of ', when(entry.at)),
+            loading(entry, 'every token and every sale'),
+            entry.data && el('ul', { class: 'advice' }, el('li', { class: entry.data.closes
+              ? 'good' : 'error' }, el('b', null, entry.data.closes ? 'Every account closes.'
+              : 'An account does not close.'), !entry.data.closes && [el('br'),
+              'What to do is in RUNBOOK.md, “Does the account close?”.'])),
+            of('tokens').length > 0 && [el('h2', null, 'Tokens'),
+              el('div', { class: 'cards' }, of('tokens').map(equation))],
+            of('sales').length > 0 && [el('h2', null, 'Sales'),
+              el('div', { class: 'cards' }, of('sales').map(equation))],
+            of('month').length > 0 && [el('h2', null, 'Month'), monthTable(of('month'))],
+            el('p', { class: 'dim' }, 'The proof itself, line by line: tollway ledger export.'),
+          ];
+        } };
+        app.submits.month = form => go('/account' + (form.get('month')
+          ? '?month=' + encodeURIComponent(form.get('month')) : ''));
+        app.actions.account = data => { app.cache[data.name].isOld = true; draw(); };
+        app.actions.export = data => {
+          const file = new Blob([JSON.stringify(app.cache[data.name].data, null, 2)],
+            { type: 'application/json' });
+          const link = el('a', { href: URL.createObjectURL(file),
+            download: data.name.trim().replace(' ', '-') + '.json' });
+          link.click();
+          URL.revokeObjectURL(link.href);
+        };
+
+        app.views.audit = { title: 'Audit', ask: 'audit', draw() {
+          const entry = load('audit', { ask: 'audit' });
+          const lines = entry.data ? Object.values(entry.data).find(Array.isArray) || [] : [];
+          const known = ['at', 'action', 'by', 'why', 'runId'];
+          return [el('h1', null, 'Audit'),
+            el('p', null, el('button', { 'data-act': 'audit' }, 'Read again'), ' ',
+              entry.at && el('span', { class: 'dim' }, 'as of ', when(entry.at))),
+            loading(entry, 'who changed what'),
+            lines.length > 0 && table([{ title: 'When' }, { title: 'What' }, { title: 'By' },
+              { title: 'Why' }, { title: 'More' }], lines.map(line => [when(line.at),
+              line.action, line.by, line.why || '–', Object.entries(line).filter(([name, value]) =>
+                !known.includes(name) && value !== null && typeof value !== 'object')
+                .map(([name, value]) => name + ' ' + value).join(', ')]), 'Audit')];
+        } };
+        app.actions.audit = () => { load('audit', { ask: 'audit' }, true); draw(); };
+
+        """#
+}
