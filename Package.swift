@@ -129,6 +129,8 @@ let package = Package(
         shim("CHTTPServer", over: []),
         // SIMD pays: base64url and JSON string scanning.
         shim("CText", over: []),
+        // No part of the pipeline: the embedded broker.
+        shim("CLocalKafka", over: ["CLibrdkafka"]),
         // No part of the pipeline: what `tollway bench` compares with, on the bare libraries.
         shim("CBench", over: ["CLibrdkafka", "CLibmicrohttpd"]),
 
@@ -150,6 +152,8 @@ let package = Package(
             ["Kafka", "StateStore", "TokenDomain", "TokenWire", "Telemetry", "Crypto"]
         ),
         library("AppleSimulator", ["HTTPServer", "HTTPClient", "Crypto"]),
+        // A Kafka of one's own, for trials and tests: no worker has it.
+        library("LocalKafka", ["CLocalKafka", "Kafka"]),
 
         // The five workers, in the order of the pipeline.
         program(
@@ -187,7 +191,8 @@ let package = Package(
             "tollway",
             [
                 "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
-                "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "AppleSimulator", "CBench",
+                "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "AppleSimulator", "LocalKafka",
+                "CBench",
             ],
             readers: [
                 "CommandFailure.swift", "ExitCode.swift", "InputFile.swift",
@@ -231,7 +236,7 @@ let package = Package(
             path: "Tests/KafkaFaults",
             swiftSettings: strict
         ),
-        tests("KafkaTests", ["CKafka", "Kafka", "KafkaFaults", "RecordLogContract"]),
+        tests("KafkaTests", ["CKafka", "Kafka", "KafkaFaults", "LocalKafka", "RecordLogContract"]),
         tests("StateStoreTests", ["StateStore"]),
         tests("HTTPServerTests", ["HTTPServer"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),
@@ -272,15 +277,16 @@ let package = Package(
         tests(
             "StageRuntimeTests",
             [
-                "StageRuntime", "Simulation", "RecordLogContract", "Kafka", "StateStore",
-                "Telemetry", "TokenDomain", "TokenWire",
+                "StageRuntime", "Simulation", "RecordLogContract", "Kafka", "LocalKafka",
+                "StateStore", "Telemetry", "TokenDomain", "TokenWire",
             ]
         ),
         tests(
             "IngestTests",
             [
-                "ingest", "HTTPServer", "HTTPClient", "Kafka", "TokenDomain", "TokenWire",
-                "Telemetry", "Crypto", "StageRuntime", "AppStoreAPI", "MessageExamples",
+                "ingest", "HTTPServer", "HTTPClient", "Kafka", "LocalKafka", "TokenDomain",
+                "TokenWire", "Telemetry", "Crypto", "StageRuntime", "AppStoreAPI",
+                "MessageExamples",
             ],
             resources: [.copy("Fixtures")]
         ),
@@ -306,7 +312,10 @@ let package = Package(
         tests("ConfigurationTests", ["StageRuntime", "Kafka", "TokenDomain"]),
         tests(
             "TollwayTests",
-            ["tollway", "Crypto", "Kafka", "StageRuntime", "Telemetry", "TokenDomain", "TokenWire"]
+            [
+                "tollway", "Crypto", "HTTPClient", "Kafka", "LocalKafka", "StageRuntime",
+                "Telemetry", "TokenDomain", "TokenWire",
+            ]
         ),
         tests(
             "NotificationsTests",
@@ -328,7 +337,8 @@ let package = Package(
             "SystemTests",
             [
                 "tollway", "ingest", "decode", "dedupe", "report", "notifications", "StageRuntime",
-                "StateStore", "Kafka", "KafkaFaults", "TokenDomain", "TokenWire", "Crypto",
+                "StateStore", "Kafka", "KafkaFaults", "LocalKafka", "TokenDomain", "TokenWire",
+                "Crypto",
             ]
         ),
         tests(

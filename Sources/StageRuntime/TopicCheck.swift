@@ -73,7 +73,7 @@ struct TopicCheck {
         guard
             // The door has no transactions.
             configuration.delivery == .atLeastOnce || worker == .ingest
-                || !MockBroker.isClusterID(clusterID)
+                || !EmbeddedBroker.isClusterID(clusterID)
         else {
             throw .misconfigured(message: Configuration.embeddedRefusal)
         }
@@ -94,7 +94,7 @@ struct TopicCheck {
         _ admin: KafkaAdmin
     ) throws(LogFault) -> Cluster {
         var cluster = Cluster(id: clusterID)
-        guard !MockBroker.isClusterID(clusterID) else {
+        guard !EmbeddedBroker.isClusterID(clusterID) else {
             return cluster
         }
         if configuration.durability == .trial {

@@ -33,7 +33,7 @@ struct StageReaders: Equatable, Sendable {
         clusterID: String,
         _ admin: KafkaAdmin
     ) throws(LogFault) -> StageReaders? {
-        guard !MockBroker.isClusterID(clusterID) else {
+        guard !EmbeddedBroker.isClusterID(clusterID) else {
             return nil
         }
         return StageReaders(try admin.group("\(prefix)\(worker.rawValue)"))

@@ -3,6 +3,7 @@ import Glibc
 import HTTPClient
 import HTTPServer
 import Kafka
+import LocalKafka
 import Telemetry
 import Testing
 import TokenDomain

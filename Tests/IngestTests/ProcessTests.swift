@@ -3,6 +3,7 @@ import HTTPClient
 import HTTPServer
 import Glibc
 import Kafka
+import LocalKafka
 import Testing
 
 @testable import ingest

@@ -1,5 +1,6 @@
 import Foundation
 import Kafka
+import LocalKafka
 import RecordLogContract
 import Testing
 

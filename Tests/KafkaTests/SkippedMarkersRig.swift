@@ -1,6 +1,7 @@
 import Foundation
 import Kafka
 import KafkaFaults
+import LocalKafka
 import RecordLogContract
 import Testing
 

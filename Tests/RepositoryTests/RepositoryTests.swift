@@ -76,6 +76,7 @@ import Testing
         let faces = [
             "CKafka": "Kafka", "CHTTPServer": "HTTPServer", "CHTTPClient": "HTTPClient",
             "CCrypto": "Crypto", "CStore": "StateStore", "CText": "TokenWire",
+            "CLocalKafka": "LocalKafka",
         ]
         for file in try SourceTree.files(["Sources"], withEnding: ".swift") {
             let target = file.path.split(separator: "/")[1]

@@ -1,4 +1,5 @@
 import Kafka
+import LocalKafka
 import StageRuntime
 import Testing
 

@@ -1,4 +1,5 @@
 import Kafka
+import LocalKafka
 import Telemetry
 import Testing
 import TokenDomain

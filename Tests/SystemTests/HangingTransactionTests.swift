@@ -1,6 +1,7 @@
 import Foundation
 import Kafka
 import KafkaFaults
+import LocalKafka
 import StageRuntime
 import Testing
 import TokenDomain

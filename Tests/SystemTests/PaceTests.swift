@@ -1,5 +1,6 @@
 import Foundation
 import Kafka
+import LocalKafka
 import Testing
 
 /// How much of what Apple allows the replicas of `report` use, and how often Apple refuses them:

@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import Glibc
 import Kafka
+import LocalKafka
 import StageRuntime
 import TokenDomain
 import TokenWire

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Kafka
+import LocalKafka
 import TokenDomain
 
 @testable import tollway

@@ -1,4 +1,5 @@
 import Foundation
+import LocalKafka
 import Testing
 import TokenDomain
 

@@ -365,15 +365,3 @@ int ckafka_transactor_commit(ckafka_transactor *transactor, const ckafka_output 
 /* ckafka_transactor_close: aborts what is open, if that can be done in time. */
 void ckafka_transactor_close(ckafka_transactor *transactor, int deadline_ms);
 
-/* -- The embedded broker --------------------------------------------------------------------- */
-
-typedef struct ckafka_mock ckafka_mock;
-
-ckafka_mock *ckafka_mock_new(int broker_count, ckafka_fault *fault);
-const char *ckafka_mock_bootstrap_servers(const ckafka_mock *mock);
-int ckafka_mock_create_topic(ckafka_mock *mock, const char *topic, int partition_count,
-                             ckafka_fault *fault);
-void ckafka_mock_push_errors(ckafka_mock *mock, int16_t api, const int32_t *codes, size_t count);
-void ckafka_mock_clear_errors(ckafka_mock *mock, int16_t api);
-int ckafka_mock_set_round_trip(ckafka_mock *mock, int32_t broker, int milliseconds);
-void ckafka_mock_close(ckafka_mock *mock);

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Kafka
+internal import LocalKafka
 internal import StageRuntime
 internal import TokenDomain
 

@@ -167,7 +167,7 @@ enum ReplayCommand {
             Console.say("nothing was changed; say --yes to do it")
             return .refusedBySafetyRule
         }
-        guard !MockBroker.isClusterID(try clusterID(order)) else {
+        guard !EmbeddedBroker.isClusterID(try clusterID(order)) else {
             throw CommandFailure(
                 .refusedBySafetyRule,
                 code: "dlq.embedded_broker",

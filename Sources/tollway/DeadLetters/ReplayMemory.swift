@@ -22,7 +22,7 @@ enum ReplayMemory {
         let present = try KafkaQuestion.ask(configuration) {
             admin throws(LogFault) -> [String: TopicReview.Present] in
             // The embedded broker has no settings; nothing is replayed on it.
-            MockBroker.isClusterID(try admin.clusterID())
+            EmbeddedBroker.isClusterID(try admin.clusterID())
                 ? [:] : try admin.present([topic], prefix: configuration.topicPrefix)
         }
         let settings = present[topic.name(prefix: configuration.topicPrefix)]?.configuration ?? [:]

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Glibc
 internal import Kafka
+internal import LocalKafka
 
 /// The programs of the demo, as separate processes beside this one, each with its log in the
 /// demo's folder.

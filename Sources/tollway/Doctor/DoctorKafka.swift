@@ -26,7 +26,7 @@ struct DoctorKafka {
         )
         defer { admin.close() }
         let clusterID = try admin.clusterID()
-        let isEmbedded = MockBroker.isClusterID(clusterID)
+        let isEmbedded = EmbeddedBroker.isClusterID(clusterID)
         let all = try admin.topics()
         let names = Set(Topic.all.map { $0.name(prefix: prefix) })
         let ours = all.filter { names.contains($0.name) && !$0.partitions.isEmpty }

@@ -151,7 +151,7 @@ enum TopicsCommand {
         let prefix = configuration.topicPrefix
         typealias Answer = (present: [String: TopicReview.Present], brokerCount: Int)
         let answer = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Answer? in
-            guard !MockBroker.isClusterID(try admin.clusterID()) else {
+            guard !EmbeddedBroker.isClusterID(try admin.clusterID()) else {
                 return nil
             }
             return (try admin.present(Topic.all, prefix: prefix), try admin.brokerCount())

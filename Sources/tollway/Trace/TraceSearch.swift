@@ -278,7 +278,7 @@ extension TraceSearch {
                 id: id,
                 configuration,
                 partitionCounts: try admin.partitionCounts(),
-                isEmbedded: MockBroker.isClusterID(try admin.clusterID())
+                isEmbedded: EmbeddedBroker.isClusterID(try admin.clusterID())
             )
         }
     }

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Kafka
 
 /// A real Apache Kafka on this machine, for tests, the demo and chaos runs: KRaft, every node
 /// broker and controller, on loopback.

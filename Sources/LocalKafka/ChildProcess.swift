@@ -187,7 +187,9 @@ extension ChildProcess {
         }
         var names: [String] = []
         while let entry = unsafe readdir(folder) {
-            let name = unsafe CText.text(of: entry.pointee.d_name)
+            let name = unsafe withUnsafeBytes(of: entry.pointee.d_name) { bytes in
+                unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
             if name != "." && name != ".." {
                 names.append(name)
             }

@@ -1,4 +1,5 @@
-internal import CKafka
+internal import CLocalKafka
+package import Kafka
 
 /// The embedded broker: librdkafka's mock cluster, on loopback, on ports of its own choice.
 ///
@@ -28,24 +29,20 @@ internal import CKafka
         case transactionalOffsetCommit = 28
     }
 
-    /// Whether a cluster is an embedded one: librdkafka's calls itself so.
-    package static func isClusterID(_ id: String) -> Bool {
-        id.hasPrefix("mockCluster")
-    }
-
     private var open: OpaquePointer?
     /// What clients connect to.
     package let bootstrapServers: String
 
     /// Makes `topics`, partition counts by name; one that a client asks for is made with 4.
     package init(brokerCount: Int = 1, topics: [String: Int] = [:]) throws(LogFault) {
-        var fault = ckafka_fault()
-        let made = unsafe ckafka_mock_new(Int32(brokerCount), &fault)
+        var message = [CChar](repeating: 0, count: Int(CLOCALKAFKA_MESSAGE_SIZE))
+        let made = unsafe clocalkafka_mock_new(Int32(brokerCount), &message)
         guard let made = unsafe made else {
-            throw LogFault(fault)
+            let said = message.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
+            throw LogFault.unusable(message: String(decoding: said, as: UTF8.self))
         }
         unsafe open = made
-        bootstrapServers = unsafe String(cString: ckafka_mock_bootstrap_servers(made))
+        bootstrapServers = unsafe String(cString: clocalkafka_mock_bootstrap_servers(made))
         for (name, partitionCount) in topics.sorted(by: { $0.key < $1.key }) {
             try createTopic(name, partitionCount: partitionCount)
         }
@@ -63,26 +60,23 @@ internal import CKafka
     }
 
     package func createTopic(_ name: String, partitionCount: Int) throws(LogFault) {
-        var fault = ckafka_fault()
-        let result = unsafe ckafka_mock_create_topic(
-            handle,
-            name,
-            Int32(clamping: partitionCount),
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
+        let count = Int32(clamping: partitionCount)
+        guard unsafe clocalkafka_mock_create_topic(handle, name, count) == 0 else {
+            throw LogFault.misconfigured(
+                message:
+                    "the embedded broker makes no topic \(name): it has it, or the name is none"
+            )
         }
     }
 
     /// The next requests of this kind are answered with these error codes, one each; -195 cuts
     /// the connection.
     package func pushErrors(_ codes: [Int32], for api: API) {
-        unsafe ckafka_mock_push_errors(handle, api.rawValue, codes, codes.count)
+        unsafe clocalkafka_mock_push_errors(handle, api.rawValue, codes, codes.count)
     }
 
     package func clearErrors(for api: API) {
-        unsafe ckafka_mock_clear_errors(handle, api.rawValue)
+        unsafe clocalkafka_mock_clear_errors(handle, api.rawValue)
     }
 
     /// Whether the cluster is away: every connection is cut at its next request, also at its first.
@@ -105,7 +99,7 @@ internal import CKafka
     /// How long a broker takes for every answer.
     package func setRoundTrip(ofBroker number: Int32, milliseconds: Int) throws(LogFault) {
         let time = Int32(clamping: milliseconds)
-        guard unsafe ckafka_mock_set_round_trip(handle, number, time) == 0 else {
+        guard unsafe clocalkafka_mock_set_round_trip(handle, number, time) == 0 else {
             throw LogFault.misconfigured(message: "there is no embedded broker \(number)")
         }
     }
@@ -115,6 +109,6 @@ internal import CKafka
             return
         }
         unsafe open = nil
-        unsafe ckafka_mock_close(handle)
+        unsafe clocalkafka_mock_close(handle)
     }
 }
