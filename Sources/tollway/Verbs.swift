@@ -32,7 +32,6 @@ extension TollwayCommand {
         ReplayCommand.replay,
         DeadLetterCommand.export,
         ReplayCommand.discard,
-        BenchCommand.verb,
         ConfigCommand.check,
         ConfigCommand.print,
         CompletionCommand.verb,
