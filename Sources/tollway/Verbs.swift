@@ -42,7 +42,6 @@ extension TollwayCommand {
         LedgerVerifyCommand.verb,
         AuditCommand.list,
         BackfillCommand.verb,
-        BenchCommand.verb,
         ConfigCommand.check,
         ConfigCommand.print,
         CompletionCommand.verb,
