@@ -119,6 +119,7 @@ let package = Package(
             .executable(name: "tollway-report", targets: ["report"]),
             .executable(name: "tollway-notifications", targets: ["notifications"]),
             .executable(name: "tollway-purchases", targets: ["purchases"]),
+            .executable(name: "tollway-bench", targets: ["bench"]),
             .executable(name: "tollway", targets: ["tollway"]),
         ],
     targets: [
@@ -140,7 +141,7 @@ let package = Package(
         shim("CText", over: []),
         // No part of the pipeline: the embedded broker.
         shim("CLocalKafka", over: ["CLibrdkafka"]),
-        // No part of the pipeline: what `tollway bench` compares with, on the bare libraries.
+        // No part of the pipeline: what the bench compares with, on the bare libraries.
         shim("CBench", over: ["CLibrdkafka", "CLibmicrohttpd"]),
 
         // The rules, pure.
@@ -208,13 +209,21 @@ let package = Package(
             [
                 "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
                 "AppStoreAPI", "Crypto", "HTTPClient", "HTTPServer", "AppleSimulator", "LocalKafka",
-                "CBench",
             ],
             readers: [
                 "CommandFailure.swift", "ExitCode.swift", "InputFile.swift",
                 "PropertyListReader.swift", "DeadLetters/LetterPosition.swift",
                 "DeadLetters/MergePatch.swift", "DeadLetters/PositionSet.swift",
                 "DeadLetters/ReplayPlanFile.swift",
+            ]
+        ),
+
+        // The yardsticks: how fast the workers are, beside the least that their libraries could do.
+        program(
+            "bench",
+            [
+                "CBench", "StageRuntime", "Kafka", "LocalKafka", "TokenDomain", "TokenWire",
+                "Telemetry", "Crypto", "HTTPClient",
             ]
         ),
 
@@ -343,6 +352,10 @@ let package = Package(
             ]
         ),
         tests(
+            "BenchTests",
+            ["bench", "Kafka", "LocalKafka", "StageRuntime", "TokenDomain", "TokenWire"]
+        ),
+        tests(
             "NotificationsTests",
             [
                 "notifications", "AppStoreAPI", "Crypto", "Kafka", "StageRuntime", "TokenDomain",
@@ -372,7 +385,7 @@ let package = Package(
             "RepositoryTests",
             [
                 "StageRuntime", "Telemetry", "Kafka", "TokenDomain", "ingest", "notifications",
-                "report",
+                "purchases", "report",
             ]
         ),
     ]

@@ -73,7 +73,7 @@ fuzz() {
     local target=$1 options
     mkdir -p "$work/corpus/$target" "$work/crashes/$target"
     options=(
-        "--target=$target" "-max_total_time=$2" "-seed=$seed" -max_len=4096 -timeout=30
+        "--target=$target" "-max_total_time=$2" "-seed=$seed" -max_len=4096 -timeout=120
         -rss_limit_mb=4096 -reload=0 -print_funcs=0 -print_final_stats=1
         "-artifact_prefix=$work/crashes/$target/"
     )

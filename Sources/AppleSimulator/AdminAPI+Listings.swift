@@ -50,6 +50,35 @@ extension AdminAPI {
         ])
     }
 
+    /// The newest version of every accepted line item, by environment, app and identifier.
+    func lineItems(_ query: Query) throws(Refusal) -> AppleAnswer {
+        let offset = try query.count("offset", default: 0, max: .max)
+        let limit = try query.count("limit", default: Self.pageSize, max: Self.pageSizeMax)
+        let all = world.lineItemBooks.flatMap { environment, bundleID, book in
+            book.newest.map { (environment, bundleID, book, $0) }
+        }
+        let page = all.dropFirst(offset).prefix(limit).map { environment, bundleID, book, item in
+            JSONValue.object([
+                JSONMember("environment", .string(environment.rawValue)),
+                JSONMember("bundleId", .string(bundleID)),
+                JSONMember(
+                    "versions",
+                    .integer(Int64(book.versionCounts[item.lineItemID ?? ""] ?? 0))
+                ),
+                JSONMember("item", item.json),
+            ])
+        }
+        if query["format"] == "ndjson" { return .lines(Array(page)) }
+        return .json(
+            200,
+            .object([
+                JSONMember("count", .integer(all.count)),
+                JSONMember("next", next(offset, page.count, all.count)),
+                JSONMember("lineItems", .array(Array(page))),
+            ])
+        )
+    }
+
     /// How many reports of each status, over all pages.
     private func counts(_ environments: [StoreEnvironment]) -> [JSONValue] {
         environments.flatMap { environment in

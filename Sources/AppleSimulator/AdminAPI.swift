@@ -16,6 +16,8 @@ struct AdminAPI {
 
     static let usage = """
         GET  /reports        stored reports; ?environment= &offset= &limit= (1000) &format=ndjson
+        GET  /line-items     the newest version of each accepted one, and how many there were;
+                             ?offset= &limit= (1000) &format=ndjson
         GET  /requests       requests seen, refused ones too; ?from=SEQUENCE &limit= (1000)
         GET  /tokens         issued tokens and their standing; ?offset= &limit= (1000)
         POST /tokens         {"register":[{"externalPurchaseId":…,"appAppleId":…,"bundleId":…,
@@ -64,6 +66,7 @@ struct AdminAPI {
         switch (method, path) {
         case ("GET", "/"): return .text(Self.usage)
         case ("GET", "/reports"): return try reports(query)
+        case ("GET", "/line-items"): return try lineItems(query)
         case ("GET", "/requests"): return try requests(query)
         case ("GET", "/tokens"): return try tokens(query)
         case ("POST", "/tokens"):

@@ -44,6 +44,14 @@ package final class AppleWorld {
         var bundleID: String
     }
 
+    /// The line items of every app: the newest version of each.
+    var lineItemBooks: [(environment: StoreEnvironment, bundleID: String, book: LineItemBook)] {
+        lineItems.map { ($0.key.environment, $0.key.bundleID, $0.value) }
+            .sorted {
+                ($0.environment.rawValue, $0.bundleID) < ($1.environment.rawValue, $1.bundleID)
+            }
+    }
+
     /// Tokens whose report is being answered.
     private var busyTokens: Set<String> = []
 

@@ -234,8 +234,13 @@ func plainDecimal(_ literal: String) -> String {
 struct LineItemBook: Sendable {
     private var items: [String: LineItem] = [:]
     private var referrersByID: [String: Set<String>] = [:]
+    /// How often each was accepted: once, and once more with each restatement.
+    private(set) var versionCounts: [String: Int] = [:]
 
     func item(_ id: String) -> LineItem? { items[id] }
+
+    /// The newest version of each, by identifier.
+    var newest: [LineItem] { items.sorted { $0.key < $1.key }.map(\.value) }
 
     /// Items that point at one now or did in an older version.
     func referrers(of id: String) -> Set<String> { referrersByID[id] ?? [] }
@@ -244,6 +249,7 @@ struct LineItemBook: Sendable {
         for item in newItems {
             guard let id = item.lineItemID else { continue }
             items[id] = item
+            versionCounts[id, default: 0] += 1
             if let target = item.referenceLineItemID {
                 referrersByID[target, default: []].insert(id)
             }

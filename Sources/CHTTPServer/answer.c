@@ -240,35 +240,11 @@ static int append_head(struct connection *connection, unsigned int status, const
     return append_text(out, connection->is_version_1_0 ? "Connection: keep-alive\r\n\r\n" : "\r\n");
 }
 
-static struct connection *find(struct chttp_server *server, uint64_t id)
-{
-    uint32_t slot = (uint32_t)id;
-    struct connection *connection = slot < server->slot_count ? server->slots[slot] : NULL;
-    if (!connection || connection->id != id)
-        return NULL;
-    return connection->stage == STAGE_HELD || connection->stage == STAGE_JUDGED ? connection
-                                                                                : NULL;
-}
-
-void chttp_server_accept(struct chttp_server *server, uint64_t id, uint32_t lane,
-                         size_t body_byte_count_max)
-{
-    struct connection *connection = find(server, id);
-    if (!connection || connection->stage != STAGE_JUDGED)
-        return;
-    if (connection->missing_byte_count > body_byte_count_max) {
-        chttp_refuse(connection, 413);
-        return;
-    }
-    chttp_begin_body(connection, lane, body_byte_count_max);
-    chttp_postpone(connection);
-}
-
 int chttp_server_respond(struct chttp_server *server, uint64_t id, unsigned int status,
                          const char *headers, size_t header_byte_count,
                          const uint8_t *body, size_t body_byte_count, size_t sent)
 {
-    struct connection *connection = find(server, id);
+    struct connection *connection = chttp_find(server, id);
     if (!connection)
         return 0;
     connection->is_torn = sent < body_byte_count;
@@ -293,7 +269,7 @@ int chttp_server_respond(struct chttp_server *server, uint64_t id, unsigned int 
 void chttp_server_reset(struct chttp_server *server, uint64_t id)
 {
     struct linger abort = {.l_onoff = 1, .l_linger = 0};
-    struct connection *connection = find(server, id);
+    struct connection *connection = chttp_find(server, id);
     if (!connection)
         return;
     setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));

@@ -285,11 +285,6 @@ void chttp_server_stop_accepting(struct chttp_server *server)
     drop_idle(&server->deadlines[DEADLINE_IDLE]);
 }
 
-uint32_t chttp_server_connection_count(const struct chttp_server *server)
-{
-    return server->slot_count - server->free_slot_count - server->stage_counts[STAGE_DROPPED];
-}
-
 uint32_t chttp_server_receiving_count(const struct chttp_server *server)
 {
     return server->stage_counts[STAGE_HEAD] + server->stage_counts[STAGE_JUDGED] +

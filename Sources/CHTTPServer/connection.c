@@ -1,15 +1,8 @@
-/* Connections: made, timed, dropped, and which of them gives way. */
-#define _GNU_SOURCE /* accept4 */
+/* Connections: made, timed, dropped. */
 #include "internal.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -90,6 +83,30 @@ void chttp_schedule(struct connection *connection, enum deadline_kind kind)
 
 /* Lives. */
 
+void chttp_forget_request(struct connection *connection)
+{
+    connection->server->lanes[connection->lane].byte_count -= connection->lane_byte_count;
+    connection->lane_byte_count = 0;
+    chttp_empty(&connection->body);
+    chttp_empty(&connection->head);
+    connection->id = 0;
+}
+
+struct connection *chttp_find(struct chttp_server *server, uint64_t id)
+{
+    uint32_t slot = (uint32_t)id;
+    struct connection *connection = slot < server->slot_count ? server->slots[slot] : NULL;
+    if (!connection || connection->id != id)
+        return NULL;
+    return connection->stage == STAGE_HELD || connection->stage == STAGE_JUDGED ? connection
+                                                                                : NULL;
+}
+
+uint32_t chttp_server_connection_count(const struct chttp_server *server)
+{
+    return server->slot_count - server->free_slot_count - server->stage_counts[STAGE_DROPPED];
+}
+
 struct connection *chttp_connection_make(struct chttp_server *server, int fd)
 {
     struct connection *connection;
@@ -162,78 +179,5 @@ void chttp_reap(struct chttp_server *server)
         } else {
             link = &connection->next_pending;
         }
-    }
-}
-
-/* Accepting. */
-
-static int evict(struct chttp_server *server)
-{
-    int kind;
-    for (kind = 0; kind < DEADLINE_KIND_COUNT; kind++) {
-        struct connection *oldest = server->deadlines[kind].first;
-        if (oldest) {
-            chttp_drop(oldest);
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static void note_address(struct connection *connection, const struct sockaddr_storage *peer)
-{
-    const void *address = peer->ss_family == AF_INET6
-                              ? (const void *)&((const struct sockaddr_in6 *)peer)->sin6_addr
-                              : (const void *)&((const struct sockaddr_in *)peer)->sin_addr;
-    if (!inet_ntop(peer->ss_family, address, connection->address, sizeof(connection->address)))
-        connection->address[0] = 0;
-}
-
-static void admit(struct chttp_server *server, int fd, const struct sockaddr_storage *peer)
-{
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET};
-    struct connection *connection;
-    int one = 1;
-    if (chttp_server_connection_count(server) >= server->connection_count_max && !evict(server)) {
-        /* All are held by requests that wait for their answers. */
-        server->refusal_counts[503 - REFUSAL_STATUS_MIN]++;
-        chttp_refuse_descriptor(fd, 503);
-        close(fd);
-        return;
-    }
-    connection = chttp_connection_make(server, fd);
-    if (!connection) {
-        close(fd);
-        return;
-    }
-    note_address(connection, peer);
-    /* An answer goes out in one piece, and waits for no receipt of the one before. */
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    chttp_schedule(connection, DEADLINE_OPEN);
-    event.data.u64 = connection->slot;
-    if (epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0) {
-        chttp_drop(connection);
-        return;
-    }
-    /* The request is often there already. */
-    connection->is_readable = 1;
-    chttp_receive(connection);
-}
-
-void chttp_accept_connections(struct chttp_server *server)
-{
-    int count;
-    for (count = 0; count < EVENT_COUNT_MAX && server->free_slot_count > 0; count++) {
-        struct sockaddr_storage peer;
-        socklen_t peer_size = sizeof(peer);
-        int fd = accept4(server->listen_fd, (struct sockaddr *)&peer, &peer_size,
-                         SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) {
-            /* Out of descriptors: one is made free for the next time. */
-            if (errno == EMFILE || errno == ENFILE)
-                evict(server);
-            return;
-        }
-        admit(server, fd, &peer);
     }
 }

@@ -155,14 +155,18 @@ void chttp_drop(struct connection *connection);
 /* Goes on with it in the next turn. */
 void chttp_postpone(struct connection *connection);
 void chttp_reap(struct chttp_server *server);
-void chttp_accept_connections(struct chttp_server *server);
+/* Lets go of what the request in hand has taken. */
+void chttp_forget_request(struct connection *connection);
+/* The one whose request waits to be accepted or answered; null where there is none. */
+struct connection *chttp_find(struct chttp_server *server, uint64_t id);
 int chttp_append(struct bytes *bytes, const char *data, size_t count);
 void chttp_empty(struct bytes *bytes);
 
 /* What comes in: receive.c. */
 void chttp_receive(struct connection *connection);
-void chttp_begin_body(struct connection *connection, uint32_t lane, size_t byte_count_max);
-void chttp_forget_request(struct connection *connection);
+
+/* Who comes: accept.c. */
+void chttp_accept_connections(struct chttp_server *server);
 
 /* What goes out: answer.c. */
 void chttp_send_rest(struct connection *connection);

@@ -11,15 +11,6 @@
 /* How much is read from one connection before the others have their turn. */
 enum { TURN_BYTE_COUNT_MAX = 128 << 10 };
 
-void chttp_forget_request(struct connection *connection)
-{
-    connection->server->lanes[connection->lane].byte_count -= connection->lane_byte_count;
-    connection->lane_byte_count = 0;
-    chttp_empty(&connection->body);
-    chttp_empty(&connection->head);
-    connection->id = 0;
-}
-
 /* Complete, or its head is. */
 static void make_ready(struct connection *connection, enum stage stage)
 {
@@ -45,7 +36,7 @@ static void complete(struct connection *connection)
 
 /* Bodies. */
 
-void chttp_begin_body(struct connection *connection, uint32_t lane, size_t byte_count_max)
+static void begin_body(struct connection *connection, uint32_t lane, size_t byte_count_max)
 {
     connection->lane = lane;
     connection->body_byte_count_max = byte_count_max;
@@ -197,7 +188,7 @@ static size_t begin_request(struct connection *connection, struct span bytes, st
     if (server->judges_heads)
         make_ready(connection, STAGE_JUDGED);
     else
-        chttp_begin_body(connection, 0, server->body_byte_count_max);
+        begin_body(connection, 0, server->body_byte_count_max);
     return 0;
 }
 
@@ -236,6 +227,20 @@ static size_t take_head(struct connection *connection, struct span bytes)
     return skipped + length +
            begin_request(connection, (struct span){bytes.bytes, length},
                          (struct span){bytes.bytes + length, bytes.count - length});
+}
+
+void chttp_server_accept(struct chttp_server *server, uint64_t id, uint32_t lane,
+                         size_t body_byte_count_max)
+{
+    struct connection *connection = chttp_find(server, id);
+    if (!connection || connection->stage != STAGE_JUDGED)
+        return;
+    if (connection->missing_byte_count > body_byte_count_max) {
+        chttp_refuse(connection, 413);
+        return;
+    }
+    begin_body(connection, lane, body_byte_count_max);
+    chttp_postpone(connection);
 }
 
 /* All stages. */

@@ -285,7 +285,7 @@ static void run(committer *c)
         settle(c, verdict);
     }
     ck_drop_kept_headers(&c->kept);
-    if (ck_transaction_waiting_count(&c->transaction) == 0) {
+    if (ck_deliveries_waiting(c->transaction.told) == 0) {
         atomic_fetch_and(&c->lent, ~c->lent_bit);
         c->lent_bit = 0;
     }

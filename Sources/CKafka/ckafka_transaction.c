@@ -40,78 +40,6 @@ int ck_transaction_check(const transaction *t, const ckafka_output *outputs, siz
     return 0;
 }
 
-/* -- deliveries ------------------------------------------------------------------------------- */
-
-/* On a broker's thread, for each record: an event for each, handed to our thread, costs a tenth of all
- * that a worker does. */
-static rd_kafka_resp_err_t on_acknowledgement(rd_kafka_t *rk, rd_kafka_message_t *message,
-                                              void *opaque)
-{
-    deliveries *d = opaque;
-    int32_t target = (int32_t)(intptr_t)message->_private;
-    (void)rk;
-    pthread_mutex_lock(&d->lock);
-    d->told_count++;
-    if (message->err) {
-        d->failed_count++;
-        d->failed_code = message->err;
-        d->failed_target = (size_t)target;
-        goto done;
-    }
-    /* Those of one batch come one after the other. */
-    for (size_t i = 0; d->next_count && i <= d->next_count; i++) {
-        size_t at = i ? i - 1 : d->last;
-        ckafka_position *next = &d->next[at];
-        if (next->topic != target || next->partition != message->partition)
-            continue;
-        if (next->offset <= message->offset)
-            next->offset = message->offset + 1;
-        d->last = at;
-        goto done;
-    }
-    if (d->next_count == d->next_capacity) {
-        d->next_capacity = d->next_capacity ? d->next_capacity * 2 : 64;
-        d->next = ck_grow(d->next, sizeof *d->next * d->next_capacity);
-    }
-    d->last = d->next_count;
-    d->next[d->next_count++] = (ckafka_position){
-        .offset = message->offset + 1, .topic = target, .partition = message->partition};
-done:
-    pthread_mutex_unlock(&d->lock);
-    return RD_KAFKA_RESP_ERR_NO_ERROR;
-}
-
-static rd_kafka_resp_err_t on_new(rd_kafka_t *rk, const rd_kafka_conf_t *conf, void *opaque,
-                                  char *text, size_t size)
-{
-    (void)conf;
-    (void)text;
-    (void)size;
-    return rd_kafka_interceptor_add_on_acknowledgement(rk, "tollway", on_acknowledgement, opaque);
-}
-
-static void free_deliveries(void *argument)
-{
-    deliveries *d = argument;
-    pthread_mutex_destroy(&d->lock);
-    free(d->next);
-    if (d->lent)
-        atomic_fetch_and(d->lent, ~d->lent_bit);
-    free(d);
-}
-
-size_t ck_transaction_waiting_count(transaction *t)
-{
-    deliveries *d = t->told;
-    if (!d)
-        return 0;
-    pthread_mutex_lock(&d->lock);
-    /* One that is refused at once may be told of though it was not handed over. */
-    size_t count = d->handed_count > d->told_count ? d->handed_count - d->told_count : 0;
-    pthread_mutex_unlock(&d->lock);
-    return count;
-}
-
 /* -- life ------------------------------------------------------------------------------------- */
 
 void ck_transaction_prepare(transaction *t, const char *settings, const names *targets,
@@ -138,17 +66,11 @@ bool ck_transaction_open(transaction *t, ckafka_fault *fault)
     rd_kafka_conf_t *conf = ck_configure(t->settings, t->watch, fault);
     if (!conf)
         return false;
-    deliveries *d = ck_take_memory(sizeof *d);
-    pthread_mutex_init(&d->lock, NULL);
-    /* Events and no callback: rd_kafka_flush of 2.0.2 then waits for the count, and not in turns of
-     * 10 ms; and only those of failures, which rd_kafka_poll drops: they are counted above. */
-    rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR);
-    rd_kafka_conf_set(conf, "delivery.report.only.error", "true", NULL, 0);
-    rd_kafka_conf_interceptor_add_on_new(conf, "tollway", on_new, d);
+    deliveries *d = ck_deliveries_make(conf);
     t->rk = ck_open_handle(RD_KAFKA_PRODUCER, conf, t->watch, fault);
     if (!t->rk) {
         if (ck_retired_all(t->watch, 0))
-            free_deliveries(d);
+            ck_deliveries_free(d);
         return false;
     }
     t->told = d;
@@ -173,7 +95,7 @@ void ck_transaction_drop(transaction *t, atomic_uint *lent, unsigned bit)
     memset(t->topics, 0, sizeof *t->topics * t->targets.count);
     t->told->lent = lent;
     t->told->lent_bit = bit;
-    ck_retire(t->rk, t->watch, free_deliveries, t->told);
+    ck_retire(t->rk, t->watch, ck_deliveries_free, t->told);
     t->rk = NULL;
     t->told = NULL;
 }
@@ -312,10 +234,7 @@ bool ck_transaction_warm_up(transaction *t, int *refused)
 
 enum verdict ck_transaction_begin(transaction *t)
 {
-    deliveries *d = t->told;
-    pthread_mutex_lock(&d->lock);
-    d->handed_count = d->told_count = d->failed_count = d->next_count = d->last = 0;
-    pthread_mutex_unlock(&d->lock);
+    ck_deliveries_reset(t->told);
     rd_kafka_error_t *error = t->is_transactional ? rd_kafka_begin_transaction(t->rk) : NULL;
     if (error) {
         judge(t, error);
@@ -343,25 +262,15 @@ enum verdict ck_transaction_produce(transaction *t, const outlet *out, const cka
     return FINE;
 }
 
-/* Whether all is well so far: what a broker did not store ends the transaction. */
-static enum verdict look_at_deliveries(transaction *t)
-{
-    deliveries *d = t->told;
-    pthread_mutex_lock(&d->lock);
-    size_t failed_count = d->failed_count, target = d->failed_target;
-    rd_kafka_resp_err_t code = d->failed_code;
-    pthread_mutex_unlock(&d->lock);
-    return failed_count > 0 ? judge_record(t, code, target) : FINE;
-}
-
 enum verdict ck_transaction_flush(transaction *t, int64_t until)
 {
     for (;;) {
         bool is_empty = rd_kafka_flush(t->rk, FLUSH_TURN_MS) == RD_KAFKA_RESP_ERR_NO_ERROR;
-        enum verdict verdict = look_at_deliveries(t);
-        if (verdict != FINE)
-            return verdict;
-        if (is_empty && ck_transaction_waiting_count(t) == 0)
+        size_t target;
+        rd_kafka_resp_err_t failed = ck_deliveries_failure(t->told, &target);
+        if (failed)
+            return judge_record(t, failed, target);
+        if (is_empty && ck_deliveries_waiting(t->told) == 0)
             return FINE;
         rd_kafka_poll(t->rk, 0);
         if (rd_kafka_fatal_error(t->rk, NULL, 0))
@@ -430,7 +339,7 @@ enum verdict ck_transaction_abort(transaction *t, int64_t until)
     /* Before the first delivery report it may overtake AddPartitionsToTxn and be fatal (#4849). */
     int64_t first = ck_now_ms() + FIRST_REPORT_MS;
     deliveries *d = t->told;
-    while (d->handed_count > 0 && ck_transaction_waiting_count(t) == d->handed_count &&
+    while (d->handed_count > 0 && ck_deliveries_waiting(d) == d->handed_count &&
            ck_now_ms() < first && ck_now_ms() < until)
         rd_kafka_poll(t->rk, STEP_RETRY_MS);
     rd_kafka_resp_err_t code = t->code;
@@ -439,5 +348,5 @@ enum verdict ck_transaction_abort(transaction *t, int64_t until)
     /* In turns: it waits for what it has purged, which only rd_kafka_poll lets go. */
     enum verdict verdict = end(t, false, ABORT_TURN_MS, until);
     set_code(t, code, text); /* why it was aborted, not how */
-    return verdict == FINE && ck_transaction_waiting_count(t) == 0 ? FINE : REBUILD;
+    return verdict == FINE && ck_deliveries_waiting(t->told) == 0 ? FINE : REBUILD;
 }

@@ -32,6 +32,17 @@ typedef struct deliveries {
     unsigned lent_bit;
 } deliveries;
 
+/* Has those of the producer made from ${conf} counted. */
+deliveries *ck_deliveries_make(rd_kafka_conf_t *conf);
+/* Takes it as a thread's argument. */
+void ck_deliveries_free(void *d);
+void ck_deliveries_reset(deliveries *d);
+/* Records handed over that no broker has told of yet: they may still point to what was lent.  None of
+ * null. */
+size_t ck_deliveries_waiting(deliveries *d);
+/* Why a record was not stored, and the target of the last one that was not; 0 while all were. */
+rd_kafka_resp_err_t ck_deliveries_failure(deliveries *d, size_t *target);
+
 typedef struct transaction {
     char *settings;
     names targets;
@@ -64,9 +75,6 @@ bool ck_transaction_open(transaction *t, ckafka_fault *fault);
 /* Lets it end in its own time.  Then ${bit} of ${lent} is cleared, where that is not null: its messages
  * may point into what the bit stands for. */
 void ck_transaction_drop(transaction *t, atomic_uint *lent, unsigned bit);
-/* Records handed over that no broker has told of yet: they may still point to what was lent. */
-size_t ck_transaction_waiting_count(transaction *t);
-
 /* Takes the name over: from then on nobody who had it before can commit.  ABORT where it was stopped. */
 enum verdict ck_transaction_init(transaction *t);
 /* Asks for the leaders of the targets: the first record for one would wait up to a second (#5032).

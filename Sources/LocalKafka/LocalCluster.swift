@@ -75,6 +75,11 @@ package final class LocalCluster {
         stop()
     }
 
+    /// Ports that nobody listens on, below those that the system gives to connections going out.
+    package static func freePorts(count: Int) throws(Fault) -> [UInt16] {
+        try ChildProcess.freePorts(count: count)
+    }
+
     package var bootstrapServers: String {
         ports.map { "127.0.0.1:\($0.client)" }.joined(separator: ",")
     }

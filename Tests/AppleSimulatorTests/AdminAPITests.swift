@@ -47,6 +47,30 @@ import Testing
         #expect(lines.bodyText.split(separator: "\n").count == 1)
     }
 
+    @Test func `show the newest version of each line item, and how many there were`() throws {
+        let app = try SimulatedApp()
+        app.issue("t")
+        func put(_ number: Int, _ items: [JSONValue]) {
+            let body = JSONValue.object([
+                JSONMember("requestIdentifier", .string(identifier(number))),
+                JSONMember("externalPurchaseId", .string("t")),
+                JSONMember("status", .string("LINE_ITEM")),
+                JSONMember("lineItems", .array(items)),
+            ])
+            #expect(app.put(String(decoding: body.bytes, as: UTF8.self)).status == 200)
+        }
+        put(1, [SampleItems.oneTime("b"), SampleItems.oneTime("a")])
+        put(2, [SampleItems.oneTime("a", ["restatement": .bool(true), "quantity": .integer(2)])])
+        let page = call(app, "GET", "/line-items").json
+        #expect(page?["count"]?.integer == 2)
+        let items = page?["lineItems"]?.elements ?? []
+        #expect(items.map { $0["item"]?["lineItemId"]?.text } == ["a", "b"])
+        #expect(items.map { $0["versions"]?.integer } == [2, 1])
+        #expect(items.first?["item"]?["quantity"]?.integer == 2)
+        let last = call(app, "GET", "/line-items", query: "offset=1&format=ndjson")
+        #expect(last.bodyText.split(separator: "\n").count == 1)
+    }
+
     @Test func `show requests of every outcome`() throws {
         let app = try SimulatedApp { $0.requestLogCapacity = 4 }
         app.issue("t")

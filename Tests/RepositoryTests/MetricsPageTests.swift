@@ -7,6 +7,7 @@ import TokenDomain
 @testable import StageRuntime
 @testable import ingest
 @testable import notifications
+@testable import purchases
 @testable import report
 
 @Suite struct `The page of metrics` {
@@ -37,6 +38,7 @@ import TokenDomain
         _ = ReportMetrics(metrics)
         _ = KeyMetrics(metrics)
         _ = GapMetrics(metrics)
+        _ = PurchasesMetrics(metrics)
         return metrics.descriptions
     }
 

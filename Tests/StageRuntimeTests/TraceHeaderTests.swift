@@ -92,7 +92,7 @@ import TokenDomain
             headers: headers,
             outputCount: 1
         )
-        #expect(both.map { $0["traceparent"]?[0] } == [trace ?? headers.carried, trace])
+        #expect(both.map { $0["traceparent"]?[0] } == [trace, trace ?? headers.carried])
     }
 
     @Test func `leaves a dead letter its other headers`() {

@@ -76,7 +76,7 @@ struct AccountPage {
         var table = TextTable(
             columns: [
                 "APP", "ACCEPTED", "= REPEATS", "+ DEAD", "+ REPORTED", "+ HELD", "+ ON THE WAY",
-            ].map { TextTable.Column(title: $0, isNumber: true) } + [.init(title: "")]
+            ].map { TextTable.Column(title: $0, isNumber: true) } + [.init(title: "IT")]
         )
         table.rows = shown(tokens).map { app, line in
             [app, Int64(line.accepted), Int64(line.repeats), Int64(line.deadLetters)]
@@ -91,7 +91,7 @@ struct AccountPage {
         var table = TextTable(
             columns: [
                 "APP", "RECEIVED", "= REPEATS", "+ REPORTED", "+ NOT OWED", "+ DEAD", "+ HELD",
-            ].map { TextTable.Column(title: $0, isNumber: true) } + [.init(title: "")]
+            ].map { TextTable.Column(title: $0, isNumber: true) } + [.init(title: "IT")]
         )
         table.rows = shown(sales).map { app, line in
             [

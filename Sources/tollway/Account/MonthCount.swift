@@ -27,12 +27,12 @@ struct MonthCount {
     /// Until when Apple wants the month's reports.
     var deadline: Timestamp { month.adding(1).start + ReportPolicy.deadlineAfterMonth }
 
-    /// Takes in the tokens of one partition; its reports lie in the same partition of the ledger.
+    /// Takes in the tokens of some partitions; their reports lie in the same ones of the ledger.
     mutating func take(
         _ accounts: ReportAccounts,
-        _ partition: Int32
+        _ partitions: Range<Int32>
     ) throws(CommandFailure) {
-        let marks = try marks(partition)
+        let marks = try marks(partitions)
         for (digest, token) in accounts.tokens where isActive(token) {
             var line = lines[token.app, default: MonthLine()]
             let mark = marks[digest] ?? Marks()
@@ -57,16 +57,20 @@ struct MonthCount {
         return expires > month.start
     }
 
-    private mutating func marks(_ partition: Int32) throws(CommandFailure) -> [UInt64: Marks] {
+    private mutating func marks(
+        _ partitions: Range<Int32>
+    ) throws(CommandFailure) -> [UInt64: Marks] {
         let name = Topic.reportsOutcomes.name(prefix: configuration.topicPrefix)
-        let place = TopicPartition(topic: name, partition: partition)
         let start = LogBrowser.Start.timestamp(max(0, month.start.milliseconds - 3_600_000))
+        let places = partitions.reduce(into: [:]) {
+            $0[TopicPartition(topic: name, partition: $1)] = start
+        }
         let progress = ScanProgress("reports of the ledger")
         var marks: [UInt64: Marks] = [:]
         var lateCounts: [Int64: Int] = [:]
         let month = month
         let deadline = deadline
-        try TopicScan(configuration: configuration, topics: [name]).run(from: [place: start]) {
+        try TopicScan(configuration: configuration, topics: [name]).run(from: places) {
             batch throws(CommandFailure) in
             progress?.add(batch.records.count)
             for record in batch.records where !record.key.isAbsent && !record.value.isAbsent {

@@ -3,7 +3,7 @@ internal import StageRuntime
 internal import TokenDomain
 internal import TokenWire
 
-/// The newest state of every token in one partition of report's changelog.
+/// The newest state of every token in some partitions of report's changelog.
 struct ReportAccounts {
     enum Fate {
         /// Known before under the same id: from another customer.
@@ -27,20 +27,22 @@ struct ReportAccounts {
     private(set) var tokens: [UInt64: Token] = [:]
     private(set) var unreadableCount = 0
 
-    /// Reads the partition.
-    init(_ partition: Int32, _ configuration: Configuration) throws(CommandFailure) {
+    /// Reads the partitions.
+    init(_ partitions: Range<Int32>, _ configuration: Configuration) throws(CommandFailure) {
         let name = Topic.reportState.name(prefix: configuration.topicPrefix)
         let count = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
             try admin.topic(name)?.partitions.count ?? 0
         }
-        guard partition < count else {
+        guard partitions.upperBound <= count else {
             return
         }
-        let place = TopicPartition(topic: name, partition: partition)
+        let places = partitions.reduce(into: [:]) {
+            $0[TopicPartition(topic: name, partition: $1)] = LogBrowser.Start.earliest
+        }
         let progress = ScanProgress("tokens of report's state")
         var found: [UInt64: Token] = [:]
         var unreadable = 0
-        try TopicScan(configuration: configuration, topics: [name]).run(from: [place: .earliest]) {
+        try TopicScan(configuration: configuration, topics: [name]).run(from: places) {
             batch throws(CommandFailure) in
             progress?.add(batch.records.count)
             for record in batch.records where !record.key.isAbsent {

@@ -28,11 +28,19 @@ struct SalesCount {
         let count = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
             try admin.topic(name)?.partitions.count ?? 0
         }
-        for partition in 0..<Int32(count) {
+        for partition in 0..<Int32(try isEmpty() ? 0 : count) {
             let apps = try countReceived(partition)
             try countOutcomes(partition, apps)
         }
         try countLetters()
+    }
+
+    /// Whether no sale ever came in: then there is nothing to read.
+    private func isEmpty() throws(CommandFailure) -> Bool {
+        let name = Topic.purchasesReceived.name(prefix: configuration.topicPrefix)
+        return try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool in
+            try admin.endOffsets(ofTopic: name).allSatisfy { $0 == 0 }
+        }
     }
 
     /// - Returns: the app of each line item.
@@ -111,10 +119,15 @@ struct SalesCount {
     }
 
     private mutating func countLetters() throws(CommandFailure) {
+        let source = Topic.purchasesReceived.name(prefix: configuration.topicPrefix)
         try scan(.deadLetters(.purchases), nil, "dead letters of purchases") {
             book,
             record,
             batch in
+            let letter = Letter(record, stage: .purchases, in: batch.arena.span)
+            guard letter.headers.text(.topic, of: batch.arena) == source else {
+                return
+            }
             let value = batch.arena.span.extracting(record.value.indices)
             guard book.window.contains(Self.time(of: record, value)) else {
                 return

@@ -4,9 +4,10 @@ internal import StageRuntime
 internal import TokenDomain
 internal import TokenWire
 
-/// Counts the tokens of a window in every topic that they pass, partition by partition.
+/// Counts the tokens of a window in every topic that they pass, a million tokens or one partition at
+/// a time.
 ///
-/// Memory is that of the tokens of one partition: 40 bytes each.
+/// Memory is that of these tokens: some 40 bytes each, and 60 for each of report's accounts.
 struct TokenCount {
     let configuration: Configuration
     let window: AccountWindow
@@ -14,6 +15,8 @@ struct TokenCount {
     /// By app; 0 is what no app can be read of.
     private(set) var lines: [Int64: AccountLine] = [:]
 
+    /// Tokens that fit into memory at once: some 100 MB.
+    private static let sliceRecordCountMax: Int64 = 1_000_000
     private static let replayHeader = ByteNeedle(Array("tollway.dlq.replay_id".utf8))
     private let subjects = SubjectReader()
 
@@ -33,16 +36,33 @@ struct TokenCount {
     ) throws(CommandFailure) {
         try countReceived()
         try countLetters(of: .decode) { line in line.decode.outgoing += 1 }
-        let decodedCount = try partitionCount(.tokensDecoded)
-        for partition in 0..<Int32(decodedCount) {
-            try countDecoded(partition)
+        for slice in try slices(.tokensDecoded, .dedupeState) {
+            try countDecoded(slice)
         }
         try countLetters(of: .dedupe) { line in line.dedupe.outgoing += 1 }
         try countLetters(of: .report) { line in line.report.outgoing += 1 }
-        let distinctCount = try partitionCount(.tokensDistinct)
-        for partition in 0..<Int32(distinctCount) {
-            try countDistinct(partition, &months)
+        for slice in try slices(.tokensDistinct, .reportState) {
+            try countDistinct(slice, &months)
         }
+    }
+
+    /// All partitions at once where few tokens lie in them, for each reading takes its time; else one
+    /// by one.
+    private func slices(_ topics: Topic...) throws(CommandFailure) -> [Range<Int32>] {
+        let names = topics.map { $0.name(prefix: configuration.topicPrefix) }
+        let (count, records) = try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> (Int, Int64) in
+            var records: Int64 = 0
+            for name in names where try admin.topic(name)?.partitions.isEmpty == false {
+                records += try admin.endOffsets(ofTopic: name).reduce(0, +)
+                records -= try admin.startOffsets(ofTopic: name).reduce(0, +)
+            }
+            return (try admin.topic(names[0])?.partitions.count ?? 0, records)
+        }
+        guard records > Self.sliceRecordCountMax else {
+            return count == 0 ? [] : [0..<Int32(count)]
+        }
+        return (0..<Int32(count)).map { $0..<$0 + 1 }
     }
 
     // MARK: decode
@@ -109,9 +129,9 @@ struct TokenCount {
 
     /// A decoded token is a repeat where the same customer's same token was taken before: in this
     /// partition, or, by dedupe's state, before what Kafka still has.
-    private mutating func countDecoded(_ partition: Int32) throws(CommandFailure) {
+    private mutating func countDecoded(_ partitions: Range<Int32>) throws(CommandFailure) {
         var taken: [UInt64: Int64] = [:]
-        try scan(.dedupeState, partition, "tokens of dedupe's state") { _, record, batch in
+        try scan(.dedupeState, partitions, "tokens of dedupe's state") { _, record, batch in
             guard !record.key.isAbsent, !record.value.isAbsent else {
                 return
             }
@@ -122,7 +142,7 @@ struct TokenCount {
             taken[digest] = min(taken[digest] ?? .max, record.timestampMilliseconds)
         }
         var seen: Set<UInt64> = []
-        try scan(.tokensDecoded, partition, "tokens decoded") { book, record, batch in
+        try scan(.tokensDecoded, partitions, "tokens decoded") { book, record, batch in
             guard !record.value.isAbsent else {
                 return
             }
@@ -165,13 +185,13 @@ struct TokenCount {
     // MARK: report
 
     private mutating func countDistinct(
-        _ partition: Int32,
+        _ partitions: Range<Int32>,
         _ months: inout MonthCount?
     ) throws(CommandFailure) {
-        let accounts = try ReportAccounts(partition, configuration)
-        try months?.take(accounts, partition)
+        let accounts = try ReportAccounts(partitions, configuration)
+        try months?.take(accounts, partitions)
         var seen: Set<UInt64> = []
-        try scan(.tokensDistinct, partition, "tokens told apart") { book, record, batch in
+        try scan(.tokensDistinct, partitions, "tokens told apart") { book, record, batch in
             guard !record.value.isAbsent else {
                 return
             }
@@ -219,16 +239,16 @@ struct TokenCount {
         }
     }
 
-    /// Shows each record of a topic, or of one of its partitions; a topic that is not there has none.
+    /// Shows each record of a topic, or of some partitions; a topic that is not there has none.
     private mutating func scan(
         _ topic: Topic,
-        _ partition: Int32?,
+        _ partitions: Range<Int32>?,
         _ what: String,
         _ body: (inout TokenCount, RecordBatch.Record, RecordBatch) -> Void
     ) throws(CommandFailure) {
         let name = topic.name(prefix: configuration.topicPrefix)
         let count = try partitionCount(topic)
-        let numbers = partition.map { $0..<$0 + 1 } ?? 0..<Int32(count)
+        let numbers = partitions ?? 0..<Int32(count)
         guard count > 0, numbers.upperBound <= count else {
             return
         }

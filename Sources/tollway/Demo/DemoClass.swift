@@ -11,6 +11,7 @@ enum DemoClass: String, CaseIterable {
     case direct = "written to Kafka directly"
     case duplicates = "duplicates within a period"
     case repeats = "repeats"
+    case sold = "tokens of buyers"
     case undecodable = "undecodable"
     case unreportedKnown = "UNREPORTED notices, known"
     case unreportedUnknown = "UNREPORTED notices, unknown"

@@ -16,9 +16,9 @@ enum DemoCommand {
         ],
         details: """
             Starts a broker, Apple's simulator and the six workers as processes of their
-            own, streams in tokens of every kind and notices, and compares what Apple was
-            told with the generator's truth and with our ledger. One token missing,
-            doubled or with the wrong status is exit 1.
+            own, streams in tokens of every kind, notices and sales, and compares what
+            Apple was told with the generator's truth and with our ledgers. One token
+            missing, doubled or with the wrong status, or one sale, is exit 1.
 
             The broker is the embedded one; with KAFKA_HOME (and Java) a one-node Kafka of
             the demo's own; with TOLLWAY_KAFKA_BOOTSTRAP_SERVERS that cluster, under a
@@ -28,6 +28,8 @@ enum DemoCommand {
     )
 
     static let tokenCountMax = 1_000_000
+    /// Each kind of sale goes in once for so many tokens.
+    private static let tokensPerRound = 500
 
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let tokenCount = try invocation.integer("--tokens", default: 5_000, in: 10...tokenCountMax)
@@ -68,12 +70,20 @@ enum DemoCommand {
         }
         try cluster.createTopics(prefix: prefix, settings: settings)
         try workers.startSimulator(seed: seed, http: http)
+        let now = Int64(startedAt.timeIntervalSince1970 * 1_000)
+        let sales = DemoSales(
+            roundCount: max(tokenCount / tokensPerRound, 1),
+            seed: seed,
+            now: now
+        )
+        try workers.writeRates(sales.rates)
         try workers.startWorkers(cluster, http: http)
         Console.say("\(cluster.sentence); six workers and Apple's simulator run")
         let stream = DemoStream(
             tokenCount: tokenCount,
             seed: seed,
-            now: Int64(startedAt.timeIntervalSince1970 * 1_000)
+            now: now,
+            sales: sales
         )
         let run = DemoRun(
             stream: stream,
@@ -84,6 +94,7 @@ enum DemoCommand {
         )
         try run.register()
         try run.deliver()
+        try run.sell()
         try run.awaitEnd()
         let memory = Worker.allCases.map {
             ($0.rawValue, processes.peakResidentByteCount($0.rawValue) ?? 0)
@@ -138,7 +149,14 @@ enum DemoCommand {
             write(data)
             return
         }
-        var text = "\n" + account.table() + "\n" + account.closing + "\n" + account.appLines
+        var text = "\n" + account.table() + "\n"
+        if let sales = account.sales {
+            text += sales.table() + "\n"
+        }
+        text += account.closing + "\n" + account.appLines
+        if let sales = account.sales {
+            text += sales.closing + "\n" + sales.appLines
+        }
         let statuses = account.statusCounts.sorted { $0.key < $1.key }
             .map { "\($0.key) \($0.value)" }
         text += "reported: " + statuses.joined(separator: ", ") + "\n"
@@ -150,6 +168,9 @@ enum DemoCommand {
         let peaks = memory.map { "\($0.worker) \($0.byteCount >> 20) MB" }
         text += "peak memory: " + peaks.joined(separator: ", ") + "\n"
         for difference in account.differences {
+            text += "DIFFERS  \(difference)\n"
+        }
+        for difference in account.sales?.differences.prefix(20) ?? [] {
             text += "DIFFERS  \(difference)\n"
         }
         if account.differenceCount > account.differences.count {

@@ -38,7 +38,7 @@ final class DemoProcesses {
         _ = stopAll()
     }
 
-    /// Starts `tollway` itself or one of the workers, or another build's where its folder is given.
+    /// Starts `tollway` itself or one of the workers.
     ///
     /// - Returns: what it prints on its standard output.
     @discardableResult
@@ -46,11 +46,9 @@ final class DemoProcesses {
         _ program: String,
         _ arguments: [String] = [],
         name: String,
-        environment: [String: String],
-        programs otherPrograms: URL? = nil
+        environment: [String: String]
     ) throws(CommandFailure) -> FileHandle {
         precondition(process(name) == nil, "a process is known by its name: \(name) has one")
-        let programs = otherPrograms ?? programs
         let executable = programs.appendingPathComponent(program)
         guard unsafe access(executable.path, X_OK) == 0 else {
             throw CommandFailure(

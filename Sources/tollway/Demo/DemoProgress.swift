@@ -11,6 +11,8 @@ struct DemoCounts: Equatable {
     var refusedNotices = 0
     /// Tokens that were known already, to dedupe or to report.
     var repeats = 0
+    /// Sales that ended, whatever their end.
+    var settledSales = 0
 
     /// Sums every sample of a metric whose labels hold all the given pairs.
     static func sum(_ text: String, _ name: String, _ pairs: [String] = []) -> Int {
@@ -31,7 +33,7 @@ struct DemoProgress {
     private static let barWidth = 32
 
     let isTerminal: Bool
-    let goals: DemoCounts
+    var goals: DemoCounts
     private let startedAt = Date()
     private var lastLineAt = Date.distantPast
     private var last = DemoCounts()
@@ -59,7 +61,9 @@ struct DemoProgress {
                 "\(Int(now.timeIntervalSince(startedAt))) s: received \(counts.received)"
                     + ", decoded \(counts.decoded), distinct \(counts.distinct)"
                     + ", reported \(counts.reported) of \(goals.reported)"
-                    + ", dead letters \(counts.deadLetters), \(Int(rate)) reports/s"
+                    + ", dead letters \(counts.deadLetters)"
+                    + ", sales settled \(counts.settledSales) of \(goals.settledSales)"
+                    + ", \(Int(rate)) reports/s"
             )
         }
         hasDrawn = true
@@ -75,6 +79,7 @@ struct DemoProgress {
             ("distinct", counts.distinct, goals.distinct),
             ("reported", counts.reported, goals.reported),
             ("dead letters", counts.deadLetters, goals.deadLetters),
+            ("sales", counts.settledSales, goals.settledSales),
         ]
         var text = hasDrawn ? "\u{1b}[\(rows.count)A" : ""
         for (name, count, goal) in rows {

@@ -7,7 +7,7 @@ internal import TokenWire
 /// One demo from start to account.
 final class DemoRun {
     /// Objects in one NDJSON post, and how often one goes alone instead.
-    private static let linesPerPost = 100
+    static let linesPerPost = 100
     private static let singlesEvery = 20
     /// How long the door may stay closed: longer than Kafka and all workers take to be at rest again.
     private static let doorSeconds = 120.0
@@ -27,6 +27,8 @@ final class DemoRun {
     var door: () -> String
     private var progress: DemoProgress
     private var doorRefusalCount = 0
+    /// Of sales that the door refused: the code, by line.
+    var refusedSales: [String: String] = [:]
 
     /// The pause is between two posts at the door.
     init(
@@ -48,6 +50,7 @@ final class DemoRun {
             isTerminal: Console.errorIsTerminal,
             goals: Self.goals(stream.truth)
         )
+        progress.goals.settledSales = settledSalesGoal
     }
 
     var settings: KafkaSettings {
@@ -125,7 +128,7 @@ final class DemoRun {
         }
     }
 
-    private func post(_ lines: inout [String]) throws {
+    func post(_ lines: inout [String], to path: String = "/v1/tokens") throws {
         guard !lines.isEmpty else {
             return
         }
@@ -136,7 +139,7 @@ final class DemoRun {
         while Date() < deadline {
             let answer = try http.call(
                 "POST",
-                "\(door())/v1/tokens",
+                "\(door())\(path)",
                 contentType: isSingle ? "application/json" : "application/x-ndjson",
                 headers: [("Authorization", "Bearer \(workers.ingestKey)")],
                 body: body
@@ -219,6 +222,7 @@ final class DemoRun {
             }
             let isComplete =
                 counts.reported >= progress.goals.reported
+                && counts.settledSales >= progress.goals.settledSales
                 && counts.deadLetters >= progress.goals.deadLetters
             let quiet = Date().timeIntervalSince(movedAt)
             guard quiet < (isComplete ? Self.quietSeconds : Self.stalledSeconds) else {
@@ -232,13 +236,15 @@ final class DemoRun {
 
     func account() throws -> DemoAccount {
         let counts = try workers.counts(http: http, reported: 0)
+        let letters = try deadLetters()
         var account = DemoAccount(
             truth: stream.truth,
             apple: try appleSide(),
             ledger: try ledger(),
-            deadLetters: try deadLetters(),
+            deadLetters: letters.filter { !$0.key.hasPrefix("purchases ") },
             refusedNoticeCount: counts.refusedNotices
         )
+        account.sales = try salesAccount(deadLetters: letters)
         account.counted = (counts.received, counts.repeats)
         account.apps = try appAccounts()
         return account

@@ -17,6 +17,8 @@ struct DemoStream {
 
     private(set) var deliveries: [DemoDelivery] = []
     private(set) var truth = DemoTruth()
+    /// What is sold besides, under tokens of their own.
+    let sales: DemoSales?
     /// Every token that Apple issued, delivered to us or not.
     private(set) var registrations: [DemoToken] = []
 
@@ -31,10 +33,22 @@ struct DemoStream {
     ///
     /// `now` is UNIX milliseconds; tokens are made in the days before. Notices come at the end; with
     /// `noticesAmongTokens` they come all along, and may well overtake the token they are about.
-    init(tokenCount: Int, seed: UInt64, now: Int64, noticesAmongTokens: Bool = false) {
+    /// The tokens of `sales` go in first; the sales themselves are sent apart.
+    init(
+        tokenCount: Int,
+        seed: UInt64,
+        now: Int64,
+        noticesAmongTokens: Bool = false,
+        sales: DemoSales? = nil
+    ) {
         generator = SeededGenerator(seed: seed)
         self.now = now
+        self.sales = sales
         deliverSamples()
+        for buyer in sales?.buyers ?? [] {
+            register(buyer.token, .sold, status: buyer.isSoldWith ? "LINE_ITEM" : "NO_LINE_ITEM")
+            send(buyer.token.text(makeForm()), customer: buyer.customer, .sold)
+        }
         let noticeCount = max(tokenCount / Self.tokensPerNotice, 4)
         var noticesLeft = noticeCount
         while tokensIn < tokenCount {

@@ -24,6 +24,8 @@ struct DemoWorkers {
 
     static let hold = "2s"
     static let grace = "3s"
+    /// Longer than a token takes from the door to the book.
+    static let tokenWait = "15s"
     private static let startSeconds = 30.0
     /// Some requests are refused, some fail, some 200s are lost on the way.
     static let faults = [
@@ -54,6 +56,7 @@ struct DemoWorkers {
         environment = [
             "TOLLWAY_REPORT_HOLD": Self.hold,
             "TOLLWAY_REPORT_UNRECOGNIZED_GRACE": Self.grace,
+            "TOLLWAY_PURCHASES_TOKEN_WAIT": Self.tokenWait,
         ]
         environment.merge(setup.environment) { $1 }
         environment["TOLLWAY_TOPIC_PREFIX"] = topicPrefix
@@ -91,6 +94,11 @@ struct DemoWorkers {
             "apps.json",
             Array(JSONSerialization.data(withJSONObject: ["apps": apps]))
         )
+    }
+
+    /// Exchange rates for sales abroad; before the workers start.
+    mutating func writeRates(_ text: String) throws {
+        environment[Setting.exchangeRatesFile.fullName] = try write("rates.csv", Array(text.utf8))
     }
 
     private func write(_ name: String, _ bytes: [UInt8]) throws -> String {
@@ -215,6 +223,17 @@ struct DemoWorkers {
                 continue
             }
             let text = String(decoding: answer.body, as: UTF8.self)
+            guard worker != .purchases else {
+                // Of sales: tokens that it reads again are nobody's repeats.
+                for outcome in ["repeat", "reported", "not_owed", "dead_letter"] {
+                    counts.settledSales += DemoCounts.sum(
+                        text,
+                        "tollway_purchases_total",
+                        ["outcome=\"\(outcome)\""]
+                    )
+                }
+                continue
+            }
             counts.deadLetters += DemoCounts.sum(text, "tollway_dlq_records_total")
             counts.repeats += DemoCounts.sum(
                 text,

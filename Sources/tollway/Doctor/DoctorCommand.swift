@@ -11,6 +11,10 @@ enum DoctorCommand {
         options: [
             .flag("--no-apple", "do not ask Apple; the clock is not compared then"),
             .flag("--no-kafka", "do not ask Kafka"),
+            .flag(
+                "--test-notification",
+                "have Apple send a test for each app and world, and wait until it is in Kafka"
+            ),
             .value(
                 "--for",
                 "ROLE",
@@ -24,7 +28,9 @@ enum DoctorCommand {
             records may be written is asked with one that Kafka must refuse (it wants two
             acknowledgements), and transactions under names of doctor's own, ending in -doctor.
             A key that everybody can read is refused. Run it where a worker runs, with that
-            worker's environment. Exit 0 if nothing failed (warnings are no failures), 6 if
+            worker's environment. --test-notification is the one thing that changes something:
+            Apple sends a notification of type TEST, which goes to notifications.other; it waits
+            up to 45 s. Exit 0 if nothing failed (warnings are no failures), 6 if
             Kafka does not answer, 7 if all that failed is that Apple does not, else 1.
             """,
         run: run
@@ -58,7 +64,18 @@ enum DoctorCommand {
             )
             report.add(apple.findings())
         }
+        if invocation.has("--test-notification") {
+            report.add(testNotification(configuration))
+        }
         return report.end()
+    }
+
+    private static func testNotification(_ configuration: Configuration) -> [DoctorFinding] {
+        do throws(CommandFailure) {
+            return try DoctorTestNotification(configuration).run()
+        } catch {
+            return [.skipped(.notifications, "no test: \(error.message)")]
+        }
     }
 
     /// - Returns: whether Kafka is away.

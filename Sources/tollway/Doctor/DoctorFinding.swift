@@ -14,6 +14,7 @@ struct DoctorFinding: Equatable {
     /// What is looked at, in the order of the report.
     enum Area: String, CaseIterable {
         case configuration, keys, state, clock, kafka, topics, rights, stages, transactions, apple
+        case notifications
     }
 
     var area: Area

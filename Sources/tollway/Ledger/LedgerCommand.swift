@@ -49,7 +49,10 @@ enum LedgerCommand {
             return .nothingMatched
         }
         if !isTotalsOnly || invocation.output != .table {
-            Console.say(totals.table.isEmpty ? "no money" : String(totals.table.dropLast()))
+            let table = totals.table
+            if !table.isEmpty {
+                Console.say(String(table.dropLast()))
+            }
         }
         totals.notes.forEach { Console.say($0) }
         // The first reading saw fewer records; the second saw all.

@@ -305,7 +305,10 @@ final class LedgerVerification {
         if unreadableCount > 0 {
             lines.append("\(unreadableCount) records of the ledger cannot be read")
         }
-        lines += troubles.values.map { "\($0.message): \(unansweredCount) not answered" }
+        if !troubles.isEmpty {
+            lines.append("\(unansweredCount) were not answered:")
+            lines += troubles.values.map(\.message).sorted()
+        }
         return lines.map { $0 + "\n" }.joined()
     }
 

@@ -155,3 +155,49 @@ import TokenDomain
         #expect(try backfill("--resume", runID).errorCode() == "backfill.finished")
     }
 }
+
+@Suite struct `What doctor says of a test notification` {
+    @Test(
+        arguments: [
+            (#"{"signedPayload":"a","sendAttempts":[]}"#, "a", nil),
+            (
+                #"{"signedPayload":"a","sendAttempts":[{"attemptDate":2,"sendAttemptResult":"SUCCESS"},{"attemptDate":1,"sendAttemptResult":"TIMED_OUT"}]}"#,
+                "a", "SUCCESS"
+            ),
+        ] as [(String, String, String?)]
+    )
+    func `is the newest of Apple's tries`(body: String, payload: String, result: String?) throws {
+        let status = try #require(TestNotificationStatus(Array(body.utf8)))
+        #expect(status.signedPayload == payload && status.sendAttemptResult == result)
+        #expect(TestNotificationStatus(Array("{}".utf8)) == nil)
+    }
+
+    @Test(.enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))
+    func `names what is wrong on the way`() throws {
+        let world = try DeadLetterWorld()
+        let apple = try SimulatedApple()
+        let environment = world.environment.merging(apple.environment) { $1 }
+        func findings() throws -> [[String: Any]] {
+            let run = try TollwayProcess.run(
+                ["doctor", "--no-apple", "--no-kafka", "--test-notification", "-o", "json"],
+                environment: environment
+            )
+            let all = try #require(try run.object()["findings"] as? [[String: Any]])
+            return all.filter { $0["area"] as? String == "notifications" }
+        }
+        let unset = try findings()
+        #expect(unset.count == 4)
+        #expect(unset.allSatisfy { ($0["finding"] as? String)?.contains("knows no URL") == true })
+        // Nobody listens there.
+        try apple.call(
+            "PUT",
+            "/urls",
+            #"{"production":"http://127.0.0.1:1/","sandbox":"http://127.0.0.1:1/"}"#
+        )
+        let closed = try findings()
+        #expect(closed.count == 4)
+        #expect(
+            closed.allSatisfy { ($0["finding"] as? String)?.contains("could not deliver") == true }
+        )
+    }
+}

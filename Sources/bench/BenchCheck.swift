@@ -115,7 +115,7 @@ struct BenchTally {
 
     /// Notes the value of a record.
     ///
-    /// The id of `decoded` and `distinct` stands first in it; that of `received` in its token.
+    /// What the pipeline writes names the id; in `received` it is in the token.
     mutating func note(_ value: Span<UInt8>) {
         guard let number = Self.number(of: value), numbers.contains(number) else {
             strangeCount += 1
@@ -142,14 +142,17 @@ struct BenchTally {
             ? nil : "has \(seenCount) of \(numbers.count) tokens"
     }
 
-    private static let idHead = Array("{\"externalPurchaseId\":\"".utf8)
+    private static let idHead = Array("\"externalPurchaseId\":\"".utf8)
     private static let idByteCount = 36
 
     private static func number(of value: Span<UInt8>) -> Int? {
-        if starts(value, with: idHead), value.count > idHead.count + idByteCount {
-            return BenchTokens.number(
-                ofID: value.extracting(idHead.count..<idHead.count + idByteCount)
-            )
+        var start = 0
+        while start + idHead.count + idByteCount < value.count {
+            if starts(value.extracting(droppingFirst: start), with: idHead) {
+                let id = start + idHead.count
+                return BenchTokens.number(ofID: value.extracting(id..<id + idByteCount))
+            }
+            start += 1
         }
         do {
             let received = try TokenReceived(reading: value)

@@ -100,9 +100,9 @@ struct BenchDoor {
                 name: name,
                 ["to=\(topic)", "bytes=\(recordBytes)"]
             )
-            let line = DemoCluster.firstLine(of: output)
+            let line = BenchPrograms.firstLine(of: output)
             guard let number = Int(line) else {
-                throw CommandFailure(.failed, code: "bench.start", "the bare server: \(line)")
+                throw BenchFailure(code: "bench.start", "the bare server: \(line)")
             }
             port = number
         } else {
@@ -137,7 +137,7 @@ struct BenchDoor {
                 "seconds=\(Self.loadSeconds)",
             ]
         )
-        let line = DemoCluster.firstLine(of: output)
+        let line = BenchPrograms.firstLine(of: output)
         try world.awaitEnd(Self.loadName)
         return try JSONDecoder().decode(Load.self, from: Data(line.utf8))
     }

@@ -9,6 +9,8 @@ struct BenchStages {
     /// As many as a worker takes into one transaction.
     private static let batchRecordCount = 10_000
     private static let copyName = "copy"
+    /// A signature costs some thirty times what a token does, to make it too.
+    private static let recordsPerNotification = 30
 
     let world: BenchWorld
     let recordCount: Int
@@ -58,6 +60,21 @@ struct BenchStages {
         )
         row.measure = "dedupe at \(keyCount) keys"
         row.goals = BenchRow.Goals(ratio: 0.6, peakByteCount: 128_000_000)
+        return row
+    }
+
+    /// A record is a signature checked, and the chain of certificates under it.
+    func notifications() throws -> BenchRow {
+        var row = try measure(
+            .notifications,
+            .notified,
+            outputs: [.notificationsVerified],
+            written: .notificationsVerified,
+            recordCount: max(recordCount / Self.recordsPerNotification, 100),
+            loops: [.plain],
+            keyCount: 0
+        )
+        row.measure = "notifications: signatures"
         return row
     }
 
@@ -182,7 +199,7 @@ struct BenchStages {
             from: start,
             to: end
         ) {
-            try world.start(worker, programs: isOther ? otherPrograms : nil)
+            try world.start(worker, otherPrograms: isOther ? otherPrograms : nil)
         }
     }
 

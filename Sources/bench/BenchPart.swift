@@ -1,9 +1,8 @@
 internal import CBench
 internal import Glibc
-internal import Telemetry
 
 /// The programs that the bench compares with and loads with, each run as a process of its own:
-/// `tollway bench copy NAME=VALUE…`.
+/// `tollway-bench copy NAME=VALUE…`.
 enum BenchPart: String, CaseIterable {
     case copy, server, load
 
@@ -15,7 +14,7 @@ enum BenchPart: String, CaseIterable {
     ]
 
     /// Runs until the process is ended; `load` until all requests are accepted.
-    func run(_ operands: [String]) throws(CommandFailure) -> ExitCode {
+    func run(_ operands: [String]) throws(BenchFailure) {
         let settings = try Self.read(operands)
         var message = [CChar](repeating: 0, count: Self.messageByteCount)
         let status =
@@ -26,13 +25,11 @@ enum BenchPart: String, CaseIterable {
             }
         guard status == 0 else {
             let text = message.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
-            throw CommandFailure(
-                .failed,
+            throw BenchFailure(
                 code: "bench.\(rawValue)",
                 "\(rawValue): \(String(decoding: text, as: UTF8.self))"
             )
         }
-        return .ok
     }
 
     private struct Settings {
@@ -44,7 +41,7 @@ enum BenchPart: String, CaseIterable {
         func number(_ name: String) -> Int { values[name].flatMap { Int($0) } ?? 0 }
     }
 
-    private static func read(_ operands: [String]) throws(CommandFailure) -> Settings {
+    private static func read(_ operands: [String]) throws(BenchFailure) -> Settings {
         var settings = Settings()
         for operand in operands {
             let parts = operand.split(
@@ -123,10 +120,8 @@ enum BenchPart: String, CaseIterable {
             return unsafe cbench_load_run(&options, &result, &message, count)
         }
         Console.write(
-            JSONLines.object([
-                ("accepted", "\(result.accepted_count)"), ("refused", "\(result.refused_count)"),
-                ("microseconds", "\(result.elapsed_us)"),
-            ]) + "\n"
+            "{\"accepted\":\(result.accepted_count),\"refused\":\(result.refused_count),"
+                + "\"microseconds\":\(result.elapsed_us)}\n"
         )
         return status
     }

@@ -2,6 +2,7 @@ internal import Crypto
 internal import Foundation
 internal import Glibc
 internal import Kafka
+internal import LocalKafka
 internal import StageRuntime
 internal import TokenDomain
 
@@ -21,57 +22,47 @@ final class BenchWorld {
     private static let writeByteCount = 4 << 20
 
     let settings: KafkaSettings
-    let prefix: String
+    let prefix = "bench-\(UUID().uuidString.prefix(8).lowercased())."
     let folder: URL
-    let http: DemoHTTP
-    let ingestKey: String
+    let http: BenchHTTP
+    let ingestKey = RandomBytes.next(count: 24).map { String($0, radix: 16) }.joined()
     private let admin: KafkaAdmin
-    private let processes: DemoProcesses
+    private let programs: BenchPrograms
     private let kafkaEnvironment: [String: String]
     private var ports: [Worker: (admin: Int, door: Int)] = [:]
     private let tokens: BenchTokens
     private let appsFile: String
     private let keysFile: String
     private let customerKeyFile: String
+    private let notices: BenchNotices
+    private let rootsFile: String
 
     init(
-        cluster: DemoCluster,
+        cluster: BenchKafka,
         settings: KafkaSettings,
-        prefix: String,
-        seed: UInt64,
+        options: BenchOptions,
         folder: URL,
-        processes: DemoProcesses,
-        http: DemoHTTP
+        programs: BenchPrograms,
+        http: BenchHTTP
     ) throws {
         self.settings = settings
-        self.prefix = prefix
         self.folder = folder
-        self.processes = processes
+        self.programs = programs
         self.http = http
         admin = try KafkaAdmin(settings: settings)
-        tokens = BenchTokens(now: Int64(Date().timeIntervalSince1970 * 1_000), seed: seed)
+        let now = Int64(Date().timeIntervalSince1970 * 1_000)
+        tokens = BenchTokens(now: now, seed: options.seed)
+        notices = try BenchNotices(now: now, tokens: tokens)
+        rootsFile = try programs.write(notices.roots, as: "roots.pem")
         kafkaEnvironment = ProcessInfo.processInfo.environment
             .filter { $0.key.hasPrefix("TOLLWAY_KAFKA_") || $0.key == "PATH" }
             .merging([
                 Setting.kafkaBootstrapServers: cluster.bootstrapServers,
-                Setting.kafkaSingleBroker.fullName: cluster.isTrial ? "yes" : "no",
+                Setting.kafkaSingleBroker.fullName: "yes",
             ]) { $1 }
-        ingestKey = RandomBytes.next(count: 24).map { String($0, radix: 16) }.joined()
-        keysFile = try processes.write(
-            Array(ingestKey.utf8),
-            as: "ingest-keys",
-            command: "bench"
-        )
-        customerKeyFile = try processes.write(
-            RandomBytes.next(count: 32),
-            as: "customer-key",
-            command: "bench"
-        )
-        let keyFile = try processes.write(
-            try P256PrivateKey.generate().pem,
-            as: "key.p8",
-            command: "bench"
-        )
+        keysFile = try programs.write(Array(ingestKey.utf8), as: "ingest-keys")
+        customerKeyFile = try programs.write(RandomBytes.next(count: 32), as: "customer-key")
+        let keyFile = try programs.write(try P256PrivateKey.generate().pem, as: "key.p8")
         let issuer = UUIDText.v4(random: RandomBytes.next(count: 16))
         let apps = BenchTokens.apps.map { app in
             [
@@ -79,10 +70,9 @@ final class BenchWorld {
                 "keyId": "BENCHKEY00", "privateKeyFile": keyFile,
             ] as [String: Any]
         }
-        appsFile = try processes.write(
+        appsFile = try programs.write(
             Array(try JSONSerialization.data(withJSONObject: ["apps": apps])),
-            as: "apps.json",
-            command: "bench"
+            as: "apps.json"
         )
     }
 
@@ -90,10 +80,18 @@ final class BenchWorld {
     ///
     /// - Returns: its path.
     func write(_ bytes: [UInt8], as name: String) throws -> String {
-        try processes.write(bytes, as: name, command: "bench")
+        try programs.write(bytes, as: name)
     }
 
-    func close() {
+    /// Ends the programs of this measure, and takes its topics away.
+    func end() {
+        programs.stopAll()
+        do {
+            let names = try admin.topics().map(\.name)
+            try admin.deleteTopics(names.filter { $0.contains(prefix) })
+        } catch {
+            Console.say("topics with the prefix \(prefix) could not be removed: \(error)")
+        }
         admin.close()
     }
 
@@ -101,23 +99,17 @@ final class BenchWorld {
 
     /// A topic of the bench's own, made like the pipeline's.
     func makeTopic(_ name: String) throws {
-        let plan = TopicPlan(name: name, partitionCount: DemoCluster.partitionCount)
+        let plan = TopicPlan(name: name, partitionCount: BenchKafka.partitionCount)
         try admin.create([plan])
         while try admin.topic(name)?.partitions.allSatisfy({ $0.leader >= 0 }) != true {
             try http.pause(milliseconds: Self.lookMilliseconds)
         }
     }
 
-    /// Takes away every topic under the prefix.
-    func deleteTopics() throws {
-        let names = try admin.topics().map(\.name)
-        try admin.deleteTopics(names.filter { $0.contains(prefix) })
-    }
-
     // MARK: - Filling
 
     enum Kind {
-        case received, decoded
+        case received, decoded, notified
     }
 
     /// Writes the tokens with these numbers and waits until all are stored.
@@ -130,6 +122,7 @@ final class BenchWorld {
             switch kind {
             case .received: tokens.appendReceived(number, to: &outputs)
             case .decoded: tokens.appendDecoded(number, to: &outputs)
+            case .notified: notices.append(number, to: &outputs)
             }
             guard outputs.outputs.count == Self.fillRecordCount || number == numbers.last else {
                 continue
@@ -144,7 +137,7 @@ final class BenchWorld {
             } while producer.fillLevel > Self.fillLevelMax
         }
         guard producer.flush(deadlineMilliseconds: 60_000) else {
-            throw CommandFailure(.noKafka, code: "bench.kafka", "Kafka does not take the records")
+            throw BenchFailure(.noKafka, code: "bench.kafka", "Kafka does not take the records")
         }
         storedCount += try stored(producer)
         guard storedCount == numbers.count else {
@@ -155,7 +148,7 @@ final class BenchWorld {
     private func stored(_ producer: KafkaProducer) throws -> Int {
         let receipts = try producer.takeReceipts()
         if let failure = receipts.lazy.compactMap(\.failure).first {
-            throw CommandFailure(
+            throw BenchFailure(
                 .noKafka,
                 code: "bench.kafka",
                 "a record is not stored: \(failure)"
@@ -200,12 +193,16 @@ final class BenchWorld {
 
     /// Starts a worker as a deployment would: configured by environment.
     ///
-    /// Its program lies beside this one, where `programs` names no other folder.
+    /// Its program lies beside this one, where `otherPrograms` names no other folder.
     ///
     /// - Returns: the door's port, for ingest.
     @discardableResult
-    func start(_ worker: Worker, programs: URL? = nil) throws -> Int {
-        let taken = try FreePorts.take(count: 2)
+    func start(
+        _ worker: Worker,
+        otherPrograms: URL? = nil,
+        settings: [String: String] = [:]
+    ) throws -> Int {
+        let taken = try LocalCluster.freePorts(count: 2).map { Int($0) }
         ports[worker] = (taken[0], taken[1])
         var environment = kafkaEnvironment
         environment[Setting.delivery.fullName] = KafkaDelivery.exactlyOnce.rawValue
@@ -217,24 +214,35 @@ final class BenchWorld {
         environment[Setting.ingestListen.fullName] = "127.0.0.1:\(taken[1])"
         environment[Setting.ingestKeysFile.fullName] = keysFile
         environment[Setting.ingestCustomerKeyFile.fullName] = customerKeyFile
-        try processes.start(
+        if worker == .notifications {
+            environment[Setting.appleRootsFile.fullName] = rootsFile
+        }
+        try programs.start(
             "tollway-\(worker.rawValue)",
             name: worker.rawValue,
-            environment: environment,
-            programs: programs
+            environment: environment.merging(settings) { $1 },
+            otherPrograms: otherPrograms
         )
         return taken[1]
     }
 
     func awaitReady(_ worker: Worker) throws {
-        try processes.awaitReady(
-            worker.rawValue,
-            probe: "http://127.0.0.1:\(ports[worker]?.admin ?? 0)/readyz",
-            http: http,
-            since: Date(),
-            secondsMax: Self.readySeconds,
-            command: "bench"
-        )
+        let deadline = Date().addingTimeInterval(Self.readySeconds)
+        while try http.get(adminURL(worker, "readyz"))?.status != 200 {
+            try refuseEnded()
+            guard Date() < deadline else {
+                throw BenchFailure(
+                    code: "bench.start",
+                    "\(worker.rawValue) is not ready after \(Int(Self.readySeconds)) s"
+                )
+            }
+            try http.pause(milliseconds: 50)
+        }
+    }
+
+    /// A page of a worker's admin port.
+    func adminURL(_ worker: Worker, _ page: String) -> String {
+        "http://127.0.0.1:\(ports[worker]?.admin ?? 0)/\(page)"
     }
 
     /// Starts one of the bench's own programs.
@@ -243,9 +251,9 @@ final class BenchWorld {
             [("bootstrap.servers", settings.bootstrapServers)]
             + settings.extra.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         let passed = part == .load ? [] : kafka.map { "kafka.\($0.0)=\($0.1)" }
-        return try processes.start(
-            "tollway",
-            ["bench", part.rawValue] + operands + passed,
+        return try programs.start(
+            "tollway-bench",
+            [part.rawValue] + operands + passed,
             name: name,
             environment: [:]
         )
@@ -253,35 +261,33 @@ final class BenchWorld {
 
     /// Ends a program and waits for its end.
     func stop(_ name: String) {
-        guard let process = processes.process(name) else {
+        guard let process = programs.letGo(name) else {
             return
         }
-        processes.letGo(name)
         process.terminate()
         process.waitUntilExit()
     }
 
     /// Waits for the end of a program that ends by itself.
     func awaitEnd(_ name: String) throws {
-        guard let process = processes.process(name) else {
+        guard let process = programs.letGo(name) else {
             return
         }
         process.waitUntilExit()
-        processes.letGo(name)
         guard process.terminationStatus == 0 else {
-            throw CommandFailure(.failed, code: "bench.ended", processes.tail(name))
+            throw BenchFailure(code: "bench.ended", programs.tail(name))
         }
     }
 
     func refuseEnded() throws {
-        try processes.refuseEnded(code: "bench.ended")
+        try programs.refuseEnded()
     }
 
     // MARK: - Measuring
 
     /// Seconds of processor time of all threads of a program so far.
     func cpuSeconds(_ name: String) -> Double {
-        guard let process = processes.process(name) else {
+        guard let process = programs.process(name) else {
             return 0
         }
         var clock = clockid_t()
@@ -294,7 +300,7 @@ final class BenchWorld {
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
-    func peakByteCount(_ name: String) -> Int { processes.peakResidentByteCount(name) ?? 0 }
+    func peakByteCount(_ name: String) -> Int { programs.peakResidentByteCount(name) }
 
     /// What a group has committed of a topic, all partitions together.
     func committedCount(group: String, topic: String) throws -> Int {
@@ -320,10 +326,9 @@ final class BenchWorld {
     func awaitDeduped(_ count: Int, topic: String) throws {
         var last = -1
         var movedAt = Date()
-        let url = "http://127.0.0.1:\(ports[.dedupe]?.admin ?? 0)/metrics"
+        let url = adminURL(.dedupe, "metrics")
         while true {
-            let text = String(decoding: try http.call("GET", url)?.body ?? [], as: UTF8.self)
-            let judged = DemoCounts.sum(text, "tollway_records_completed_total")
+            let judged = try http.sum("tollway_records_completed_total", at: url)
             if judged >= count,
                 try committedCount(group: Worker.dedupe.rawValue, topic: topic)
                     >= endCount(topic)
@@ -417,7 +422,7 @@ final class BenchWorld {
         return Double(parts.seconds) + Double(parts.attoseconds) / 1e18
     }
 
-    func lost(_ sentence: String) -> CommandFailure {
-        CommandFailure(.failed, code: "bench.count", sentence)
+    func lost(_ sentence: String) -> BenchFailure {
+        BenchFailure(code: "bench.count", sentence)
     }
 }

@@ -124,24 +124,43 @@ struct BenchRow: Equatable {
 
 /// The rows of a bench for a person and for a program.
 enum BenchReport {
-    static func text(_ rows: [BenchRow], cluster: String, format: OutputFormat) -> String {
+    static func text(_ rows: [BenchRow], cluster: String, format: BenchOptions.Format) -> String {
         guard format == .table else {
-            return JSONLines.text(rows.map(object), list: "measures", format: format)
+            return object([("measures", "[" + rows.map(object).joined(separator: ",") + "]")])
+                + "\n"
         }
-        var table = TextTable(columns: [
-            .init(title: "MEASURE"), .init(title: "RECORDS/S", isNumber: true),
-            .init(title: "US A RECORD", isNumber: true), .init(title: "BYTES OUT", isNumber: true),
-            .init(title: "PEAK MB", isNumber: true), .init(title: "START S", isNumber: true),
-            .init(title: "RATIO", isNumber: true), .init(title: "RUNS", isNumber: true),
-            .init(title: "GOALS"),
-        ])
-        table.rows = rows.flatMap(cells)
+        let table = aligned(
+            [
+                [
+                    "MEASURE", "RECORDS/S", "US A RECORD", "BYTES OUT", "PEAK MB", "START S",
+                    "RATIO", "RUNS", "GOALS",
+                ]
+            ] + rows.flatMap(cells)
+        )
         let peaks = rows.flatMap { row in
             row.peaks.map {
                 "\(row.measure), \($0.program): peak \(BenchRow.megabytes($0.byteCount)) MB\n"
             }
         }
-        return table.text + peaks.joined() + "on \(cluster)\n"
+        return table + peaks.joined() + "on \(cluster)\n"
+    }
+
+    /// Columns as wide as their widest entry; all but the first and the last are numbers.
+    private static func aligned(_ lines: [[String]]) -> String {
+        let widths = lines[0].indices.map { index in lines.map { $0[index].count }.max() ?? 0 }
+        return lines.map { cells in
+            cells.enumerated().map { index, cell in
+                let blanks = String(repeating: " ", count: widths[index] - cell.count)
+                return index == 0 ? cell + blanks : index == cells.count - 1 ? cell : blanks + cell
+            }
+            .joined(separator: "  ") + "\n"
+        }
+        .joined()
+    }
+
+    /// An object of names, and values that are JSON already.
+    private static func object(_ members: [(name: String, json: String)]) -> String {
+        "{" + members.map { "\(JSONText.quoted($0.name)):\($0.json)" }.joined(separator: ",") + "}"
     }
 
     /// A line of the program's own, and one for each beside it: its ratio is the program's to it.
@@ -164,7 +183,7 @@ enum BenchReport {
 
     private static func object(_ row: BenchRow) -> String {
         let beside = row.beside.map { other in
-            JSONLines.object(
+            object(
                 [("ratio", row.ratio(to: other).map { BenchRow.decimal($0, 3) } ?? "null")]
                     + members(other)
             )
@@ -177,11 +196,11 @@ enum BenchReport {
             ("startDelaySeconds", number(row.goals.startDelaySeconds, 2)),
         ]
         let peaks = row.peaks.map { ($0.program, "\($0.byteCount)") }
-        return JSONLines.object(
+        return object(
             [("measure", JSONText.quoted(row.measure))] + members(row.own) + [
                 ("beside", "[" + beside.joined(separator: ",") + "]"),
-                ("peakBytesByProgram", JSONLines.object(peaks)),
-                ("goals", JSONLines.object(goals)),
+                ("peakBytesByProgram", object(peaks)),
+                ("goals", object(goals)),
                 ("missed", "[" + row.misses.map(JSONText.quoted).joined(separator: ",") + "]"),
             ]
         )
@@ -205,7 +224,7 @@ enum BenchReport {
 
     private static func array(_ samples: [BenchSample]) -> String {
         let objects = samples.map { sample in
-            JSONLines.object([
+            object([
                 ("records", "\(sample.recordCount)"),
                 ("seconds", BenchRow.decimal(sample.seconds, 3)),
                 ("recordsPerSecond", BenchRow.decimal(sample.recordsPerSecond, 1)),

@@ -127,6 +127,18 @@ final class BenchTokens {
         body.append(contentsOf: "\"\(comma)\"customer\"\(colon)\"customer-\(mix.customer)\"}".utf8)
     }
 
+    /// The app of the token with a number.
+    func app(of number: Int) -> (appAppleID: Int64, bundleID: String) {
+        Self.apps[mix(of: number).app]
+    }
+
+    /// The id of the token with a number; with another salt, another id that tells the number.
+    func id(_ number: Int, salt: UInt64 = 0) -> String {
+        var bytes: [UInt8] = []
+        appendID(number, salt: salt, to: &bytes)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
     /// The number of the token whose id lies in some bytes; nil where it is none of ours.
     static func number(ofID id: Span<UInt8>) -> Int? {
         guard id.count == idPlaceholder.utf8.count else {

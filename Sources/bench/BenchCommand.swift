@@ -1,0 +1,133 @@
+internal import Foundation
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// `tollway-bench`: how fast this build is on the cluster it is given, beside the least that the same
+/// libraries could do.
+enum BenchCommand {
+    /// - Returns: the exit status.
+    static func main(_ arguments: [String]) -> Int32 {
+        if arguments.contains("--help") || arguments.contains("-h") {
+            Console.write(BenchOptions.help)
+            return 0
+        }
+        do {
+            if let part = arguments.first.flatMap({ BenchPart(rawValue: $0) }) {
+                try part.run(Array(arguments.dropFirst()))
+            } else {
+                try run(try BenchOptions(arguments))
+            }
+            return 0
+        } catch let failure as BenchFailure {
+            Console.say("tollway-bench: \(failure.message) (\(failure.code))")
+            return failure.exit.rawValue
+        } catch let fault as LogFault {
+            Console.say("tollway-bench: \(fault) (bench.kafka)")
+            return BenchFailure.Exit.noKafka.rawValue
+        } catch {
+            Console.say("tollway-bench: \(error) (bench.failed)")
+            return BenchFailure.Exit.failed.rawValue
+        }
+    }
+
+    private static func run(_ options: BenchOptions) throws {
+        let folder = FileManager.default.temporaryDirectory
+            .appendingPathComponent("tollway-bench-\(UUID().uuidString.prefix(8).lowercased())")
+        let cluster: BenchKafka
+        // Asked before anything is made: what is wrong on the command line leaves nothing behind.
+        var settings = try configuration().kafka
+        try FileManager.default.createDirectory(
+            at: folder,
+            withIntermediateDirectories: true,
+            attributes: [.posixPermissions: 0o700]
+        )
+        defer { end(folder, isKept: options.keepsFolder) }
+        let programs = BenchPrograms(folder: folder)
+        defer { programs.stopAll() }
+        cluster = try BenchKafka.start(folder: folder)
+        defer { cluster.end() }
+        settings.bootstrapServers = cluster.bootstrapServers
+        settings.clientID = "tollway-bench"
+        let http = try BenchHTTP()
+        var rows: [BenchRow] = []
+        for measure in options.measures {
+            let world = try BenchWorld(
+                cluster: cluster,
+                settings: settings,
+                options: options,
+                folder: folder,
+                programs: programs,
+                http: http
+            )
+            defer { world.end() }
+            try cluster.createTopics(prefix: world.prefix, settings: settings)
+            rows += try self.rows(measure, options, world)
+        }
+        Console.write(
+            BenchReport.text(rows, cluster: cluster.sentence, format: options.format)
+        )
+    }
+
+    private static func configuration() throws -> Configuration {
+        do throws(ConfigurationFault) {
+            return try Configuration(
+                environment: ProcessInfo.processInfo.environment,
+                program: .tollway
+            )
+        } catch {
+            throw BenchFailure(.usage, code: error.code, error.sentence)
+        }
+    }
+
+    private static func end(_ folder: URL, isKept: Bool) {
+        guard !isKept else {
+            Console.say("kept: \(folder.path)")
+            return
+        }
+        do {
+            try FileManager.default.removeItem(at: folder)
+        } catch {
+            Console.say("\(folder.path) could not be removed: \(error.localizedDescription)")
+        }
+    }
+
+    /// Each measure has topics and state of its own, so that none is slowed by what another left.
+    private static func rows(
+        _ measure: BenchOptions.Measure,
+        _ options: BenchOptions,
+        _ world: BenchWorld
+    ) throws -> [BenchRow] {
+        let stages = BenchStages(
+            world: world,
+            recordCount: options.recordCount,
+            runCount: options.runCount,
+            otherPrograms: options.otherPrograms.map { URL(fileURLWithPath: $0) }
+        )
+        let door = BenchDoor(
+            world: world,
+            recordCount: options.recordCount,
+            runCount: options.runCount,
+            connectionCount: options.connectionCount
+        )
+        switch measure {
+        case .ingest:
+            var number = 0
+            let rows = [
+                try door.measure(tokensPerRequest: 1, firstNumber: &number),
+                try door.measure(
+                    tokensPerRequest: BenchDoor.batchTokenCount,
+                    firstNumber: &number
+                ),
+            ]
+            try BenchCheck(world: world)
+                .expectEachOnce(0..<number, in: world.topic(.tokensReceived))
+            return rows
+        case .decode: return [try stages.decode()]
+        case .dedupe: return [try stages.dedupe(keyCount: options.keyCount)]
+        case .notifications: return [try stages.notifications()]
+        case .chain: return [try door.chain()]
+        }
+    }
+}

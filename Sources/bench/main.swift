@@ -1,0 +1,3 @@
+internal import Glibc
+
+exit(BenchCommand.main(Array(CommandLine.arguments.dropFirst())))

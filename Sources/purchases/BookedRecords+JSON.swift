@@ -1,0 +1,225 @@
+internal import TokenDomain
+internal import TokenWire
+
+extension BookedToken {
+    init(reading value: [UInt8], key: BookKey) throws(WireFault) {
+        var token = BookedToken(touchedAt: Timestamp(milliseconds: 0))
+        var appAppleID: Int64?
+        var bundleID: String?
+        var type: TokenType?
+        var creation: Timestamp?
+        var expiration: Timestamp?
+        var touchedAt: Timestamp?
+        try JSONScanner.scanObject(value.span) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "appAppleId": try scanner.fill(&appAppleID)
+            case "bundleId": try scanner.fill(&bundleID)
+            case "tokenType": try scanner.fill(&type, atMost: nil)
+            case "tokenCreationDate": try scanner.fill(&creation)
+            case "tokenExpirationDate": try scanner.fill(&expiration)
+            case "offset": token.offset = try scanner.integer()
+            case "hasCustomer": token.hasCustomer = try scanner.bool()
+            case "refused": token.isRefused = try scanner.bool()
+            case "reportedApp": try scanner.fill(&token.reportedApp)
+            case "inFlight": token.inFlight = try scanner.texts()
+            case "wantsReport": token.wantsReport = try scanner.bool()
+            case "wakesFrom": token.wakesFrom = try scanner.keyBytes()
+            case "touchedAt": try scanner.fill(&touchedAt)
+            default: try scanner.skip()
+            }
+        }
+        if let appAppleID {
+            token.token = ExternalPurchaseToken(
+                externalPurchaseID: key.tokenID,
+                appAppleID: appAppleID,
+                bundleID: try JSONScanner.require(bundleID, "bundleId"),
+                tokenType: type,
+                tokenCreationDate: try JSONScanner.require(creation, "tokenCreationDate"),
+                tokenExpirationDate: expiration
+            )
+        }
+        token.touchedAt = try JSONScanner.require(touchedAt, "touchedAt")
+        self = token
+    }
+
+    var json: [UInt8] {
+        var bytes: [UInt8] = []
+        JSONWriter.append(to: &bytes) { writer in
+            writer.beginObject()
+            writer.field("appAppleId", token?.appAppleID)
+            writer.field("bundleId", token?.bundleID)
+            writer.field("tokenType", token?.tokenType?.text)
+            writer.field("tokenCreationDate", token?.tokenCreationDate.milliseconds)
+            writer.field("tokenExpirationDate", token?.tokenExpirationDate?.milliseconds)
+            writer.field("offset", offset)
+            if hasCustomer { writer.field("hasCustomer", true) }
+            if isRefused { writer.field("refused", true) }
+            writer.field("reportedApp", reportedApp)
+            writer.texts("inFlight", inFlight)
+            if wantsReport { writer.field("wantsReport", true) }
+            writer.field("wakesFrom", key: wakesFrom)
+            writer.field("touchedAt", touchedAt.milliseconds)
+            writer.endObject()
+        }
+        return bytes
+    }
+}
+
+extension BookedSubscription {
+    init(reading value: [UInt8]) throws(WireFault) {
+        var record = BookedSubscription(touchedAt: Timestamp(milliseconds: 0))
+        record.paid = nil
+        var before: Int64?
+        var last: PaidService.Period?
+        var touchedAt: Timestamp?
+        try JSONScanner.scanObject(value.span) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "startLineItemId": try scanner.fill(&record.startLineItemID)
+            case "startDate": try scanner.fill(&record.startDate)
+            case "paidBefore": try scanner.fill(&before)
+            case "last":
+                var parts: [Int64] = []
+                try scanner.tuple(of: 3) { (_, scanner) throws(WireFault) in
+                    parts.append(try scanner.integer())
+                }
+                last = PaidService.Period(
+                    start: Timestamp(milliseconds: parts[0]),
+                    end: Timestamp(milliseconds: parts[1]),
+                    isPaid: parts[2] == 1
+                )
+            case "wakesFrom": record.wakesFrom = try scanner.keyBytes()
+            case "touchedAt": try scanner.fill(&touchedAt)
+            default: try scanner.skip()
+            }
+        }
+        record.paid = before.map { PaidService(before: Milliseconds($0), last: last) }
+        record.touchedAt = try JSONScanner.require(touchedAt, "touchedAt")
+        self = record
+    }
+
+    var json: [UInt8] {
+        var bytes: [UInt8] = []
+        JSONWriter.append(to: &bytes) { writer in
+            writer.beginObject()
+            writer.field("startLineItemId", startLineItemID)
+            writer.field("startDate", startDate?.milliseconds)
+            writer.field("paidBefore", paid?.before.count)
+            if let last = paid?.last {
+                writer.name("last")
+                writer.beginArray()
+                writer.integer(last.start.milliseconds)
+                writer.integer(last.end.milliseconds)
+                writer.integer(last.isPaid ? 1 : 0)
+                writer.endArray()
+            }
+            writer.field("wakesFrom", key: wakesFrom)
+            writer.field("touchedAt", touchedAt.milliseconds)
+            writer.endObject()
+        }
+        return bytes
+    }
+}
+
+extension BookedEvent {
+    init(reading value: [UInt8]) throws(WireFault) {
+        var bytes: [UInt8] = []
+        var offset: Int64?
+        var receivedAt: Timestamp?
+        var trace: String?
+        var history: ReplayHistory?
+        try JSONScanner.scanObject(value.span) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "value": bytes = try scanner.stringBytes()
+            case "offset": try scanner.fill(&offset)
+            case "receivedAt": try scanner.fill(&receivedAt)
+            case "traceparent": try scanner.fill(&trace)
+            case "history": history = try ReplayHistory(&scanner)
+            default: try scanner.skip()
+            }
+        }
+        self.init(
+            value: bytes,
+            offset: try JSONScanner.require(offset, "offset"),
+            receivedAt: try JSONScanner.require(receivedAt, "receivedAt"),
+            trace: trace.flatMap { TraceParent($0) },
+            history: history
+        )
+    }
+
+    var json: [UInt8] {
+        var bytes: [UInt8] = []
+        JSONWriter.append(to: &bytes) { writer in
+            writer.beginObject()
+            if !value.isEmpty { writer.field("value", utf8: value.span) }
+            writer.field("offset", offset)
+            writer.field("receivedAt", receivedAt.milliseconds)
+            writer.field("traceparent", trace?.text)
+            writer.object("history", history, wrapped: false) { $0.write(&$1) }
+            writer.endObject()
+        }
+        return bytes
+    }
+}
+
+extension JSONWriter {
+    mutating func fields(of terms: ReportingTerms) {
+        field("currency", terms.currency.text)
+        if let rate = terms.rate {
+            field("rate", raw: Array(rate.text.utf8))
+        }
+    }
+
+    /// A member that is an object, `write` its members; where `wrapped` is false `write` writes the
+    /// whole value.
+    mutating func object<Value>(
+        _ name: StaticString,
+        _ value: Value?,
+        wrapped: Bool = true,
+        _ write: (Value, inout JSONWriter) -> Void
+    ) {
+        guard let value else {
+            return
+        }
+        self.name(name)
+        if wrapped { beginObject() }
+        write(value, &self)
+        if wrapped { endObject() }
+    }
+
+    mutating func texts(_ name: StaticString, _ texts: [String]) {
+        guard !texts.isEmpty else {
+            return
+        }
+        self.name(name)
+        beginArray()
+        for text in texts {
+            string(text)
+        }
+        endArray()
+    }
+
+    mutating func field(_ name: StaticString, key: [UInt8]?) {
+        field(name, key.map { Base64URL.encode($0.span) })
+    }
+}
+
+extension JSONScanner {
+    mutating func texts() throws(WireFault) -> [String] {
+        var texts: [String] = []
+        try beginArray()
+        while try nextElement() {
+            texts.append(try string())
+        }
+        return texts
+    }
+
+    mutating func keyBytes() throws(WireFault) -> [UInt8] {
+        let field = fieldName
+        let text = try string()
+        do throws(Base64Fault) {
+            return try Base64URL.decodeStrict(text.utf8.span)
+        } catch {
+            throw .outOfRange(field: field)
+        }
+    }
+}

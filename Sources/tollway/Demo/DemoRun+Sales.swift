@@ -1,0 +1,142 @@
+internal import Foundation
+internal import Kafka
+internal import TokenDomain
+internal import TokenWire
+
+/// The sales of a demo: sent, waited for, and accounted.
+extension DemoRun {
+    /// Sends every sale; what breaks a rule goes alone, since it would refuse all beside it.
+    func sell() throws {
+        guard let sales = stream.sales else {
+            return
+        }
+        var lines: [String] = []
+        for sale in sales.sales {
+            if case .refused = sale.end {
+                try postSales(&lines)
+                try postRefused(sale.line)
+            } else {
+                lines.append(sale.line)
+            }
+            if lines.count == Self.linesPerPost {
+                try postSales(&lines)
+            }
+        }
+        try postSales(&lines)
+    }
+
+    private func postSales(_ lines: inout [String]) throws {
+        try post(&lines, to: "/v1/purchases")
+    }
+
+    private func postRefused(_ line: String) throws {
+        let answer = try http.call(
+            "POST",
+            "\(door())/v1/purchases",
+            contentType: "application/json",
+            headers: [("Authorization", "Bearer \(workers.ingestKey)")],
+            body: Array(line.utf8)
+        )
+        let problem =
+            try answer.map {
+                try JSONSerialization.jsonObject(with: Data($0.body)) as? [String: Any]
+            } ?? nil
+        refusedSales[line] = problem?["code"] as? String ?? "\(answer?.status ?? 0)"
+    }
+
+    /// Sales that must be settled in the end, whatever their end.
+    var settledSalesGoal: Int {
+        stream.sales?.sales.count { sale in
+            if case .refused = sale.end { false } else { true }
+        } ?? 0
+    }
+
+    // MARK: Accounting
+
+    func salesAccount(deadLetters: [String: Int]) throws -> DemoSalesAccount? {
+        guard let sales = stream.sales else {
+            return nil
+        }
+        let letters = deadLetters.filter { $0.key.hasPrefix("purchases ") }
+        var account = DemoSalesAccount(
+            truth: sales,
+            refused: refusedSales,
+            ledger: try salesLedger(),
+            apple: try appleItems(),
+            deadLetters: Dictionary(
+                uniqueKeysWithValues: letters.map {
+                    (String($0.key.dropFirst("purchases ".count)), $0.value)
+                }
+            ),
+            rejectedCodes: try rejectedCodes()
+        )
+        account.apps = try saleAccounts()
+        return account
+    }
+
+    private func salesLedger() throws -> [DemoSalesAccount.LedgerEntry] {
+        try records(of: [.purchasesOutcomes]) { batch, record in
+            let outcome = try PurchaseOutcome(
+                reading: batch.arena.span.extracting(record.value.indices)
+            )
+            return DemoSalesAccount.LedgerEntry(
+                lineItemID: outcome.lineItemID,
+                type: outcome.type.rawValue,
+                end: outcome.outcome == .rejected ? outcome.reason : outcome.outcome.rawValue
+            )
+        }
+    }
+
+    /// The newest version of every line item that Apple's side accepted.
+    private func appleItems() throws -> [String: DemoItem] {
+        let page = try http.json(workers.simulatorURL("/line-items?limit=100000"))
+        var items: [String: DemoItem] = [:]
+        for entry in (page as? [String: Any])?["lineItems"] as? [[String: Any]] ?? [] {
+            guard let item = entry["item"] as? [String: Any],
+                let id = item["lineItemId"] as? String
+            else {
+                continue
+            }
+            items[id] = DemoItem(
+                versionCount: entry["versions"] as? Int ?? 0,
+                isRetracted: item["erroneouslySubmitted"] as? Bool ?? false,
+                net: (item["netAmountTaxExclusive"] as? Int).map { Int64($0) }
+            )
+        }
+        return items
+    }
+
+    /// Codes with which Apple's rules refused something; 1 is its word for a report that it has.
+    private func rejectedCodes() throws -> [String: Int] {
+        var counts: [String: Int] = [:]
+        for code in 2...40 {
+            let count = try workers.metricsPages(http: http).reduce(0) { sum, page in
+                sum
+                    + DemoCounts.sum(
+                        page,
+                        "tollway_report_requests_total",
+                        ["status=\"400\"", "code=\"\(code)\""]
+                    )
+            }
+            if count > 0 {
+                counts[String(code)] = count
+            }
+        }
+        return counts
+    }
+
+    /// What is held is counted once a second: it may be a moment behind.
+    private func saleAccounts() throws -> [SaleAccount] {
+        let names = DemoStream.apps.map { String($0.appAppleID) } + ["0"]
+        var accounts: [SaleAccount] = []
+        for _ in 0..<50 {
+            let pages = try workers.metricsPages(http: http)
+            accounts = names.map { SaleAccount(app: $0, pages: pages) }
+            if accounts.allSatisfy({ $0.closes && $0.held == 0 }) {
+                break
+            }
+            try http.pause(milliseconds: 100)
+        }
+        return accounts
+    }
+}

@@ -1,0 +1,404 @@
+internal import TokenDomain
+internal import TokenWire
+
+/// What an event becomes.
+struct PurchaseCheckResult {
+    enum End {
+        case lineItem(json: [UInt8], token: TokenID?)
+        case faults([PurchaseFault])
+        /// `repeat` or `not_owed`.
+        case settled(String)
+        /// `rate`: the file of rates has none.
+        case waits(String)
+    }
+
+    var line: Int
+    var lineItemID: String
+    var end: End
+
+    var isFault: Bool {
+        guard case .faults = end else {
+            return false
+        }
+        return true
+    }
+}
+
+/// A book that begins empty and takes every line item for accepted: the rules of `purchases` without
+/// its queues.
+struct PurchaseCheckBook {
+    private struct Item {
+        var sale: PurchaseEvent
+        var first: PurchaseEvent
+        var terms: ReportingTerms
+        var share: NetFamily.Share
+        var family = NetFamily()
+        var token: TokenID?
+        var days: Int64
+        var isRetracted = false
+    }
+
+    private struct Key: Hashable {
+        var app: Int64
+        var environment: AppleEnvironment
+        var id: String
+    }
+
+    /// What a step of an event says: nothing yet where it refers to what comes later.
+    private enum Step {
+        case done(PurchaseCheckResult.End)
+        case later
+    }
+
+    private let tokens: [PurchaseCheckInput.OwnedToken]?
+    private let rates: ExchangeRates
+    private let now: Timestamp
+    private var appsByBundle: [String: Int64] = [:]
+    private var items: [Key: Item] = [:]
+    private var starts: [Key: String] = [:]
+    private var paid: [Key: PaidService] = [:]
+
+    init(tokens: [PurchaseCheckInput.OwnedToken]?, rates: ExchangeRates, now: Timestamp) {
+        self.tokens = tokens
+        self.rates = rates
+        self.now = now
+        for token in tokens ?? [] {
+            appsByBundle[token.token.bundleID] = token.token.appAppleID
+        }
+    }
+
+    /// Judges all events of a file.
+    ///
+    /// What refers to a later line is judged after it; events of one line item in their order.
+    ///
+    /// - Returns: a result for each line, in order.
+    mutating func check(_ lines: [PurchaseCheckLine]) -> [PurchaseCheckResult] {
+        var results: [Int: PurchaseCheckResult] = [:]
+        var waiting: [(index: Int, event: PurchaseEvent)] = []
+        for (index, line) in lines.enumerated() {
+            do throws(PurchaseFaults) {
+                var event = try PurchaseEvent.read(line.text.span, from: .door, now: now)
+                event.receivedAt = nil
+                if let app = event.appAppleID, let bundle = event.bundleID {
+                    appsByBundle[bundle] = app
+                }
+                waiting.append((index, event))
+            } catch {
+                results[index] = PurchaseCheckResult(
+                    line: line.line,
+                    lineItemID: error.event?.lineItemID ?? "",
+                    end: .faults(error.list)
+                )
+            }
+        }
+        func result(_ index: Int, _ event: PurchaseEvent, _ end: PurchaseCheckResult.End) {
+            results[index] = PurchaseCheckResult(
+                line: lines[index].line,
+                lineItemID: event.lineItemID,
+                end: end
+            )
+        }
+        var isMoving = true
+        while isMoving, !waiting.isEmpty {
+            isMoving = false
+            var left: [(index: Int, event: PurchaseEvent)] = []
+            // A change waits behind one of the same item that still waits.
+            var blocked: Set<String> = []
+            for (index, event) in waiting {
+                let isChange = event.kind == .restate || event.kind == .retract
+                guard !isChange || !blocked.contains(event.lineItemID) else {
+                    left.append((index, event))
+                    continue
+                }
+                switch step(event) {
+                case .done(let end):
+                    result(index, event, end)
+                    isMoving = true
+                case .later:
+                    left.append((index, event))
+                    if isChange {
+                        blocked.insert(event.lineItemID)
+                    }
+                }
+            }
+            waiting = left
+        }
+        for (index, event) in waiting {
+            let field: PurchaseField =
+                event.kind == .restate || event.kind == .retract
+                ? .lineItemID : event.kind == .refund ? .referenceLineItemID : .subscriptionID
+            result(
+                index,
+                event,
+                .faults([
+                    PurchaseFault(
+                        .referenceUnknown,
+                        field,
+                        repair: "Send the item that it refers to: no line of this file is that."
+                    )
+                ])
+            )
+        }
+        return lines.indices.compactMap { results[$0] }
+    }
+
+    // MARK: One event
+
+    private func key(_ event: PurchaseEvent, _ id: String) -> Key {
+        // An app that is only named by its bundle has no number here.
+        let app = event.appAppleID ?? event.bundleID.flatMap { appsByBundle[$0] } ?? 0
+        return Key(app: app, environment: event.environment, id: id)
+    }
+
+    private mutating func step(_ event: PurchaseEvent) -> Step {
+        let key = key(event, event.lineItemID)
+        do throws(PurchaseFault) {
+            switch event.kind {
+            case .buy, .refund:
+                return try base(event.normalized(appAppleID: key.app), key)
+            case .restate, .retract:
+                guard let item = items[key] else {
+                    return .later
+                }
+                return try change(event, item, key)
+            }
+        } catch {
+            return .done(.faults([error]))
+        }
+    }
+
+    private mutating func base(
+        _ sale: PurchaseEvent,
+        _ key: Key
+    ) throws(PurchaseFault) -> Step {
+        if let known = items[key] {
+            guard sale == known.sale || sale == known.first else {
+                throw PurchaseFault(
+                    .conflict,
+                    .lineItemID,
+                    repair: "To change it, send type restate; for another sale, another lineItemId."
+                )
+            }
+            return .done(.settled("repeat"))
+        }
+        var parent: Item?
+        var parentID: String?
+        if sale.kind == .refund || sale.isLaterSubscriptionEvent {
+            parentID =
+                sale.referenceLineItemID
+                ?? sale.subscriptionID.flatMap { starts[self.key(sale, $0)] }
+            guard let parentID, let found = items[self.key(sale, parentID)] else {
+                return .later
+            }
+            parent = found
+            let target = ReferenceRules.Target(
+                sale: found.sale,
+                terms: found.terms,
+                isRetracted: found.isRetracted
+            )
+            let fault =
+                sale.kind == .refund
+                ? ReferenceRules.fault(ofRefund: sale, of: target, isNew: true, now: now)
+                : ReferenceRules.fault(ofLater: sale, after: target)
+            if let fault {
+                throw fault
+            }
+        }
+        let token = try token(of: sale, parent)
+        guard tokens == nil || token != nil else {
+            return .done(.settled("not_owed"))
+        }
+        let terms = sale.kind == .refund ? parent?.terms : ReportingTerms.of(sale, rates: rates)
+        guard let terms else {
+            return .done(.waits("rate"))
+        }
+        let days = days(before: sale)
+        let compiled = try LineItemCompiler.compile(
+            sale,
+            LineItemCompiler.Context(
+                revision: .first,
+                terms: terms,
+                family: parent.map { family(of: $0) } ?? NetFamily(),
+                buy: sale.kind == .refund ? parent?.sale : nil,
+                startLineItemID: sale.kind == .refund ? nil : parentID,
+                daysOfPaidService: days
+            )
+        )
+        items[key] = Item(
+            sale: sale,
+            first: sale,
+            terms: terms,
+            share: compiled.share,
+            token: token,
+            days: days
+        )
+        note(sale, key)
+        if sale.kind == .refund, let parentID {
+            count(compiled.share, insteadOf: nil, isRetracted: false, in: self.key(sale, parentID))
+        }
+        return .done(.lineItem(json: compiled.item.json, token: token))
+    }
+
+    private mutating func change(
+        _ event: PurchaseEvent,
+        _ item: Item,
+        _ key: Key
+    ) throws(PurchaseFault) -> Step {
+        var item = item
+        let isRetraction = event.kind == .retract
+        if let fault = ReferenceRules.fault(ofRestating: item.sale, now: now) {
+            throw fault
+        }
+        let sale = isRetraction ? item.sale : try item.sale.applying(event, now: now)
+        if isRetraction ? item.isRetracted : sale == item.sale && !item.isRetracted {
+            return .done(.settled("repeat"))
+        }
+        let isRefund = sale.kind == .refund
+        let parentID = sale.referenceLineItemID
+        let buy = isRefund ? parentID.flatMap { items[self.key(sale, $0)] } : nil
+        let own = item.isRetracted ? nil : item.share
+        let compiled = try LineItemCompiler.compile(
+            sale,
+            LineItemCompiler.Context(
+                revision: isRetraction ? .retraction : .restatement,
+                terms: isRefund ? item.terms : terms(of: sale, item),
+                family: family(of: buy ?? item),
+                previous: isRefund ? own : nil,
+                buy: buy?.sale,
+                startLineItemID: isRefund
+                    ? nil : sale.isLaterSubscriptionEvent ? startID(of: sale) : nil,
+                daysOfPaidService: item.days
+            )
+        )
+        item.sale = sale
+        item.share = compiled.share
+        item.isRetracted = isRetraction
+        items[key] = item
+        if isRefund, let parentID {
+            count(
+                compiled.share,
+                insteadOf: own,
+                isRetracted: isRetraction,
+                in: self.key(sale, parentID)
+            )
+        }
+        return .done(.lineItem(json: compiled.item.json, token: item.token))
+    }
+
+    private func startID(of sale: PurchaseEvent) -> String? {
+        sale.referenceLineItemID ?? sale.subscriptionID.flatMap { starts[key(sale, $0)] }
+    }
+
+    private func terms(of sale: PurchaseEvent, _ item: Item) -> ReportingTerms {
+        let isSame =
+            sale.pricingCurrency == item.sale.pricingCurrency
+            && sale.reportingCurrency == item.sale.reportingCurrency
+            && sale.exchangeRate == item.sale.exchangeRate
+        return isSame ? item.terms : ReportingTerms.of(sale, rates: rates) ?? item.terms
+    }
+
+    // MARK: Sums
+
+    private func family(of buy: Item) -> NetFamily {
+        NetFamily(bought: buy.share, refunded: buy.family.refunded)
+    }
+
+    private mutating func count(
+        _ share: NetFamily.Share,
+        insteadOf previous: NetFamily.Share?,
+        isRetracted: Bool,
+        in key: Key
+    ) {
+        guard var buy = items[key] else {
+            return
+        }
+        buy.family = family(of: buy).accepting(
+            share,
+            insteadOf: previous,
+            isRefund: true,
+            isRetracted: isRetracted
+        )
+        items[key] = buy
+    }
+
+    private func days(before sale: PurchaseEvent) -> Int64 {
+        guard let id = sale.subscriptionID, let start = sale.subscriptionStartDate else {
+            return 0
+        }
+        return paid[key(sale, id)]?.days(before: start) ?? 0
+    }
+
+    private mutating func note(_ sale: PurchaseEvent, _ key: Key) {
+        guard sale.kind == .buy, let id = sale.subscriptionID,
+            let start = sale.subscriptionStartDate, let end = sale.subscriptionEndDate
+        else {
+            return
+        }
+        let subscription = self.key(sale, id)
+        if sale.subscriptionEvent == .start {
+            starts[subscription] = sale.lineItemID
+        }
+        paid[subscription, default: PaidService()].add(
+            PaidService.Period(
+                start: start,
+                end: end,
+                isPaid: sale.amountTaxInclusive ?? .zero > .zero
+            )
+        )
+    }
+
+    // MARK: Tokens
+
+    /// The token that carries a sale; nil where none does, or none is known.
+    private func token(
+        of sale: PurchaseEvent,
+        _ parent: Item?
+    ) throws(PurchaseFault) -> TokenID? {
+        guard let tokens, let date = sale.creationDate, let app = sale.appAppleID else {
+            return nil
+        }
+        let own = tokens.enumerated().filter { _, owned in
+            owned.customer == nil
+                ? owned.token.externalPurchaseID == sale.externalPurchaseID
+                : owned.customer == sale.customer?.text
+        }.map { index, owned in
+            CustomerToken(
+                token: owned.token,
+                offset: Int64(index),
+                hasCustomer: owned.customer != nil
+            )
+        }
+        let kind: PurchaseAttribution.Sale.Kind =
+            switch parent?.token {
+            case nil: .buy
+            case let token?:
+                sale.kind == .refund ? .refund(boughtUnder: token) : .later(startedUnder: token)
+            }
+        let choice = PurchaseAttribution.choose(
+            for: PurchaseAttribution.Sale(
+                date: date,
+                lane: Lane(appAppleID: app, environment: sale.environment),
+                asked: sale.externalPurchaseID,
+                kind: kind
+            ),
+            among: own,
+            window: .days(7),
+            isWaitOver: true
+        )
+        switch choice {
+        case .token(let id): return id
+        case .askedUnknown: return nil
+        case .none:
+            guard kind == .buy,
+                !own.contains(where: { $0.token.externalPurchaseID == sale.externalPurchaseID })
+            else {
+                throw PurchaseFault(
+                    .tokenOutOfRange,
+                    .creationDate,
+                    repair: "Send the token that was active at this date: the known ones were not."
+                )
+            }
+            return nil
+        }
+    }
+}

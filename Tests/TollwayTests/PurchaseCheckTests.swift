@@ -1,0 +1,109 @@
+import Foundation
+import Testing
+
+@Suite struct `tollway purchase check` {
+    private func file(_ text: String) throws -> String {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(
+            UUID().uuidString
+        )
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        let file = folder.appendingPathComponent("file")
+        try Data(text.utf8).write(to: file)
+        return file.path
+    }
+
+    /// An hour ago: refunds are possible for a year.
+    private static let date = Int64(Date().timeIntervalSince1970 - 3_600) * 1_000
+    private static let day = ISO8601DateFormatter().string(from: Date()).prefix(10)
+
+    private let buy = """
+        {"lineItemId":"a","customer":"anna","appAppleId":1,"bundleId":"com.example",\
+        "creationDate":\(date),"productIdentifier":"coins","taxCountry":"DEU",\
+        "pricingCurrency":"EUR","amountTaxInclusive":11900,"taxAmount":1900}
+        """
+    private let refund = """
+        {"type":"refund","lineItemId":"r","customer":"anna","appAppleId":1,\
+        "creationDate":\(date + 1_000),"referenceLineItemId":"a","amountTaxExclusive":4000,\
+        "taxAmount":760}
+        """
+
+    @Test func `compiles the line items of a file, a refund before its buy`() throws {
+        let run = try TollwayProcess.run(
+            ["purchase", "check", try file("\(refund)\n\n\(buy)\n"), "-o", "json"]
+        )
+        #expect(run.exitCode == 0)
+        let events = try #require(try run.object()["events"] as? [[String: Any]])
+        #expect(events.map { $0["line"] as? Int } == [1, 3])
+        let items = events.compactMap { $0["item"] as? [String: Any] }
+        #expect(items.map { $0["netAmountTaxExclusive"] as? Int } == [6_000, 10_000])
+        #expect(items[0]["eventType"] as? String == "REFUND")
+        #expect(items[0]["pricingCurrency"] as? String == "EUR")
+    }
+
+    @Test func `takes an array and a single object, with the line of each`() throws {
+        let array = try TollwayProcess.run(
+            ["purchase", "check", try file("[\n\(buy),\n\(refund)\n]"), "-o", "ndjson"]
+        )
+        #expect(array.exitCode == 0)
+        #expect(array.output.contains("\"line\":2") && array.output.contains("\"line\":3"))
+        let single = try TollwayProcess.run(
+            ["purchase", "check", try file(buy.replacingOccurrences(of: ",", with: ",\n"))]
+        )
+        #expect(single.exitCode == 0)
+        #expect(single.output.hasPrefix("line 1 a: {"))
+    }
+
+    @Test func `names each fault with its line, field, rule and repair`() throws {
+        let bad = buy.replacingOccurrences(of: "\"DEU\"", with: "\"XXX\"")
+            .replacingOccurrences(of: "\(Self.date)", with: "1760000000")
+        let run = try TollwayProcess.run(
+            ["purchase", "check", try file("\(bad)\n{\n\(refund)\n"), "-o", "json"]
+        )
+        #expect(run.exitCode == 1)
+        let events = try #require(try run.object()["events"] as? [[String: Any]])
+        let faults = events.map { $0["faults"] as? [[String: Any]] ?? [] }
+        #expect(
+            Set(faults[0].compactMap { $0["rule"] as? String }) == [
+                "purchases.unknown_country", "purchases.date_too_old",
+            ]
+        )
+        #expect(faults[0].allSatisfy { ($0["repair"] as? String)?.hasSuffix(".") == true })
+        #expect(faults[1].map { $0["rule"] as? String } == ["purchases.not_json"])
+        #expect(faults[2].map { $0["rule"] as? String } == ["purchases.reference_unknown"])
+        #expect(faults[2].map { $0["appleCode"] as? Int } == [3])
+    }
+
+    @Test func `finds the token, and says what is not owed or waits for a rate`() throws {
+        let token = """
+            {"appAppleId":1,"bundleId":"com.example","tokenCreationDate":\(Self.date - 1),\
+            "externalPurchaseId":"t","tokenType":"SERVICES","tokenExpirationDate":\(Self.date + 86_400_000)}
+            """
+        let tokens = try file(
+            "{\"token\":\"\(Data(token.utf8).base64EncodedString())\",\"customer\":\"anna\"}\n"
+        )
+        let other = buy.replacingOccurrences(of: "anna", with: "otto")
+            .replacingOccurrences(of: "\"a\"", with: "\"b\"")
+        let foreign = buy.replacingOccurrences(of: "EUR", with: "ISK")
+            .replacingOccurrences(of: "\"a\"", with: "\"c\"")
+        let sales = try file("\(buy)\n\(other)\n\(foreign)\n")
+        let run = try TollwayProcess.run(["purchase", "check", sales, "--tokens", tokens])
+        #expect(run.exitCode == 0)
+        let lines = run.output.split(separator: "\n")
+        #expect(lines[0].hasSuffix(" under t"))
+        #expect(lines[1] == "line 2 b: not_owed")
+        #expect(lines[2] == "line 3 c: waits for rate")
+        let rates = try file("date,from,to,rate\n\(Self.day),ISK,EUR,0.0068\n")
+        let rated = try TollwayProcess.run(
+            ["purchase", "check", sales, "--rates", rates, "-o", "ndjson"]
+        )
+        #expect(rated.output.contains("\"exchangeRate\":0.0068"))
+    }
+
+    @Test(arguments: [
+        ("", [], 3), ("{}", ["--tokens", "/nowhere"], 2), ("{}", ["--rates", "/nowhere"], 2),
+    ])
+    func `says what it cannot ask`(text: String, options: [String], exitCode: Int32) throws {
+        let run = try TollwayProcess.run(["purchase", "check", try file(text)] + options)
+        #expect(run.exitCode == exitCode)
+    }
+}
