@@ -15,7 +15,7 @@ struct `The console in a browser` {
 
     @Test(
         .enabled(if: LocalCluster.homeFromEnvironment != nil, "skipped: KAFKA_HOME names no Kafka"),
-        .timeLimit(.minutes(6))
+        .timeLimit(.minutes(20))
     )
     func `shows every view, and does what was planned and confirmed`() throws {
         let kafka = try #require(LocalCluster.homeFromEnvironment)
@@ -79,7 +79,10 @@ struct `The console in a browser` {
                             "do": "open", "url": console + path, "width": size.width,
                             "height": size.height, "dark": size.width == 400,
                         ],
-                        ["do": "wait", "js": "\(isThere) && \(Self.isLive) && \(Self.isRead)"],
+                        [
+                            "do": "wait", "seconds": 120,
+                            "js": "\(isThere) && \(Self.isLive) && \(Self.isRead)",
+                        ],
                         ["do": "eval", "js": "document.documentElement.scrollWidth"],
                         ["do": "eval", "js": "document.querySelectorAll('h1').length"],
                         ["do": "eval", "js": "document.querySelector('[aria-current]').href"],
@@ -235,6 +238,7 @@ struct `The console in a browser` {
         defer { process.terminate() }
         let url = DemoCluster.firstLine(of: output.fileHandleForReading)
         #expect(url == "http://127.0.0.1:\(ports[0])")
+        try refusals(url)
         let end = "fetch('/nothing').then(() => 'there', () => 'gone')"
         let seen = try Chromium.run(
             [
@@ -252,6 +256,32 @@ struct `The console in a browser` {
         )
         #expect((seen.values[2] as? String)?.contains("127.0.0.1:\(ports[1])") == true)
         #expect(seen.values[5] as? String == "there")
+    }
+
+    /// What no page of its own would send.
+    private func refusals(_ url: String) throws {
+        let http = try DemoHTTP(stop: StopSignal())
+        let own = ("Origin", url)
+        let rows: [(method: String, path: String, headers: [(String, String)], status: Int)] = [
+            ("GET", "/api/session", [], 200),
+            ("GET", "/api/session", [("Host", "evil.example")], 421),
+            ("GET", "/pipeline", [("Host", "evil.example")], 421),
+            ("GET", "/api/session", [("Origin", "http://evil.example")], 403),
+            ("GET", "/api/session", [("Sec-Fetch-Site", "cross-site")], 403),
+            ("POST", "/api/read", [], 403), ("POST", "/api/read", [own], 403),
+            ("POST", "/api/acts", [own, ("X-Tollway-Session", "guessed")], 403),
+            ("GET", "/api/nothing", [], 404), ("POST", "/pipeline", [own], 405),
+        ]
+        for row in rows {
+            let body = row.method == "POST" ? Array(#"{"ask":"groups"}"#.utf8) : []
+            let answer = try http.call(
+                row.method,
+                url + row.path,
+                headers: row.headers,
+                body: body
+            )
+            #expect(answer?.status == row.status, "\(row)")
+        }
     }
 
     private static var java: [String: String] {

@@ -37,7 +37,7 @@ import TokenDomain
         #expect(try FreePorts.near(taken - 1, count: 2) != taken - 1)
     }
 
-    @Test(.timeLimit(.minutes(3)))
+    @Test(.timeLimit(.minutes(10)))
     func `reports a token, and starts again what is killed`() throws {
         let up = try RunningUp(["--with", "decode=2"])
         defer { up.end() }

@@ -144,7 +144,7 @@ class Browser:
             self.call("Page.navigate", url=step["url"])
             self.wait("document.readyState === 'complete'", 20)
         elif what == "wait":
-            self.wait(step["js"], step.get("seconds", 20))
+            self.wait(step["js"], step.get("seconds", 60))
         elif what == "eval":
             return self.evaluate(step["js"])
         elif what == "type":

@@ -93,9 +93,10 @@ enum LetterAdvice {
             todo: "discard"
         ),
         Row(
-            codes: ["report.bad_key", "report.wrong_partition"],
-            means: "a record written by hand: its key is not its externalPurchaseId, or it is in "
-                + "another partition than the key's",
+            codes: ["report.bad_key", "report.wrong_partition", "purchases.bad_key"],
+            means:
+                "a record written by hand: its key is not its externalPurchaseId (of a sale: the "
+                + "customer, where it names one), or it is in another partition than the key's",
             todo: "have the writer use murmur2_random and that key; write it again"
         ),
         Row(
@@ -111,11 +112,6 @@ enum LetterAdvice {
             means: "Apple has accepted a status that the one asked for may not follow, or the "
                 + "identifier was asked for with another status before",
             todo: "tollway report request shows what may follow"
-        ),
-        Row(
-            codes: ["report.queue_full"],
-            means: "more reports were asked for one token than may wait",
-            todo: "once Apple has answered those before it: replay"
         ),
         Row(
             codes: [
@@ -134,12 +130,19 @@ enum LetterAdvice {
             todo: "somebody else writes this topic, or versions are mixed"
         ),
         Row(
+            codes: ["report.is_duplicate"],
+            means: "never a dead letter: the answer of report to sales asked for on a duplicate; "
+                + "purchases takes the primary",
+            todo: "nothing"
+        ),
+        Row(
             codes: ["report.account_full"],
             means:
-                "with this record the token's state would pass what Kafka takes as one record: too "
-                + "many reports by hand wait for it",
-            todo: "wait until they are sent (tollway token trace ID), then replay; or raise "
-                + "max.message.bytes of report.state.v1"
+                "with this record the token's state would pass what Kafka takes as one record. How "
+                + "many reports wait for the token is nothing (each has a record of its own); how "
+                + "large one is counts, twice",
+            todo: "raise max.message.bytes of report.state.v1, then replay; or ask for fewer line "
+                + "items at once"
         ),
     ]
 
