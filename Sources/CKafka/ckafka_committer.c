@@ -286,7 +286,7 @@ static void run(committer *c)
     }
     ck_drop_kept_headers(&c->kept);
     if (ck_deliveries_waiting(c->transaction.told) == 0) {
-        atomic_fetch_and(&c->lent, ~c->lent_bit);
+        atomic_fetch_and(c->lent, ~c->lent_bit);
         c->lent_bit = 0;
     }
 }

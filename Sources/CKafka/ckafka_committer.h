@@ -37,7 +37,7 @@ struct committer {
     ckafka_output *outputs;
     size_t output_count, output_capacity;
     const uint8_t *arena; /* lent */
-    atomic_uint lent;     /* a bit for each arena that messages may point into */
+    atomic_uint *lent;    /* a bit for each arena that messages may point into; outlives this */
     unsigned lent_bit;    /* of the transaction's; none where a retired producer has it */
     kept_headers kept;
     positions positions;

@@ -46,6 +46,7 @@ committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
     c->watchdog_ms = setup->watchdog_ms;
     c->consumer = setup->consumer;
     c->assignment_epoch = setup->assignment_epoch;
+    c->lent = setup->lent;
     c->watch = setup->watch;
     c->wake_descriptor = setup->wake_descriptor;
     make_life(c);
@@ -65,11 +66,6 @@ bool ck_committer_is_ready(committer *c)
 unsigned ck_committer_producer_count(committer *c)
 {
     return atomic_load(&c->producer_count);
-}
-
-unsigned ck_committer_lent(committer *c)
-{
-    return atomic_load(&c->lent);
 }
 
 int ck_committer_prepare(committer *c, size_t output_count, ckafka_output **outputs,
@@ -116,7 +112,7 @@ int ck_committer_submit(committer *c, const uint8_t *arena, unsigned lent_bit,
     *kept = empty;
     c->arena = arena;
     c->lent_bit = lent_bit;
-    atomic_fetch_or(&c->lent, lent_bit);
+    atomic_fetch_or(c->lent, lent_bit);
     c->epoch = atomic_load(c->assignment_epoch);
     pthread_mutex_lock(&c->lock);
     c->state = SUBMITTED;

@@ -60,7 +60,7 @@ void ck_committer_drop_producer(committer *c)
     atomic_store(&c->is_ready, 0);
     /* Without the reports that are missing nobody knows when its messages are gone. */
     bool is_waiting = ck_deliveries_waiting(c->transaction.told) > 0;
-    ck_transaction_drop(&c->transaction, is_waiting ? &c->lent : NULL, c->lent_bit);
+    ck_transaction_drop(&c->transaction, is_waiting ? c->lent : NULL, c->lent_bit);
     if (is_waiting)
         c->lent_bit = 0;
 }

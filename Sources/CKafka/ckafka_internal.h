@@ -224,6 +224,7 @@ typedef struct committer_setup {
     int watchdog_ms;
     rd_kafka_t *consumer;
     atomic_uint *assignment_epoch; /* changes with every assignment and revocation */
+    atomic_uint *lent; /* stays until all of the watch's handles have ended */
     watch *watch;
     int wake_descriptor;
 } committer_setup;
@@ -237,8 +238,6 @@ int ck_committer_prepare(committer *c, size_t output_count, ckafka_output **outp
 int ck_committer_submit(committer *c, const uint8_t *arena, unsigned lent_bit,
                         const ckafka_position *positions, size_t position_count,
                         kept_headers *kept, ckafka_fault *fault);
-/* The bits of arenas that are still in use. */
-unsigned ck_committer_lent(committer *c);
 int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault);
 /* Nobody waits for the outcome of the transaction under way any more. */
 void ck_committer_discard(committer *c);

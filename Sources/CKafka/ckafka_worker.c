@@ -110,6 +110,7 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
         .watchdog_ms = watchdog_ms,
         .consumer = w->consumer,
         .assignment_epoch = &w->assignment_epoch,
+        .lent = &w->lent,
         .watch = &w->producer_watch,
         .wake_descriptor = w->wake_descriptor,
     };

@@ -42,6 +42,7 @@ struct ckafka_worker {
     holding *holdings;
     size_t holding_count;
     atomic_uint assignment_epoch;
+    atomic_uint lent; /* a bit for each arena that is in use */
     ckafka_position *shown_positions;
 
     /* Records that came by the main queue, before their partition was led away from it. */

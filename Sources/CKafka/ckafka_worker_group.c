@@ -199,7 +199,7 @@ int ckafka_worker_submit(ckafka_worker *w, const uint8_t *arena, uint32_t lent_b
 
 uint32_t ckafka_worker_lent(const ckafka_worker *w)
 {
-    return ck_committer_lent(w->committer);
+    return atomic_load(&w->lent);
 }
 
 /* Reading goes on at the committed positions; what the library fetched beyond is outdated by the

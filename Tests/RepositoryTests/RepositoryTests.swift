@@ -92,7 +92,7 @@ import Testing
                 #expect(!file.text.contains("import \(module)\n"), "\(file.path) imports \(module)")
             }
         }
-        let operators = ["Sources/tollway/", "Sources/AppleSimulator/"]
+        let operators = ["Sources/tollway/", "Sources/bench/", "Sources/AppleSimulator/"]
         for file in try SourceTree.files(["Sources"], withEnding: ".swift")
         where !operators.contains(where: file.path.hasPrefix) {
             #expect(!file.text.contains("import Foundation\n"), "\(file.path) imports Foundation")
