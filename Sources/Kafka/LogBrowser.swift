@@ -47,7 +47,8 @@ package final class LogBrowser {
     package func start(from place: Start = .earliest) throws(LogFault) {
         for topic in topics {
             let ends = try offsets(of: topic, at: -1)
-            let starts = try self.starts(of: topic, from: place, partitionCount: ends.count)
+            var asked: [String: [Int64]] = [:]
+            let starts = try self.starts(of: topic, from: place, ends: ends, &asked)
             for partition in ends.indices {
                 try start(
                     TopicPartition(topic: topic, partition: Int32(partition)),
@@ -60,17 +61,14 @@ package final class LogBrowser {
 
     /// Starts on the partitions given.
     package func start(at places: [TopicPartition: Start]) throws(LogFault) {
+        var asked: [String: [Int64]] = [:]
         for (partition, place) in places.sorted(by: { $0.key < $1.key }) {
             let number = Int(partition.partition)
-            let ends = try offsets(of: partition.topic, at: -1)
+            let ends = try offsets(of: partition.topic, at: -1, &asked)
             guard ends.indices.contains(number) else {
                 throw LogFault.misconfigured(message: "there is no partition \(partition)")
             }
-            let starts = try self.starts(
-                of: partition.topic,
-                from: place,
-                partitionCount: ends.count
-            )
+            let starts = try self.starts(of: partition.topic, from: place, ends: ends, &asked)
             try start(partition, at: starts[number], end: ends[number])
         }
     }
@@ -131,6 +129,9 @@ package final class LogBrowser {
         }
     }
 
+    /// Records, and markers among them, before the ends that the partitions had at the start.
+    package var remainingCount: Int64 { open.values.reduce(0) { $0 + $1.end - $1.next } }
+
     package func close() {
         reader.close()
         client.close()
@@ -155,20 +156,35 @@ package final class LogBrowser {
     private func starts(
         of topic: String,
         from place: Start,
-        partitionCount: Int
+        ends: [Int64],
+        _ asked: inout [String: [Int64]]
     ) throws(LogFault) -> [Int64] {
         switch place {
         case .earliest:
-            return try offsets(of: topic, at: -2)
+            return try offsets(of: topic, at: -2, &asked)
         case .offset(let offset):
-            let earliest = try offsets(of: topic, at: -2)
+            let earliest = try offsets(of: topic, at: -2, &asked)
             return earliest.map { max($0, offset) }
         case .timestamp(let milliseconds):
-            let found = try offsets(of: topic, at: max(milliseconds, 0))
-            let ends = try offsets(of: topic, at: -1)
+            let found = try offsets(of: topic, at: max(milliseconds, 0), &asked)
             // Kafka answers -1 where nothing is as young.
             return zip(found, ends).map { $0 < 0 ? $1 : $0 }
         }
+    }
+
+    /// As ``offsets(of:at:)``, asked once for all partitions of a topic.
+    private func offsets(
+        of topic: String,
+        at time: Int64,
+        _ asked: inout [String: [Int64]]
+    ) throws(LogFault) -> [Int64] {
+        let question = "\(time) \(topic)"
+        if let known = asked[question] {
+            return known
+        }
+        let answer = try offsets(of: topic, at: time)
+        asked[question] = answer
+        return answer
     }
 
     private func offsets(of topic: String, at time: Int64) throws(LogFault) -> [Int64] {

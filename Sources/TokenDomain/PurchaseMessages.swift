@@ -71,6 +71,8 @@ package struct PurchaseOutcome: Equatable, Sendable {
     package var item: String?
     package var receivedAt: Timestamp
     package var settledAt: Timestamp
+    /// Whose sale it is, and in which of Apple's worlds; nil where the event names no app of ours.
+    package var lane: Lane?
 
     package init(
         lineItemID: String,
@@ -83,8 +85,10 @@ package struct PurchaseOutcome: Equatable, Sendable {
         errors: [AppleError],
         item: String?,
         receivedAt: Timestamp,
-        settledAt: Timestamp
+        settledAt: Timestamp,
+        lane: Lane? = nil
     ) {
+        self.lane = lane
         self.lineItemID = lineItemID
         self.revision = revision
         self.type = type

@@ -223,7 +223,8 @@ extension PurchasesStage {
                 errors: [],
                 item: nil,
                 receivedAt: event.receivedAt ?? receivedAt,
-                settledAt: plan.now
+                settledAt: plan.now,
+                lane: app == 0 ? nil : Lane(appAppleID: app, environment: event.environment)
             ),
             key,
             trace: nil,

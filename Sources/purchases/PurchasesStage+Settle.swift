@@ -76,7 +76,8 @@ extension PurchasesStage {
             errors: [],
             item: item.flight?.item,
             receivedAt: event.receivedAt,
-            settledAt: plan.now
+            settledAt: plan.now,
+            lane: place.key.lane
         )
     }
 

@@ -201,7 +201,8 @@ package enum MessageExamples {
             errors: [],
             item: nil,
             receivedAt: time,
-            settledAt: time
+            settledAt: time,
+            lane: Lane(appAppleID: 7, environment: .sandbox)
         ),
     ]
     package static let accountTokensRequested = [

@@ -104,6 +104,8 @@ extension PurchaseOutcome {
         var item: String?
         var receivedAt: Timestamp?
         var settledAt: Timestamp?
+        var appAppleID: Int64?
+        var environment: AppleEnvironment?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "lineItemId": try scanner.fill(&lineItemID, atMost: .lineItemID)
@@ -119,6 +121,8 @@ extension PurchaseOutcome {
             case "item": try scanner.fillObject(&item)
             case "receivedAt": try scanner.fill(&receivedAt)
             case "settledAt": try scanner.fill(&settledAt)
+            case "appAppleId": try scanner.fill(&appAppleID)
+            case "environment": try scanner.fill(&environment)
             default: try scanner.skip()
             }
         }
@@ -133,7 +137,10 @@ extension PurchaseOutcome {
             errors: errors ?? [],
             item: item,
             receivedAt: try JSONScanner.require(receivedAt, "receivedAt"),
-            settledAt: try JSONScanner.require(settledAt, "settledAt")
+            settledAt: try JSONScanner.require(settledAt, "settledAt"),
+            lane: appAppleID.map {
+                Lane(appAppleID: $0, environment: environment ?? .production)
+            }
         )
     }
 
@@ -153,6 +160,8 @@ extension PurchaseOutcome {
             }
             writer.field("receivedAt", receivedAt.milliseconds)
             writer.field("settledAt", settledAt.milliseconds)
+            writer.field("appAppleId", lane?.appAppleID)
+            writer.field("environment", lane?.environment.rawValue)
             writer.endObject()
         }
     }

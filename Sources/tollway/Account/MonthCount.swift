@@ -70,9 +70,11 @@ struct MonthCount {
         var lateCounts: [Int64: Int] = [:]
         let month = month
         let deadline = deadline
-        try TopicScan(configuration: configuration, topics: [name]).run(from: places) {
+        try TopicScan(configuration: configuration, topics: [name]).run(
+            from: places,
+            progress: progress
+        ) {
             batch throws(CommandFailure) in
-            progress?.add(batch.records.count)
             for record in batch.records where !record.key.isAbsent && !record.value.isAbsent {
                 let outcome: ReportOutcome
                 do throws(WireFault) {

@@ -42,9 +42,11 @@ struct ReportAccounts {
         let progress = ScanProgress("tokens of report's state")
         var found: [UInt64: Token] = [:]
         var unreadable = 0
-        try TopicScan(configuration: configuration, topics: [name]).run(from: places) {
+        try TopicScan(configuration: configuration, topics: [name]).run(
+            from: places,
+            progress: progress
+        ) {
             batch throws(CommandFailure) in
-            progress?.add(batch.records.count)
             for record in batch.records where !record.key.isAbsent {
                 let digest = TextDigest.of(batch.arena.span.extracting(record.key.indices))
                 guard !record.value.isAbsent else {

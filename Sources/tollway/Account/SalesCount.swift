@@ -100,7 +100,8 @@ struct SalesCount {
                 guard book.window.contains(outcome.receivedAt) else {
                     return
                 }
-                let app = apps[TextDigest.of(outcome.lineItemID)] ?? 0
+                let app =
+                    outcome.lane?.appAppleID ?? apps[TextDigest.of(outcome.lineItemID)] ?? 0
                 let key = TextDigest.of("\(outcome.revision)/\(outcome.lineItemID)")
                 newest[key] = (app, outcome.outcome)
             } catch {
@@ -176,9 +177,11 @@ struct SalesCount {
         }
         let progress = ScanProgress(what)
         var copy = self
-        try TopicScan(configuration: configuration, topics: [name]).run(from: places) {
+        try TopicScan(configuration: configuration, topics: [name]).run(
+            from: places,
+            progress: progress
+        ) {
             batch throws(CommandFailure) in
-            progress?.add(batch.records.count)
             for record in batch.records where !record.value.isAbsent {
                 body(&copy, record, batch)
             }

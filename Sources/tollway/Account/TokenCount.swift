@@ -257,9 +257,11 @@ struct TokenCount {
         }
         let progress = ScanProgress(what)
         var copy = self
-        try TopicScan(configuration: configuration, topics: [name]).run(from: places) {
+        try TopicScan(configuration: configuration, topics: [name]).run(
+            from: places,
+            progress: progress
+        ) {
             batch throws(CommandFailure) in
-            progress?.add(batch.records.count)
             for record in batch.records {
                 body(&copy, record, batch)
             }

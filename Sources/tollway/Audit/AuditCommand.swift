@@ -97,9 +97,11 @@ enum AuditCommand {
         )
         let progress = ScanProgress("records of the audit")
         var unreadableCount = 0
-        try TopicScan(configuration: configuration, topics: [topic]).run(from: places) {
+        try TopicScan(configuration: configuration, topics: [topic]).run(
+            from: places,
+            progress: progress
+        ) {
             batch throws(CommandFailure) in
-            progress?.add(batch.records.count)
             for record in batch.records where !record.value.isAbsent {
                 let value = batch.arena.span.extracting(record.value.indices)
                 guard let entry = AuditEntry(value) else {

@@ -172,7 +172,8 @@ struct LetterScan {
     }
 }
 
-/// How much was read, on a terminal only, over itself; nothing in the first second.
+/// How much was read, or how far of the whole, on a terminal only, over itself; nothing in the first
+/// second.
 final class ScanProgress {
     private static let firstMilliseconds: Int64 = 1_000
     private static let againMilliseconds: Int64 = 200
@@ -206,5 +207,20 @@ final class ScanProgress {
         shownAt = now
         let rate = Int64(count) * 1_000 / max(now - startedAt, 1)
         Console.sayRaw("\r\u{1b}[K\(count) \(what) read, \(rate)/s")
+    }
+
+    /// A bar, where it is known how much there is.
+    func show(_ done: Int64, of goal: Int64) {
+        let now = WallClock.monotonicMilliseconds()
+        guard now - startedAt >= Self.firstMilliseconds, now - shownAt >= Self.againMilliseconds
+        else {
+            return
+        }
+        shownAt = now
+        let bar = ReplayBar(goal: Int(goal)).line(
+            Int(done),
+            elapsedMilliseconds: now - startedAt
+        )
+        Console.sayRaw("\r\u{1b}[K\(bar) \(what)")
     }
 }

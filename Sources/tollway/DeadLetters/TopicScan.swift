@@ -16,9 +16,11 @@ struct TopicScan {
 
     /// Reads all of it, from some places or from the beginning of every partition.
     ///
-    /// The body gets each batch, empty ones too; false ends the reading.
+    /// The body gets each batch, empty ones too; false ends the reading. `progress` shows how far it
+    /// is of the whole.
     func run(
         from places: [TopicPartition: LogBrowser.Start]? = nil,
+        progress: ScanProgress? = nil,
         _ body: (RecordBatch) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) {
         var marks: [TopicPartition: Int64] = [:]
@@ -36,6 +38,7 @@ struct TopicScan {
                 try browser.start()
             }
         }
+        let goal = browser.remainingCount
         var batch = RecordBatch()
         var lastAt = WallClock.monotonicMilliseconds()
         var isDone = places?.isEmpty ?? false
@@ -49,6 +52,7 @@ struct TopicScan {
                 )
             }
             advance(&marks, past: batch)
+            progress?.show(goal - browser.remainingCount, of: goal)
             guard try body(batch) else {
                 return
             }

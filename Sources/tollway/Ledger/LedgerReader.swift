@@ -138,9 +138,11 @@ struct LedgerReader {
             selection.readsFrom.map { .timestamp(max(0, $0.milliseconds)) } ?? .earliest
         let places = try TopicScan.places(of: topic, from: start, configuration)
         let progress = ScanProgress(what)
-        try TopicScan(configuration: configuration, topics: [topic]).run(from: places) {
+        try TopicScan(configuration: configuration, topics: [topic]).run(
+            from: places,
+            progress: progress
+        ) {
             batch throws(CommandFailure) in
-            progress?.add(batch.records.count)
             for record in batch.records where !record.value.isAbsent {
                 let value = batch.arena.span.extracting(record.value.indices)
                 guard

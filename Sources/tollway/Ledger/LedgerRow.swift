@@ -157,7 +157,8 @@ extension LedgerRow {
             try LedgerLineItem(reading: text)
         }
         kind = .sale
-        environment = outcome.externalPurchaseID?.environment
+        appAppleID = outcome.lane?.appAppleID
+        environment = outcome.lane?.environment ?? outcome.externalPurchaseID?.environment
         month = selection.month(
             of: item,
             settledAt: selection.basis == .sale ? outcome.receivedAt : outcome.settledAt
