@@ -20,6 +20,7 @@ final class GuardedRig {
     let processes: DemoProcesses
     let kafka: LocalCluster
     private(set) var workers: DemoWorkers
+    let sales = DemoSales(roundCount: 1, seed: 1, now: WallClock.now)
     let passwords: [String: String]
     private let cluster: DemoCluster
     private let programs: URL
@@ -76,6 +77,7 @@ final class GuardedRig {
         try makeCertificate("stranger")
         try kafka.start()
         try workers.startSimulator(seed: 1, http: http)
+        try workers.writeRates(sales.rates)
     }
 
     /// A key for 127.0.0.1 and its certificate, which is its own authority, as `NAME.pem`.
@@ -168,7 +170,7 @@ final class GuardedRig {
         )
     }
 
-    /// All five under their own names.
+    /// All of them under their own names.
     func startWorkers() throws {
         for worker in Worker.allCases {
             try workers.start(worker, cluster, changing: environment(as: worker.rawValue))
@@ -181,7 +183,7 @@ final class GuardedRig {
         }
     }
 
-    /// All five again, each with what the one before it has committed.
+    /// All of them again, each with what the one before it has committed.
     func restartWorkers() throws {
         for worker in Worker.allCases {
             let process = processes.process(worker.rawValue)
@@ -219,7 +221,8 @@ final class GuardedRig {
                 tokenCount: tokenCount,
                 seed: 1,
                 now: WallClock.now,
-                noticesAmongTokens: true
+                noticesAmongTokens: true,
+                sales: sales
             ),
             workers: workers,
             cluster: cluster,
