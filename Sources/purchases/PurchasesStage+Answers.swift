@@ -6,12 +6,6 @@ internal import TokenWire
 
 /// What Apple answered to the reports that carry sales.
 extension PurchasesStage {
-    /// Faults of `report` that pass: what it knows of the token had no room.
-    private static let passingReasons: Set<String> = ["report.account_full"]
-    /// Apple's codes that say that something else must settle first, and how often it is tried again.
-    private static let passingCodes: Set<Int64> = [22, 25, 26]
-    private static let attemptCountMax = 3
-
     func takeAnswer(
         _ record: RecordBatch.Record,
         _ value: Span<UInt8>,
@@ -44,7 +38,7 @@ extension PurchasesStage {
         switch answer.outcome {
         case .accepted, .verified:
             for id in ids {
-                try accept(id, answer, place, &book, into: &plan)
+                try accept(id, answer, as: answer.outcome, place, &book, into: &plan)
             }
         case .rejected:
             try reject(ids, answer, place, &book, into: &plan)
@@ -54,7 +48,7 @@ extension PurchasesStage {
     }
 
     /// The item of an answer, where it is still under way.
-    private func sent(
+    func sent(
         _ id: String,
         _ lane: Lane,
         _ token: BookPlace,
@@ -69,7 +63,7 @@ extension PurchasesStage {
         return (place, item, event)
     }
 
-    private func lane(
+    func lane(
         of token: BookPlace,
         _ book: inout Book
     ) throws(StoreFault) -> Lane {
@@ -97,9 +91,10 @@ extension PurchasesStage {
 
     // MARK: Accepted
 
-    private func accept(
+    func accept(
         _ id: String,
         _ answer: PurchaseAnswered,
+        as outcome: ReportOutcome.Outcome,
         _ token: BookPlace,
         _ book: inout Book,
         into plan: inout BatchPlan
@@ -113,20 +108,20 @@ extension PurchasesStage {
         var item = sent.item
         let now = plan.now
         metrics.waited(now - item.waitingSince, for: item.wait)
-        var ledger = outcome(
+        var ledger = self.outcome(
             .reported,
             item,
             place,
             event,
             type(of: event, item),
-            reason: answer.outcome.rawValue,
+            reason: outcome.rawValue,
             plan
         )
         ledger.externalPurchaseID = token.key.tokenID
         ledger.requestIdentifier = answer.requestIdentifier
         append(ledger, place.key.purchaseKey, trace: event.trace, to: &plan)
         if !event.isOurs {
-            metrics.count(.reported, answer.outcome.rawValue, app: place.key.lane.appAppleID)
+            metrics.count(.reported, outcome.rawValue, app: place.key.lane.appAppleID)
         }
         try settleFamily(flight, &item, place, &book, now: now)
         if item.first == nil, let sale = item.sale, sale != flight.sale {
@@ -224,135 +219,5 @@ extension PurchasesStage {
             record.paid = nil
             book.put(record, at: place.at(key))
         }
-    }
-
-    // MARK: Refused
-
-    private func reject(
-        _ ids: [String],
-        _ answer: PurchaseAnswered,
-        _ token: BookPlace,
-        _ book: inout Book,
-        into plan: inout BatchPlan
-    ) throws(StoreFault) {
-        let isTokenUnknown = answer.errors.contains {
-            $0.code == 3 && $0.fieldName == "externalPurchaseId"
-        }
-        if isTokenUnknown {
-            _ = try refuse(token, at: answer.settledAt, &book)
-        }
-        let named = Dictionary(grouping: answer.errors.filter { $0.lineItemID != nil }) {
-            $0.lineItemID ?? ""
-        }
-        let isCulpritKnown = ids.contains { named[$0] != nil }
-        let isPassing = answer.reason.map { Self.passingReasons.contains($0) } ?? false
-        for id in ids {
-            guard
-                let (place, item, event) = try sent(id, lane(of: token, &book), token, &book)
-            else {
-                continue
-            }
-            metrics.waited(plan.now - item.waitingSince, for: item.wait)
-            var freed = try free(item, place, &book, now: plan.now)
-            let isBound = try isBound(item, to: token.key.tokenID, place, &book)
-            if isTokenUnknown, isBound {
-                try blame(answer.errors, answer, token, &freed, place, event, &book, into: &plan)
-            } else if let errors = named[id] {
-                try blame(errors, answer, token, &freed, place, event, &book, into: &plan)
-            } else if isPassing {
-                let until = plan.now + policy.again
-                freed.flight = nil
-                freed.wait(for: .reference(place.key, until: until), now: plan.now)
-                book.put(freed, at: place)
-            } else if isTokenUnknown || isCulpritKnown || ids.count > 1 {
-                // It goes again: under the next token, without the culprit, or alone where nobody
-                // says which one it was.
-                freed.flight = nil
-                freed.goesAlone = freed.goesAlone || !(isTokenUnknown || isCulpritKnown)
-                freed.wait(for: .now, now: plan.now)
-                book.put(freed, at: place)
-            } else {
-                try blame(answer.errors, answer, token, &freed, place, event, &book, into: &plan)
-            }
-        }
-    }
-
-    /// An item that is under way no more: its net calculation is free.
-    private func free(
-        _ item: BookedItem,
-        _ place: BookPlace,
-        _ book: inout Book,
-        now: Timestamp
-    ) throws(StoreFault) -> BookedItem {
-        var item = item
-        let rootPlace = root(of: item, place)
-        if rootPlace == place {
-            item.busyWith = nil
-            item.wakesFrom = []
-        } else if var root = try book.item(rootPlace) {
-            root.busyWith = nil
-            root.wakesFrom = []
-            book.put(root, at: rootPlace)
-        }
-        if item.live == nil {
-            try recount(item.sale, place, &book, now: now)
-        }
-        return item
-    }
-
-    /// Apple refuses this very item.
-    private func blame(
-        _ errors: [AppleError],
-        _ answer: PurchaseAnswered,
-        _ token: BookPlace,
-        _ item: inout BookedItem,
-        _ place: BookPlace,
-        _ event: BookedEvent,
-        _ book: inout Book,
-        into plan: inout BatchPlan
-    ) throws(StoreFault) {
-        let codes = Set(errors.map(\.code))
-        if codes == [36], item.live == nil {
-            // Its date lies outside of this token: the next one that fits.
-            item.excluded.append(token.key.tokenID)
-            item.flight = nil
-            item.wait(for: .now, now: plan.now)
-            return book.put(item, at: place)
-        }
-        if !codes.isEmpty, codes.isSubset(of: Self.passingCodes),
-            item.attempts < Self.attemptCountMax
-        {
-            item.attempts += 1
-            item.flight = nil
-            item.wait(for: .now, now: plan.now)
-            return book.put(item, at: place)
-        }
-        try refuse(
-            Self.fault(errors, answer),
-            errors: errors,
-            token: token.key.tokenID,
-            requestIdentifier: answer.requestIdentifier,
-            item,
-            place,
-            event,
-            &book,
-            into: &plan
-        )
-    }
-
-    private static func fault(_ errors: [AppleError], _ answer: PurchaseAnswered) -> Fault {
-        if errors.contains(where: { $0.code == 1 && $0.fieldName == "lineItemId" }) {
-            return Fault(
-                code: PurchaseRule.conflict.code,
-                message: "Apple has another line item under this lineItemId: send another one."
-            )
-        }
-        let reasons = errors.map { "code \($0.code) on \($0.fieldName ?? "no field")" }
-        let reason = answer.reason ?? "no reason"
-        return Fault(
-            code: PurchaseRule.rejected.code,
-            message: "Apple refuses the line item: "
-                + (reasons.isEmpty ? reason : reasons.joined(separator: ", "))
-        )
     }
 }

@@ -62,8 +62,18 @@ final class PurchasesBench {
     let metrics = Metrics()
     let partitionCount: Int
     var apple = AppleBook()
+    /// What `report` answers beside Apple's errors.
+    struct Reply {
+        var errors: [AppleError] = []
+        var reason: String?
+        var verified: [String] = []
+        var primary: TokenID?
+    }
+
     /// What Apple says to a report, where the test decides it: errors; nil asks ``apple``.
     var script: (ReportRequested, [String]) -> [AppleError]? = { _, _ in nil }
+    /// A rejection by `report`, where the test decides it.
+    var rejection: (ReportRequested, [String]) -> Reply? = { _, _ in nil }
     var instances: [Int: Instance] = [:]
     private var disks: [Int: MemoryDisk] = [:]
     private var answered: Set<String> = []
@@ -197,8 +207,9 @@ final class PurchasesBench {
         }
         reports.append(ids)
         let id = request.externalPurchaseID
+        let reply = rejection(request, ids)
         let errors =
-            try script(request, ids)
+            try reply?.errors ?? script(request, ids)
             ?? apple.put(items, under: id.text, now: clock.now.milliseconds).map {
                 AppleError(code: $0.code, fieldName: $0.field, lineItemID: $0.lineItemID)
             }
@@ -215,8 +226,11 @@ final class PurchasesBench {
             requestIdentifier: "report-\(reportCount)",
             externalPurchaseID: id,
             lineItemIDs: ids,
-            outcome: errors.isEmpty ? .accepted : .rejected,
+            outcome: errors.isEmpty && reply == nil ? .accepted : .rejected,
             errors: errors,
+            reason: reply?.reason,
+            verifiedLineItemIDs: reply?.verified ?? [],
+            primaryExternalPurchaseID: reply?.primary,
             settledAt: clock.now
         )
         append(.purchasesAnswered, key: key) { answer.write(to: &$0) }

@@ -336,6 +336,94 @@ import TokenWire
         #expect(Set(try bench.words().suffix(2)) == ["a reported", "r reported"])
     }
 
+    @Test func `settles what Apple holds already as it was sent, and refuses the rest`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.rejection = { _, ids in
+            guard ids.contains("a") || ids.contains("b") else { return nil }
+            let errors = ids.map { AppleError(code: 1, fieldName: "lineItemId", lineItemID: $0) }
+            return PurchasesBench.Reply(
+                errors: errors.filter { $0.lineItemID != "c" },
+                verified: ["a"]
+            )
+        }
+        for id in ["a", "b", "c"] {
+            bench.sale(bench.buy(id, anna))
+        }
+        try bench.settle()
+        #expect(Set(try bench.words()) == ["a reported", "b rejected", "c reported"])
+        #expect(try bench.outcomes().first { $0.lineItemID == "a" }?.reason == "verified")
+        #expect(bench.deadLetters().map(\.code) == ["purchases.conflict"])
+    }
+
+    @Test func `asks again where report has not heard yet that a token is the primary now`() throws
+    {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        var refusals = 0
+        bench.rejection = { _, _ in
+            refusals += 1
+            return refusals > 2
+                ? nil
+                : PurchasesBench.Reply(reason: "report.is_duplicate", primary: TokenID("forged"))
+        }
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(try bench.words() == [])
+        for _ in 0..<3 {
+            try bench.pass(.minutes(1))
+        }
+        #expect(try bench.words() == ["a reported"])
+    }
+
+    @Test func `takes another token where report stays with it that one is a duplicate`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("s", customer: anna)
+        bench.token("q", .acquisition, customer: anna)
+        bench.rejection = { request, _ in
+            request.externalPurchaseID == TokenID("q")
+                ? nil
+                : PurchasesBench.Reply(reason: "report.is_duplicate", primary: TokenID("other"))
+        }
+        bench.sale(bench.buy("a", anna))
+        for _ in 0..<61 {
+            try bench.pass(.minutes(1))
+        }
+        #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("q")])
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test func `loses nothing with its disk, between a report and its answer`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settleAlone()
+        bench.crash()
+        bench.loseDisk()
+        bench.launch()
+        try bench.settle()
+        #expect(try bench.words() == ["a reported", "a reported"])
+        #expect(bench.apple.held("a")?.country == "FRA")
+    }
+
+    @Test func `takes no answer twice`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        let answers = Topic.purchasesAnswered.name(prefix: PurchasesBench.prefix)
+        let answer = try #require(bench.cluster.committedRecords(of: answers).first)
+        bench.append(.purchasesAnswered, key: anna.text, value: answer.value ?? [])
+        try bench.settle()
+        #expect(try bench.words() == ["a reported"])
+    }
+
     @Test func `forgets what was not spoken of for 400 days`() throws {
         let bench = bench()
         let anna = bench.customer(1)

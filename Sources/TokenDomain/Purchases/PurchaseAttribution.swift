@@ -28,7 +28,14 @@ package struct CustomerToken: Hashable, Sendable {
     }
 }
 
-/// Which token carries a sale: `Protocols/README.md` has the rules in words.
+/// Which token carries a sale.
+///
+/// 1. The one that was asked for, or the primary of its period.
+/// 2. The primary that is active at the sale's date: SERVICES before ACQUISITION before other types.
+/// 3. The newest token without expiry that is not much older than the sale.
+///
+/// A refund goes under the token of its buy while that is active; a renewal that no token is active
+/// for goes under the token of its start only where that has no expiry.
 ///
 /// A function of the set of the customer's tokens and of those that Apple refused: the order in
 /// which they were heard of changes nothing.

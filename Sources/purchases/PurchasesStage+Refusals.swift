@@ -1,0 +1,217 @@
+internal import StageRuntime
+internal import StateStore
+internal import TokenDomain
+
+/// Reports that were refused, by Apple or by `report` itself: whose fault it is, and what goes again.
+extension PurchasesStage {
+    /// Apple's codes that say that something else must settle first, and how often an item is sent
+    /// again for them.
+    private static let passingCodes: Set<Int64> = [22, 25, 26]
+    private static let attemptCountMax = 3
+    /// How often an item waits a minute for what `report` knows of its token to agree with the book.
+    private static let disagreementCountMax = 60
+
+    /// What an answer says of all items of its report.
+    private struct Refusal {
+        let answer: PurchaseAnswered
+        let token: BookPlace
+        /// Apple's reasons, by the line item that they name.
+        let named: [String: [AppleError]]
+        let isTokenUnknown: Bool
+        /// Whether the answer says which items are refused; the others go again.
+        let isCulpritKnown: Bool
+        let itemCount: Int
+
+        init(_ ids: [String], _ answer: PurchaseAnswered, _ token: BookPlace) {
+            self.answer = answer
+            self.token = token
+            named = Dictionary(grouping: answer.errors.filter { $0.lineItemID != nil }) {
+                $0.lineItemID ?? ""
+            }
+            isTokenUnknown = answer.errors.contains {
+                $0.code == 3 && $0.fieldName == "externalPurchaseId"
+            }
+            let named = named
+            isCulpritKnown = ids.contains { named[$0] != nil }
+            itemCount = ids.count
+        }
+
+        /// `report` says that the token is no primary.
+        ///
+        /// It may not have heard yet that Apple refused
+        /// the one before it.
+        var isDuplicate: Bool { answer.primaryExternalPurchaseID != nil }
+
+        /// What `report` knows of the token had no room: that passes.
+        var isPassing: Bool { answer.reason == "report.account_full" }
+    }
+
+    func reject(
+        _ ids: [String],
+        _ answer: PurchaseAnswered,
+        _ token: BookPlace,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        let refusal = Refusal(ids, answer, token)
+        if refusal.isTokenUnknown {
+            _ = try refuse(token, at: answer.settledAt, &book)
+        }
+        for id in ids {
+            if answer.verifiedLineItemIDs.contains(id) {
+                try accept(id, answer, as: .verified, token, &book, into: &plan)
+                continue
+            }
+            guard
+                let (place, item, event) = try sent(id, lane(of: token, &book), token, &book)
+            else {
+                continue
+            }
+            metrics.waited(plan.now - item.waitingSince, for: item.wait)
+            let freed = try free(item, place, &book, now: plan.now)
+            try judge(refusal, freed, place, event, &book, into: &plan)
+        }
+    }
+
+    private func judge(
+        _ refusal: Refusal,
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        var item = item
+        let errors = refusal.named[place.key.name] ?? refusal.answer.errors
+        let isBound = try isBound(item, to: refusal.token.key.tokenID, place, &book)
+        let isBlamed =
+            refusal.isTokenUnknown
+            ? isBound
+            : refusal.named[place.key.name] != nil
+                || !refusal.isCulpritKnown && refusal.itemCount == 1
+        if refusal.isPassing
+            || refusal.isDuplicate && item.attempts < Self.disagreementCountMax
+        {
+            item.attempts += refusal.isDuplicate ? 1 : 0
+            item.flight = nil
+            // Nothing wakes who waits for an event: only the time does.
+            item.wait(
+                for: .reference(place.key.event(0), until: plan.now + policy.again),
+                now: plan.now
+            )
+            book.put(item, at: place)
+        } else if refusal.isDuplicate, !isBound {
+            try exclude(refusal.token.key.tokenID, &item, place, &book, now: plan.now)
+        } else if isBlamed {
+            try blame(
+                errors,
+                refusal.answer,
+                refusal.token,
+                &item,
+                place,
+                event,
+                &book,
+                into: &plan
+            )
+        } else {
+            // It goes again: under the next token, without the culprit, or alone where nobody says
+            // which one that was.
+            item.flight = nil
+            item.goesAlone =
+                item.goesAlone || !(refusal.isTokenUnknown || refusal.isCulpritKnown)
+            item.wait(for: .now, now: plan.now)
+            book.put(item, at: place)
+        }
+    }
+
+    /// A token is none for this item: the next one that fits.
+    private func exclude(
+        _ token: TokenID,
+        _ item: inout BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) {
+        item.excluded.append(token)
+        item.attempts = 0
+        item.flight = nil
+        item.wait(for: .now, now: now)
+        book.put(item, at: place)
+    }
+
+    /// An item that is under way no more: its net calculation is free.
+    private func free(
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) -> BookedItem {
+        var item = item
+        let rootPlace = root(of: item, place)
+        if rootPlace == place {
+            item.busyWith = nil
+            item.wakesFrom = []
+        } else if var root = try book.item(rootPlace) {
+            root.busyWith = nil
+            root.wakesFrom = []
+            book.put(root, at: rootPlace)
+        }
+        if item.live == nil {
+            try recount(item.sale, place, &book, now: now)
+        }
+        return item
+    }
+
+    /// Apple refuses this very item.
+    private func blame(
+        _ errors: [AppleError],
+        _ answer: PurchaseAnswered,
+        _ token: BookPlace,
+        _ item: inout BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        let codes = Set(errors.map(\.code))
+        if codes == [36], item.live == nil {
+            // Its date lies outside of this token.
+            return try exclude(token.key.tokenID, &item, place, &book, now: plan.now)
+        }
+        if !codes.isEmpty, codes.isSubset(of: Self.passingCodes),
+            item.attempts < Self.attemptCountMax
+        {
+            item.attempts += 1
+            item.flight = nil
+            item.wait(for: .now, now: plan.now)
+            return book.put(item, at: place)
+        }
+        try refuse(
+            Self.fault(errors, answer),
+            errors: errors,
+            token: token.key.tokenID,
+            requestIdentifier: answer.requestIdentifier,
+            item,
+            place,
+            event,
+            &book,
+            into: &plan
+        )
+    }
+
+    private static func fault(_ errors: [AppleError], _ answer: PurchaseAnswered) -> Fault {
+        if errors.contains(where: { $0.code == 1 && $0.fieldName == "lineItemId" }) {
+            return Fault(
+                code: PurchaseRule.conflict.code,
+                message: "Apple has another line item under this lineItemId: send another one."
+            )
+        }
+        let reasons = errors.map { "code \($0.code) on \($0.fieldName ?? "no field")" }
+        let reason = answer.reason ?? "no reason"
+        return Fault(
+            code: PurchaseRule.rejected.code,
+            message: "Apple refuses the line item: "
+                + (reasons.isEmpty ? reason : reasons.joined(separator: ", "))
+        )
+    }
+}
