@@ -5,11 +5,12 @@ internal import TokenWire
 ///
 /// A later item may name an earlier one, so the reports have to be sent one after the other.
 package enum LineItemParts {
-    /// What each report carries: the text as it came where one report takes it.
+    /// Cuts line items.
     ///
     /// - Parameters:
     ///   - lineItems: a JSON array.
     ///   - externalPurchaseID: the token that the reports are about.
+    /// - Returns: what each report carries: the text as it came where one report takes it.
     /// - Throws: what is wrong with the whole, or with an item that no report has room for.
     package static func parts(
         of lineItems: String,

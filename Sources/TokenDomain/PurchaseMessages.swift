@@ -14,7 +14,9 @@ package struct PurchaseAnswered: Equatable, Sendable {
     /// The fault code of a rejection, such as `report.status_order`; nil where Apple has it.
     package var reason: String?
     /// Of a rejected report: its line items that Apple holds already, in an earlier report of ours, as
-    /// they were sent. They are reported, whatever `errors` says of them.
+    /// they were sent.
+    ///
+    /// They are reported, whatever `errors` says of them.
     package var verifiedLineItemIDs: [String]
     /// With `report.is_duplicate`: the token that carries the sales of its period.
     package var primaryExternalPurchaseID: TokenID?

@@ -30,8 +30,10 @@ package struct AppleReply: Equatable, Sendable {
     /// Whether the report in the body of a 200 to a GET is ours: identifier, token, status and line
     /// items by meaning; nil where the body holds no report.
     package var isOurs: Bool?
-    /// Of the line items that were sent: whether the report in the body of a 200 to a GET has them as
-    /// they were sent, by id; without those that it does not have. Nil where the body holds no report.
+    /// Which of the line items sent the report in the body of a 200 to a GET has, by id, and whether as
+    /// they were sent.
+    ///
+    /// Nil where the body holds no report.
     package var lineItemsHeld: [String: Bool]?
     /// When `Retry-After` allows the next request, in any form of apple-api 5.3.
     package var retryAfter: Timestamp?

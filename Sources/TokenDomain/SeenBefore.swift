@@ -2,23 +2,23 @@
 package enum SeenBefore: Equatable, Sendable {
     /// The same customer (or none, both times) and the same id: nothing more is owed for it.
     case again
-    /// Another token of a period whose first token is `first`.
+    /// Another token of a period that has this primary.
     case duplicate(of: TokenID)
-    /// The first of its period, or a token that has none.
+    /// The first of its period that Apple has not refused, or a token that has none.
     case primary
 
     /// The rule, given what the state holds.
     ///
     /// - Parameters:
     ///   - isKnown: whether this customer's token of this id was taken before.
-    ///   - first: the first token of this customer's period; nil where the token has no period, no
-    ///     customer, or is the first itself.
-    package init(isKnown: Bool, firstOfPeriod first: TokenID?) {
+    ///   - primary: the primary of this customer's period; nil where the token has no period, no
+    ///     customer, or where Apple has refused every token before it.
+    package init(isKnown: Bool, primaryOfPeriod primary: TokenID?) {
         // A known id stays a repeat whatever its dates say now: the first claim stands.
         if isKnown {
             self = .again
-        } else if let first {
-            self = .duplicate(of: first)
+        } else if let primary {
+            self = .duplicate(of: primary)
         } else {
             self = .primary
         }

@@ -124,6 +124,7 @@ extension TokenAccount {
     ///   - distinct: what was absorbed.
     ///   - absorption: and how.
     ///   - before: the account as it was; nil where there was none.
+    /// - Returns: nil where there is no such customer.
     package func refusal(
         toTell distinct: TokenDistinct,
         _ absorption: Absorption,

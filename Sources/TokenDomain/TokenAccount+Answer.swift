@@ -135,86 +135,9 @@ extension TokenAccount {
         return []
     }
 
-    // MARK: Line items that Apple knows
-
-    /// The identifier of the earlier report that is asked for next.
-    package func searchedIdentifier(policy: ReportPolicy) -> String? {
-        current?.search.map { search in
-            accepted.first { $0.number == search.number }?.identifier
-                ?? policy.requestIdentifier(externalPurchaseID, search.number)
-        }
-    }
-
-    /// The newest report before a number that may hold line items: one that was accepted with some,
-    /// or one too old to be remembered.
-    private func earlierReport(than number: Int, but own: Int) -> Int? {
-        let remembered = accepted.filter { $0.status == .lineItem }.map(\.number)
-        if let newest = remembered.filter({ $0 < number && $0 != own }).max() {
-            return newest
-        }
-        guard accepted.count >= Self.acceptedCountMax, let oldest = remembered.min() else {
-            return nil
-        }
-        let refused = Set(parked.map(\.number)).union([own])
-        return (1..<max(min(number, oldest), 1)).last { !refused.contains($0) }
-    }
-
-    /// Begins to look for what Apple calls known; nil where nothing is to be found.
-    private func searching(
-        _ intent: ReportIntent,
-        _ answer: AnsweredReport
-    ) -> ReportIntent? {
-        var intent = intent
-        if intent.refusal.isEmpty {
-            intent.keep(answer.errors)
-        }
-        var ids: [String] = []
-        for case let id? in intent.refusal.filter(\.isKnownLineItem).map(\.lineItemID)
-        where !ids.contains(id) {
-            ids.append(id)
-        }
-        guard intent.purchaseKey != nil, intent.search == nil, !ids.isEmpty,
-            let number = earlierReport(than: intentCount + 1, but: intent.number)
-        else {
-            return nil
-        }
-        intent.search = LineItemSearch(number: number, open: ids, verified: [])
-        return intent
-    }
-
-    /// Goes on to an earlier report, or ends where none is left to be asked for.
-    private mutating func search(
-        _ held: [String: Bool],
-        in intent: ReportIntent,
-        _ answer: AnsweredReport,
-        policy: ReportPolicy
-    ) -> [ReportEffect] {
-        var intent = intent
-        guard var search = intent.search else {
-            return []
-        }
-        // The newest report that has an item decides: it was told last.
-        search.verified += search.open.filter { held[$0] == true }
-        search.open.removeAll { held[$0] != nil }
-        let next = earlierReport(than: search.number, but: intent.number)
-        if let next, !search.open.isEmpty {
-            search.number = next
-            intent.search = search
-            current = intent
-            return []
-        }
-        intent.search = search
-        let isWhole =
-            search.verified.count == answer.lineItemCount
-            && intent.refusal.allSatisfy(\.isKnownLineItem)
-        return isWhole
-            ? settle(intent, .verified, answer, policy: policy)
-            : refuse(intent, .refused, answer, policy: policy)
-    }
-
     // MARK: Ends
 
-    private mutating func settle(
+    mutating func settle(
         _ intent: ReportIntent,
         _ outcome: ReportOutcome.Outcome,
         _ answer: AnsweredReport,
@@ -242,7 +165,7 @@ extension TokenAccount {
         return effects + advance(now: answer.answeredAt, policy: policy)
     }
 
-    private mutating func refuse(
+    mutating func refuse(
         _ intent: ReportIntent,
         _ kind: Rejection,
         _ answer: AnsweredReport,

@@ -6,10 +6,8 @@ extension TokenAccount {
     /// Absorbs a record of `reports.requested.v1`: a report asked for by hand, or a replay.
     ///
     /// The time is the record's own, for what has no date of its own; the history is that of the
-    /// dead letter whose replay it is.
-    ///
-    /// - Parameter parts: the line items of each report that it becomes, in order, where they are too
-    ///   many for one.
+    /// dead letter whose replay it is. The parts are the line items of each report that it becomes, in
+    /// order, where they are too many for one.
     package mutating func absorb(
         _ request: ReportRequested,
         parts: [String] = [],
@@ -221,8 +219,10 @@ extension TokenAccount {
         }
     }
 
-    /// No sale is reported under a duplicate that Apple has no other report of: its primary carries
-    /// them. What was reported under it before it was known for one stands.
+    /// Why no sale is reported under a duplicate that Apple has no other report of: its primary carries
+    /// them.
+    ///
+    /// What was reported under it before it was known for one stands.
     var duplicateFault: Fault? {
         guard dueEvent == .duplicateDue, lastAccepted == nil || lastAccepted == .duplicateToken
         else {

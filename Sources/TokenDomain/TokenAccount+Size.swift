@@ -16,9 +16,13 @@ extension TokenAccount {
         + ReportIntent.refusalTextByteCountMax * 2 * textFactor
     private static let listedByteCount = 96
 
-    /// Never less than the bytes of key and value, now and after every answer of Apple to what is
-    /// under way, waits in line or falls due: an answer has no record whose dead letter could stand
-    /// for it. The record of each report that waits is smaller.
+    /// Never less than the bytes of key and value of its record.
+    ///
+    /// Now and after every answer of Apple to what is
+    /// under way, waits in line or falls due, for an answer has no record whose dead letter could stand
+    /// for it.
+    ///
+    /// The record of each report that waits is smaller.
     package var byteCountBound: Int {
         let primaryCount: Int
         if case .duplicate(let primary) = role {

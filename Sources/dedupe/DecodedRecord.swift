@@ -120,30 +120,35 @@ struct DecodedRecord {
         )
     }
 
-    /// Writes the value of `tokens.distinct.v1`, in the order of `TokenDistinct.write`.
+    /// Appends the value of `tokens.distinct.v1` up to the role, in the order of `TokenDistinct.write`.
     ///
     /// - Parameters:
-    ///   - first: the first token of the period, where this is a duplicate.
     ///   - value: what this was read from.
     ///   - texts: the arena of ``init(reading:texts:)``.
     ///   - arena: grows by the value.
-    func write(
-        duplicateOf first: TokenID?,
-        value: Span<UInt8>,
-        texts: Span<UInt8>,
-        to arena: inout [UInt8]
-    ) {
+    func writeToken(value: Span<UInt8>, texts: Span<UInt8>, to arena: inout [UInt8]) {
         guard let keptByteCount else {
-            return writeAnew(duplicateOf: first, texts: texts, to: &arena)
+            return writeAnew(texts: texts, to: &arena)
         }
         unsafe value.extracting(0..<keptByteCount).withUnsafeBufferPointer { bytes in
             unsafe arena.append(contentsOf: bytes)
         }
-        guard let first else {
-            return Self.append(",\"role\":\"primary\"}", to: &arena)
+    }
+
+    /// Appends what follows: the role, and the primary of a duplicate.
+    static func writeRole(duplicateOf primary: TokenID?, to arena: inout [UInt8]) {
+        guard let primary else {
+            return append(",\"role\":\"primary\"}", to: &arena)
         }
-        Self.append(",\"role\":\"duplicate\",\"primaryExternalPurchaseId\":", to: &arena)
-        JSONWriter.append(to: &arena) { $0.string(first.text) }
+        append(",\"role\":\"duplicate\",\"primaryExternalPurchaseId\":", to: &arena)
+        JSONWriter.append(to: &arena) { $0.string(primary.text) }
+        arena.append(UInt8(ascii: "}"))
+    }
+
+    /// Appends the role of a token that takes another's place.
+    static func writeRole(promotedFrom refused: TokenID, to arena: inout [UInt8]) {
+        append(",\"role\":\"primary\",\"promotedFrom\":", to: &arena)
+        JSONWriter.append(to: &arena) { $0.string(refused.text) }
         arena.append(UInt8(ascii: "}"))
     }
 
@@ -153,11 +158,7 @@ struct DecodedRecord {
         )
     }
 
-    private func writeAnew(
-        duplicateOf first: TokenID?,
-        texts: Span<UInt8>,
-        to arena: inout [UInt8]
-    ) {
+    private func writeAnew(texts: Span<UInt8>, to arena: inout [UInt8]) {
         JSONWriter.append(to: &arena) { writer in
             writer.beginObject()
             writer.field("externalPurchaseId", utf8: texts.extracting(externalPurchaseID))
@@ -173,12 +174,10 @@ struct DecodedRecord {
                 writer.field("customer", utf8: texts.extracting(customer))
             }
             writer.field("receivedAt", receivedAt)
-            writer.field("role", first == nil ? "primary" : "duplicate")
-            if let first {
-                writer.field("primaryExternalPurchaseId", first.text)
-            }
             writer.endObject()
         }
+        // The role follows.
+        arena.removeLast()
     }
 
     private static func fill(

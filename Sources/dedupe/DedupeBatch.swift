@@ -12,12 +12,12 @@ internal import TokenWire
 /// that an object's costs at every record.
 struct DedupeBatch {
     /// Index of `tokens.distinct` among the worker's targets.
-    private static let distinct = 0
+    static let distinct = 0
     /// Index of `tokens.refused` among the worker's sources.
     private static let refused = 1
 
     /// One record of the batch, read.
-    private struct Candidate {
+    struct Candidate {
         var record: DecodedRecord
         /// Where its partition's questions are, and which of them is about its identity; the next
         /// one is about its period, where it has one.
@@ -26,8 +26,23 @@ struct DedupeBatch {
         var hasPeriod: Bool
     }
 
+    /// A record of `tokens.refused`, read.
+    struct Refusal {
+        var token: TokenRefused
+        /// Where its partition's questions are, and which of them is about its identity.
+        var questions: Int
+        var identity: Int
+    }
+
+    /// The place that a token takes in its period.
+    struct Seat {
+        var index: UInt32
+        /// What the period becomes; nil for the first token, its primary.
+        var head: PeriodHead?
+    }
+
     /// What is asked of one partition: no other partition's state is.
-    private struct Questions {
+    struct Questions {
         var partition: Int32
         var lookup: StoreLookup
     }
@@ -39,20 +54,26 @@ struct DedupeBatch {
     }
 
     /// Nil where the record could not be read, with the fault at the same index in `faults`, and
-    /// where it is of `tokens.refused`.
+    /// where it is of `tokens.refused`, with the refusal in `refusals`.
     private var candidates: [Candidate?] = []
     private var faults: [Int: Fault] = [:]
-    private var questions: [Questions] = []
+    private var refusals: [Int: Refusal] = [:]
+    private(set) var questions: [Questions] = []
     /// Of earlier batches, empty: their memory is used again.
     private var sparedLookups: [StoreLookup] = []
-    private var texts: [UInt8] = []
+    private(set) var texts: [UInt8] = []
     private var material = Material()
     private var digests: [UInt8] = []
     /// The value of the entry that is put.
     private var scratch: [UInt8] = []
 
     /// Concludes every record that could be read or not, after ``look(in:)``.
-    mutating func conclude(_ batch: RecordBatch, into plan: inout BatchPlan) {
+    ///
+    /// - Throws: what the disk answers where a refusal asks for more; the rest is not concluded.
+    mutating func conclude(
+        _ batch: RecordBatch,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
         // Apart from the texts, which are read while it is written.
         var scratch: [UInt8] = []
         swap(&scratch, &self.scratch)
@@ -66,10 +87,12 @@ struct DedupeBatch {
                     &scratch
                 )
             } else if let fault = faults[index] {
-                plan.conclude(.deadLetter(fault), app: TokenTally.unknownApp)
+                let isToken = record.topic != Self.refused
+                plan.conclude(.deadLetter(fault), app: isToken ? TokenTally.unknownApp : nil)
+            } else if let refusal = refusals[index] {
+                try conclude(refusal, into: &plan)
             } else {
-                precondition(record.topic == Self.refused, "a record was read or refused")
-                plan.conclude(.settled("refused_token"))
+                preconditionFailure("a record was read or refused")
             }
         }
     }
@@ -86,6 +109,7 @@ struct DedupeBatch {
     mutating func read(_ batch: RecordBatch) {
         candidates.removeAll(keepingCapacity: true)
         faults.removeAll(keepingCapacity: true)
+        refusals.removeAll(keepingCapacity: true)
         texts.removeAll(keepingCapacity: true)
         var material = Material()
         swap(&material, &self.material)
@@ -97,12 +121,19 @@ struct DedupeBatch {
         }
         questions.removeAll(keepingCapacity: true)
         for (index, record) in batch.records.enumerated() {
-            guard record.topic != Self.refused else {
-                candidates.append(nil)
-                continue
-            }
             do throws(WireFault) {
                 let value = batch.arena.span.extracting(record.value.indices)
+                guard record.topic != Self.refused else {
+                    let token = try TokenRefused(reading: value)
+                    candidates.append(nil)
+                    refusals[index] = Refusal(
+                        token: token,
+                        questions: questionsIndex(of: record.partition),
+                        identity: 0
+                    )
+                    Self.appendMaterial(of: token, to: &material)
+                    continue
+                }
                 let read = try DecodedRecord(reading: value, texts: &texts)
                 candidates.append(
                     Candidate(
@@ -120,6 +151,15 @@ struct DedupeBatch {
         Hash.sha256(each: material.bytes, ends: material.ends, into: &digests)
         swap(&material, &self.material)
         ask()
+    }
+
+    private static func appendMaterial(of token: TokenRefused, to material: inout Material) {
+        DedupeMaterial.appendIdentity(
+            externalPurchaseID: Array(token.externalPurchaseID.text.utf8).span,
+            customer: Array((token.customer?.text ?? "").utf8).span,
+            to: &material.bytes
+        )
+        material.ends.append(material.bytes.count)
     }
 
     /// - Returns: whether the record has a period.
@@ -150,6 +190,12 @@ struct DedupeBatch {
     private mutating func ask() {
         var start = 0
         for index in candidates.indices {
+            if var refusal = refusals[index] {
+                let lookup = questions[refusal.questions].lookup
+                refusal.identity = ask(lookup, DedupeEntry.identityPrefix, digestAt: start)
+                start += Hash.sha256ByteCount
+                refusals[index] = refusal
+            }
             guard var candidate = candidates[index] else {
                 continue
             }
@@ -195,110 +241,73 @@ struct DedupeBatch {
         _ scratch: inout [UInt8]
     ) {
         let asked = questions[candidate.questions]
-        let isKnown = plan.state.entry(
+        let (isKnown, isRefused) = plan.state.entry(
             candidate.identity,
             of: asked.lookup,
             partition: asked.partition
-        ) { $0 != nil }
+        ) { value -> (Bool, Bool) in
+            guard let value else {
+                return (false, false)
+            }
+            let isRefused = DedupeEntry.isRefusedUnheard(value)
+            return (!isRefused, isRefused)
+        }
         // A repeat is one whatever its period says.
-        let first: TokenID? =
+        let head: PeriodHead? =
             isKnown || !candidate.hasPeriod
             ? nil
             : plan.state.entry(
                 candidate.identity + 1,
                 of: asked.lookup,
                 partition: asked.partition
-            ) { Self.id($0) }
-        switch SeenBefore(isKnown: isKnown, firstOfPeriod: first) {
+            ) { value -> PeriodHead? in
+                guard let value else {
+                    return nil
+                }
+                return PeriodHead(entry: value)
+            }
+        let primary: TokenID?
+        switch SeenBefore(isKnown: isKnown, primaryOfPeriod: head?.primaryID) {
         case .again:
-            plan.conclude(.settled("repeat"), app: candidate.record.appAppleID)
-        case .duplicate(let first):
-            if forward(candidate, duplicateOf: first, value: value, into: &plan) {
-                take(candidate, isFirstOfPeriod: false, into: &plan, &scratch)
-            }
-        case .primary:
-            if forward(candidate, duplicateOf: nil, value: value, into: &plan) {
-                take(candidate, isFirstOfPeriod: candidate.hasPeriod, into: &plan, &scratch)
-            }
+            return plan.conclude(.settled("repeat"), app: candidate.record.appAppleID)
+        case .duplicate(let token): primary = token
+        case .primary: primary = nil
         }
+        guard
+            let token = forward(candidate, duplicateOf: primary, value: value, into: &plan)
+        else {
+            return
+        }
+        take(
+            candidate,
+            candidate.hasPeriod ? seat(of: candidate, head: head, isRefused: isRefused) : nil,
+            // One that Apple has refused takes nobody's place.
+            token: primary == nil || isRefused ? nil : Array(plan.outputs.arena[token]),
+            into: &plan,
+            &scratch
+        )
     }
 
-    private static func id(_ value: Span<UInt8>?) -> TokenID? {
-        guard let value else {
-            return nil
-        }
-        return unsafe value.withUnsafeBufferPointer { bytes in
-            unsafe TokenID(String(decoding: bytes, as: UTF8.self))
-        }
-    }
-
-    /// - Returns: whether Kafka takes the output; if not, the loop makes a dead letter of the
-    ///   record, and nothing of it may be in the state: its replay would be a repeat.
+    /// - Returns: where the token lies among the outputs, without its role; nil where Kafka does not
+    ///   take the output: the loop makes a dead letter of the record then, and nothing of it may be
+    ///   in the state, for its replay would be a repeat.
     private func forward(
         _ candidate: Candidate,
-        duplicateOf first: TokenID?,
+        duplicateOf primary: TokenID?,
         value: Span<UInt8>,
         into plan: inout BatchPlan
-    ) -> Bool {
+    ) -> Range<Int>? {
         let record = candidate.record
         let key = plan.outputs.place(texts.span.extracting(record.externalPurchaseID))
         let start = plan.outputs.arena.count
-        record.write(
-            duplicateOf: first,
-            value: value,
-            texts: texts.span,
-            to: &plan.outputs.arena
-        )
+        record.writeToken(value: value, texts: texts.span, to: &plan.outputs.arena)
+        let end = plan.outputs.arena.count
+        DecodedRecord.writeRole(duplicateOf: primary, to: &plan.outputs.arena)
         let written = plan.outputs.placed(from: start)
         plan.outputs.outputs.append(
             OutputBatch.Output(topic: Self.distinct, key: key, value: written)
         )
         plan.conclude(.forward(outputCount: 1), app: candidate.record.appAppleID)
-        return key.count + written.count <= plan.recordByteCountMax
-    }
-
-    /// Puts a token into the state.
-    private func take(
-        _ candidate: Candidate,
-        isFirstOfPeriod: Bool,
-        into plan: inout BatchPlan,
-        _ scratch: inout [UInt8]
-    ) {
-        let asked = questions[candidate.questions]
-        let keys = asked.lookup.keys
-        let identity = asked.lookup.key(candidate.identity)
-        let period = isFirstOfPeriod ? asked.lookup.key(candidate.identity + 1) : nil
-        let record = candidate.record
-        let id = record.externalPurchaseID
-        // Behind the prefix of the table's keys.
-        let periodKey = period.map { keys[$0.dropFirst()] }
-        let keyStart = plan.outputs.arena.count
-        DedupeRecord.appendChangelogKey(
-            identity: keys[identity.dropFirst()],
-            period: periodKey,
-            to: &plan.outputs.arena
-        )
-        let changelogKey = plan.outputs.placed(from: keyStart)
-        let valueStart = plan.outputs.arena.count
-        DedupeRecord.appendChangelogValue(
-            externalPurchaseID: texts.span.extracting(id),
-            keysExpire: record.keysExpire,
-            to: &plan.outputs.arena
-        )
-        let entries = plan.state.put(
-            recordWithKey: changelogKey,
-            value: plan.outputs.placed(from: valueStart),
-            partition: asked.partition
-        )
-        scratch.removeAll(keepingCapacity: true)
-        DedupeEntry.appendIdentityValue(
-            keysExpire: record.keysExpire,
-            period: periodKey,
-            to: &scratch
-        )
-        entries.put(scratch.span, forKey: keys.span.extracting(identity))
-        if let period {
-            entries.put(texts.span.extracting(id), forKey: keys.span.extracting(period))
-        }
+        return key.count + written.count <= plan.recordByteCountMax ? start..<end : nil
     }
 }

@@ -2,49 +2,71 @@ internal import StateStore
 internal import TokenDomain
 internal import TokenWire
 
-/// A record of `dedupe.state.v1`, a token that was taken.
+/// A record of `dedupe.state.v1`: a token that was taken, or one that Apple has refused.
 ///
-/// One record a token holds what both
-/// look-ups ask for: "this id?" and "the first of this period?".
+/// One record a token holds what both look-ups ask for: "this id?" and "the primary of this period?".
 ///
-/// Its key names both look-ups, so that a removal, which has no value, says what else goes:
-/// base64url of the identity's key; for the first token of a period a dot and base64url of the
-/// period's key. Its value is `{"externalPurchaseId":…,"keysExpire":…}`.
+/// Its key names what a removal, which has no value, takes along: base64url of the identity's key; for
+/// a token of a period a dot and base64url of the period's key; for a later one than the first another
+/// dot and its index in the period. Its value is `{"externalPurchaseId":…,"keysExpire":…}`, and
+/// - `head`, `[tokens of the period, index of its primary, id of its primary]`, the last two left out
+///   where Apple has refused all: what the period becomes with this record. Left out for the first
+///   token of a period while it is its only one.
+/// - `token`, of a duplicate that may become the primary: its value of `tokens.distinct.v1` without
+///   the role.
+/// - `isUnheard`: Apple has refused it, and it was not heard.
 struct DedupeRecord: Equatable {
     var identity: DedupeKey
-    /// Where this token is the first of its period.
-    var period: DedupeKey?
+    /// Nil for a token without a period.
+    var place: PeriodPlace?
     /// UTF-8.
     var externalPurchaseID: [UInt8]
     /// When it may be forgotten.
     var keysExpire: Timestamp
+    /// Nil: the token is the first of its period, and its primary.
+    var head: PeriodHead?
+    /// An object, without its last brace.
+    var token: [UInt8]?
+    var isUnheard = false
 
     /// Characters of a ``DedupeKey`` in base64url.
     private static let keyTextCount = 22
+    private static let dot = UInt8(ascii: ".")
 
-    // MARK: In the changelog
+    // MARK: Its key
 
     /// Appends the key of a record, given the bytes of the two keys that it names.
     static func appendChangelogKey(
         identity: ArraySlice<UInt8>,
         period: ArraySlice<UInt8>?,
+        index: UInt32,
         to arena: inout [UInt8]
     ) {
         Base64URL.encode(identity.span, to: &arena)
-        if let period {
-            arena.append(UInt8(ascii: "."))
-            Base64URL.encode(period.span, to: &arena)
+        guard let period else {
+            return
+        }
+        arena.append(dot)
+        Base64URL.encode(period.span, to: &arena)
+        if index > 0 {
+            arena.append(dot)
+            arena.append(contentsOf: String(index).utf8)
         }
     }
 
-    static func changelogKey(identity: DedupeKey, period: DedupeKey?) -> [UInt8] {
+    static func changelogKey(identity: DedupeKey, place: PeriodPlace?) -> [UInt8] {
         var key: [UInt8] = []
-        appendChangelogKey(identity: identity.bytes[...], period: period?.bytes[...], to: &key)
+        appendChangelogKey(
+            identity: identity.bytes[...],
+            period: place?.period.bytes[...],
+            index: place?.index ?? 0,
+            to: &key
+        )
         return key
     }
 
     /// Nil where the key is none of ours.
-    static func keys(inChangelogKey key: [UInt8]) -> (identity: DedupeKey, period: DedupeKey?)? {
+    static func keys(inChangelogKey key: [UInt8]) -> (identity: DedupeKey, place: PeriodPlace?)? {
         let text = key.span
         guard text.count >= keyTextCount,
             let identity = decoded(text.extracting(0..<keyTextCount))
@@ -54,12 +76,22 @@ struct DedupeRecord: Equatable {
         guard text.count > keyTextCount else {
             return (identity, nil)
         }
-        guard text.count == 2 * keyTextCount + 1, text[keyTextCount] == UInt8(ascii: "."),
-            let period = decoded(text.extracting(keyTextCount + 1..<text.count))
+        let periodEnd = 2 * keyTextCount + 1
+        guard text.count >= periodEnd, text[keyTextCount] == dot,
+            let period = decoded(text.extracting(keyTextCount + 1..<periodEnd))
         else {
             return nil
         }
-        return (identity, period)
+        guard text.count > periodEnd else {
+            return (identity, PeriodPlace(period: period, index: 0))
+        }
+        guard text[periodEnd] == dot,
+            let index = UInt32(String(decoding: key[(periodEnd + 1)...], as: UTF8.self)), index > 0,
+            String(index).utf8.count == text.count - periodEnd - 1
+        else {
+            return nil
+        }
+        return (identity, PeriodPlace(period: period, index: index))
     }
 
     private static func decoded(_ text: Span<UInt8>) -> DedupeKey? {
@@ -72,18 +104,39 @@ struct DedupeRecord: Equatable {
         }
     }
 
-    var changelogKey: [UInt8] { Self.changelogKey(identity: identity, period: period) }
+    var changelogKey: [UInt8] { Self.changelogKey(identity: identity, place: place) }
 
-    /// Appends the value of a record; the id is UTF-8.
+    // MARK: Its value
+
+    /// Appends the value of a record; the id is UTF-8, the token an object without its last brace.
     static func appendChangelogValue(
         externalPurchaseID: Span<UInt8>,
         keysExpire: Timestamp,
+        head: PeriodHead? = nil,
+        token: [UInt8]? = nil,
+        isUnheard: Bool = false,
         to arena: inout [UInt8]
     ) {
         JSONWriter.append(to: &arena) { writer in
             writer.beginObject()
             writer.field("externalPurchaseId", utf8: externalPurchaseID)
             writer.field("keysExpire", keysExpire.milliseconds)
+            if let head {
+                writer.name("head")
+                writer.beginArray()
+                writer.integer(Int64(head.count))
+                if let primary = head.primary, let id = head.primaryID {
+                    writer.integer(Int64(primary.index))
+                    writer.string(id.text)
+                }
+                writer.endArray()
+            }
+            if isUnheard {
+                writer.field("isUnheard", true)
+            }
+            if let token {
+                writer.field("token", raw: token + [UInt8(ascii: "}")])
+            }
             writer.endObject()
         }
     }
@@ -93,16 +146,28 @@ struct DedupeRecord: Equatable {
         Self.appendChangelogValue(
             externalPurchaseID: externalPurchaseID.span,
             keysExpire: keysExpire,
+            head: head,
+            token: token,
+            isUnheard: isUnheard,
             to: &value
         )
         return value
     }
 
+    /// Reads a record of the changelog.
+    ///
     /// - Throws: what is wrong with the value.
-    init(identity: DedupeKey, period: DedupeKey?, changelogValue: [UInt8]) throws(WireFault) {
+    init(
+        identity: DedupeKey,
+        place: PeriodPlace?,
+        changelogValue: [UInt8]
+    ) throws(WireFault) {
         var texts: [UInt8] = []
         var id: Range<Int>?
         var keysExpire: Timestamp?
+        var head: PeriodHead?
+        var token: [UInt8]?
+        var isUnheard: Bool?
         try JSONScanner.scanObject(changelogValue.span) { (key, scanner) throws(WireFault) in
             switch key {
             case "externalPurchaseId":
@@ -112,85 +177,115 @@ struct DedupeRecord: Equatable {
                     atMost: nil
                 )
             case "keysExpire": try scanner.fill(&keysExpire)
+            case "head": head = try Self.head(&scanner)
+            case "isUnheard": try scanner.fill(&isUnheard)
+            case "token":
+                token = try scanner.raw()
+                guard token?.popLast() == UInt8(ascii: "}") else {
+                    throw .wrongType(field: "token")
+                }
             default: try scanner.skip()
             }
         }
         _ = try JSONScanner.require(id, "externalPurchaseId")
         self.init(
             identity: identity,
-            period: period,
+            place: place,
             externalPurchaseID: texts,
-            keysExpire: try JSONScanner.require(keysExpire, "keysExpire")
+            keysExpire: try JSONScanner.require(keysExpire, "keysExpire"),
+            head: head,
+            token: token,
+            isUnheard: isUnheard ?? false
         )
+        if let place, place.index > 0 {
+            _ = try JSONScanner.require(head, "head")
+        }
+    }
+
+    private static func head(_ scanner: inout JSONScanner) throws(WireFault) -> PeriodHead {
+        var numbers: [UInt32] = []
+        var id: String?
+        try scanner.beginArray()
+        while try scanner.nextElement() {
+            if numbers.count < 2 {
+                numbers.append(UInt32(clamping: try scanner.integer()))
+            } else {
+                id = try scanner.string()
+            }
+        }
+        switch (numbers.count, id) {
+        case (1, nil):
+            return PeriodHead(count: numbers[0], primary: nil)
+        case (2, let id?):
+            return PeriodHead(
+                count: numbers[0],
+                primary: PeriodHead.Primary(index: numbers[1], id: Array(id.utf8))
+            )
+        default:
+            throw .wrongType(field: "head")
+        }
     }
 
     init(
         identity: DedupeKey,
-        period: DedupeKey?,
+        place: PeriodPlace?,
         externalPurchaseID: [UInt8],
-        keysExpire: Timestamp
+        keysExpire: Timestamp,
+        head: PeriodHead? = nil,
+        token: [UInt8]? = nil,
+        isUnheard: Bool = false
     ) {
         self.identity = identity
-        self.period = period
+        self.place = place
         self.externalPurchaseID = externalPurchaseID
         self.keysExpire = keysExpire
+        self.head = head
+        self.token = token
+        self.isUnheard = isUnheard
     }
 }
 
-/// The entries of the state table that a ``DedupeRecord`` becomes.
-///
-/// An identity: `i` + key → when it expires (8 bytes, big-endian) + the period's key, where the
-/// token is the first of one. A period: `p` + key → the id of its first token.
-enum DedupeEntry {
-    static let identityPrefix = UInt8(ascii: "i")
-    static let periodPrefix = UInt8(ascii: "p")
-    private static let expiryByteCount = 8
-
-    static func key(ofIdentity key: DedupeKey) -> [UInt8] { [identityPrefix] + key.bytes }
-    static func key(ofPeriod key: DedupeKey) -> [UInt8] { [periodPrefix] + key.bytes }
-
-    /// Appends the value of an identity's entry, given the bytes of the period's key.
-    static func appendIdentityValue(
-        keysExpire: Timestamp,
-        period: ArraySlice<UInt8>?,
-        to arena: inout [UInt8]
-    ) {
-        unsafe withUnsafeBytes(of: keysExpire.milliseconds.bigEndian) { bytes in
-            unsafe arena.append(contentsOf: bytes)
+extension DedupeRecord {
+    /// What the record means for the local store.
+    func write(to changes: inout StoreChanges) {
+        let standing: DedupeEntry.Standing =
+            isUnheard ? .refusedUnheard : place.map { .member($0) } ?? .heard
+        changes.put(
+            DedupeEntry.identityValue(keysExpire: keysExpire, standing),
+            forKey: DedupeEntry.key(ofIdentity: identity),
+            in: .state
+        )
+        guard let place else {
+            return
         }
-        if let period {
-            arena.append(contentsOf: period)
+        let head =
+            head ?? PeriodHead(count: 1, primary: .init(index: 0, id: externalPurchaseID))
+        changes.put(head.entry, forKey: DedupeEntry.key(ofPeriod: place.period), in: .state)
+        guard place.index > 0 else {
+            return
         }
-    }
-
-    /// The value of an identity's entry.
-    static func identityValue(keysExpire: Timestamp, period: DedupeKey?) -> [UInt8] {
+        guard let token else {
+            return changes.remove(key: DedupeEntry.key(ofMember: place), from: .state)
+        }
         var value: [UInt8] = []
-        appendIdentityValue(keysExpire: keysExpire, period: period?.bytes[...], to: &value)
-        return value
+        DedupeEntry.appendMemberValue(
+            id: externalPurchaseID.span,
+            token: token.span,
+            to: &value
+        )
+        changes.put(value, forKey: DedupeEntry.key(ofMember: place), in: .state)
     }
 
-    /// Reads an identity's entry back: its keys, and when they expire.
-    static func identity(
-        key: [UInt8],
-        value: [UInt8]
-    ) -> (identity: DedupeKey, period: DedupeKey?, keysExpire: Timestamp) {
-        precondition(
-            key.count == 1 + DedupeKey.byteCount && key[0] == identityPrefix
-                && (value.count == expiryByteCount
-                    || value.count == expiryByteCount + DedupeKey.byteCount),
-            "an entry of the local state is what this worker wrote"
-        )
-        var word: UInt64 = 0
-        for index in 0..<expiryByteCount {
-            word = word << 8 | UInt64(value[index])
+    /// The entries that its removal takes away.
+    static func entryKeys(identity: DedupeKey, place: PeriodPlace?) -> [[UInt8]] {
+        let own = DedupeEntry.key(ofIdentity: identity)
+        guard let place else {
+            return [own]
         }
-        let period =
-            value.count == expiryByteCount
-            ? nil : DedupeKey(value.span.extracting(expiryByteCount..<value.count))
-        return (
-            DedupeKey(key.span.extracting(1..<key.count)), period,
-            Timestamp(milliseconds: Int64(bitPattern: word))
-        )
+        return [
+            own,
+            place.index == 0
+                ? DedupeEntry.key(ofPeriod: place.period) : DedupeEntry.key(ofMember: place),
+        ]
     }
 }

@@ -4,10 +4,11 @@ internal import StateStore
 internal import TokenDomain
 internal import TokenWire
 
-/// Tells a customer's tokens apart: the first of a period, its duplicates, and repeats.
+/// Tells a customer's tokens apart: the primary of a period, its duplicates, and repeats.
 ///
 /// A batch is read as a whole, looked up with one question a partition, and then answered record by
-/// record, each seeing what those before it took: the lowest offset is the first.
+/// record, each seeing what those before it took. The primary is the token with the lowest offset in
+/// `decoded` that Apple has not refused, in whatever order tokens and refusals are heard.
 final class DedupeStage: StatefulStage {
     private var sweep = KeySweep()
     private var forgetting = ForgettingClock()
@@ -27,14 +28,13 @@ final class DedupeStage: StatefulStage {
                     remove(removal, in: &plan)
                 }
             }
+            try work.conclude(batch, into: &plan)
         } catch {
             plan.storeFault = error
-            for _ in batch.records {
+            while plan.verdicts.count < batch.records.count {
                 plan.conclude(.settled("store_fault"))
             }
-            return
         }
-        work.conclude(batch, into: &plan)
     }
 
     private func remove(_ removal: KeySweep.Expired, in plan: inout BatchPlan) {
@@ -43,9 +43,8 @@ final class DedupeStage: StatefulStage {
             value: .absent,
             partition: removal.partition
         )
-        entries.remove(key: DedupeEntry.key(ofIdentity: removal.identity).span)
-        if let period = removal.period {
-            entries.remove(key: DedupeEntry.key(ofPeriod: period).span)
+        for key in DedupeRecord.entryKeys(identity: removal.identity, place: removal.place) {
+            entries.remove(key: key.span)
         }
     }
 
@@ -57,33 +56,20 @@ final class DedupeStage: StatefulStage {
         previous: [UInt8]?,
         into changes: inout StoreChanges
     ) {
-        guard let (identity, period) = DedupeRecord.keys(inChangelogKey: key) else {
+        guard let (identity, place) = DedupeRecord.keys(inChangelogKey: key) else {
             return changes.refuse(because: "its key is none of this worker's")
         }
         guard let value else {
-            changes.remove(key: DedupeEntry.key(ofIdentity: identity), from: .state)
-            if let period {
-                changes.remove(key: DedupeEntry.key(ofPeriod: period), from: .state)
+            for key in DedupeRecord.entryKeys(identity: identity, place: place) {
+                changes.remove(key: key, from: .state)
             }
             return
         }
-        let record: DedupeRecord
-        do {
-            record = try DedupeRecord(identity: identity, period: period, changelogValue: value)
+        do throws(WireFault) {
+            try DedupeRecord(identity: identity, place: place, changelogValue: value)
+                .write(to: &changes)
         } catch {
-            return changes.refuse(because: error.message)
-        }
-        changes.put(
-            DedupeEntry.identityValue(keysExpire: record.keysExpire, period: period),
-            forKey: DedupeEntry.key(ofIdentity: identity),
-            in: .state
-        )
-        if let period {
-            changes.put(
-                record.externalPurchaseID,
-                forKey: DedupeEntry.key(ofPeriod: period),
-                in: .state
-            )
+            changes.refuse(because: error.message)
         }
     }
 }

@@ -16,11 +16,11 @@ struct KeySweep {
     struct Expired {
         var partition: Int32
         var identity: DedupeKey
-        /// Where it was the first of its period.
-        var period: DedupeKey?
+        /// Where it has a period.
+        var place: PeriodPlace?
 
         var changelogKey: [UInt8] {
-            DedupeRecord.changelogKey(identity: identity, period: period)
+            DedupeRecord.changelogKey(identity: identity, place: place)
         }
     }
 
@@ -63,15 +63,16 @@ struct KeySweep {
                 return false
             }
             left -= 1
-            let entry = DedupeEntry.identity(key: key, value: value)
+            let entry = DedupeEntry.identity(value.span)
             if entry.keysExpire <= horizon {
-                found.append(
-                    Expired(
-                        partition: partition,
-                        identity: entry.identity,
-                        period: entry.period
-                    )
+                var expired = Expired(
+                    partition: partition,
+                    identity: DedupeKey(key.span.extracting(1..<key.count))
                 )
+                if case .member(let place) = entry.standing {
+                    expired.place = place
+                }
+                found.append(expired)
             }
             return true
         }

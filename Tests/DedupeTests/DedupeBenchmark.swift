@@ -191,7 +191,10 @@ struct DedupeBenchmark {
     private static func changelogRecord(_ number: Int) -> (key: [UInt8], value: [UInt8]?) {
         let record = DedupeRecord(
             identity: DedupeKey(high: mixed(2 * number), low: mixed(3 * number + 1)),
-            period: DedupeKey(high: mixed(5 * number + 2), low: mixed(7 * number + 3)),
+            place: PeriodPlace(
+                period: DedupeKey(high: mixed(5 * number + 2), low: mixed(7 * number + 3)),
+                index: 0
+            ),
             externalPurchaseID: Array(id(number).utf8),
             keysExpire: Timestamp(milliseconds: 1_780_000_000_000)
         )

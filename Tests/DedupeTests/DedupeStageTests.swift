@@ -115,22 +115,6 @@ import TokenWire
         ),
     ]
 
-    /// The second of its topics; the third record is one that nobody can read.
-    @Test func `takes no refused token for one that was decoded`() throws {
-        let desk = StageDesk()
-        var value: [UInt8] = []
-        TokenRefused(
-            externalPurchaseID: TokenID("a"),
-            customer: CustomerID("c1.customer"),
-            refusedAt: desk.now
-        ).write(to: &value)
-        #expect(
-            try desk.judge(values: [(0, value), (1, value), (0, [])], topic: 1)
-                == [.refused, .refused, .refused]
-        )
-        #expect(try desk.judge([Self.token("a")]) == [.primary])
-    }
-
     @Test(arguments: rows.indices)
     func `tells tokens apart within one batch`(row: Int) throws {
         let row = Self.rows[row]

@@ -24,8 +24,10 @@ final class StageDesk {
         case primary
         case duplicate(of: String)
         case again
-        /// Of `tokens.refused`.
+        /// Of `tokens.refused`: nobody takes its place.
         case refused
+        /// Likewise: this one takes its place.
+        case promoted(String, from: String)
         case deadLetter(String)
 
         var description: String {
@@ -34,6 +36,7 @@ final class StageDesk {
             case .duplicate(let first): "duplicate of \(first)"
             case .again: "again"
             case .refused: "refused"
+            case .promoted(let id, let from): "\(id) promoted from \(from)"
             case .deadLetter(let code): code
             }
         }
@@ -63,6 +66,33 @@ final class StageDesk {
 
     func judge(values: [(partition: Int32, value: [UInt8])], topic: Int = 0) throws -> [Answer] {
         try answers(plan(values: values, topic: topic))
+    }
+
+    /// Apple does not know these tokens.
+    func refuse(
+        _ ids: [String],
+        customer: String? = "c1.customer",
+        partition: Int32 = 0
+    ) throws -> [Answer] {
+        try judge(
+            values: ids.map { id in
+                var value: [UInt8] = []
+                TokenRefused(
+                    externalPurchaseID: TokenID(id),
+                    customer: customer.map(CustomerID.init),
+                    refusedAt: now
+                ).write(to: &value)
+                return (partition, value)
+            },
+            topic: 1
+        )
+    }
+
+    /// The records of a plan as text, such as those that went out.
+    func texts(of plan: BatchPlan) -> [String] {
+        plan.outputs.outputs.map {
+            String(decoding: plan.outputs.arena[$0.value.indices], as: UTF8.self)
+        }
     }
 
     /// A record comes in that means nothing, so that the stage hears of the time.
@@ -183,7 +213,10 @@ final class StageDesk {
                     return .deadLetter("not keyed by the id")
                 }
                 switch token.role {
-                case .primary: return .primary
+                case .primary:
+                    return token.promotedFrom.map {
+                        .promoted(token.externalPurchaseID.text, from: $0.text)
+                    } ?? .primary
                 case .duplicate(let first): return .duplicate(of: first.text)
                 case .seen: return .deadLetter("seen")
                 }

@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import TokenDomain
 
 /// Goal: every token let in ends as exactly one accepted report or exactly one dead letter,
 /// whatever happens.
@@ -22,6 +23,23 @@ import Testing
         return stride(from: 0, to: count, by: Int(seedsPerCase)).map {
             $0..<min($0 + seedsPerCase, count)
         }
+    }
+
+    /// Apple refuses it 20 seconds after it came: before the others, between them, or after them.
+    @Test(arguments: 0..<3, [[0, 0, 0], [60, 0, 0], [0, 60, 0], [60, 60, 0]] as [[Int64]])
+    func `gives a period its first real token, wherever a forged one stands`(
+        forgedIndex: Int,
+        gaps: [Int64]
+    ) throws {
+        let pipeline = try SimulatedPipeline(seed: UInt64(forgedIndex))
+        try pipeline.calm()
+        try pipeline.feedForgedPeriod(
+            forgedIndex: forgedIndex,
+            gaps: gaps.map { Milliseconds.seconds($0) }
+        )
+        try pipeline.calm()
+        let differences = try pipeline.differences()
+        #expect(differences.isEmpty, "\(differences.joined(separator: "; "))")
     }
 
     @Test(arguments: Self.seeds)

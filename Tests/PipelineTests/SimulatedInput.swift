@@ -12,6 +12,10 @@ struct SimulatedInput {
     enum Owed: Equatable {
         /// Exactly one report of the token.
         case report(id: String, status: String)
+        /// One report of the token, of either status: which, hangs on when Apple refused another.
+        case promotion(id: String)
+        /// A report that Apple refuses, for it does not know the token: exactly one dead letter more.
+        case refusal(id: String)
         /// Exactly one dead letter more.
         case deadLetter
         /// Another input of the same token already owes it.
@@ -30,6 +34,8 @@ struct SimulatedInputs {
     private var generator: TokenDomain.SeededGenerator
     private var tokens: [(token: IssuedToken, customer: CustomerID?)] = []
     private var periods: [(token: IssuedToken, customer: CustomerID)] = []
+    /// Periods whose only token so far is one that Apple never issued.
+    private var forgedPeriods: Set<CustomerID> = []
     private var counter = 0
 
     init(seed: UInt64) {
@@ -49,9 +55,12 @@ struct SimulatedInputs {
             var token = first
             token.externalPurchaseID = id(isSandbox: first.externalPurchaseID.hasPrefix("SANDBOX"))
             issued.append(token)
+            let isFirstReal = forgedPeriods.remove(customer) != nil
             return SimulatedInput(
                 carrier: .token(text: text(token), customer: customer),
-                owed: .report(id: token.externalPurchaseID, status: "DUPLICATE_TOKEN")
+                owed: isFirstReal
+                    ? .promotion(id: token.externalPurchaseID)
+                    : .report(id: token.externalPurchaseID, status: "DUPLICATE_TOKEN")
             )
         case 7:
             return SimulatedInput(carrier: .token(text: "n*t", customer: nil), owed: .deadLetter)
@@ -76,7 +85,17 @@ struct SimulatedInputs {
             let token = make(type: nil, now: now)
             issued.append(token)
             return SimulatedInput(carrier: .notice(token, forgery: .wrongRoot), owed: .deadLetter)
-        case 12..<16:
+        case 12:
+            let type = ["SERVICES", "ACQUISITION"].randomElement(using: &generator)
+            let token = make(type: type, now: now)
+            let customer = makeCustomer()
+            periods.append((token, customer))
+            forgedPeriods.insert(customer)
+            return SimulatedInput(
+                carrier: .token(text: text(token), customer: customer),
+                owed: .refusal(id: token.externalPurchaseID)
+            )
+        case 13..<16:
             let type = ["SERVICES", "ACQUISITION"].randomElement(using: &generator)
             let token = make(type: type, now: now)
             let customer = makeCustomer()
@@ -86,6 +105,27 @@ struct SimulatedInputs {
             let type = [nil, "IN_APP", "UNHEARD_OF"].randomElement(using: &generator) ?? nil
             let customer = Bool.random(using: &generator) ? makeCustomer() : nil
             return primary(make(type: type, now: now), customer)
+        }
+    }
+
+    /// Three tokens of one period and one customer, of which Apple never issued one.
+    mutating func forgedPeriod(forgedIndex: Int, now: Timestamp) -> [SimulatedInput] {
+        let customer = makeCustomer()
+        var token = make(type: "SERVICES", now: now)
+        return (0..<3).map { index in
+            token.externalPurchaseID = id(isSandbox: token.externalPurchaseID.hasPrefix("SANDBOX"))
+            let isForged = index == forgedIndex
+            if !isForged {
+                issued.append(token)
+            }
+            let isFirstReal = index == (forgedIndex == 0 ? 1 : 0)
+            let status = isFirstReal ? "NO_LINE_ITEM" : "DUPLICATE_TOKEN"
+            return SimulatedInput(
+                carrier: .token(text: text(token), customer: customer),
+                owed: isForged
+                    ? .refusal(id: token.externalPurchaseID)
+                    : .report(id: token.externalPurchaseID, status: status)
+            )
         }
     }
 

@@ -51,7 +51,9 @@ final class SimulatedPipeline {
     private var now = Timestamp(milliseconds: 1_800_000_000_000)
     private var instances: [Place: Instance] = [:]
     private var disks: [Place: MemoryDisk] = [:]
-    private var owed: [String: String] = [:]
+    private var owed: [String: Set<String>] = [:]
+    /// Tokens that Apple never issued.
+    private var forged: Set<String> = []
     private var deadLetterGoal = 0
     private var startCount: UInt64 = 0
     /// Requests at the door: every third has a `traceparent`, every third a bad one.
@@ -225,12 +227,28 @@ final class SimulatedPipeline {
     // MARK: The door
 
     private func feed() throws {
-        let input = inputs.next(now: now)
-        for token in inputs.issued.suffix(1) {
+        try feed(inputs.next(now: now))
+    }
+
+    /// A forged token among the real ones of its period, each some time after the one before.
+    func feedForgedPeriod(forgedIndex: Int, gaps: [Milliseconds]) throws {
+        let period = inputs.forgedPeriod(forgedIndex: forgedIndex, now: now)
+        for (input, gap) in zip(period, gaps) {
+            try feed(input)
+            try rest(until: now + gap)
+        }
+    }
+
+    private func feed(_ input: SimulatedInput) throws {
+        for token in inputs.issued.suffix(3) {
             apple.world.register(token)
         }
         switch input.owed {
-        case .report(let id, let status): owed[id] = status
+        case .report(let id, let status): owed[id] = [status]
+        case .promotion(let id): owed[id] = ["NO_LINE_ITEM", "DUPLICATE_TOKEN"]
+        case .refusal(let id):
+            forged.insert(id)
+            deadLetterGoal += 1
         case .deadLetter: deadLetterGoal += 1
         case .nothing: break
         }
@@ -332,7 +350,10 @@ final class SimulatedPipeline {
         for worker in Self.workers where instances[Place(worker: worker, number: 0)] == nil {
             try start(Place(worker: worker, number: 0))
         }
-        let end = now + .minutes(30)
+        try rest(until: now + .minutes(30))
+    }
+
+    private func rest(until end: Timestamp) throws {
         var quietTurns = 0
         while now < end {
             var isBusy = false
@@ -359,7 +380,7 @@ final class SimulatedPipeline {
         let told = Dictionary(grouping: apple.world.acceptedReports, by: \.externalPurchaseID)
         for (id, status) in owed.sorted(by: { $0.key < $1.key }) {
             let statuses = (told[id] ?? []).map(\.status)
-            if statuses != [status] {
+            if statuses.count != 1 || !status.contains(statuses[0]) {
                 differences.append("\(id) owed \(status), Apple has \(statuses)")
             }
         }
@@ -372,12 +393,27 @@ final class SimulatedPipeline {
             let value = record.value ?? []
             return try ReportOutcome(reading: value.span)
         }
-        for (id, outcomes) in Dictionary(grouping: ledger, by: \.externalPurchaseID.text)
-        where outcomes.map(\.status.rawValue) != [owed[id]] || outcomes[0].outcome == .rejected {
-            differences.append("\(id): the ledger has \(outcomes)")
+        for (id, outcomes) in Dictionary(grouping: ledger, by: \.externalPurchaseID.text) {
+            // What is said of a forged one is nothing to Apple, whatever its place in the period.
+            let isRefused = forged.contains(id)
+            let isRight =
+                outcomes.count == 1 && (outcomes[0].outcome == .rejected) == isRefused
+                && (isRefused || owed[id]?.contains(outcomes[0].status.rawValue) == true)
+            if !isRight {
+                differences.append("\(id): the ledger has \(outcomes)")
+            }
         }
-        if ledger.count != owed.count {
-            differences.append("the ledger has \(ledger.count) entries for \(owed.count) tokens")
+        let tokenCount = owed.count + forged.count
+        if ledger.count != tokenCount {
+            differences.append("the ledger has \(ledger.count) entries for \(tokenCount) tokens")
+        }
+        let refused = Set(
+            cluster.committedRecords(of: Topic.tokensRefused.name(prefix: Self.prefix)).map {
+                String(decoding: $0.key ?? [], as: UTF8.self)
+            }
+        )
+        if refused.count != forged.count {
+            differences.append("\(refused.count) of \(forged.count) forged tokens are told")
         }
         let deadLetters = Self.workers.compactMap(\.deadLetters).reduce(0) {
             $0 + cluster.committedRecords(of: $1.name(prefix: Self.prefix)).count

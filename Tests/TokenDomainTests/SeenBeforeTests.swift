@@ -14,7 +14,7 @@ import Testing
         first: String?,
         answer: SeenBefore
     ) {
-        #expect(SeenBefore(isKnown: isKnown, firstOfPeriod: first.map { TokenID($0) }) == answer)
+        #expect(SeenBefore(isKnown: isKnown, primaryOfPeriod: first.map { TokenID($0) }) == answer)
     }
 
     @Test(

@@ -82,6 +82,32 @@ import TokenWire
         #expect(events.allSatisfy { $0.place == "t.reports.outcomes.v1/3/7" })
     }
 
+    @Test func `says how many wait in line, and that Apple does not know the token`() {
+        var account = TokenAccount(
+            externalPurchaseID: TokenID("x"),
+            touchedAt: Timestamp(milliseconds: 0)
+        )
+        account.line = RequestLine(
+            first: 3,
+            end: 1_003,
+            lineItemByteCountMax: 1,
+            textByteCountMax: 1
+        )
+        account.refusedAt = Timestamp(milliseconds: 1_768_003_200_000)
+        let standing = TraceStanding(
+            id: TokenID("x"),
+            account: account,
+            letters: [],
+            now: Timestamp(milliseconds: 0)
+        )
+        #expect(
+            standing.lines == [
+                "1000 more wait behind it",
+                "Apple said at 2026-01-10T00:00:00.000Z that it does not know the token",
+            ]
+        )
+    }
+
     @Test func `takes a token's text and its link for its id`() throws {
         let json =
             #"{"appAppleId":1,"bundleId":"b","tokenCreationDate":1,"externalPurchaseId":"i-1"}"#

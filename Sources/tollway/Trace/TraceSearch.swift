@@ -131,6 +131,10 @@ struct TraceSearch {
                     text += " of \(primary.text)"
                     details += Fact.text("primaryExternalPurchaseId", primary.text)
                 }
+                if let refused = value.promotedFrom {
+                    text += " in place of \(refused.text), which Apple does not know"
+                    details += Fact.text("promotedFrom", refused.text)
+                }
                 let stage = value.role == .seen ? "decode" : "dedupe"
                 events.append(TraceEvent(found, stage: stage, text, details))
             } catch {

@@ -54,7 +54,10 @@ struct TraceStanding {
             let next =
                 intent.nextAttemptAt.map { "not before \(Self.time($0.milliseconds))" }
                 ?? "as soon as it may"
-            let way = intent.phase == .doubtful ? "asked for" : "sent"
+            let way =
+                intent.search == nil
+                ? intent.phase == .doubtful ? "asked for" : "sent"
+                : "held against earlier reports"
             words.append(
                 "report \(intent.number) (\(intent.status.rawValue)) is \(way) \(next), "
                     + "deadline \(Self.time(intent.deadline.milliseconds))"
@@ -84,6 +87,11 @@ struct TraceStanding {
             words.append(
                 "\(account.parked.count - openCount) refused by Apple, and no dead letter of them"
                     + " is open"
+            )
+        }
+        if let at = account.refusedAt {
+            words.append(
+                "Apple said at \(Self.time(at.milliseconds)) that it does not know the token"
             )
         }
         if let status = account.lastAccepted, let at = account.lastAcceptedAt {

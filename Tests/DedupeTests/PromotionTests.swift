@@ -1,0 +1,248 @@
+import Kafka
+import StateStore
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import StageRuntime
+@testable import dedupe
+
+/// Goal: the primary of a period is the token with the lowest offset that Apple has not refused,
+/// whatever order tokens and refusals are heard in.
+@Suite struct `The primary of a period` {
+    private enum Event: Hashable, CustomStringConvertible {
+        case token(String)
+        case refusal(String)
+
+        var description: String {
+            switch self {
+            case .token(let id): id
+            case .refusal(let id): "-\(id)"
+            }
+        }
+    }
+
+    /// The rule, said once more, without entries: what each event is answered with.
+    private struct Model {
+        var heard: [String] = []
+        var refused: Set<String> = []
+
+        var primary: String? { heard.first { !refused.contains($0) } }
+
+        mutating func answer(_ event: Event) -> StageDesk.Answer {
+            let before = primary
+            switch event {
+            case .token(let id):
+                guard !heard.contains(id) else {
+                    return .again
+                }
+                heard.append(id)
+                return before.map { .duplicate(of: $0) } ?? .primary
+            case .refusal(let id):
+                refused.insert(id)
+                guard before == id, let primary else {
+                    return .refused
+                }
+                return .promoted(primary, from: id)
+            }
+        }
+    }
+
+    private func answer(_ event: Event, _ desk: StageDesk) throws -> StageDesk.Answer? {
+        switch event {
+        case .token(let id): try desk.judge([Dedupe.token(id)]).first
+        case .refusal(let id): try desk.refuse([id]).first
+        }
+    }
+
+    private static func orders(_ events: [Event]) -> [[Event]] {
+        guard let first = events.first else {
+            return [[]]
+        }
+        return orders(Array(events.dropFirst())).flatMap { rest in
+            (0...rest.count).map { place in
+                Array(rest[..<place]) + [first] + Array(rest[place...])
+            }
+        }
+    }
+
+    /// A forged first token and its refusal; that of the second, too; and of all three.
+    @Test(arguments: [["a"], ["a", "b"], ["b"], ["a", "b", "c"]])
+    func `is the same in every order of arrival`(refused: [String]) throws {
+        let events = ["a", "b", "c"].map { Event.token($0) } + refused.map { Event.refusal($0) }
+        for order in Self.orders(events) {
+            var model = Model()
+            let desk = StageDesk()
+            for event in order {
+                #expect(try answer(event, desk) == model.answer(event), "\(order) at \(event)")
+            }
+            // Whoever comes later is told the primary of now, and it is the rule's.
+            let later = try desk.judge([Dedupe.token("d")])
+            #expect(later == [model.primary.map { .duplicate(of: $0) } ?? .primary], "\(order)")
+        }
+    }
+
+    @Test(arguments: UInt64(0)..<150)
+    func `stands through commits, restores and repeats`(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        var model = Model()
+        var desk = StageDesk()
+        var history: [Event] = []
+        for _ in 0..<60 {
+            let id = "t\(Int.random(in: 0..<25, using: &generator))"
+            let event: Event =
+                Int.random(in: 0..<5, using: &generator) < 2 ? .refusal(id) : .token(id)
+            history.append(event)
+            #expect(try answer(event, desk) == model.answer(event), "seed \(seed): \(history)")
+            switch Int.random(in: 0..<6, using: &generator) {
+            case 0, 1: try desk.submitAndCommit()
+            case 2:
+                try desk.submitAndCommit()
+                desk = try desk.restored()
+            default: break
+            }
+        }
+    }
+
+    @Test func `is answered within one batch as well`() throws {
+        let desk = StageDesk()
+        #expect(
+            try desk.judge(["a", "b", "c"].map { Dedupe.token($0) })
+                == [.primary, .duplicate(of: "a"), .duplicate(of: "a")]
+        )
+        #expect(
+            try desk.refuse(["b", "a", "a", "c", "d"])
+                == [.refused, .promoted("c", from: "a"), .refused, .refused, .refused]
+        )
+        #expect(
+            try desk.judge(["d", "e", "f"].map { Dedupe.token($0) })
+                == [.primary, .primary, .duplicate(of: "e")]
+        )
+    }
+
+    @Test func `passes over many refused ones, each once`() throws {
+        let desk = StageDesk()
+        let ids = (0..<300).map { "t\($0)" }
+        _ = try desk.judge(ids.map { Dedupe.token($0) })
+        try desk.submitAndCommit()
+        // All but the first and the last are refused while they are duplicates.
+        let middle = try desk.refuse(Array(ids[1..<299]))
+        #expect(middle.allSatisfy { $0 == .refused })
+        #expect(try desk.refuse(["t0"]) == [.promoted("t299", from: "t0")])
+        #expect(try desk.refuse(["t299"]) == [.refused])
+        #expect(try desk.judge([Dedupe.token("new")]) == [.primary])
+    }
+
+    @Test func `goes out with all that the token said, whatever its texts`() throws {
+        let desk = StageDesk()
+        let forged = "f\"\\\u{1}é"
+        for (id, receivedAt) in [(forged, 1), ("r\"\u{7}😀", 2)] as [(String, Int64)] {
+            _ = try desk.judge([Dedupe.token(id, receivedAt: receivedAt)])
+        }
+        try desk.submitAndCommit()
+        let restored = try desk.restored()
+        var value: [UInt8] = []
+        TokenRefused(
+            externalPurchaseID: TokenID(forged),
+            customer: CustomerID("c1.customer"),
+            refusedAt: desk.now
+        ).write(to: &value)
+        let plan = restored.plan(values: [(0, value)], topic: 1)
+        let text = try #require(restored.texts(of: plan).first)
+        let found = try TokenDistinct(reading: Array(text.utf8).span)
+        let wanted = Dedupe.token("r\"\u{7}😀", receivedAt: 2)
+        #expect(
+            found
+                == TokenDistinct(
+                    externalPurchaseID: wanted.token.externalPurchaseID,
+                    appAppleID: wanted.token.appAppleID,
+                    bundleID: wanted.token.bundleID,
+                    tokenType: wanted.token.tokenType,
+                    tokenCreationDate: wanted.token.tokenCreationDate,
+                    tokenExpirationDate: wanted.token.tokenExpirationDate,
+                    customer: wanted.customer,
+                    receivedAt: wanted.receivedAt,
+                    role: .primary,
+                    promotedFrom: TokenID(forged)
+                )
+        )
+        // Byte for byte as the writer of messages does it.
+        var bytes: [UInt8] = []
+        found.write(to: &bytes)
+        #expect(Array(text.utf8) == bytes)
+    }
+
+    @Test func `is of one customer and one period alone`() throws {
+        let desk = StageDesk()
+        _ = try desk.judge([
+            Dedupe.token("a"), Dedupe.token("b"), Dedupe.token("x", type: .acquisition),
+            Dedupe.token("y", type: .acquisition),
+        ])
+        #expect(try desk.refuse(["a"], customer: "c1.other") == [.refused])
+        #expect(try desk.refuse(["a"], customer: nil) == [.refused])
+        #expect(try desk.judge([Dedupe.token("c")]) == [.duplicate(of: "a")])
+        #expect(try desk.refuse(["a"]) == [.promoted("b", from: "a")])
+        #expect(
+            try desk.judge([Dedupe.token("z", type: .acquisition)]) == [.duplicate(of: "x")]
+        )
+    }
+
+    @Test func `costs two entries where a period has one token, and none without a period`() throws
+    {
+        let desk = StageDesk()
+        _ = try desk.judge([Dedupe.token("a"), Dedupe.token("n", customer: nil)])
+        try desk.submitAndCommit()
+        #expect(try desk.entryCount() == 3)
+        _ = try desk.judge([Dedupe.token("b")])
+        try desk.submitAndCommit()
+        #expect(try desk.entryCount() == 5)
+        // Refused before they are heard, with and without a customer.
+        _ = try desk.refuse(["u"])
+        _ = try desk.refuse(["v"], customer: nil)
+        try desk.submitAndCommit()
+        #expect(try desk.entryCount() == 6)
+    }
+
+    @Test func `is promoted only where Kafka takes what goes out`() throws {
+        let desk = StageDesk()
+        let long = String(repeating: "x", count: 400)
+        _ = try desk.judge([Dedupe.token("a" + long), Dedupe.token("b")])
+        try desk.submitAndCommit()
+        desk.recordByteCountMax = 500
+        // The loop makes a dead letter of it, and its replay finds the state as it was.
+        #expect(try desk.refuse(["a" + long]) == [.promoted("b", from: "a" + long)])
+        #expect(desk.submit().isEmpty)
+        desk.recordByteCountMax = 1_000_000
+        #expect(try desk.refuse(["a" + long]) == [.promoted("b", from: "a" + long)])
+    }
+
+    /// As the changelog was written before tokens had places in their period.
+    @Test func `of an older changelog is its first token, whose duplicates stay so`() throws {
+        let desk = StageDesk()
+        _ = try desk.judge([Dedupe.token("a"), Dedupe.token("b")])
+        _ = desk.submit()
+        let old = desk.changelog[0]?.map { key, value -> (key: [UInt8], value: [UInt8]?) in
+            let text = String(decoding: key, as: UTF8.self)
+            guard text.split(separator: ".").count == 3 else {
+                return (key, value)
+            }
+            return (
+                Array(text.prefix(22).utf8),
+                Array(#"{"externalPurchaseId":"b","keysExpire":9999999999999}"#.utf8)
+            )
+        }
+        let store = MemoryStore()
+        let restored = StageDesk(partitionCount: 0)
+        try StagedState.apply(
+            try #require(old),
+            changelogOffset: 2,
+            to: store,
+            stage: restored.stage
+        )
+        restored.state.open(store, partition: 0)
+        #expect(try restored.judge([Dedupe.token("b")]) == [.again])
+        #expect(try restored.judge([Dedupe.token("c")]) == [.duplicate(of: "a")])
+        #expect(try restored.refuse(["b"]) == [.refused])
+        #expect(try restored.refuse(["a"]) == [.promoted("c", from: "a")])
+    }
+}
