@@ -13,6 +13,9 @@ struct Book {
     private var tokens: [BookPlace: BookedToken?] = [:]
     private var subscriptions: [BookPlace: BookedSubscription?] = [:]
     private var events: [BookPlace: BookedEvent?] = [:]
+    /// The tokens that the store has of a customer, whose key's prefix stands for them: asked for
+    /// once, however many of their sales are decided.
+    private var tokenPlaces: [BookPlace: [BookPlace]] = [:]
     /// In the order in which they changed first.
     private var changed: [BookPlace] = []
     private var isChanged: Set<BookPlace> = []
@@ -92,14 +95,11 @@ struct Book {
         partition: Int32
     ) throws(StoreFault) -> [CustomerToken] {
         let prefix = BookKey.prefix(.token, purchaseKey)
-        var places: [BookPlace] = []
-        try state.scan(.state, partition: partition, from: prefix) { key, _ in
-            guard key.starts(with: prefix) else {
-                return false
-            }
-            places.append(BookPlace(partition: partition, key: BookKey(bytes: key)))
-            return places.count < Self.tokenCountMax
+        let customer = BookPlace(partition: partition, key: BookKey(bytes: prefix))
+        if tokenPlaces[customer] == nil {
+            tokenPlaces[customer] = try storedTokens(prefix, partition)
         }
+        var places = tokenPlaces[customer] ?? []
         // What was put since the last commit is not in the store yet.
         let known = Set(places)
         places += tokens.keys.filter {
@@ -112,6 +112,21 @@ struct Book {
             }
         }
         return found
+    }
+
+    private func storedTokens(
+        _ prefix: [UInt8],
+        _ partition: Int32
+    ) throws(StoreFault) -> [BookPlace] {
+        var places: [BookPlace] = []
+        try state.scan(.state, partition: partition, from: prefix) { key, _ in
+            guard key.starts(with: prefix) else {
+                return false
+            }
+            places.append(BookPlace(partition: partition, key: BookKey(bytes: key)))
+            return places.count < Self.tokenCountMax
+        }
+        return places
     }
 
     /// No customer has as many; who sends more forges them.

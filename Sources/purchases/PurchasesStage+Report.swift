@@ -149,6 +149,17 @@ extension PurchasesStage {
             draft.isExhausted = false
             return true
         case .compiled(let flight):
+            guard
+                flight.item.utf8.count + Self.envelopeByteCount <= limits.reportByteCountMax
+            else {
+                let fault = PurchaseFault(
+                    .itemTooLarge,
+                    .lineItemID,
+                    repair: "Send shorter identifiers: the line item is larger than a report."
+                )
+                try refuse(fault.asFault, item, place, event, &book, into: &plan)
+                return true
+            }
             let byteCount = draft.lineItems.count + flight.item.utf8.count + 2
             guard
                 draft.ids.isEmpty
