@@ -25,6 +25,8 @@ struct AccountWindow {
     ///   - wanted: from when on; nil: as far back as Kafka has it.
     ///   - to: up to when; what came in later is left out.
     ///   - configuration: which Kafka.
+    /// - Returns: the span; empty where nothing of it can be counted.
+    /// - Throws: exit 6 without Kafka.
     static func open(
         _ topics: [Topic],
         from wanted: Timestamp?,

@@ -70,7 +70,11 @@ struct MonthCount {
         var lateCounts: [Int64: Int] = [:]
         let month = month
         let deadline = deadline
-        try TopicScan(configuration: configuration, topics: [name]).run(
+        try TopicScan(
+            configuration: configuration,
+            topics: [name],
+            readAheadKilobytes: TopicScan.largeReadAheadKilobytes
+        ).run(
             from: places,
             progress: progress
         ) {

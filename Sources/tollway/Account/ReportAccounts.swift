@@ -42,7 +42,11 @@ struct ReportAccounts {
         let progress = ScanProgress("tokens of report's state")
         var found: [UInt64: Token] = [:]
         var unreadable = 0
-        try TopicScan(configuration: configuration, topics: [name]).run(
+        try TopicScan(
+            configuration: configuration,
+            topics: [name],
+            readAheadKilobytes: TopicScan.largeReadAheadKilobytes
+        ).run(
             from: places,
             progress: progress
         ) {

@@ -257,7 +257,11 @@ struct TokenCount {
         }
         let progress = ScanProgress(what)
         var copy = self
-        try TopicScan(configuration: configuration, topics: [name]).run(
+        try TopicScan(
+            configuration: configuration,
+            topics: [name],
+            readAheadKilobytes: TopicScan.largeReadAheadKilobytes
+        ).run(
             from: places,
             progress: progress
         ) {

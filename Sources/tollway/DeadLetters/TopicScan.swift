@@ -5,6 +5,8 @@ internal import Telemetry
 /// Reads topics from somewhere to the ends that they have now, batch by batch, in bounded memory.
 struct TopicScan {
     static let batchRecordCountMax = 10_000
+    /// For a topic that is read whole, in a verb whose memory is bounded by more than this.
+    static let largeReadAheadKilobytes = 16_384
     /// Without a record for so long, Kafka is given up; above a transaction's 40 s.
     private static let stallMilliseconds: Int64 = 60_000
     private static let waitMilliseconds = 200
@@ -13,6 +15,9 @@ struct TopicScan {
     let topics: [String]
     /// Also what lies behind transactions that are open now: waits until they have ended.
     var isToHighWatermark = false
+    /// Reads this much ahead: a queue that is full puts the client library to sleep for up to a
+    /// second.
+    var readAheadKilobytes: Int?
 
     /// Reads all of it, from some places or from the beginning of every partition.
     ///
@@ -28,7 +33,7 @@ struct TopicScan {
             if isToHighWatermark {
                 marks = try highWatermarks()
             }
-            return try LogBrowser(settings: configuration.kafka, topics: topics)
+            return try LogBrowser(settings: settings, topics: topics)
         }
         defer { browser.close() }
         try asking { () throws(LogFault) in
@@ -64,6 +69,18 @@ struct TopicScan {
                 throw stalled(behindTransaction: isDone)
             }
         }
+    }
+
+    private var settings: KafkaSettings {
+        var settings = configuration.kafka
+        if let readAheadKilobytes {
+            let wanted = [
+                "queued.max.messages.kbytes": "\(readAheadKilobytes)",
+                "queued.min.messages": "100000", "fetch.message.max.bytes": "1048576",
+            ]
+            settings.extra.merge(wanted) { own, _ in own }
+        }
+        return settings
     }
 
     /// One place in every partition of a topic.

@@ -21,8 +21,8 @@ enum LedgerCommand {
             superseded: a later restatement says it anew. The totals count what Apple holds as
             accepted, the newest version of each line item, without retracted ones. late_by_seconds
             is 0 for what was in time; reports of older versions of Tollway do not say.
-            Reads the ledger twice, from the month on: ten million records take some minutes, and
-            memory stays below 100 MB. Totals go to standard error for a person, too.
+            Reads the ledger twice, from the month on. Memory is some 100 MB, whatever the ledger's
+            size, and 50 more at a million restatements. Totals go to standard error, too.
             Exit 1 if a record could not be read, 3 if nothing matches, 6 without Kafka.
             """,
         writesCSV: true,

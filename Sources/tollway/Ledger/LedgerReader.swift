@@ -138,7 +138,11 @@ struct LedgerReader {
             selection.readsFrom.map { .timestamp(max(0, $0.milliseconds)) } ?? .earliest
         let places = try TopicScan.places(of: topic, from: start, configuration)
         let progress = ScanProgress(what)
-        try TopicScan(configuration: configuration, topics: [topic]).run(
+        try TopicScan(
+            configuration: configuration,
+            topics: [topic],
+            readAheadKilobytes: TopicScan.largeReadAheadKilobytes
+        ).run(
             from: places,
             progress: progress
         ) {

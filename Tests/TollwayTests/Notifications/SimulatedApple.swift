@@ -17,7 +17,7 @@ final class SimulatedApple {
     private let ports: [String: Int]
     private let client: HTTPClient
 
-    /// - Parameter unknownKeys: app by app, as many keys before its good one as Apple does not know.
+    // unknownKeys: app by app, as many keys before its good one as Apple does not know.
     init(unknownKeys: Int = 0, arguments: [String] = []) throws {
         let folder = try TemporaryFolder()
         self.folder = folder
