@@ -104,10 +104,10 @@ package enum Setting: String, CaseIterable, Sendable {
         case .reportUnknownReminders:
             "report or note: a reminder about an unknown token"
         case .purchasesTokenWindow:
-            "how much older than a sale its token without expiry may be; also in days: 7d"
+            "how old a token without expiry may be at its sale; or days: 7d"
         case .purchasesTokenWait: "how long a sale waits for a token before it is not owed"
         case .exchangeRatesFile:
-            "date,from,to,rate lines (CSV) for sales without a rate; read again when it changes"
+            "CSV of date,from,to,rate for sales without one; read as it changes"
         case .kafkaSingleBroker:
             "yes for a trial on less than three brokers; else no"
         }

@@ -142,7 +142,10 @@ private let day: Int64 = 86_400_000
             ])
         )
         let differences = reviews.values.flatMap { review in
-            review.differences.map { "\(review.name) \($0.setting.name) \($0.setting.constraint.text)" }
+            review.differences.map { difference in
+                let setting = difference.setting
+                return "\(review.name) \(setting.name) \(setting.constraint.text)"
+            }
         }
         #expect(
             differences.sorted() == [

@@ -130,12 +130,6 @@ enum LetterAdvice {
             todo: "somebody else writes this topic, or versions are mixed"
         ),
         Row(
-            codes: ["report.is_duplicate"],
-            means: "never a dead letter: the answer of report to sales asked for on a duplicate; "
-                + "purchases takes the primary",
-            todo: "nothing"
-        ),
-        Row(
             codes: ["report.account_full"],
             means:
                 "with this record the token's state would pass what Kafka takes as one record. How "
