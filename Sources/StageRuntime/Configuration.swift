@@ -164,6 +164,9 @@ package struct Configuration: Sendable, Equatable {
             if program == .worker(.notifications) || program == .worker(.report) {
                 _ = try appleRoots()
             }
+            if program == .worker(.purchases), let exchangeRatesFile {
+                _ = try ExchangeRatesFile.load(exchangeRatesFile)
+            }
         case .worker(.dedupe), .tollway:
             break
         }

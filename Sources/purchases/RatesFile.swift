@@ -7,8 +7,6 @@ internal import TokenDomain
 ///
 /// A file that cannot be read leaves the rates that were read before in force.
 final class RatesFile: RateSource {
-    static let byteCountMax = 64 << 20
-
     private struct Version: Equatable {
         var device: UInt
         var inode: UInt
@@ -29,23 +27,7 @@ final class RatesFile: RateSource {
         self.setting = setting
         self.log = log
         version = Self.version(of: path)
-        rates = try Self.read(path, setting)
-    }
-
-    private static func read(
-        _ path: String,
-        _ setting: String
-    ) throws(ConfigurationFault) -> ExchangeRates {
-        let bytes = try BoundedFile.read(path: path, setting: setting, byteCountMax: byteCountMax)
-        do throws(ExchangeRates.Fault) {
-            return try ExchangeRates(csv: bytes)
-        } catch {
-            throw .unreadableFile(
-                setting: setting,
-                path: path,
-                because: "line \(error.line): \(error.message)"
-            )
-        }
+        rates = try ExchangeRatesFile.load(path)
     }
 
     private static func version(of path: String) -> Version? {
@@ -69,7 +51,7 @@ final class RatesFile: RateSource {
         }
         version = newest
         do throws(ConfigurationFault) {
-            rates = try Self.read(path, setting)
+            rates = try ExchangeRatesFile.load(path)
             return true
         } catch {
             log.limited(

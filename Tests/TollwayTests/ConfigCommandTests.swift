@@ -30,6 +30,28 @@ import Testing
         #expect(run.output.contains("app 1 needs a bundleId"))
     }
 
+    @Test func `reads the exchange rates that purchases would read`() throws {
+        let folder = try TemporaryFolder()
+        let apps = try folder.file(
+            "apps.json",
+            Data(#"{"apps":[{"appAppleId":1,"bundleId":"b"}]}"#.utf8)
+        )
+        for (text, exit) in [
+            ("date,from,to,rate\n2026-03-01,UYU,EUR,0.0215\n", 0),
+            ("date,from,to,rate\n2026-03-01,UYU,EUR\n", 1),
+        ] {
+            let rates = try folder.file("rates.csv", Data(text.utf8))
+            let run = try TollwayProcess.run(
+                ["config", "check", "--worker", "purchases"],
+                environment: [
+                    "TOLLWAY_APPS_FILE": apps.path, "TOLLWAY_EXCHANGE_RATES_FILE": rates.path,
+                ]
+            )
+            #expect(run.exitCode == exit, "\(run.output)")
+            #expect(exit == 0 || run.output.contains("rates.csv") && run.output.contains("line 2"))
+        }
+    }
+
     @Test func `prints every setting and where it came from`() throws {
         let run = try TollwayProcess.run(
             ["config", "print", "--worker", "report", "-o", "ndjson"],
