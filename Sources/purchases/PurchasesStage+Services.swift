@@ -9,11 +9,7 @@ extension PurchasesStage: ReloadingStage {
         let configuration = services.configuration
         let rates: any RateSource
         if let path = configuration.exchangeRatesFile {
-            rates = try RatesFile(
-                path: path,
-                setting: Setting.exchangeRatesFile.fullName,
-                log: services.log
-            )
+            rates = try RatesFile(path: path, log: services.log)
         } else {
             rates = NoRates()
         }

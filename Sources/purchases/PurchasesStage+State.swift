@@ -12,15 +12,24 @@ extension PurchasesStage {
         previous: [UInt8]?,
         into changes: inout StoreChanges
     ) {
+        Self.derive(key: key, value: value, previous: previous, into: &changes)
+    }
+
+    static func derive(
+        key: [UInt8],
+        value: [UInt8]?,
+        previous: [UInt8]?,
+        into changes: inout StoreChanges
+    ) {
         let key = BookKey(bytes: key)
         do throws(WireFault) {
             let before =
                 try previous.map { (value) throws(WireFault) in
-                    try Self.entries(key, value)
+                    try entries(key, value)
                 } ?? []
             let after =
                 try value.map { (value) throws(WireFault) in
-                    try Self.entries(key, value)
+                    try entries(key, value)
                 } ?? []
             for old in before where !after.contains(where: { $0.key == old.key }) {
                 changes.remove(key: old.key, from: .due)

@@ -16,15 +16,13 @@ final class RatesFile: RateSource {
     }
 
     private let path: String
-    private let setting: String
     private let log: Log
     private(set) var rates: ExchangeRates
     private var version: Version?
 
     /// - Throws: what is wrong with the file.
-    init(path: String, setting: String, log: Log) throws(ConfigurationFault) {
+    init(path: String, log: Log) throws(ConfigurationFault) {
         self.path = path
-        self.setting = setting
         self.log = log
         version = Self.version(of: path)
         rates = try ExchangeRatesFile.load(path)

@@ -164,11 +164,14 @@ struct `A worker's log among others` {
             )
             let copy = try CopyLoop(world, recordCount: 20_000)
             defer { copy.member.close() }
+            let repair = MarkerRepair(world, topics: [copy.source, copy.target])
             try copy.run(untilCopied: 4000)
             try cluster.kill(node: 0)
             try copy.run(forMilliseconds: 1500)
             try cluster.restart(node: 0)
-            try copy.run(untilCopied: 20_000)
+            let copied = Result { try copy.run(untilCopied: 20_000) }
+            try repair.end()
+            try copied.get()
             try copy.checkEachOnce()
         }
     }

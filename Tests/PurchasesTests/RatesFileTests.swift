@@ -25,7 +25,6 @@ import TokenDomain
         try write("2026-01-10,ISK,EUR,0.0068\n")
         let file = try RatesFile(
             path: path,
-            setting: "X",
             log: Log(worker: "purchases", format: .json, now: { 0 }, write: { _ in })
         )
         #expect(try rate(file) == "0.0068")
@@ -45,7 +44,7 @@ import TokenDomain
         try write("2026-01-10,ISK,EUR,x\n")
         let log = Log(worker: "purchases", format: .json, now: { 0 }, write: { _ in })
         let fault = #expect(throws: ConfigurationFault.self) {
-            try RatesFile(path: path, setting: "TOLLWAY_EXCHANGE_RATES_FILE", log: log)
+            try RatesFile(path: path, log: log)
         }
         #expect(fault?.sentence.contains("line 1") == true)
     }

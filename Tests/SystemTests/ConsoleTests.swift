@@ -43,7 +43,7 @@ struct `The console in a browser` {
         }
         let trace = try #require(lines.last)
         try up.await("the report") {
-            try up.shell(trace).contains("Apple accepted NO_LINE_ITEM")
+            try up.shell(trace).contains("Apple accepted LINE_ITEM")
         }
         let id = try #require(trace.split(separator: " ").last.map(String.init))
 

@@ -2,9 +2,11 @@ import Foundation
 import Kafka
 import StateStore
 import TokenDomain
+import TokenWire
 
 @testable import StageRuntime
 @testable import dedupe
+@testable import purchases
 @testable import report
 
 /// The stores on the disk against the fold of their changelogs, entry by entry.
@@ -125,13 +127,14 @@ struct StoreAudit {
         }
     }
 
-    /// The last value of each key, and for `report` its due table from those values alone.
+    /// The last value of each key, and the due table of `report` and of `purchases` from those values
+    /// alone.
     private static func fold(
         _ worker: Worker,
         _ records: [TopicContents.Record]
     ) throws -> MemoryStore {
         let store = MemoryStore()
-        guard worker == .report else {
+        guard worker != .dedupe else {
             try StagedState.apply(
                 records.map { ($0.key ?? [], $0.value) },
                 changelogOffset: 1,
@@ -146,7 +149,14 @@ struct StoreAudit {
         }
         var changes = StoreChanges()
         for (key, value) in last {
+            guard worker == .report else {
+                PurchasesStage.derive(key: key, value: value, previous: nil, into: &changes)
+                continue
+            }
             changes.put(value, forKey: key, in: .state)
+            guard !WaitingReport.isKey(key) else {
+                continue
+            }
             let debtor = try Debtor(reading: value, key: key)
             let due = DueKey.bytes(of: debtor, key: key)
             changes.put(DueKey.note(of: debtor), forKey: due, in: .due)

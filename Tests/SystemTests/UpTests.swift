@@ -58,7 +58,7 @@ import TokenDomain
         }
         let trace = try #require(lines.last)
         try up.await("the report") {
-            try up.shell(trace).contains("Apple accepted NO_LINE_ITEM")
+            try up.shell(trace).contains("Apple accepted LINE_ITEM")
         }
 
         let children = up.children().filter { $0.name.hasPrefix("tollway") }.map(\.identifier)
