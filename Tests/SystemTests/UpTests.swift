@@ -5,67 +5,73 @@ import TokenDomain
 
 @testable import tollway
 
-/// `tollway up` as it is called: a process, its workers, and what it prints.
-@Suite(.serialized) struct `A pipeline that stays` {
-    @Test(arguments: [
-        "decode", "decode=", "=2", "decode=0", "decode=13", "decode=two", "nobody=2", "decode=2=3",
-    ])
-    func `refuses instances that are none`(text: String) {
-        #expect(throws: CommandFailure.self) { try UpCommand.instanceCounts([text]) }
-    }
+/// A pipeline that stays takes the ports that everybody expects, so no two may start at once.
+@Suite(.serialized) enum `Pipelines on the usual ports` {}
 
-    @Test func `has so many instances as were asked for`() throws {
-        let counts = try UpCommand.instanceCounts(["report=3", "decode=12", "report=2"])
-        #expect(counts == [.report: 2, .decode: 12])
-    }
-
-    @Test func `is where one expects it, and says where else`() {
-        var ports = LocalPorts(ingest: 8_080, admin: [:], simulator: 9_500, console: 9_490)
-        for worker in Worker.allCases {
-            ports.admin[worker] = Int(worker.adminPort)
-        }
-        #expect(ports.surprises.isEmpty)
-        ports.admin[.dedupe] = 20_000
-        #expect(ports.surprises == ["somebody listens on 9403: dedupe is on 20000"])
-    }
-
-    @Test func `finds another port where one is taken`() throws {
-        let taken = try FreePorts.take(count: 1)[0]
-        let listener = try Listener(port: taken)
-        defer { listener.close() }
-        #expect(try FreePorts.near(taken) != taken)
-        #expect(try FreePorts.near(taken - 1, count: 2) != taken - 1)
-    }
-
-    @Test(.timeLimit(.minutes(10)))
-    func `reports a token, and starts again what is killed`() throws {
-        let up = try RunningUp(["--with", "decode=2"])
-        defer { up.end() }
-        let page = try up.page()
-        let lines = try #require(page["lines"] as? [String])
-        #expect(lines.contains { $0.contains(" token trace ") })
-        let addresses = try #require(page["addresses"] as? [String: String])
-        #expect(addresses["admin ports"]?.contains("decode-2 :") == true)
-
-        // The first time it dies it is told of, the second time too.
-        for _ in 0..<2 {
-            try up.kill("tollway-decode")
-            try up.awaitTalk("was killed by signal 9, and is started again")
-            try up.awaitTalk("decode runs again", "decode-2 runs again")
-        }
-        for line in lines where line.hasPrefix("curl ") {
-            try up.shell(line)
-        }
-        let trace = try #require(lines.last)
-        try up.await("the report") {
-            try up.shell(trace).contains("Apple accepted LINE_ITEM")
+extension `Pipelines on the usual ports` {
+    /// `tollway up` as it is called: a process, its workers, and what it prints.
+    @Suite(.serialized) struct `A pipeline that stays` {
+        @Test(arguments: [
+            "decode", "decode=", "=2", "decode=0", "decode=13", "decode=two", "nobody=2",
+            "decode=2=3",
+        ])
+        func `refuses instances that are none`(text: String) {
+            #expect(throws: CommandFailure.self) { try UpCommand.instanceCounts([text]) }
         }
 
-        let children = up.children().filter { $0.name.hasPrefix("tollway") }.map(\.identifier)
-        // Two of decode, Apple's side, the broker, the console, and what it looks with.
-        #expect(children.count >= Worker.allCases.count + 4)
-        #expect(up.interrupt() == ExitCode.interrupted.rawValue)
-        #expect(children.allSatisfy { !FileManager.default.fileExists(atPath: "/proc/\($0)") })
+        @Test func `has so many instances as were asked for`() throws {
+            let counts = try UpCommand.instanceCounts(["report=3", "decode=12", "report=2"])
+            #expect(counts == [.report: 2, .decode: 12])
+        }
+
+        @Test func `is where one expects it, and says where else`() {
+            var ports = LocalPorts(ingest: 8_080, admin: [:], simulator: 9_500, console: 9_490)
+            for worker in Worker.allCases {
+                ports.admin[worker] = Int(worker.adminPort)
+            }
+            #expect(ports.surprises.isEmpty)
+            ports.admin[.dedupe] = 20_000
+            #expect(ports.surprises == ["somebody listens on 9403: dedupe is on 20000"])
+        }
+
+        @Test func `finds another port where one is taken`() throws {
+            let taken = try FreePorts.take(count: 1)[0]
+            let listener = try Listener(port: taken)
+            defer { listener.close() }
+            #expect(try FreePorts.near(taken) != taken)
+            #expect(try FreePorts.near(taken - 1, count: 2) != taken - 1)
+        }
+
+        @Test(.timeLimit(.minutes(10)))
+        func `reports a token, and starts again what is killed`() throws {
+            let up = try RunningUp(["--with", "decode=2"])
+            defer { up.end() }
+            let page = try up.page()
+            let lines = try #require(page["lines"] as? [String])
+            #expect(lines.contains { $0.contains(" token trace ") })
+            let addresses = try #require(page["addresses"] as? [String: String])
+            #expect(addresses["admin ports"]?.contains("decode-2 :") == true)
+
+            // The first time it dies it is told of, the second time too.
+            for _ in 0..<2 {
+                try up.kill("tollway-decode")
+                try up.awaitTalk("was killed by signal 9, and is started again")
+                try up.awaitTalk("decode runs again", "decode-2 runs again")
+            }
+            for line in lines where line.hasPrefix("curl ") {
+                try up.shell(line)
+            }
+            let trace = try #require(lines.last)
+            try up.await("the report") {
+                try up.shell(trace).contains("Apple accepted LINE_ITEM")
+            }
+
+            let children = up.children().filter { $0.name.hasPrefix("tollway") }.map(\.identifier)
+            // Two of decode, Apple's side, the broker, the console, and what it looks with.
+            #expect(children.count >= Worker.allCases.count + 4)
+            #expect(up.interrupt() == ExitCode.interrupted.rawValue)
+            #expect(children.allSatisfy { !FileManager.default.fileExists(atPath: "/proc/\($0)") })
+        }
     }
 }
 
