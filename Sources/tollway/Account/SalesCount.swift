@@ -164,32 +164,12 @@ struct SalesCount {
         _ what: String,
         _ body: (inout SalesCount, RecordBatch.Record, RecordBatch) -> Void
     ) throws(CommandFailure) {
-        let name = topic.name(prefix: configuration.topicPrefix)
-        let count = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
-            try admin.topic(name)?.partitions.count ?? 0
-        }
-        let numbers = partition.map { $0..<$0 + 1 } ?? 0..<Int32(count)
-        guard count > 0, numbers.upperBound <= count else {
-            return
-        }
-        let places = numbers.reduce(into: [:]) {
-            $0[TopicPartition(topic: name, partition: $1)] = LogBrowser.Start.earliest
-        }
-        let progress = ScanProgress(what)
         var copy = self
-        try TopicScan(
-            configuration: configuration,
-            topics: [name],
-            readAheadKilobytes: TopicScan.largeReadAheadKilobytes
-        ).run(
-            from: places,
-            progress: progress
-        ) {
-            batch throws(CommandFailure) in
-            for record in batch.records where !record.value.isAbsent {
+        let partitions = partition.map { $0..<$0 + 1 }
+        try AccountScan.run(topic, partitions, what, configuration) { record, batch in
+            if !record.value.isAbsent {
                 body(&copy, record, batch)
             }
-            return true
         }
         self = copy
     }

@@ -232,13 +232,6 @@ struct TokenCount {
             && replayHeader.isIn(batch.arena.span.extracting(record.headers.indices))
     }
 
-    private func partitionCount(_ topic: Topic) throws(CommandFailure) -> Int {
-        let name = topic.name(prefix: configuration.topicPrefix)
-        return try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
-            try admin.topic(name)?.partitions.count ?? 0
-        }
-    }
-
     /// Shows each record of a topic, or of some partitions; a topic that is not there has none.
     private mutating func scan(
         _ topic: Topic,
@@ -246,30 +239,9 @@ struct TokenCount {
         _ what: String,
         _ body: (inout TokenCount, RecordBatch.Record, RecordBatch) -> Void
     ) throws(CommandFailure) {
-        let name = topic.name(prefix: configuration.topicPrefix)
-        let count = try partitionCount(topic)
-        let numbers = partitions ?? 0..<Int32(count)
-        guard count > 0, numbers.upperBound <= count else {
-            return
-        }
-        let places = numbers.reduce(into: [:]) {
-            $0[TopicPartition(topic: name, partition: $1)] = LogBrowser.Start.earliest
-        }
-        let progress = ScanProgress(what)
         var copy = self
-        try TopicScan(
-            configuration: configuration,
-            topics: [name],
-            readAheadKilobytes: TopicScan.largeReadAheadKilobytes
-        ).run(
-            from: places,
-            progress: progress
-        ) {
-            batch throws(CommandFailure) in
-            for record in batch.records {
-                body(&copy, record, batch)
-            }
-            return true
+        try AccountScan.run(topic, partitions, what, configuration) { record, batch in
+            body(&copy, record, batch)
         }
         self = copy
     }

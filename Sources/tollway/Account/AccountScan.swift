@@ -1,0 +1,49 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+
+/// Reads a topic, or some of its partitions, from its start for a count of the account.
+enum AccountScan {
+    private static func partitionCount(
+        _ topic: Topic,
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> Int {
+        let name = topic.name(prefix: configuration.topicPrefix)
+        return try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
+            try admin.topic(name)?.partitions.count ?? 0
+        }
+    }
+
+    /// Shows each record, removals too, to the body; a topic that is not there has none.
+    static func run(
+        _ topic: Topic,
+        _ partitions: Range<Int32>?,
+        _ what: String,
+        _ configuration: Configuration,
+        _ body: (RecordBatch.Record, RecordBatch) -> Void
+    ) throws(CommandFailure) {
+        let name = topic.name(prefix: configuration.topicPrefix)
+        let count = try partitionCount(topic, configuration)
+        let numbers = partitions ?? 0..<Int32(count)
+        guard count > 0, numbers.upperBound <= count else {
+            return
+        }
+        let places = numbers.reduce(into: [:]) {
+            $0[TopicPartition(topic: name, partition: $1)] = LogBrowser.Start.earliest
+        }
+        try TopicScan(
+            configuration: configuration,
+            topics: [name],
+            readAheadKilobytes: TopicScan.largeReadAheadKilobytes
+        ).run(
+            from: places,
+            progress: ScanProgress(what)
+        ) {
+            batch throws(CommandFailure) in
+            for record in batch.records {
+                body(record, batch)
+            }
+            return true
+        }
+    }
+}
