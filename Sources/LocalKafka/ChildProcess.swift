@@ -151,9 +151,6 @@ final class ChildProcess {
 // MARK: What else the launcher asks of the system
 
 extension ChildProcess {
-    private static let portRange: Range<UInt16> = 15_000..<32_000
-    private static let portAttemptCountMax = 1_000
-
     static func environment(_ name: String) -> String? {
         unsafe getenv(name).map { unsafe String(cString: $0) }
     }
@@ -236,60 +233,7 @@ extension ChildProcess {
         )
     }
 
-    /// Ports that nobody listens on.
-    ///
-    /// All are held at once, so that they differ. They lie below those that the system gives to
-    /// connections going out: a node that is down for a moment must find its port free when it comes
-    /// back, and clients that knock meanwhile are given ports all the time.
-    static func freePorts(count: Int) throws(LocalCluster.Fault) -> [UInt16] {
-        var sockets: [Int32] = []
-        defer {
-            for socket in sockets {
-                Glibc.close(socket)
-            }
-        }
-        var ports: [UInt16] = []
-        for _ in 0..<portAttemptCountMax where ports.count < count {
-            let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            sockets.append(descriptor)
-            let port = UInt16.random(in: portRange)
-            var address = loopback(port: port)
-            let size = socklen_t(MemoryLayout<sockaddr_in>.size)
-            let isBound = unsafe withUnsafePointer(to: &address) { pointer in
-                unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
-                    unsafe bind(descriptor, generic, size) == 0
-                }
-            }
-            if isBound {
-                ports.append(port)
-            }
-        }
-        guard ports.count == count else {
-            throw LocalCluster.Fault.failed(message: "no free port on loopback")
-        }
-        return ports
-    }
-
-    static func isListening(port: UInt16) -> Bool {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { Glibc.close(descriptor) }
-        var address = loopback(port: port)
-        return unsafe withUnsafePointer(to: &address) { pointer in
-            unsafe pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
-                unsafe connect(descriptor, generic, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
-            }
-        }
-    }
-
     static func pause(milliseconds: Int) {
         usleep(UInt32(milliseconds) * 1000)
-    }
-
-    private static func loopback(port: UInt16) -> sockaddr_in {
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
-        return address
     }
 }

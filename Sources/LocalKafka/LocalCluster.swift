@@ -64,7 +64,7 @@ package final class LocalCluster {
         self.guarded = guarded
         self.properties = properties
         nodes = Array(repeating: nil, count: nodeCount)
-        var free = firstPort == 0 ? try ChildProcess.freePorts(count: 3 * nodeCount) : []
+        var free = firstPort == 0 ? try FreePorts.take(count: 3 * nodeCount).map(UInt16.init) : []
         if firstPort > 0 {
             free = (0..<UInt16(3 * nodeCount)).map { firstPort + $0 }
         }
@@ -73,11 +73,6 @@ package final class LocalCluster {
 
     deinit {
         stop()
-    }
-
-    /// Ports that nobody listens on, below those that the system gives to connections going out.
-    package static func freePorts(count: Int) throws(Fault) -> [UInt16] {
-        try ChildProcess.freePorts(count: count)
     }
 
     package var bootstrapServers: String {
@@ -129,7 +124,7 @@ package final class LocalCluster {
 
     /// Whether a node takes connections.
     package func isAnswering(node: Int) -> Bool {
-        isRunning(node: node) && ChildProcess.isListening(port: ports[node].client)
+        isRunning(node: node) && FreePorts.isListening(port: ports[node].client)
     }
 
     /// SIGSTOP; nothing of the node runs any more when this returns.
@@ -229,7 +224,7 @@ package final class LocalCluster {
     private func awaitAnswer(node: Int) throws(Fault) {
         let start = ContinuousClock.now
         while ContinuousClock.now - start < .seconds(Self.startSecondsMax) {
-            if ChildProcess.isListening(port: ports[node].client) {
+            if FreePorts.isListening(port: ports[node].client) {
                 return
             }
             guard isRunning(node: node) else {

@@ -202,7 +202,7 @@ final class BenchWorld {
         otherPrograms: URL? = nil,
         settings: [String: String] = [:]
     ) throws -> Int {
-        let taken = try LocalCluster.freePorts(count: 2).map { Int($0) }
+        let taken = try FreePorts.take(count: 2)
         ports[worker] = (taken[0], taken[1])
         var environment = kafkaEnvironment
         environment[Setting.delivery.fullName] = KafkaDelivery.exactlyOnce.rawValue

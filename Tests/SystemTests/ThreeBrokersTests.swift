@@ -137,14 +137,15 @@ import TokenDomain
                 ]
             )
             let text = String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
+            let name = "topics-\(arguments[0])"
+            let process = try #require(processes.process(name))
+            process.waitUntilExit()
+            #expect(process.terminationStatus == 0, "\(processes.tail(name))")
             let action = arguments[0] == "apply" ? "change" : "keep"
-            #expect(
-                text.split(separator: "\n").count { $0.contains(#""action":"\#(action)""#) }
-                    == Topic.all.count,
-                "\(text)"
-            )
-            processes.process("topics-\(arguments[0])")?.waitUntilExit()
-            processes.letGo("topics-\(arguments[0])")
+            let lines = text.split(separator: "\n")
+            let others = lines.filter { !$0.contains(#""action":"\#(action)""#) }
+            #expect(others == [] && lines.count == Topic.all.count, "\(processes.tail(name))")
+            processes.letGo(name)
         }
     }
 }
