@@ -76,8 +76,26 @@ enum TopicsCommand {
         // Each is done when a broker shows it, so that a worker that is started next finds what it
         // needs.
         try change(due, configuration)
+        try changeRest(invocation, configuration)
         Console.say("done")
         return .ok
+    }
+
+    /// A broker that is behind the others shows no topic where there is one: making it leaves it as
+    /// it is, and only another look finds what it lacks.
+    private static func changeRest(
+        _ invocation: Invocation,
+        _ configuration: Configuration
+    ) throws(CommandFailure) {
+        let rest = try reviews(invocation, configuration).filter { !$0.isRight }
+        guard rest.allSatisfy(\.refusals.isEmpty) else {
+            throw CommandFailure(
+                .partlyDone,
+                code: "topics.partly_done",
+                "topics changed meanwhile; see tollway topics plan"
+            )
+        }
+        try change(rest, configuration)
     }
 
     private static func show(
