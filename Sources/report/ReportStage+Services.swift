@@ -19,7 +19,7 @@ extension ReportStage {
         let http: HTTPClient
         do throws(HTTPClientFault) {
             // Room for all that the stage ever has under way: nothing waits behind another lane.
-            let room = AppleEnvironment.allCases.count * Limits().hostFlightCountMax
+            let room = AppleEnvironment.allCases.count * ReportLimits().hostFlightCountMax
             http = try HTTPClient(
                 limits: HTTPClient.Limits(concurrency: room),
                 userAgent: "tollway/1.0"
@@ -116,13 +116,9 @@ extension ReportStage: ReloadingStage {
         apps.reload()
         metrics.expect(apps: apps.appAppleIDs)
         for appAppleID in apps.appAppleIDs {
-            apple.reloadKey(appAppleID: appAppleID)
+            sender.apple.reloadKey(appAppleID: appAppleID)
         }
-        for queue in queues {
-            lanes[queue]?.pace.rate = requestsPerSecond(of: queue)
-            lanes[queue]?.gate.probeSoon()
-            keyGates[queue.lane]?.probeSoon()
-        }
+        sender.reload()
         wake()
     }
 }

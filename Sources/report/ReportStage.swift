@@ -8,89 +8,12 @@ internal import TokenWire
 
 /// Works out what is owed to Apple, and reports it.
 ///
-/// Absorbing a record changes an account and nothing else; a debt that falls due becomes an intent,
-/// stored before its first send; an answer of Apple's is settled in a transaction of its own. What
-/// may be sent is read from the due table of the committed store only, and only where nothing is
-/// staged for the account: so nothing is ever sent that is not durable.
+/// Its parts: the ``Absorber`` takes records into accounts and does nothing else; a debt that falls
+/// due becomes an intent, stored before its first send; the ``Sender`` sends what the ``DueTable`` of
+/// the committed store shows, and only where nothing is staged for the account, so nothing is ever
+/// sent that is not durable; an answer of Apple's is settled in a transaction of its own; the
+/// ``GuardRunner`` proves that nobody knows a token. This type is the wiring.
 final class ReportStage: TickingStage {
-    /// Everything here is bounded; the debts themselves wait in the store.
-    struct Limits {
-        /// Debts of one partition that fall due in one tick.
-        var dueCountMax = 1_000
-        /// Ready debts of one partition and queue read at once.
-        var readyCountMax = 128
-        /// Notices of one partition that the guard serves in one tick, and that are counted.
-        var guardedCountMax = 1_000
-        /// Accounts of one partition forgotten in one tick.
-        var forgottenCountMax = 256
-        /// Requests of one queue under way: one that Apple leaves without answers must not take the
-        /// room of the others.
-        var flightCountMax = 32
-        /// Requests to one of Apple's two hosts under way, likewise.
-        var hostFlightCountMax = 256
-        /// Answers settled in one tick.
-        var answerCountMax = 2_000
-        /// Answers that come one soon after another are settled in one transaction: what a commit
-        /// costs, on the broker too, is shared by them.
-        var settleInterval = Milliseconds(100)
-        var inquiryInterval = Milliseconds(100)
-        /// Until the guard asks again about a worker that has not read far enough.
-        var behindInterval = Milliseconds.seconds(1)
-        var measureInterval = Milliseconds.seconds(1)
-        /// So long after it was written at most, an order for a lane holds for its next request.
-        var orderInterval = Milliseconds(100)
-        /// So often orders are looked for while a lane waits for nothing else.
-        var orderWait = Milliseconds.seconds(1)
-
-        init() {}
-    }
-
-    /// One request under way.
-    struct Flight {
-        var place: AccountPlace
-        var queue: SendQueue
-        var errand: Errand
-        /// `PUT` or `GET`.
-        var method: String
-        var sentAt: Timestamp
-        /// It was started while the key's gate was stopped, or its endpoint's.
-        var isKeyProbe: Bool
-        var isEndpointProbe: Bool
-    }
-
-    /// What a request is about, to know its answer by.
-    enum Errand {
-        case report(number: Int, requestCount: Int, ReportRequest, of: SentReport)
-        case accountToken(String, attempts: Int)
-
-        /// Requests ended before it.
-        var failureCount: Int {
-            switch self {
-            case .report(_, let requestCount, _, _): requestCount
-            case .accountToken(_, let attempts): attempts
-            }
-        }
-    }
-
-    /// A report as far as the meaning of an answer hangs on it.
-    struct SentReport {
-        var identifier: String
-        /// Of its line items.
-        var newestDate: Timestamp?
-        var lineItemCount: Int
-    }
-
-    /// An answer, and the account it is for.
-    struct PlacedAnswer {
-        var place: AccountPlace
-        var answer: Answer
-    }
-
-    enum Answer {
-        case report(AnsweredReport)
-        case accountToken(AnsweredAccountToken)
-    }
-
     /// What the last look at a partition's due table found.
     struct Sweep {
         /// The store changed since.
@@ -111,71 +34,35 @@ final class ReportStage: TickingStage {
         }
     }
 
+    static let forgettingInterval = Milliseconds.hours(1)
+
     let policy: ReportPolicy
-    let apple: any AppleClient
-    let inquiry: LogInquiry
-    /// Full names of the sources, for the origin of a dead letter.
-    let sources: [String]
-    let group: String
-    /// Reports per second of a lane, over all replicas; nil for an app that is not configured.
-    let rate: (Lane) -> Double?
-    /// Turns a request for an account token into what is owed.
-    let desk: TransactionDesk
-    let metrics: ReportMetrics
+    let limits: ReportLimits
     let log: Log
-    /// Shows that Apple does not answer; nothing fails for it.
-    let health: Health?
-    let limits: Limits
-    let backoff = Backoff()
-    /// What was ordered for lanes by hand; nil in a test that orders nothing.
-    let orderReader: LaneOrderReader?
+    let metrics: ReportMetrics
+    let inquiry: LogInquiry
+    let output: ReportOutput
+    let sender: Sender
+    let guardRunner: GuardRunner
+    var absorber: Absorber
     /// Where keys and rates come from; a test hands both in and has none.
     var apps: AppBook?
-    var generator: SeededGenerator
 
     var state: StagedState?
     var partitions: [Int32] = []
-    /// Of `distinct`; nil until the log has told it, and then nothing is sent.
+    /// Of `distinct`; nil until the log has told it.
     var partitionCount: Int?
     var sweeps: [Int32: Sweep] = [:]
-    var lanes: [SendQueue: SendLane] = [:]
-    /// What Apple thinks of an app's key: a 401 at one endpoint holds every other of the lane.
-    var keyGates: [Lane: LaneGate] = [:]
-    /// Those of ``lanes`` in the order in which they were opened: each gets its turns in it.
-    var queues: [SendQueue] = []
-    /// Queues that an account became ready for, since the last commit and since the one before: the
-    /// next look at the committed store may miss what is still under way.
-    var touched: Set<SendQueue> = []
-    var touchedBefore: Set<SendQueue> = []
-    /// The same of partitions whose due table has something earlier than it had.
+    /// Partitions whose due table has something earlier than it had, since the last commit and since
+    /// the one before: the next look at the committed store may miss what is still under way.
     var changed: Set<Int32> = []
-    var changedBefore: Set<Int32> = []
-
-    var flights: [UInt64: Flight] = [:]
-    var nextTag: UInt64 = 1
-    private var hostFlightCounts: [AppleEnvironment: Int] = [:]
-    /// Under way, or answered and not yet committed: one report in flight for a token.
-    var busy: Set<AccountPlace> = []
-    /// Answers not yet taken in, and when some were last.
-    var inbox: [PlacedAnswer] = []
-    var settledAt = Timestamp(milliseconds: 0)
-    /// Taken in, not yet known to be committed.
-    var unconfirmed: [PlacedAnswer] = []
-
-    var proof = UnrecognizedGuard()
-    var nextInquiry = Timestamp(milliseconds: 0)
-    var nextMeasure = Timestamp(milliseconds: 0)
-    var nextOrderLook = Timestamp(milliseconds: 0)
+    private var changedBefore: Set<Int32> = []
+    var inbox: AnswerInbox
     var forgetting = ForgettingClock()
+    var counts = DueCounts()
+    var nextMeasure = Timestamp(milliseconds: 0)
     /// When the last tick was; nil before the first.
     var tickedAt: Timestamp?
-    var view = LaneView()
-    var heldCount = LaneCount.held()
-    var dueCount = LaneCount.due()
-    var monthDueCount = LaneCount.monthDue()
-    var dayCount = LaneCount.days()
-    /// Where Apple fails what is sent; no entry where it never did.
-    var spells: [SendQueue: FailureSpell] = [:]
     private(set) var nextTick: Timestamp?
 
     init(
@@ -184,30 +71,43 @@ final class ReportStage: TickingStage {
         recordLog: any RecordLog,
         topicPrefix: String,
         rate: @escaping (Lane) -> Double?,
-        transactions desk: TransactionDesk = TransactionDesk(),
+        transactions: TransactionDesk = TransactionDesk(),
         orders: (any LaneOrderSource)? = nil,
         metrics: Metrics,
         log: Log,
         health: Health? = nil,
         seed: UInt64,
-        limits: Limits = Limits()
+        limits: ReportLimits = ReportLimits()
     ) {
         self.policy = policy
-        self.apple = apple
-        inquiry = LogInquiry(log: recordLog, prefix: topicPrefix)
-        sources = Worker.report.sources.map { $0.name(prefix: topicPrefix) }
-        group = "\(topicPrefix)\(Worker.report.rawValue)"
-        self.rate = rate
-        self.desk = desk
-        orderReader = orders.map { LaneOrderReader($0, log: log) }
-        self.metrics = ReportMetrics(metrics)
-        self.log = log
-        self.health = health
         self.limits = limits
-        generator = SeededGenerator(seed: seed)
+        self.log = log
+        self.metrics = ReportMetrics(metrics)
+        inquiry = LogInquiry(log: recordLog, prefix: topicPrefix)
+        output = ReportOutput(topicPrefix: topicPrefix, metrics: self.metrics, log: log)
+        sender = Sender(
+            apple: apple,
+            rate: rate,
+            policy: policy,
+            orders: orders,
+            limits: limits,
+            metrics: self.metrics,
+            log: log,
+            health: health,
+            seed: seed
+        )
+        guardRunner = GuardRunner(inquiry: inquiry, limits: limits)
+        absorber = Absorber(
+            policy: policy,
+            desk: transactions,
+            output: output,
+            metrics: self.metrics,
+            log: log
+        )
+        inbox = AnswerInbox(limits: limits)
     }
 
-    var wakeDescriptor: Int32 { apple.wakeDescriptor }
+    var wakeDescriptor: Int32 { sender.apple.wakeDescriptor }
 
     // MARK: State
 
@@ -221,10 +121,7 @@ final class ReportStage: TickingStage {
         for partition in partitions where sweeps[partition] == nil {
             sweeps[partition] = Sweep()
         }
-        // Whoever was proven unknown was so for the partitions of then.
-        proof.end()
-        restartCounts()
-        share()
+        partitionsChanged()
         nextTick = now
     }
 
@@ -234,26 +131,9 @@ final class ReportStage: TickingStage {
         for partition in partitions {
             sweeps[partition] = nil
         }
-        for (tag, flight) in flights where gone.contains(flight.place.partition) {
-            apple.abandon(tag: tag)
-            flights[tag] = nil
-            countFlight(flight.queue, -1)
-            if flight.isKeyProbe {
-                keyGates[flight.queue.lane]?.forgotProbe(now: flight.sentAt)
-            }
-            if flight.isEndpointProbe {
-                lanes[flight.queue]?.gate.forgotProbe(now: flight.sentAt)
-            }
-        }
-        for queue in lanes.keys {
-            lanes[queue]?.forget(partitions: gone)
-        }
-        busy = busy.filter { !gone.contains($0.partition) }
-        inbox.removeAll { gone.contains($0.place.partition) }
-        unconfirmed.removeAll { gone.contains($0.place.partition) }
-        proof.end()
-        restartCounts()
-        share()
+        sender.revoke(gone)
+        inbox.forget(partitions: gone)
+        partitionsChanged()
         if self.partitions.isEmpty {
             state = nil
             nextTick = nil
@@ -261,14 +141,37 @@ final class ReportStage: TickingStage {
         }
     }
 
-    /// This replica's part of every rate: its partitions of all.
-    func share() {
-        for queue in lanes.keys {
-            lanes[queue]?.pace.share(partitions, of: partitionCount ?? 0)
+    private func partitionsChanged() {
+        // Whoever was proven unknown was so for the partitions of then.
+        guardRunner.end()
+        counts.restart()
+        sender.share(partitions, of: partitionCount)
+    }
+
+    /// Asks how many partitions there are, until it is told: the replica's share hangs on it.
+    private func learnPartitionCount() {
+        guard partitionCount == nil, !partitions.isEmpty else {
+            return
+        }
+        do throws(LogFault) {
+            if let ends = try inquiry.endOffsets(of: .tokensDistinct) {
+                partitionCount = ends.count
+                absorber.partitionCount = ends.count
+                sender.share(partitions, of: partitionCount)
+            }
+        } catch {
+            // The loop meets the same trouble and knows what to do; the question is asked again.
         }
     }
 
     // MARK: Transactions
+
+    func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
+        if let milliseconds = batch.oldestTimestampMilliseconds {
+            forgetting.heard(recordTime: Timestamp(milliseconds: milliseconds))
+        }
+        touch(absorber.absorb(batch, into: &plan))
+    }
 
     func committed(now: Timestamp) {
         for partition in changed.union(changedBefore) {
@@ -278,52 +181,38 @@ final class ReportStage: TickingStage {
         for partition in sweeps.keys {
             sweeps[partition]?.isServed = false
         }
-        for queue in touched.union(touchedBefore) {
-            lanes[queue]?.needsRefill = true
-        }
-        (touchedBefore, touched) = (touched, [])
-        unconfirmed.removeAll { placed in
-            guard !isStaged(placed.place) else {
-                return false
-            }
-            busy.remove(placed.place)
-            return true
-        }
+        sender.committed(settled: inbox.committed(except: isStaged))
         nextTick = now
     }
 
     func aborted() {
-        // Apple's answers stand, whatever became of our transaction.
-        inbox = unconfirmed + inbox
-        unconfirmed = []
+        inbox.aborted()
         for partition in sweeps.keys {
             sweeps[partition]?.isDue = true
             sweeps[partition]?.isServed = false
         }
-        for queue in lanes.keys {
-            lanes[queue]?.needsRefill = true
-        }
+        sender.aborted()
         nextTick = Timestamp(milliseconds: 0)
     }
 
-    /// Whether something was put for an account that is not known to be committed.
-    func isStaged(_ place: AccountPlace) -> Bool {
-        state?.stagedValue(forKey: place.key, partition: place.partition) != nil
+    private func isStaged(_ place: AccountPlace) -> Bool {
+        state.map { DueTable(state: $0).isStaged(place) } ?? false
     }
 
     // MARK: Ticks
 
     func tick(into plan: inout BatchPlan) {
         let now = plan.now
+        let table = DueTable(state: plan.state)
         noticeClock(now: now)
-        followOrders(now: now)
+        sender.followOrders(now: now)
         do throws(StoreFault) {
             learnPartitionCount()
-            hearApple(now: now)
-            try settleAnswers(into: &plan)
-            try sweepDueTables(into: &plan)
-            try runGuard(into: &plan)
-            try send(now: now)
+            inbox.add(sender.collect(now: now))
+            try settleAnswers(table, into: &plan)
+            try sweepDueTables(table, into: &plan)
+            try runGuard(table, into: &plan)
+            try sender.send(from: table, now: now)
         } catch {
             plan.storeFault = error
         }
@@ -346,51 +235,9 @@ final class ReportStage: TickingStage {
                 changed.insert(place.partition)
             }
             if let queue = debtor.queue {
-                touched.insert(queue)
-                openLane(queue)
+                sender.touch(queue)
             }
         }
-    }
-
-    func openLane(_ queue: SendQueue) {
-        guard lanes[queue] == nil else {
-            return
-        }
-        // An app that is no longer configured has no key: its lane stops at its first turn.
-        var pace = Pace(
-            rate: requestsPerSecond(of: queue),
-            keeping: queue.endpoint == .accountTokens ? .hour : .second
-        )
-        pace.share(partitions, of: partitionCount ?? 0)
-        lanes[queue] = SendLane(pace: pace)
-        queues.append(queue)
-    }
-
-    /// Of all replicas together.
-    func requestsPerSecond(of queue: SendQueue) -> Double {
-        switch queue.endpoint {
-        case .reports: rate(queue.lane) ?? 1
-        case .accountTokens: TransactionDesk.requestsPerSecond(queue.lane.environment)
-        }
-    }
-
-    /// When a queue may send next; nil where nothing but an answer or an order lets it go on.
-    func nextTurn(of lane: SendLane, _ queue: SendQueue, now: Timestamp) -> Timestamp? {
-        let flightCount = hostFlightCounts[queue.lane.environment] ?? 0
-        guard flightCount < limits.hostFlightCountMax, maySend(queue.lane) else {
-            return nil
-        }
-        return lane.nextTurn(
-            now: now,
-            flightCountMax: limits.flightCountMax,
-            keyGate: keyGates[queue.lane] ?? LaneGate()
-        )
-    }
-
-    /// A request of a queue started (1) or ended (-1).
-    func countFlight(_ queue: SendQueue, _ change: Int) {
-        lanes[queue]?.flightCount += change
-        hostFlightCounts[queue.lane.environment, default: 0] += change
     }
 
     /// Something outside the log changed: the next tick is now.
@@ -403,30 +250,22 @@ final class ReportStage: TickingStage {
             return nil
         }
         var times: [Timestamp] = []
-        if !inbox.isEmpty {
-            times.append(nextSettling(now: now))
-        }
         for sweep in sweeps.values {
             if sweep.isDue || sweep.retries?.resumeAt != nil {
                 return now
             }
             times += [sweep.nextWaiting].compactMap { $0 }
-            if !proof.isRunning {
+            if !guardRunner.isRunning {
                 times += [sweep.nextGuarded].compactMap { $0 }
             }
         }
-        if proof.isRunning {
-            times.append(nextInquiry)
+        if guardRunner.isRunning {
+            times.append(guardRunner.nextInquiry)
         }
-        if partitionCount == nil || orderReader?.isWhole == false {
+        if partitionCount == nil {
             times.append(now + limits.inquiryInterval)
         }
-        if orderReader != nil, lanes.values.contains(where: \.isWaiting) {
-            // An order may open what is closed, and nothing wakes the loop for it.
-            times.append(now + limits.orderWait)
-        }
-        times += [apple.nextAnswer].compactMap { $0 }
-        times += lanes.compactMap { nextTurn(of: $1, $0, now: now) }
+        times += [inbox.nextTaking(now: now), sender.nextTurn(now: now)].compactMap { $0 }
         return times.min()
     }
 }

@@ -198,7 +198,7 @@ final class MemoryOrders: LaneOrderSource {
         #expect(all - sent <= 2)
         #expect(try bench.outcomes().count == all)
         let stage = try #require(bench.instances[0]?.stage)
-        #expect(stage.flights.isEmpty && stage.busy.isEmpty)
+        #expect(stage.sender.flights.isEmpty && stage.sender.busy.isEmpty)
     }
 
     @Test func `send nothing until all of them were read`() throws {

@@ -154,7 +154,7 @@ import TokenDomain
         try bench.pass(.seconds(30))
         let stage = try #require(bench.instances[0]?.stage)
         // Less than all, so that the other host has room; more than one queue's.
-        #expect(stage.flights.count == stage.limits.hostFlightCountMax)
+        #expect(stage.sender.flights.count == stage.limits.hostFlightCountMax)
         due(100, on: bench)
         try bench.pass(.seconds(4))
         #expect(bench.appleStore.accepted.count == 100)
@@ -168,7 +168,7 @@ import TokenDomain
         due(100, apps: [1, 2], on: bench)
         try bench.pass(.seconds(5))
         let stage = try #require(bench.instances[0]?.stage)
-        #expect(stage.flights.count == stage.limits.flightCountMax)
+        #expect(stage.sender.flights.count == stage.limits.flightCountMax)
         #expect(bench.appleStore.accepted.count == 100)
     }
 
@@ -198,7 +198,7 @@ import TokenDomain
         first.stage.revoked([0, 1, 2])
         bench.clock.now = bench.clock.now + .minutes(1)
         #expect(first.stage.nextTick == nil)
-        #expect(first.stage.flights.isEmpty && first.stage.busy.isEmpty)
+        #expect(first.stage.sender.flights.isEmpty && first.stage.sender.busy.isEmpty)
         #expect(first.apple.calls.count == before)
     }
 }

@@ -5,7 +5,7 @@ internal import TokenDomain
 internal import TokenWire
 
 /// What comes in, read, and judged as far as the record alone can be.
-extension ReportStage {
+extension Absorber {
     /// One record, read.
     enum Input {
         case distinct(TokenDistinct)

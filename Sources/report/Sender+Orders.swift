@@ -2,11 +2,11 @@ internal import Telemetry
 internal import TokenDomain
 
 /// Lanes that somebody paused, resumed or reset by hand.
-extension ReportStage {
+extension Sender {
     /// Reads what was ordered since; before a request starts, at most this long ago.
     func followOrders(now: Timestamp) {
         guard let reader = orderReader,
-            nextOrderLook <= now || nextOrderLook > now + .seconds(2)
+            nextOrderLook <= now || nextOrderLook > now + limits.orderIntervalAway
         else {
             return
         }
@@ -15,7 +15,8 @@ extension ReportStage {
             obey(change, isNew: isNew, now: now)
         }
         // Where Kafka is away, the question may take a second.
-        nextOrderLook = now + (reader.trouble == nil ? limits.orderInterval : .seconds(2))
+        nextOrderLook =
+            now + (reader.trouble == nil ? limits.orderInterval : limits.orderIntervalAway)
         metrics.unreadableOrders(reader.unreadableCount)
         health?.setCondition("lanes", reader.trouble)
     }

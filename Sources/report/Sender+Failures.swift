@@ -4,9 +4,10 @@ internal import Telemetry
 internal import TokenDomain
 
 /// What the worker says where Apple fails requests: how often and how long, not once for each.
-extension ReportStage {
+extension Sender {
     /// Counts an answer, and notes whether Apple fails.
-    func note(_ reply: AppleReply, _ answer: Answer, _ flight: Flight, now: Timestamp) {
+    func note(_ reply: AppleReply, _ answer: PlacedAnswer.Answer, _ flight: Flight, now: Timestamp)
+    {
         let isNotHeld = answer.isNotHeld
         let wait = max(now - flight.sentAt, Milliseconds(0))
         metrics.ended(
@@ -93,15 +94,5 @@ extension ReportStage {
             break
         }
         spells[queue] = spell
-    }
-}
-
-extension ReportStage.Answer {
-    /// Apple has no report under the identifier that was looked up.
-    var isNotHeld: Bool {
-        switch self {
-        case .report(let answer): answer.meaning == .notHeld
-        case .accountToken: false
-        }
     }
 }

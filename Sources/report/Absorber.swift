@@ -6,11 +6,24 @@ internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
-extension ReportStage {
-    func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
-        if let milliseconds = batch.oldestTimestampMilliseconds {
-            forgetting.heard(recordTime: Timestamp(milliseconds: milliseconds))
-        }
+/// Takes records into the accounts of their tokens: nothing is sent, and nothing falls due.
+struct Absorber {
+    let policy: ReportPolicy
+    /// Turns a request for an account token into what is owed.
+    let desk: TransactionDesk
+    let output: ReportOutput
+    let metrics: ReportMetrics
+    let log: Log
+    /// Of `distinct`; nil until the log has told it, and until then no partition is checked.
+    var partitionCount: Int?
+
+    /// Takes a batch in.
+    ///
+    /// - Returns: the accounts that changed; they are staged.
+    func absorb(
+        _ batch: RecordBatch,
+        into plan: inout BatchPlan
+    ) -> [(place: AccountPlace, debtor: Debtor)] {
         let inputs = batch.records.map { read($0, of: batch, now: plan.now) }
         var desk = AccountDesk(state: plan.state)
         do throws(StoreFault) {
@@ -24,12 +37,12 @@ extension ReportStage {
             for _ in batch.records {
                 plan.conclude(.settled("fault"))
             }
-            return
+            return []
         }
         for (record, input) in zip(batch.records, inputs) {
             switch input {
             case .refusedWish(let outcome, let fault):
-                append(outcome, to: &plan)
+                output.append(outcome, to: &plan)
                 plan.conclude(.deadLetterAndForward(fault, outputCount: 1))
             case .wish(let order):
                 plan.conclude(
@@ -53,11 +66,11 @@ extension ReportStage {
                 plan.conclude(verdict, app: Self.app(of: input, record))
             }
         }
-        touch(desk.put())
+        return desk.put()
     }
 
-    /// What becomes of a request that cannot be: whoever asked for sales is told, any other request is
-    /// a dead letter.
+    /// A request that cannot be met: whoever asked for sales gets an answer, any other request is
+    /// dead-lettered.
     private func answer(
         to request: ReportRequested,
         _ fault: Fault,
@@ -67,7 +80,7 @@ extension ReportStage {
         guard let answer = account.answer(to: request, fault, policy: policy) else {
             return .deadLetter(fault)
         }
-        append(answer, of: request.externalPurchaseID, to: &plan)
+        output.append(answer, of: request.externalPurchaseID, to: &plan)
         return .forward(outputCount: 1)
     }
 
@@ -139,7 +152,7 @@ extension ReportStage {
             }
             return answer(to: request, refusal, of: account, into: &plan)
         }
-        tell(effects)
+        count(effects)
         if case .request = input {
             // The replay of a refused debt: the token is held once more.
             plan.tally.moved(from: desk.token(at: place), to: account)
@@ -163,7 +176,7 @@ extension ReportStage {
         else {
             return verdict
         }
-        append(refused, to: &plan)
+        output.append(refused, to: &plan)
         // As the loop counts it where nothing goes out.
         let app = distinct.appAppleID ?? TokenTally.unknownApp
         switch absorption {
@@ -252,7 +265,7 @@ extension ReportStage {
             metrics.promoted(isLate: false)
             return .settled("promoted")
         case .promotedLate:
-            tellPromotedLate(trace: trace)
+            output.tellPromotedLate(trace: trace)
             return .settled("promoted_late")
         case .noticeForSeen:
             log.limited(
@@ -284,7 +297,7 @@ extension ReportStage {
     }
 
     /// What a change of an account asks for where there is nothing to write.
-    private func tell(_ effects: [ReportEffect]) {
+    private func count(_ effects: [ReportEffect]) {
         for effect in effects {
             switch effect {
             case .cancelled(let intent): metrics.cancelled(intent)

@@ -1,0 +1,69 @@
+internal import TokenDomain
+
+/// Apple's answers on their way into the accounts.
+///
+/// They stand whatever happens to our transaction: one that is aborted hands them back.
+struct AnswerInbox {
+    private let countMax: Int
+    private let interval: Milliseconds
+    /// Not yet taken in.
+    private var waiting: [PlacedAnswer] = []
+    /// Taken in, not yet known to be committed.
+    private var unconfirmed: [PlacedAnswer] = []
+    /// When some were taken in last.
+    private var takenAt = Timestamp(milliseconds: 0)
+
+    init(limits: ReportLimits) {
+        countMax = limits.answerCountMax
+        interval = limits.settleInterval
+    }
+
+    mutating func add(_ answers: [PlacedAnswer]) {
+        waiting += answers
+    }
+
+    /// When the next are to be taken in; nil where there are none.
+    ///
+    /// At once after a rest; a clock that was set back ends the wait.
+    func nextTaking(now: Timestamp) -> Timestamp? {
+        guard !waiting.isEmpty else {
+            return nil
+        }
+        return takenAt > now ? now : max(takenAt + interval, now)
+    }
+
+    /// Those that are to be taken in now: none before their time, unless they are many.
+    mutating func take(now: Timestamp) -> [PlacedAnswer] {
+        guard let next = nextTaking(now: now), next <= now || waiting.count >= countMax else {
+            return []
+        }
+        takenAt = now
+        let taken = Array(waiting.prefix(countMax))
+        waiting.removeFirst(taken.count)
+        return taken
+    }
+
+    /// It is staged; whether it holds, the commit says.
+    mutating func staged(_ answer: PlacedAnswer) {
+        unconfirmed.append(answer)
+    }
+
+    /// - Parameter isStaged: whether something is put for an account that is not known to be
+    ///   committed.
+    /// - Returns: accounts whose answers are committed.
+    mutating func committed(except isStaged: (AccountPlace) -> Bool) -> [AccountPlace] {
+        let settled = unconfirmed.map(\.place).filter { !isStaged($0) }
+        unconfirmed.removeAll { !isStaged($0.place) }
+        return settled
+    }
+
+    mutating func aborted() {
+        waiting = unconfirmed + waiting
+        unconfirmed = []
+    }
+
+    mutating func forget(partitions gone: Set<Int32>) {
+        waiting.removeAll { gone.contains($0.place.partition) }
+        unconfirmed.removeAll { gone.contains($0.place.partition) }
+    }
+}

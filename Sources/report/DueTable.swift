@@ -1,0 +1,231 @@
+internal import StageRuntime
+internal import StateStore
+internal import TokenDomain
+
+/// Reads the due table of the committed store: what waits, is ready, is guarded or may be forgotten.
+///
+/// ``DueKey`` says how its entries are made; nothing here changes one.
+struct DueTable {
+    let state: StagedState
+
+    /// Whether something was put for an account that is not known to be committed.
+    func isStaged(_ place: AccountPlace) -> Bool {
+        state.stagedValue(forKey: place.key, partition: place.partition) != nil
+    }
+
+    /// What lies under a key of the state; nil where nothing does.
+    func debtor(at place: AccountPlace) throws(StoreFault) -> Debtor? {
+        try state.values([place.key], partition: place.partition)[0].map {
+            Debtor($0, key: place.key)
+        }
+    }
+
+    // MARK: What waits
+
+    /// Accounts of a partition that have waited until `now`, at most so many, and when the next one
+    /// has; nil where that is not known or none waits.
+    func due(
+        in partition: Int32,
+        now: Timestamp,
+        countMax: Int
+    ) throws(StoreFault) -> (places: [AccountPlace], next: Timestamp?) {
+        var places: [AccountPlace] = []
+        var next: Timestamp?
+        try visit(.waiting, partition, from: DueKey.start(DueKey.Region.waiting)) { time, key in
+            guard time <= now else {
+                next = time
+                return false
+            }
+            places.append(AccountPlace(key: key, partition: partition))
+            return places.count < countMax
+        }
+        return (places, next)
+    }
+
+    /// Accounts whose retry has to be moved by what the clock was set back, and what is left to be
+    /// looked through after this slice.
+    func retries(
+        in partition: Int32,
+        _ sweep: RetrySweep,
+        now: Timestamp,
+        countMax: Int
+    ) throws(StoreFault) -> (places: [AccountPlace], rest: RetrySweep?) {
+        var places: [AccountPlace] = []
+        var entryCount = 0
+        var resumeAt: [UInt8]?
+        try state.scan(
+            .due,
+            partition: partition,
+            from: sweep.resumeAt ?? DueKey.start(.waiting, at: now)
+        ) { entry, note in
+            guard entry.first == DueKey.Region.waiting.rawValue,
+                let (time, key) = DueKey.timed(entry)
+            else {
+                return false
+            }
+            guard entryCount < SliceLimit.entryCountMax, places.count < countMax else {
+                resumeAt = entry
+                return false
+            }
+            entryCount += 1
+            let isMoved = sweep.setBack.count > 0 || time > now + ReportPolicy.retryWaitMax
+            if isMoved, DueKey.isRetry(note: note) {
+                places.append(AccountPlace(key: key, partition: partition))
+            }
+            return true
+        }
+        return (places, resumeAt.map { RetrySweep(setBack: sweep.setBack, resumeAt: $0) })
+    }
+
+    // MARK: What is ready
+
+    /// The most urgent debts of a queue, some of each partition, without those that are under way or
+    /// staged; and whether that is all of them.
+    func ready(
+        _ queue: SendQueue,
+        in partitions: [Int32],
+        except busy: Set<AccountPlace>,
+        countMax: Int
+    ) throws(StoreFault) -> (debts: [ReadyDebt], isWhole: Bool) {
+        var debts: [ReadyDebt] = []
+        var isWhole = true
+        let prefix = DueKey.start(.ready, queue)
+        for partition in partitions {
+            var count = 0
+            try state.scan(.due, partition: partition, from: prefix) { entry, _ in
+                guard let (found, deadline, key) = DueKey.ready(entry), found == queue else {
+                    return false
+                }
+                let place = AccountPlace(key: key, partition: partition)
+                if !busy.contains(place), !isStaged(place) {
+                    debts.append(ReadyDebt(place: place, deadline: deadline))
+                    count += 1
+                }
+                isWhole = isWhole && count < countMax
+                return count < countMax
+            }
+        }
+        return (debts, isWhole)
+    }
+
+    /// The most urgent that is due in every queue, ready to be sent or waiting to be tried again:
+    /// one look-up for each queue and kind that has something.
+    func visitMostUrgent(
+        in partition: Int32,
+        _ visit: (SendQueue, Timestamp) -> Void
+    ) throws(StoreFault) {
+        for region in [DueKey.Region.ready, .retried] {
+            var start: [UInt8]? = DueKey.start(region)
+            while let from = start {
+                start = nil
+                try state.scan(.due, partition: partition, from: from) { entry, _ in
+                    if entry.first == region.rawValue,
+                        let (queue, deadline, _) = DueKey.queued(entry)
+                    {
+                        visit(queue, deadline)
+                        start = DueKey.after(DueKey.start(region, queue))
+                    }
+                    return false
+                }
+            }
+        }
+    }
+
+    /// The earliest deadline of each queue that has something due: from the table and not from the
+    /// few debts that are at hand, for a lane that is stopped takes none, and what waits to be tried
+    /// again is due all the same.
+    func firstDeadlines(
+        in partitions: [Int32]
+    ) throws(StoreFault) -> [SendQueue: Timestamp] {
+        var first: [SendQueue: Timestamp] = [:]
+        for partition in partitions {
+            try visitMostUrgent(in: partition) { queue, deadline in
+                first[queue] = min(first[queue] ?? deadline, deadline)
+            }
+        }
+        return first
+    }
+
+    // MARK: What is guarded
+
+    /// Since when the oldest notice of a partition waits for the guard; nil where none does.
+    func firstGuarded(in partition: Int32) throws(StoreFault) -> Timestamp? {
+        var first: Timestamp?
+        try visit(.guarded, partition, from: DueKey.start(DueKey.Region.guarded)) { time, _ in
+            first = time
+            return false
+        }
+        return first
+    }
+
+    /// Accounts that wait for the guard since `startedAt` or longer, at most so many.
+    func guarded(
+        in partition: Int32,
+        since startedAt: Timestamp,
+        countMax: Int
+    ) throws(StoreFault) -> [AccountPlace] {
+        var places: [AccountPlace] = []
+        try visit(.guarded, partition, from: DueKey.start(DueKey.Region.guarded)) { time, key in
+            guard time <= startedAt else {
+                return false
+            }
+            places.append(AccountPlace(key: key, partition: partition))
+            return places.count < countMax
+        }
+        return places
+    }
+
+    /// How many wait for the guard; counted up to so many.
+    func guardedCount(in partitions: [Int32], countMax: Int) throws(StoreFault) -> Int {
+        var count = 0
+        for partition in partitions where count < countMax {
+            try visit(.guarded, partition, from: DueKey.start(DueKey.Region.guarded)) { _, _ in
+                count += 1
+                return count < countMax
+            }
+        }
+        return count
+    }
+
+    // MARK: What is past use
+
+    /// Keys of accounts that may be forgotten, at most so many.
+    func forgotten(
+        in partition: Int32,
+        by horizon: Timestamp,
+        countMax: Int
+    ) throws(StoreFault) -> [[UInt8]] {
+        var keys: [[UInt8]] = []
+        try visit(.forgotten, partition, from: DueKey.start(DueKey.Region.forgotten)) { time, key in
+            guard time <= horizon else {
+                return false
+            }
+            keys.append(key)
+            return keys.count < countMax
+        }
+        return keys
+    }
+
+    /// Entries of a region that begin with a time, until `body` has seen enough.
+    private func visit(
+        _ region: DueKey.Region,
+        _ partition: Int32,
+        from start: [UInt8],
+        _ body: (Timestamp, [UInt8]) -> Bool
+    ) throws(StoreFault) {
+        try state.scan(.due, partition: partition, from: start) { entry, _ in
+            guard entry.first == region.rawValue, let (time, key) = DueKey.timed(entry) else {
+                return false
+            }
+            return body(time, key)
+        }
+    }
+}
+
+/// Retries of a partition that have to be looked through after the clock was set.
+struct RetrySweep {
+    /// How far the clock was set back; zero where only waits that are too long are looked for.
+    var setBack = Milliseconds(0)
+    /// Where the next slice begins; nil at first.
+    var resumeAt: [UInt8]?
+}

@@ -1,0 +1,56 @@
+internal import AppStoreAPI
+internal import TokenDomain
+
+/// One request in flight to Apple.
+struct Flight {
+    var place: AccountPlace
+    var queue: SendQueue
+    var purpose: Purpose
+    /// `PUT` or `GET`.
+    var method: String
+    var sentAt: Timestamp
+    /// It was started while the key's gate was stopped, or its endpoint's.
+    var isKeyProbe: Bool
+    var isEndpointProbe: Bool
+
+    /// What the request is about, to know its answer by.
+    enum Purpose {
+        case report(number: Int, requestCount: Int, ReportRequest, of: SentReport)
+        case accountToken(String, attempts: Int)
+
+        /// Requests ended before it.
+        var failureCount: Int {
+            switch self {
+            case .report(_, let requestCount, _, _): requestCount
+            case .accountToken(_, let attempts): attempts
+            }
+        }
+    }
+
+    /// A report as far as the meaning of an answer hangs on it.
+    struct SentReport {
+        var identifier: String
+        /// Of its line items.
+        var newestDate: Timestamp?
+        var lineItemCount: Int
+    }
+}
+
+/// An answer of Apple's, and the account it is for.
+struct PlacedAnswer {
+    var place: AccountPlace
+    var answer: Answer
+
+    enum Answer {
+        case report(AnsweredReport)
+        case accountToken(AnsweredAccountToken)
+
+        /// Apple has no report under the identifier that was looked up.
+        var isNotHeld: Bool {
+            switch self {
+            case .report(let answer): answer.meaning == .notHeld
+            case .accountToken: false
+            }
+        }
+    }
+}

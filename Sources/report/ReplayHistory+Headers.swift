@@ -1,0 +1,29 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+
+extension DeadLetter.History {
+    init(_ history: ReplayHistory) {
+        self = .none
+        firstFailedAt = history.firstFailedAt
+        attempts = history.attempts
+        replayCount = history.replayCount
+        replayID = history.replayID
+    }
+}
+
+extension ReplayHistory {
+    /// What a record's headers tell; nil where it is no replay.
+    init?(of record: RecordBatch.Record, in batch: RecordBatch) {
+        let history = DeadLetter.History(headers: record.headers, of: batch.arena)
+        guard history != .none else {
+            return nil
+        }
+        self.init(
+            firstFailedAt: history.firstFailedAt,
+            attempts: history.attempts,
+            replayCount: history.replayCount,
+            replayID: history.replayID
+        )
+    }
+}

@@ -1,0 +1,35 @@
+internal import TokenDomain
+
+/// Everything in the stage is bounded; the debts themselves wait in the store.
+struct ReportLimits {
+    /// Debts of one partition that fall due in one tick.
+    var dueCountMax = 1_000
+    /// Ready debts of one partition and queue read at once.
+    var readyCountMax = 128
+    /// Notices of one partition that the guard serves in one tick, and that are counted.
+    var guardedCountMax = 1_000
+    /// Accounts of one partition forgotten in one tick.
+    var forgottenCountMax = 256
+    /// Requests of one queue under way: one that Apple leaves without answers must not take the
+    /// room of the others.
+    var flightCountMax = 32
+    /// Requests to one of Apple's two hosts under way, likewise.
+    var hostFlightCountMax = 256
+    /// Answers settled in one tick.
+    var answerCountMax = 2_000
+    /// Answers that come one soon after another are settled in one transaction: what a commit
+    /// costs, on the broker too, is shared by them.
+    var settleInterval = Milliseconds(100)
+    var inquiryInterval = Milliseconds(100)
+    /// Until the guard asks again about a worker that has not read far enough.
+    var behindInterval = Milliseconds.seconds(1)
+    var measureInterval = Milliseconds.seconds(1)
+    /// So long after it was written at most, an order for a lane holds for its next request.
+    var orderInterval = Milliseconds(100)
+    /// So often orders are looked for while Kafka is away: each question may take a second.
+    var orderIntervalAway = Milliseconds.seconds(2)
+    /// So often orders are looked for while a lane waits for nothing else.
+    var orderWait = Milliseconds.seconds(1)
+
+    init() {}
+}

@@ -1,0 +1,236 @@
+internal import AppStoreAPI
+internal import Kafka
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+/// What the stage writes beside its state: the ledger, answers to whoever asked, refused tokens and
+/// dead-letter records.
+struct ReportOutput {
+    /// Full names of the sources, for the origin of a dead-letter record.
+    private let sources: [String]
+    private let group: String
+    private let metrics: ReportMetrics
+    private let log: Log
+
+    init(topicPrefix: String, metrics: ReportMetrics, log: Log) {
+        sources = Worker.report.sources.map { $0.name(prefix: topicPrefix) }
+        group = "\(topicPrefix)\(Worker.report.rawValue)"
+        self.metrics = metrics
+        self.log = log
+    }
+
+    // MARK: What follows from a change
+
+    /// Writes what follows from a change: the ledger, dead letters, alarms.
+    func enact(
+        _ effects: [ReportEffect],
+        of account: TokenAccount,
+        into plan: inout BatchPlan
+    ) {
+        for effect in effects {
+            switch effect {
+            case .cancelled(let intent):
+                metrics.cancelled(intent)
+            case .outcome(let outcome):
+                append(outcome, of: account, to: &plan)
+            case .answered(let answer):
+                append(answer, of: account.externalPurchaseID, trace: account.trace, to: &plan)
+            case .promotedLate:
+                tellPromotedLate(trace: account.trace)
+            case .refusedToken(let refused):
+                log.limited(
+                    .warning,
+                    "Apple does not know a token: another of its period takes its place",
+                    ("appAppleId", .integer(account.appAppleID ?? 0)),
+                    ("traceId", .text(account.trace?.traceID ?? ""))
+                )
+                append(refused, trace: account.trace, to: &plan)
+            case .deadLetter(let request, let fault, let origin, let history):
+                if fault.code == "report.\(Rejection.conflict.rawValue)" {
+                    log.error(
+                        "Apple holds another report under an identifier of ours",
+                        ("appAppleId", .integer(request.appAppleID)),
+                        ("requestIdentifier", .text(request.requestIdentifier ?? "")),
+                        ("traceId", .text(account.trace?.traceID ?? ""))
+                    )
+                }
+                var value: [UInt8] = []
+                request.write(to: &value)
+                deadLetter(
+                    value,
+                    key: request.externalPurchaseID.text,
+                    fault,
+                    origin,
+                    history,
+                    trace: account.trace,
+                    into: &plan
+                )
+            }
+        }
+    }
+
+    func enact(
+        _ effects: [AccountTokenDebt.Effect],
+        trace: TraceParent?,
+        into plan: inout BatchPlan
+    ) {
+        for effect in effects {
+            switch effect {
+            case .outcome(let outcome):
+                append(outcome, trace: trace, to: &plan)
+            case .deadLetter(let request, let fault, let origin, let history):
+                guard case .original(let id, _, _) = request.subject else {
+                    preconditionFailure("a request that was sent names its transaction")
+                }
+                var value: [UInt8] = []
+                request.write(to: &value)
+                deadLetter(value, key: id, fault, origin, history, trace: trace, into: &plan)
+            }
+        }
+    }
+
+    func tellPromotedLate(trace: TraceParent?) {
+        metrics.promoted(isLate: true)
+        log.limited(
+            .error,
+            "a token is the first of its period now, and Apple has it as a duplicate",
+            ("traceId", .text(trace?.traceID ?? ""))
+        )
+    }
+
+    // MARK: Records
+
+    /// One line of the ledger, and what is counted of it.
+    func append(_ outcome: ReportOutcome, of account: TokenAccount, to plan: inout BatchPlan) {
+        var outcome = outcome
+        if let lineItems = outcome.told.lineItems,
+            let sold = LineItemParts.oldestSale(in: lineItems)
+        {
+            outcome.told.bringForward(
+                deadline: ReportPolicy.deadline(ofSale: sold),
+                settledAt: outcome.settledAt
+            )
+        }
+        metrics.settled(outcome, tokenCreatedAt: account.tokenCreationDate)
+        append(
+            topic: .reportsOutcomes,
+            key: outcome.externalPurchaseID.text,
+            trace: account.trace,
+            to: &plan
+        ) { outcome.write(to: &$0) }
+    }
+
+    /// The answer to whoever asked for a report of sales.
+    ///
+    /// Without a trace it gets that of the record it comes of.
+    func append(
+        _ answer: PurchaseAnswer,
+        of id: TokenID,
+        trace: TraceParent? = nil,
+        to plan: inout BatchPlan
+    ) {
+        let answered = PurchaseAnswered(
+            requestIdentifier: answer.requestIdentifier,
+            externalPurchaseID: id,
+            lineItemIDs: answer.lineItems.map(LineItemParts.ids) ?? [],
+            outcome: answer.outcome,
+            errors: answer.errors,
+            reason: answer.reason,
+            verifiedLineItemIDs: answer.verified,
+            primaryExternalPurchaseID: answer.primary,
+            settledAt: plan.now
+        )
+        append(
+            topic: .purchasesAnswered,
+            key: answer.purchaseKey.text,
+            trace: trace,
+            to: &plan
+        ) { answered.write(to: &$0) }
+    }
+
+    /// Without a trace it gets that of the record it comes of.
+    func append(_ refused: TokenRefused, trace: TraceParent? = nil, to plan: inout BatchPlan) {
+        append(
+            topic: .tokensRefused,
+            key: refused.purchaseKey.text,
+            trace: trace,
+            to: &plan
+        ) { refused.write(to: &$0) }
+    }
+
+    /// Without a trace it gets that of the record it comes of.
+    func append(
+        _ outcome: AccountTokenOutcome,
+        trace: TraceParent? = nil,
+        to plan: inout BatchPlan
+    ) {
+        append(
+            topic: .accountTokensOutcomes,
+            key: outcome.originalTransactionID,
+            trace: trace,
+            to: &plan
+        ) { outcome.write(to: &$0) }
+    }
+
+    private func append(
+        topic: Topic,
+        key: String,
+        trace: TraceParent?,
+        to plan: inout BatchPlan,
+        _ write: (inout [UInt8]) -> Void
+    ) {
+        // A transaction that is not genuine names nobody.
+        let keyRange = key.isEmpty ? .absent : plan.outputs.place(key.utf8)
+        let start = plan.outputs.arena.count
+        write(&plan.outputs.arena)
+        let value = plan.outputs.placed(from: start)
+        let headers = TraceHeader.append(trace, to: &plan.outputs.arena)
+        plan.outputs.outputs.append(
+            OutputBatch.Output(
+                topic: Self.target(topic),
+                key: keyRange,
+                value: value,
+                headers: headers
+            )
+        )
+    }
+
+    private func deadLetter(
+        _ value: [UInt8],
+        key: String,
+        _ fault: Fault,
+        _ origin: RecordOrigin,
+        _ history: ReplayHistory?,
+        trace: TraceParent?,
+        into plan: inout BatchPlan
+    ) {
+        plan.append(
+            DeadLetter(
+                fault: fault,
+                worker: .report,
+                origin: DeadLetter.Origin(
+                    topic: sources[origin.topic],
+                    partition: origin.partition,
+                    offset: origin.offset,
+                    group: group
+                ),
+                failedAt: plan.now,
+                history: history.map(DeadLetter.History.init) ?? .none
+            ),
+            topic: Worker.report.targets.count,
+            key: Array(key.utf8),
+            value: value,
+            trace: trace
+        )
+    }
+
+    /// The index of a topic among `Worker.report.targets`; the dead letters come after all of them.
+    private static func target(_ topic: Topic) -> Int {
+        guard let index = Worker.report.targets.firstIndex(of: topic) else {
+            preconditionFailure("report writes the topics that the pipeline says")
+        }
+        return index
+    }
+}

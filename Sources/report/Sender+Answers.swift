@@ -1,0 +1,148 @@
+internal import AppStoreAPI
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+
+/// What Apple answers: what it means for the lanes, and for the accounts.
+extension Sender {
+    /// Takes what came back: the lanes know it at once, the accounts with what is returned.
+    func collect(now: Timestamp) -> [PlacedAnswer] {
+        apple.collect(now: now).compactMap { tag, reply in
+            guard let flight = flights.removeValue(forKey: tag) else {
+                return nil
+            }
+            countFlight(flight.queue, -1)
+            let budget = lanes[flight.queue]?.retryBudget ?? RetryBudget()
+            let wait = backoff.delay(
+                failureCount: budget.failureCount(flight.purpose.failureCount + 1),
+                using: &generator
+            )
+            let (answer, word) = Self.judge(reply, to: flight, now: now, retryAt: now + wait)
+            note(reply, answer, flight, now: now)
+            hear(word, flight, now: now)
+            return PlacedAnswer(place: flight.place, answer: answer)
+        }
+    }
+
+    private static func judge(
+        _ reply: AppleReply,
+        to flight: Flight,
+        now: Timestamp,
+        retryAt: Timestamp
+    ) -> (PlacedAnswer.Answer, LaneGate.Word) {
+        switch flight.purpose {
+        case .report(let number, let requestCount, let request, let report):
+            let meaning = ReportAnswer(
+                reply,
+                to: request,
+                identifier: report.identifier,
+                newestDate: report.newestDate,
+                now: now
+            )
+            let answer = AnsweredReport(
+                number: number,
+                requestCount: requestCount,
+                request: request,
+                meaning: meaning,
+                httpStatus: reply.httpStatus,
+                errors: reply.errors ?? [],
+                sentAt: flight.sentAt,
+                answeredAt: now,
+                retryAt: retryAt,
+                lineItemCount: report.lineItemCount
+            )
+            return (.report(answer), LaneGate.Word(meaning))
+        case .accountToken(let token, let attempts):
+            let meaning = AccountTokenAnswer(reply)
+            let answer = AnsweredAccountToken(
+                appAccountToken: token,
+                attempts: attempts,
+                meaning: meaning,
+                httpStatus: reply.httpStatus,
+                errorCode: reply.errors?.first?.code,
+                answeredAt: now,
+                retryAt: retryAt
+            )
+            return (.accountToken(answer), LaneGate.Word(meaning))
+        }
+    }
+
+    /// What an answer says about its lane.
+    private func hear(_ word: LaneGate.Word, _ flight: Flight, now: Timestamp) {
+        let queue = flight.queue
+        guard var lane = lanes[queue] else {
+            return
+        }
+        switch word {
+        case .fine:
+            lane.retryBudget.accepted()
+            lane.pace.accepted(sentAt: flight.sentAt, now: now)
+        case .inconclusive:
+            lane.retryBudget.failed()
+        case .trouble(.rateLimited, let until):
+            let isHeld = lane.pace.rateLimited(
+                sentAt: flight.sentAt,
+                until: until,
+                now: now,
+                using: &generator
+            )
+            if isHeld {
+                tellHeld(queue, until: lane.pace.holdEnd(now: now) ?? now, now: now)
+            }
+        case .trouble:
+            break
+        }
+        let change = lane.gate.heard(
+            word.ofEndpoint,
+            isProbe: flight.isEndpointProbe,
+            now: now
+        )
+        lanes[queue] = lane
+        tell(change, of: [queue])
+        let keyChange = keyGates[queue.lane, default: LaneGate()].heard(
+            word.ofKey,
+            isProbe: flight.isKeyProbe,
+            now: now
+        )
+        // The key is that of every endpoint.
+        tell(keyChange, of: queues.filter { $0.lane == queue.lane })
+    }
+
+    private func tellHeld(_ queue: SendQueue, until: Timestamp, now: Timestamp) {
+        metrics.changed([queue], "held", isStopped: false)
+        log.limited(
+            .warning,
+            "Apple limits the rate of a lane",
+            ("appAppleId", .integer(queue.lane.appAppleID)),
+            ("environment", .text(queue.lane.environment.rawValue)),
+            ("seconds", .number(Double((until - now).count) / 1_000))
+        )
+    }
+
+    private func tell(_ change: LaneGate.Change?, of queues: [SendQueue]) {
+        guard let change, let lane = queues.first?.lane else {
+            return
+        }
+        let app = LogValue.integer(lane.appAppleID)
+        let environment = LogValue.text(lane.environment.rawValue)
+        switch change {
+        case .resigning:
+            metrics.changed(queues, "resigning", isStopped: false)
+        case .stopped(let trouble):
+            metrics.changed(queues, trouble.rawValue, isStopped: true)
+            log.error(
+                "a lane is stopped: nothing is reported for this app until its probe succeeds",
+                ("appAppleId", app),
+                ("environment", environment),
+                ("because", .text(trouble.rawValue))
+            )
+        case .reopened:
+            metrics.changed(queues, "reopened", isStopped: false)
+            log.info(
+                "a lane works again",
+                ("appAppleId", app),
+                ("environment", environment)
+            )
+        }
+    }
+}

@@ -1,0 +1,127 @@
+internal import StageRuntime
+internal import Telemetry
+internal import TokenDomain
+internal import TokenWire
+
+/// What is shown of the lanes: gauges once a second, and `/debug/status`.
+extension Sender {
+    /// - Parameter deadlines: of the most urgent report of each queue that has one due.
+    func measure(deadlines: [SendQueue: Timestamp], now: Timestamp) {
+        view.deadlines = deadlines
+        measureLanes(now: now)
+        lookAtSpells(now: now)
+        view.bound(
+            rates: lanes.filter { maySend($0.key.lane) }
+                .mapValues { $0.pace.rateFound(now: now) },
+            flightCountMax: limits.flightCountMax
+        )
+    }
+
+    /// Without partitions nothing waits here, and no rate is ours.
+    func measureNothing() {
+        view.deadlines = [:]
+        spells = [:]
+        health?.setCondition("apple", nil)
+        measureLanes(now: Timestamp(milliseconds: 0))
+    }
+
+    private func measureLanes(now: Timestamp) {
+        metrics.inFlight(flights.count)
+        for (queue, lane) in lanes {
+            metrics.paced(queue, requestsPerSecond: lane.pace.requestsPerSecond(now: now))
+            metrics.failing(queue, for: spells[queue]?.lasted(now: now) ?? Milliseconds(0))
+        }
+        for lane in laneSet {
+            metrics.paused(lane, partitions.isEmpty ? nil : pause(of: lane) != nil)
+            let deadline = view.deadlines[.reports(of: lane)]
+            metrics.slack(lane, seconds: deadline.map { Double(($0 - now).count) / 1_000 })
+            metrics.held(lane, for: heldTime(of: lane, now: now))
+        }
+    }
+
+    /// Those that have something to send here, and those that are paused.
+    private var laneSet: Set<Lane> {
+        Set(lanes.keys.map(\.lane)).union(orderReader?.orders.pausedLanes ?? [])
+    }
+
+    /// Of the endpoint that has been held longest.
+    private func heldTime(of lane: Lane, now: Timestamp) -> Milliseconds {
+        var longest = Milliseconds(0)
+        for queue in queues where queue.lane == lane {
+            let isWaiting = lanes[queue].map { $0.flightCount > 0 } ?? false
+            let time = lanes[queue]?.pace.heldTime(
+                isWaiting: isWaiting || view.deadlines[queue] != nil && maySend(lane),
+                now: now
+            )
+            longest = max(longest, time ?? longest)
+        }
+        return longest
+    }
+
+    func show(_ writer: inout JSONWriter, _ counts: DueCounts, now: Timestamp) {
+        writer.name("lanes")
+        writer.beginArray()
+        for queue in queues {
+            if let lane = lanes[queue] {
+                write(queue, lane, counts, &writer, now: now)
+            }
+        }
+        writer.endArray()
+    }
+
+    private func write(
+        _ queue: SendQueue,
+        _ lane: SendLane,
+        _ counts: DueCounts,
+        _ writer: inout JSONWriter,
+        now: Timestamp
+    ) {
+        writer.beginObject()
+        writer.field("appAppleId", queue.lane.appAppleID)
+        writer.field("environment", queue.lane.environment.rawValue)
+        writer.field("endpoint", queue.endpoint.name)
+        // What the key is refused for stands before what the endpoint is.
+        let keyState = keyGates[queue.lane]?.state ?? .open
+        let state = keyState == .open ? lane.gate.state : keyState
+        if let order = pause(of: queue.lane) {
+            writer.field("state", "paused")
+            writer.field("because", order.sentence)
+            writer.field("since", order.at.milliseconds)
+        } else {
+            write(state, queue, lane, &writer, now: now)
+        }
+        // In thousandths: a rate below one a second is one too.
+        writer.field("milliRequestsPerSecond", Int64(lane.pace.requestsPerSecond(now: now) * 1_000))
+        writer.field("milliConfiguredPerSecond", Int64(lane.pace.rate * 1_000))
+        writer.field("startedCount", lane.startedCount)
+        writer.field("inFlight", lane.flightCount)
+        writer.field("nextDeadline", view.deadlines[queue]?.milliseconds)
+        if queue.endpoint == .reports {
+            counts.write(queue.lane, &writer)
+        }
+        writer.endObject()
+    }
+
+    private func write(
+        _ state: LaneGate.State,
+        _ queue: SendQueue,
+        _ lane: SendLane,
+        _ writer: inout JSONWriter,
+        now: Timestamp
+    ) {
+        switch state {
+        case .open:
+            let until = lane.pace.holdEnd(now: now)
+            writer.field("state", until == nil ? "open" : "held")
+            writer.field("because", spells[queue]?.reason)
+            writer.field("until", until?.milliseconds)
+        case .stopped(let trouble, let probeAt, _):
+            writer.field("state", "stopped")
+            writer.field("because", trouble.rawValue)
+            writer.field("until", probeAt.milliseconds)
+        case .probing(let trouble, _):
+            writer.field("state", "probing")
+            writer.field("because", trouble.rawValue)
+        }
+    }
+}

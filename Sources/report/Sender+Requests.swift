@@ -1,0 +1,62 @@
+internal import AppStoreAPI
+internal import TokenDomain
+
+/// What is sent for a debt.
+extension Sender {
+    /// The next request; nil where nothing is left to send.
+    func nextRequest(of debtor: Debtor) -> (Flight.Purpose, AppleRequest.Action)? {
+        switch debtor {
+        case .token(let account):
+            guard let intent = account.current, let request = account.nextRequest else {
+                return nil
+            }
+            let body = Self.body(of: intent, of: account.externalPurchaseID)
+            let purpose = Flight.Purpose.report(
+                number: intent.number,
+                requestCount: intent.requestCount,
+                request,
+                of: Flight.SentReport(
+                    identifier: intent.identifier,
+                    newestDate: body.newestCreationDate,
+                    lineItemCount: body.lineItemCount
+                )
+            )
+            switch request {
+            case .send:
+                return (purpose, .sendReport(body))
+            case .retrieve, .search:
+                let identifier = account.searchedIdentifier(policy: policy) ?? intent.identifier
+                return (purpose, .retrieveReport(requestIdentifier: identifier, sent: body))
+            }
+        case .transaction(let debt):
+            return debt.current.map { wish in
+                (
+                    .accountToken(wish.appAccountToken, attempts: debt.attempts),
+                    .setAccountToken(
+                        wish.appAccountToken,
+                        originalTransactionID: debt.originalTransactionID
+                    )
+                )
+            }
+        }
+    }
+
+    private static func body(of intent: ReportIntent, of id: TokenID) -> ReportRequestBody {
+        guard let lineItems = intent.lineItems else {
+            return ReportRequestBody(
+                requestIdentifier: intent.identifier,
+                externalPurchaseID: id,
+                status: intent.status
+            )
+        }
+        do throws(ReportRequestFault) {
+            return try ReportRequestBody(
+                requestIdentifier: intent.identifier,
+                externalPurchaseID: id,
+                lineItems: lineItems
+            )
+        } catch {
+            preconditionFailure("line items are checked when they are absorbed: \(error.message)")
+        }
+    }
+}

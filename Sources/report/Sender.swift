@@ -1,0 +1,298 @@
+internal import AppStoreAPI
+internal import StageRuntime
+internal import StateStore
+internal import Telemetry
+internal import TokenDomain
+
+/// Sends to Apple what is due, each lane at its pace and as far as its gates are open.
+///
+/// It knows what is in flight, and nothing of why a report is owed: it reads what may be sent from the
+/// due table of the committed store, and hands on what Apple answers.
+final class Sender {
+    let apple: any AppleClient
+    /// Reports per second of a lane, over all replicas; nil for an app that is not configured.
+    private let rate: (Lane) -> Double?
+    let policy: ReportPolicy
+    let limits: ReportLimits
+    let metrics: ReportMetrics
+    let log: Log
+    /// Shows that Apple does not answer; nothing fails for it.
+    let health: Health?
+    /// What was ordered for lanes by hand; nil in a test that orders nothing.
+    let orderReader: LaneOrderReader?
+    let backoff = Backoff()
+    var generator: SeededGenerator
+
+    private(set) var partitions: [Int32] = []
+    /// Of `distinct`; nil until the log has told it, and then nothing is sent.
+    private var partitionCount: Int?
+    var lanes: [SendQueue: SendLane] = [:]
+    /// What Apple thinks of an app's key: a 401 at one endpoint holds every other of the lane.
+    var keyGates: [Lane: LaneGate] = [:]
+    /// Those of ``lanes`` in the order in which they were opened: each gets its turns in it.
+    private(set) var queues: [SendQueue] = []
+    /// Queues that an account became ready for, since the last commit and since the one before: the
+    /// next look at the committed store may miss what is still under way.
+    private var touched: Set<SendQueue> = []
+    private var touchedBefore: Set<SendQueue> = []
+
+    var flights: [UInt64: Flight] = [:]
+    private var nextTag: UInt64 = 1
+    private var hostFlightCounts: [AppleEnvironment: Int] = [:]
+    /// In flight, or answered and not yet committed: one report in flight for a token.
+    private(set) var busy: Set<AccountPlace> = []
+
+    var view = LaneView()
+    /// Where Apple fails what is sent; no entry where it never did.
+    var spells: [SendQueue: FailureSpell] = [:]
+    var nextOrderLook = Timestamp(milliseconds: 0)
+
+    init(
+        apple: any AppleClient,
+        rate: @escaping (Lane) -> Double?,
+        policy: ReportPolicy,
+        orders: (any LaneOrderSource)? = nil,
+        limits: ReportLimits,
+        metrics: ReportMetrics,
+        log: Log,
+        health: Health? = nil,
+        seed: UInt64
+    ) {
+        self.apple = apple
+        self.rate = rate
+        self.policy = policy
+        orderReader = orders.map { LaneOrderReader($0, log: log) }
+        self.limits = limits
+        self.metrics = metrics
+        self.log = log
+        self.health = health
+        generator = SeededGenerator(seed: seed)
+    }
+
+    // MARK: Partitions
+
+    /// This replica's part of every rate: its partitions of all.
+    func share(_ partitions: [Int32], of partitionCount: Int?) {
+        self.partitions = partitions
+        self.partitionCount = partitionCount
+        for queue in lanes.keys {
+            lanes[queue]?.pace.share(partitions, of: partitionCount ?? 0)
+        }
+    }
+
+    /// Abandons the requests of partitions that are another's now.
+    func revoke(_ gone: Set<Int32>) {
+        for (tag, flight) in flights where gone.contains(flight.place.partition) {
+            apple.abandon(tag: tag)
+            flights[tag] = nil
+            countFlight(flight.queue, -1)
+            if flight.isKeyProbe {
+                keyGates[flight.queue.lane]?.forgotProbe(now: flight.sentAt)
+            }
+            if flight.isEndpointProbe {
+                lanes[flight.queue]?.gate.forgotProbe(now: flight.sentAt)
+            }
+        }
+        for queue in lanes.keys {
+            lanes[queue]?.forget(partitions: gone)
+        }
+        busy = busy.filter { !gone.contains($0.partition) }
+    }
+
+    // MARK: Transactions
+
+    /// A queue that an account became ready for must be looked at after the commit.
+    func touch(_ queue: SendQueue) {
+        touched.insert(queue)
+        open(queue)
+    }
+
+    /// - Parameter settled: accounts whose answers are committed now.
+    func committed(settled: [AccountPlace]) {
+        for queue in touched.union(touchedBefore) {
+            lanes[queue]?.needsRefill = true
+        }
+        (touchedBefore, touched) = (touched, [])
+        busy.subtract(settled)
+    }
+
+    func aborted() {
+        refillAll()
+    }
+
+    /// The account may be sent for again, though nothing of it changed.
+    func release(_ place: AccountPlace) {
+        busy.remove(place)
+        refillAll()
+    }
+
+    private func refillAll() {
+        for queue in queues {
+            lanes[queue]?.needsRefill = true
+        }
+    }
+
+    // MARK: Lanes
+
+    func open(_ queue: SendQueue) {
+        guard lanes[queue] == nil else {
+            return
+        }
+        // An app that is no longer configured has no key: its lane stops at its first turn.
+        var pace = Pace(
+            rate: requestsPerSecond(of: queue),
+            keeping: queue.endpoint == .accountTokens ? .hour : .second
+        )
+        pace.share(partitions, of: partitionCount ?? 0)
+        lanes[queue] = SendLane(pace: pace)
+        queues.append(queue)
+    }
+
+    /// Rates and keys are as configured now, and every lane tries them at its next turn.
+    func reload() {
+        for queue in queues {
+            lanes[queue]?.pace.rate = requestsPerSecond(of: queue)
+            lanes[queue]?.gate.probeSoon()
+            keyGates[queue.lane]?.probeSoon()
+        }
+    }
+
+    func clockWasSetBack(by setBack: Milliseconds, now: Timestamp) {
+        for queue in queues {
+            lanes[queue]?.pace.clockWasSetBack(by: setBack)
+            lanes[queue]?.gate.clockWasSetBack(by: setBack)
+        }
+        for lane in keyGates.keys {
+            keyGates[lane]?.clockWasSetBack(by: setBack)
+        }
+        for queue in spells.keys {
+            spells[queue]?.clockWasSetBack(by: setBack)
+        }
+        nextOrderLook = now
+    }
+
+    /// Of all replicas together.
+    private func requestsPerSecond(of queue: SendQueue) -> Double {
+        switch queue.endpoint {
+        case .reports: rate(queue.lane) ?? 1
+        case .accountTokens: TransactionDesk.requestsPerSecond(queue.lane.environment)
+        }
+    }
+
+    // MARK: Turns
+
+    /// When something here wants a tick; nil where only an answer or a commit does.
+    func nextTurn(now: Timestamp) -> Timestamp? {
+        var times = lanes.compactMap { nextTurn(of: $1, $0, now: now) }
+        if orderReader?.isWhole == false {
+            times.append(now + limits.orderInterval)
+        }
+        if orderReader != nil, lanes.values.contains(where: \.isWaiting) {
+            // An order may open what is closed, and nothing wakes the loop for it.
+            times.append(now + limits.orderWait)
+        }
+        times += [apple.nextAnswer].compactMap { $0 }
+        return times.min()
+    }
+
+    /// When a queue may send next; nil where nothing but an answer or an order lets it go on.
+    private func nextTurn(of lane: SendLane, _ queue: SendQueue, now: Timestamp) -> Timestamp? {
+        let flightCount = hostFlightCounts[queue.lane.environment] ?? 0
+        guard flightCount < limits.hostFlightCountMax, maySend(queue.lane) else {
+            return nil
+        }
+        return lane.nextTurn(
+            now: now,
+            flightCountMax: limits.flightCountMax,
+            keyGate: keyGates[queue.lane] ?? LaneGate()
+        )
+    }
+
+    /// Gives every lane its turns.
+    func send(from table: DueTable, now: Timestamp) throws(StoreFault) {
+        for queue in queues {
+            while let debt = try nextDebt(queue, table, now: now) {
+                guard lanes[queue]?.pace.take(now: now) == true else {
+                    lanes[queue]?.putBack(debt)
+                    break
+                }
+                if let debtor = try table.debtor(at: debt.place), debtor.queue == queue,
+                    let (purpose, action) = nextRequest(of: debtor)
+                {
+                    start(purpose, action, of: debtor, at: debt.place, queue, now: now)
+                }
+            }
+        }
+    }
+
+    /// The most urgent debt of a queue that may send now.
+    private func nextDebt(
+        _ queue: SendQueue,
+        _ table: DueTable,
+        now: Timestamp
+    ) throws(StoreFault) -> ReadyDebt? {
+        while let lane = lanes[queue] {
+            guard let turn = nextTurn(of: lane, queue, now: now), turn <= now else {
+                return nil
+            }
+            if lane.needsRefill {
+                let (debts, isWhole) = try table.ready(
+                    queue,
+                    in: partitions,
+                    except: busy,
+                    countMax: limits.readyCountMax
+                )
+                lanes[queue]?.refill(debts, isWhole: isWhole)
+            }
+            guard let debt = lanes[queue]?.popMostUrgent() else {
+                return nil
+            }
+            // What is in flight or staged comes back after its commit.
+            if !busy.contains(debt.place), !table.isStaged(debt.place) {
+                return debt
+            }
+        }
+        return nil
+    }
+
+    private func start(
+        _ purpose: Flight.Purpose,
+        _ action: AppleRequest.Action,
+        of debtor: Debtor,
+        at place: AccountPlace,
+        _ queue: SendQueue,
+        now: Timestamp
+    ) {
+        let isKeyProbe = keyGates[queue.lane]?.isProbe == true
+        let isEndpointProbe = lanes[queue]?.gate.isProbe == true
+        if isKeyProbe || isEndpointProbe {
+            apple.reloadKey(appAppleID: queue.lane.appAppleID)
+        }
+        keyGates[queue.lane, default: LaneGate()].started(now: now)
+        lanes[queue]?.gate.started(now: now)
+        countFlight(queue, 1)
+        lanes[queue]?.startedCount += 1
+        busy.insert(place)
+        let tag = nextTag
+        nextTag += 1
+        flights[tag] = Flight(
+            place: place,
+            queue: queue,
+            purpose: purpose,
+            method: action.method,
+            sentAt: now,
+            isKeyProbe: isKeyProbe,
+            isEndpointProbe: isEndpointProbe
+        )
+        apple.submit(
+            AppleRequest(tag: tag, lane: queue.lane, action: action, trace: debtor.trace),
+            now: now
+        )
+    }
+
+    /// A request of a queue started (1) or ended (-1).
+    func countFlight(_ queue: SendQueue, _ change: Int) {
+        lanes[queue]?.flightCount += change
+        hostFlightCounts[queue.lane.environment, default: 0] += change
+    }
+}
