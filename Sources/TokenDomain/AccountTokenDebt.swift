@@ -1,10 +1,10 @@
 /// What `report` owes one transaction: its app account token, set at Apple's.
 ///
-/// One request at a time for a transaction, and the newest wish wins: setting replaces, so an older
-/// wish that is not yet sent has lost its meaning.
+/// One request at a time for a transaction, and the newest request wins: setting replaces, so an older
+/// request that is not yet sent has lost its meaning.
 package struct AccountTokenDebt: Equatable, Sendable {
     /// One value that somebody wants set.
-    package struct Wish: Equatable, Sendable {
+    package struct Request: Equatable, Sendable {
         package var appAccountToken: String
         package var requestedAt: Timestamp
         package var requestID: String
@@ -29,14 +29,14 @@ package struct AccountTokenDebt: Equatable, Sendable {
             self.history = history
         }
 
-        func isOlder(than other: Wish) -> Bool {
+        func isOlder(than other: Request) -> Bool {
             (requestedAt, origin) < (other.requestedAt, other.origin)
         }
     }
 
     package enum Absorption: Equatable, Sendable {
         case owed
-        /// This very wish, or one asked for earlier than the newest.
+        /// This very request, or one asked for earlier than the newest.
         case outdated
     }
 
@@ -54,11 +54,11 @@ package struct AccountTokenDebt: Equatable, Sendable {
     package let lane: Lane
     package let bundleID: String
     /// Under way, or waiting for its turn.
-    package var current: Wish?
+    package var current: Request?
     /// Came while ``current`` may be under way.
-    package var next: Wish?
-    /// The newest wish that was ever absorbed: what is not newer is outdated.
-    package var newest: Wish?
+    package var next: Request?
+    /// The newest request that was ever absorbed: what is not newer is outdated.
+    package var newest: Request?
     /// Requests ended for ``current``.
     package var attempts = 0
     package var nextAttemptAt: Timestamp?
@@ -76,17 +76,17 @@ package struct AccountTokenDebt: Equatable, Sendable {
         self.touchedAt = touchedAt
     }
 
-    package mutating func absorb(_ wish: Wish) -> Absorption {
-        touchedAt = max(touchedAt, wish.requestedAt)
-        if let newest, !newest.isOlder(than: wish) {
+    package mutating func absorb(_ request: Request) -> Absorption {
+        touchedAt = max(touchedAt, request.requestedAt)
+        if let newest, !newest.isOlder(than: request) {
             return .outdated
         }
-        newest = wish
+        newest = request
         if current == nil || nextAttemptAt != nil {
             // Nothing of it is under way while it waits for another try.
-            take(wish)
+            take(request)
         } else {
-            next = wish
+            next = request
         }
         return .owed
     }
@@ -108,7 +108,7 @@ package struct AccountTokenDebt: Equatable, Sendable {
     /// One that belongs to no request under way changes nothing.
     package mutating func absorb(_ answer: AnsweredAccountToken) -> [Effect] {
         let now = answer.answeredAt
-        guard let wish = current, wish.appAccountToken == answer.appAccountToken,
+        guard let request = current, request.appAccountToken == answer.appAccountToken,
             attempts == answer.attempts
         else {
             return []
@@ -135,7 +135,7 @@ package struct AccountTokenDebt: Equatable, Sendable {
             return [effect]
         case .rejected:
             let effects = [
-                outcome(.rejected), deadLetter(wish, answer.httpStatus, answer.errorCode),
+                outcome(.rejected), deadLetter(request, answer.httpStatus, answer.errorCode),
             ]
             takeNext()
             return effects
@@ -146,7 +146,7 @@ package struct AccountTokenDebt: Equatable, Sendable {
                 takeNext()
             }
         case .lane:
-            // The lane waits, not the wish; a newer one takes its place.
+            // The lane waits, not the request; a newer one takes its place.
             if next != nil {
                 takeNext()
             }
@@ -154,8 +154,8 @@ package struct AccountTokenDebt: Equatable, Sendable {
         return []
     }
 
-    private mutating func take(_ wish: Wish) {
-        current = wish
+    private mutating func take(_ request: Request) {
+        current = request
         attempts = 0
         nextAttemptAt = nil
     }
@@ -167,25 +167,25 @@ package struct AccountTokenDebt: Equatable, Sendable {
         nextAttemptAt = nil
     }
 
-    private func deadLetter(_ wish: Wish, _ httpStatus: Int, _ errorCode: Int64?) -> Effect {
+    private func deadLetter(_ request: Request, _ httpStatus: Int, _ errorCode: Int64?) -> Effect {
         let detail = errorCode.map { "code \($0)" } ?? "HTTP \(httpStatus)"
         return .deadLetter(
             AccountTokenRequested(
-                appAccountToken: wish.appAccountToken,
+                appAccountToken: request.appAccountToken,
                 subject: .original(
                     transactionID: originalTransactionID,
                     bundleID: bundleID,
                     environment: lane.environment
                 ),
-                requestedAt: wish.requestedAt,
-                requestID: wish.requestID
+                requestedAt: request.requestedAt,
+                requestID: request.requestID
             ),
             Fault(
                 code: "report.account_token_rejected",
                 message: "Apple refuses the app account token: \(detail)"
             ),
-            origin: wish.origin,
-            history: wish.history
+            origin: request.origin,
+            history: request.history
         )
     }
 

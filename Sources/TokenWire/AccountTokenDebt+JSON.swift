@@ -7,9 +7,9 @@ extension AccountTokenDebt {
         var appAppleID: Int64?
         var environment: AppleEnvironment?
         var bundleID: String?
-        var current: Wish?
-        var next: Wish?
-        var newest: Wish?
+        var current: Request?
+        var next: Request?
+        var newest: Request?
         var attempts: Int?
         var nextAttemptAt: Timestamp?
         var touchedAt: Timestamp?
@@ -19,9 +19,9 @@ extension AccountTokenDebt {
             case "appAppleId": try scanner.fill(&appAppleID)
             case "environment": try scanner.fill(&environment)
             case "bundleId": try scanner.fill(&bundleID)
-            case "current": current = try Wish(&scanner)
-            case "next": next = try Wish(&scanner)
-            case "newest": newest = try Wish(&scanner)
+            case "current": current = try Request(&scanner)
+            case "next": next = try Request(&scanner)
+            case "newest": newest = try Request(&scanner)
             case "attempts": try scanner.fill(&attempts)
             case "nextAttemptAt": try scanner.fill(&nextAttemptAt)
             case "touchedAt": try scanner.fill(&touchedAt)
@@ -71,7 +71,7 @@ extension AccountTokenDebt {
     }
 }
 
-extension AccountTokenDebt.Wish {
+extension AccountTokenDebt.Request {
     init(_ scanner: inout JSONScanner) throws(WireFault) {
         var token: String?
         var requestedAt: Timestamp?

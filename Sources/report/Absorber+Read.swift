@@ -14,9 +14,9 @@ extension Absorber {
         case request(ReportRequested, parts: [String])
         /// One that carries sales and cannot be: its answer goes out, and no dead letter.
         case refusedSales(ReportRequested, Fault)
-        case wish(TransactionDesk.Order)
-        /// A wish that cannot be: its outcome goes out beside its dead letter.
-        case refusedWish(AccountTokenOutcome, Fault)
+        case accountToken(AccountTokenIntake.Order)
+        /// A request that cannot be: its outcome goes out beside its dead letter.
+        case refusedAccountToken(AccountTokenOutcome, Fault)
         case refused(Fault)
 
         var externalPurchaseID: TokenID? {
@@ -24,12 +24,12 @@ extension Absorber {
             case .distinct(let distinct): distinct.externalPurchaseID
             case .notice(let notice): notice.token.externalPurchaseID
             case .request(let request, _), .refusedSales(let request, _): request.externalPurchaseID
-            case .wish, .refusedWish, .refused: nil
+            case .accountToken, .refusedAccountToken, .refused: nil
             }
         }
 
         func place(in partition: Int32) -> AccountPlace? {
-            if case .wish(let order) = self {
+            if case .accountToken(let order) = self {
                 return AccountPlace(key: order.key, partition: partition)
             }
             return externalPurchaseID.map { AccountPlace($0, partition: partition) }
@@ -54,7 +54,7 @@ extension Absorber {
             case .accountTokensRequested:
                 return Self.order(
                     try AccountTokenRequested(reading: value),
-                    desk: self.desk,
+                    intake: intake,
                     now: now
                 )
             default:
@@ -135,13 +135,13 @@ extension Absorber {
 
     private static func order(
         _ requested: AccountTokenRequested,
-        desk: TransactionDesk,
+        intake: AccountTokenIntake,
         now: Timestamp
     ) -> Input {
-        do throws(TransactionDesk.Refusal) {
-            return .wish(try desk.order(requested, now: now))
+        do throws(AccountTokenIntake.Refusal) {
+            return .accountToken(try intake.order(requested, now: now))
         } catch {
-            return .refusedWish(error.outcome, error.fault)
+            return .refusedAccountToken(error.outcome, error.fault)
         }
     }
 }

@@ -10,7 +10,7 @@ internal import TokenWire
 struct Absorber {
     let policy: ReportPolicy
     /// Turns a request for an account token into what is owed.
-    let desk: TransactionDesk
+    let intake: AccountTokenIntake
     let output: ReportOutput
     let metrics: ReportMetrics
     let log: Log
@@ -25,9 +25,9 @@ struct Absorber {
         into plan: inout BatchPlan
     ) -> [(place: AccountPlace, debtor: Debtor)] {
         let inputs = batch.records.map { read($0, of: batch, now: plan.now) }
-        var desk = AccountDesk(state: plan.state)
+        var accounts = AccountBatch(state: plan.state)
         do throws(StoreFault) {
-            try desk.load(
+            try accounts.load(
                 zip(batch.records, inputs).compactMap { record, input in
                     input.place(in: record.partition)
                 }
@@ -41,12 +41,18 @@ struct Absorber {
         }
         for (record, input) in zip(batch.records, inputs) {
             switch input {
-            case .refusedWish(let outcome, let fault):
+            case .refusedAccountToken(let outcome, let fault):
                 output.append(outcome, to: &plan)
                 plan.conclude(.deadLetterAndForward(fault, outputCount: 1))
-            case .wish(let order):
+            case .accountToken(let order):
                 plan.conclude(
-                    absorb(order, record, batch, trace: trace(of: record, in: batch), desk: &desk)
+                    absorb(
+                        order,
+                        record,
+                        batch,
+                        trace: trace(of: record, in: batch),
+                        accounts: &accounts
+                    )
                 )
             case .refusedSales(let request, let fault):
                 let account = TokenAccount(
@@ -60,13 +66,13 @@ struct Absorber {
                     record,
                     batch,
                     trace: trace(of: record, in: batch),
-                    desk: &desk,
+                    accounts: &accounts,
                     into: &plan
                 )
                 plan.conclude(verdict, app: Self.app(of: input, record))
             }
         }
-        return desk.put()
+        return accounts.put()
     }
 
     /// A request that cannot be met: whoever asked for sales gets an answer, any other request is
@@ -91,7 +97,7 @@ struct Absorber {
         _ record: RecordBatch.Record,
         _ batch: RecordBatch,
         trace: TraceParent?,
-        desk: inout AccountDesk,
+        accounts: inout AccountBatch,
         into plan: inout BatchPlan
     ) -> Verdict {
         let now = plan.now
@@ -106,16 +112,21 @@ struct Absorber {
         switch input {
         case .refused(let fault):
             return .deadLetter(fault)
-        case .wish, .refusedWish, .refusedSales:
+        case .accountToken, .refusedAccountToken, .refusedSales:
             preconditionFailure("it is concluded before an account is opened")
         case .distinct(let distinct):
-            (place, account) = open(distinct.externalPurchaseID, record, desk, distinct.receivedAt)
+            (place, account) = open(
+                distinct.externalPurchaseID,
+                record,
+                accounts,
+                distinct.receivedAt
+            )
             absorption = account.absorb(distinct, origin: origin, policy: policy)
         case .notice(let notice):
             (place, account) = open(
                 notice.token.externalPurchaseID,
                 record,
-                desk,
+                accounts,
                 notice.receivedAt
             )
             absorption = account.absorb(notice, origin: origin, policy: policy)
@@ -123,7 +134,7 @@ struct Absorber {
             let time =
                 record.timestampMilliseconds >= 0
                 ? Timestamp(milliseconds: record.timestampMilliseconds) : now
-            (place, account) = open(request.externalPurchaseID, record, desk, time)
+            (place, account) = open(request.externalPurchaseID, record, accounts, time)
             absorption = account.absorb(
                 request,
                 parts: parts,
@@ -143,7 +154,7 @@ struct Absorber {
         let effects = account.advance(now: now, policy: policy)
         let bound = account.byteCountBound
         var refusal = absorption.fault
-        if bound > plan.recordByteCountMax, bound > desk.token(at: place)?.byteCountBound ?? 0 {
+        if bound > plan.recordByteCountMax, bound > accounts.token(at: place)?.byteCountBound ?? 0 {
             refusal = refusal ?? account.tooLarge(byteCountMax: plan.recordByteCountMax)
         }
         if let refusal {
@@ -155,16 +166,16 @@ struct Absorber {
         count(effects)
         if case .request = input {
             // The replay of a refused debt: the token is held once more.
-            plan.tally.moved(from: desk.token(at: place), to: account)
+            plan.tally.moved(from: accounts.token(at: place), to: account)
         }
-        let before = desk.token(at: place)
+        let before = accounts.token(at: place)
         // What changes nothing must not be written for its trace's sake.
-        if account != desk.token(at: place) {
+        if account != accounts.token(at: place) {
             account.trace = trace ?? account.trace
         }
         // CREATED for a token not known leaves nothing behind.
-        if desk[place] != nil || account.hasSubstance {
-            _ = desk.keep(.token(account), at: place)
+        if accounts[place] != nil || account.hasSubstance {
+            _ = accounts.keep(.token(account), at: place)
         }
         let verdict = verdict(absorption, trace: trace)
         guard case .distinct(let distinct) = input,
@@ -199,21 +210,21 @@ struct Absorber {
         case .refused:
             return Worker.report.sources[record.topic] == .tokensDistinct
                 ? TokenTally.unknownApp : nil
-        case .notice, .request, .refusedSales, .wish, .refusedWish:
+        case .notice, .request, .refusedSales, .accountToken, .refusedAccountToken:
             return nil
         }
     }
 
     private func absorb(
-        _ order: TransactionDesk.Order,
+        _ order: AccountTokenIntake.Order,
         _ record: RecordBatch.Record,
         _ batch: RecordBatch,
         trace: TraceParent?,
-        desk: inout AccountDesk
+        accounts: inout AccountBatch
     ) -> Verdict {
         let place = AccountPlace(key: order.key, partition: record.partition)
         var debt =
-            desk.transaction(at: place)
+            accounts.transaction(at: place)
             ?? AccountTokenDebt(
                 originalTransactionID: order.originalTransactionID,
                 lane: order.lane,
@@ -221,7 +232,7 @@ struct Absorber {
                 touchedAt: order.requestedAt
             )
         let absorption = debt.absorb(
-            AccountTokenDebt.Wish(
+            AccountTokenDebt.Request(
                 appAccountToken: order.appAccountToken,
                 requestedAt: order.requestedAt,
                 requestID: order.requestID,
@@ -234,7 +245,7 @@ struct Absorber {
                 history: ReplayHistory(of: record, in: batch)
             )
         )
-        _ = desk.keep(.transaction(debt), at: place)
+        _ = accounts.keep(.transaction(debt), at: place)
         switch absorption {
         case .owed: return .settled("owed")
         case .outdated: return .settled("outdated")
@@ -244,12 +255,13 @@ struct Absorber {
     private func open(
         _ id: TokenID,
         _ record: RecordBatch.Record,
-        _ desk: AccountDesk,
+        _ accounts: AccountBatch,
         _ time: Timestamp
     ) -> (AccountPlace, TokenAccount) {
         let place = AccountPlace(id, partition: record.partition)
         return (
-            place, desk.token(at: place) ?? TokenAccount(externalPurchaseID: id, touchedAt: time)
+            place,
+            accounts.token(at: place) ?? TokenAccount(externalPurchaseID: id, touchedAt: time)
         )
     }
 

@@ -14,20 +14,20 @@ extension ReportStage {
         guard !places.isEmpty else {
             return
         }
-        var desk = AccountDesk(state: plan.state)
-        try desk.load(places)
-        try desk.loadNext(places)
+        var accounts = AccountBatch(state: plan.state)
+        try accounts.load(places)
+        try accounts.loadNext(places)
         for place in places {
-            guard var debtor = desk[place] else {
+            guard var debtor = accounts[place] else {
                 continue
             }
             let effects = body(&debtor)
-            _ = desk.keep(debtor, at: place)
+            _ = accounts.keep(debtor, at: place)
             if case .token(let account) = debtor {
                 output.enact(effects, of: account, into: &plan)
             }
         }
-        touch(desk.put())
+        touch(accounts.put())
     }
 
     // MARK: Answers
@@ -38,11 +38,11 @@ extension ReportStage {
         guard !answers.isEmpty else {
             return
         }
-        var desk = AccountDesk(state: plan.state)
-        try desk.load(answers.map(\.place))
-        try desk.loadNext(answers.map(\.place))
+        var accounts = AccountBatch(state: plan.state)
+        try accounts.load(answers.map(\.place))
+        try accounts.loadNext(answers.map(\.place))
         for placed in answers {
-            let isChanged = settle(placed, &desk, into: &plan)
+            let isChanged = settle(placed, &accounts, into: &plan)
             if isChanged || table.isStaged(placed.place) {
                 inbox.staged(placed)
             } else {
@@ -50,31 +50,31 @@ extension ReportStage {
                 sender.release(placed.place)
             }
         }
-        touch(desk.put())
+        touch(accounts.put())
     }
 
     /// - Returns: whether it changes its account.
     private func settle(
         _ placed: PlacedAnswer,
-        _ desk: inout AccountDesk,
+        _ accounts: inout AccountBatch,
         into plan: inout BatchPlan
     ) -> Bool {
         switch placed.answer {
         case .report(let answer):
-            guard var account = desk.token(at: placed.place) else {
+            guard var account = accounts.token(at: placed.place) else {
                 return false
             }
             let before = account
             output.enact(account.absorb(answer, policy: policy), of: account, into: &plan)
             plan.tally.moved(from: before, to: account)
-            return desk.keep(.token(account), at: placed.place)
+            return accounts.keep(.token(account), at: placed.place)
         case .accountToken(let answer):
-            guard var debt = desk.transaction(at: placed.place) else {
+            guard var debt = accounts.transaction(at: placed.place) else {
                 return false
             }
             let trace = debt.current?.trace
             output.enact(debt.absorb(answer), trace: trace, into: &plan)
-            return desk.keep(.transaction(debt), at: placed.place)
+            return accounts.keep(.transaction(debt), at: placed.place)
         }
     }
 

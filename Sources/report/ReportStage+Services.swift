@@ -51,7 +51,7 @@ extension ReportStage {
             recordLog: services.recordLog,
             topicPrefix: configuration.topicPrefix,
             rate: { apps.rate(of: $0) },
-            transactions: TransactionDesk(
+            transactions: AccountTokenIntake(
                 verifier: { apps.verifier },
                 appAppleID: { apps.appAppleID(ofBundle: $0) }
             ),

@@ -71,7 +71,7 @@ final class ReportStage: TickingStage {
         recordLog: any RecordLog,
         topicPrefix: String,
         rate: @escaping (Lane) -> Double?,
-        transactions: TransactionDesk = TransactionDesk(),
+        transactions: AccountTokenIntake = AccountTokenIntake(),
         orders: (any LaneOrderSource)? = nil,
         metrics: Metrics,
         log: Log,
@@ -99,7 +99,7 @@ final class ReportStage: TickingStage {
         guardRunner = GuardRunner(inquiry: inquiry, limits: limits)
         absorber = Absorber(
             policy: policy,
-            desk: transactions,
+            intake: transactions,
             output: output,
             metrics: self.metrics,
             log: log

@@ -29,11 +29,11 @@ extension Sender {
                 return (purpose, .retrieveReport(requestIdentifier: identifier, sent: body))
             }
         case .transaction(let debt):
-            return debt.current.map { wish in
+            return debt.current.map { request in
                 (
-                    .accountToken(wish.appAccountToken, attempts: debt.attempts),
+                    .accountToken(request.appAccountToken, attempts: debt.attempts),
                     .setAccountToken(
-                        wish.appAccountToken,
+                        request.appAccountToken,
                         originalTransactionID: debt.originalTransactionID
                     )
                 )

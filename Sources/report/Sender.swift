@@ -175,7 +175,7 @@ final class Sender {
     private func requestsPerSecond(of queue: SendQueue) -> Double {
         switch queue.endpoint {
         case .reports: rate(queue.lane) ?? 1
-        case .accountTokens: TransactionDesk.requestsPerSecond(queue.lane.environment)
+        case .accountTokens: AccountTokenIntake.requestsPerSecond(queue.lane.environment)
         }
     }
 

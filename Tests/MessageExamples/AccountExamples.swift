@@ -33,7 +33,7 @@ extension MessageExamples {
             touchedAt: time
         )
         var full = bare
-        let wish = AccountTokenDebt.Wish(
+        let request = AccountTokenDebt.Request(
             appAccountToken: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
             requestedAt: time,
             requestID: "r-1",
@@ -45,9 +45,9 @@ extension MessageExamples {
                 replayID: nil
             )
         )
-        full.current = wish
-        full.next = wish
-        full.newest = wish
+        full.current = request
+        full.next = request
+        full.newest = request
         full.attempts = 2
         full.nextAttemptAt = time
         return [bare, full]

@@ -100,7 +100,7 @@ import TokenWire
             touchedAt: Timestamp(milliseconds: .max)
         )
         let text = String(repeating: "\u{1}", count: 192)
-        debt.current = AccountTokenDebt.Wish(
+        debt.current = AccountTokenDebt.Request(
             appAccountToken: Self.long(.identifier),
             requestedAt: Timestamp(milliseconds: .max),
             requestID: Self.long(.identifier),

@@ -14,7 +14,7 @@ import TokenWire
     @Test func `are set once, and told`() throws {
         let bench = ReportBench()
         bench.launch()
-        bench.wish(Self.tokens[0])
+        bench.requestAccountToken(Self.tokens[0])
         try bench.pass(.minutes(1))
         #expect(bench.appleStore.accountTokens == [Self.transaction: Self.tokens[0]])
         let outcomes = try bench.accountTokenOutcomes()
@@ -27,10 +27,10 @@ import TokenWire
         let bench = ReportBench()
         bench.latency = .seconds(2)
         bench.launch()
-        bench.wish(Self.tokens[0])
+        bench.requestAccountToken(Self.tokens[0])
         try bench.pass(.seconds(1))
         for token in Self.tokens.dropFirst() {
-            bench.wish(token)
+            bench.requestAccountToken(token)
             try bench.pass(Milliseconds(100))
         }
         try bench.pass(.minutes(1))
@@ -43,8 +43,8 @@ import TokenWire
     @Test func `of two apps are kept apart, though their transactions have one id`() throws {
         let bench = ReportBench()
         bench.launch()
-        bench.wish(Self.tokens[0], app: 1)
-        bench.wish(Self.tokens[1], app: 2)
+        bench.requestAccountToken(Self.tokens[0], app: 1)
+        bench.requestAccountToken(Self.tokens[1], app: 2)
         try bench.pass(.minutes(1))
         let calls = try #require(bench.instances[0]?.apple.calls)
         #expect(calls.map(\.lane.appAppleID).sorted() == [1, 2])
@@ -57,7 +57,7 @@ import TokenWire
             .refused([AppleError(code: 4_000_187, fieldName: nil, lineItemID: nil)])
         }
         bench.launch()
-        bench.wish(Self.tokens[0])
+        bench.requestAccountToken(Self.tokens[0])
         try bench.pass(.minutes(1))
         let outcome = try #require(try bench.accountTokenOutcomes().first)
         #expect(outcome.outcome == .rejected && outcome.errorCode == 4_000_187)
@@ -83,7 +83,7 @@ import TokenWire
         ]
         bench.script = { _ in fates.isEmpty ? .answered : fates.removeFirst() }
         bench.launch()
-        bench.wish(Self.tokens[0])
+        bench.requestAccountToken(Self.tokens[0])
         try bench.pass(.minutes(10))
         #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.accepted])
         #expect(try bench.accountTokenOutcomes().map(\.attempts) == [4])
@@ -99,7 +99,7 @@ import TokenWire
         bench.launch()
         for number in 0..<10 {
             bench.distinct(bench.id(number), .duplicate(of: bench.id(99)))
-            bench.wish(Self.tokens[0], transaction: "\(number)")
+            bench.requestAccountToken(Self.tokens[0], transaction: "\(number)")
         }
         try bench.pass(.minutes(30))
         // At once again, then 5, 10, 20 … 300 s apart: for both endpoints together.
@@ -120,7 +120,7 @@ import TokenWire
         }
         bench.launch()
         bench.distinct(bench.id(1), .duplicate(of: bench.id(99)))
-        bench.wish(Self.tokens[0])
+        bench.requestAccountToken(Self.tokens[0])
         try bench.pass(.minutes(1))
         #expect(bench.appleStore.accountTokens.count == 1)
         #expect(bench.appleStore.accepted.isEmpty)

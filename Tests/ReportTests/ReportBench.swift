@@ -115,7 +115,7 @@ final class ReportBench {
             recordLog: log,
             topicPrefix: Self.prefix,
             rate: { [rate] _ in rate },
-            transactions: TransactionDesk(
+            transactions: AccountTokenIntake(
                 appAppleID: { ["com.example.1": 1, "com.example.2": 2][$0] }
             ),
             orders: orders[number],
@@ -313,7 +313,7 @@ final class ReportBench {
         )
     }
 
-    func wish(
+    func requestAccountToken(
         _ token: String,
         transaction: String = "2000000000000001",
         app: Int64 = 1,

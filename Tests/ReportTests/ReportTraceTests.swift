@@ -68,10 +68,10 @@ import TokenDomain
         let bench = ReportBench()
         bench.launch()
         bench.trace = Self.first
-        bench.wish("5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f")
+        bench.requestAccountToken("5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f")
         try bench.pass(.seconds(3))
         bench.trace = nil
-        bench.wish("5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e40", transaction: "7")
+        bench.requestAccountToken("5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e40", transaction: "7")
         try bench.pass(.seconds(3))
         let traces = try #require(bench.instances[0]?.apple.calls.map(\.trace))
         #expect(traces == [Self.first, nil])

@@ -20,7 +20,7 @@ struct AccountPlace: Hashable {
 }
 
 /// The accounts of one batch: looked up together, read once, put back once.
-struct AccountDesk {
+struct AccountBatch {
     private let state: StagedState
     private var debtors: [AccountPlace: Debtor] = [:]
     /// In the order in which they changed first.

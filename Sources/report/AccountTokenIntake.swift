@@ -3,7 +3,7 @@ internal import TokenDomain
 
 /// Turns a request for an app account token into what is owed to a transaction: verifies the signed
 /// ones, knows which apps are ours, and refuses what Apple would refuse.
-final class TransactionDesk {
+final class AccountTokenIntake {
     /// A request that can be sent.
     struct Order {
         var originalTransactionID: String
