@@ -5,7 +5,9 @@ internal import TokenWire
 
 /// What is shown of the lanes: gauges once a second, and `/debug/status`.
 extension Sender {
-    /// - Parameter deadlines: of the most urgent report of each queue that has one due.
+    /// - Parameters:
+    ///   - deadlines: of the most urgent report of each queue that has one due.
+    ///   - now: the time of the tick.
     func measure(deadlines: [SendQueue: Timestamp], now: Timestamp) {
         view.deadlines = deadlines
         measureLanes(now: now)
