@@ -45,7 +45,7 @@ extension AccountTokenAnswer {
     }
 }
 
-extension LaneGate.Word {
+extension CircuitBreaker.Outcome {
     /// What the meaning of an account token's answer says about its lane.
     package init(_ answer: AccountTokenAnswer) {
         switch answer {

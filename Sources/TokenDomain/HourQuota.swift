@@ -1,4 +1,4 @@
-extension Pace {
+extension RateLimiter {
     /// What a rate is kept by.
     package enum Keeping: Sendable {
         case second
@@ -43,7 +43,7 @@ package struct HourQuota: Equatable, Sendable {
     }
 
     /// When it allows the next request.
-    package func nextTurn(_ requestsPerSecond: Double, now: Timestamp) -> Timestamp {
+    package func nextSend(_ requestsPerSecond: Double, now: Timestamp) -> Timestamp {
         // Where the clock was set back, the next ``allow(_:now:)`` begins to count anew.
         guard isEmpty, allowedAt <= now else {
             return now

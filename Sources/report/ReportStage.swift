@@ -265,7 +265,7 @@ final class ReportStage: TickingStage {
         if partitionCount == nil {
             times.append(now + limits.inquiryInterval)
         }
-        times += [inbox.nextTaking(now: now), sender.nextTurn(now: now)].compactMap { $0 }
+        times += [inbox.nextTaking(now: now), sender.nextSend(now: now)].compactMap { $0 }
         return times.min()
     }
 }

@@ -6,13 +6,14 @@ struct ReadyDebt: Equatable {
     var deadline: Timestamp
 }
 
-/// One queue to Apple as this replica has it: its pace, its gate, and the next few debts.
+/// One queue to Apple as this replica has it: its rate limiter, its circuit breaker, and the next few
+/// debts.
 ///
 /// The debts themselves lie in the due table; only a slice of them is here.
 struct SendLane {
-    var pace: Pace
+    var limiter: RateLimiter
     /// For what is the endpoint's alone; the key has a gate that endpoints share.
-    var gate = LaneGate()
+    var breaker = CircuitBreaker()
     /// What failed may be tried again early only as often as this allows.
     var retryBudget = RetryBudget()
     /// The latest deadline first: the next one is the last.
@@ -25,8 +26,8 @@ struct SendLane {
     /// Requests started since the lane was opened.
     var startedCount: Int64 = 0
 
-    init(pace: Pace) {
-        self.pace = pace
+    init(limiter: RateLimiter) {
+        self.limiter = limiter
     }
 
     /// Takes over what the due table holds; `isWhole` says whether that is all of it.
@@ -55,8 +56,8 @@ struct SendLane {
 
     /// It is tried at once, and at the configured rate.
     mutating func reset(now: Timestamp) {
-        pace.reset(now: now)
-        gate.probeSoon()
+        limiter.reset(now: now)
+        breaker.probeSoon()
         retryBudget = RetryBudget()
     }
 
@@ -64,10 +65,10 @@ struct SendLane {
     var isWaiting: Bool { !ready.isEmpty || needsRefill }
 
     /// When it may send next; nil where it has nothing to send, or only an answer lets it go on.
-    func nextTurn(now: Timestamp, flightCountMax: Int, keyGate: LaneGate) -> Timestamp? {
+    func nextSend(now: Timestamp, flightCountMax: Int, keyBreaker: CircuitBreaker) -> Timestamp? {
         guard isWaiting, flightCount < flightCountMax,
-            let opensAt = gate.opensAt(now: now), let keyOpensAt = keyGate.opensAt(now: now),
-            let turn = pace.nextTurn(now: now)
+            let opensAt = breaker.opensAt(now: now), let keyOpensAt = keyBreaker.opensAt(now: now),
+            let turn = limiter.nextSend(now: now)
         else {
             return nil
         }

@@ -17,9 +17,9 @@ extension Sender {
                 failureCount: budget.failureCount(flight.purpose.failureCount + 1),
                 using: &generator
             )
-            let (answer, word) = Self.judge(reply, to: flight, now: now, retryAt: now + wait)
+            let (answer, outcome) = Self.judge(reply, to: flight, now: now, retryAt: now + wait)
             note(reply, answer, flight, now: now)
-            hear(word, flight, now: now)
+            apply(outcome, to: flight, now: now)
             return PlacedAnswer(place: flight.place, answer: answer)
         }
     }
@@ -29,7 +29,7 @@ extension Sender {
         to flight: Flight,
         now: Timestamp,
         retryAt: Timestamp
-    ) -> (PlacedAnswer.Answer, LaneGate.Word) {
+    ) -> (PlacedAnswer.Answer, CircuitBreaker.Outcome) {
         switch flight.purpose {
         case .report(let number, let requestCount, let request, let report):
             let meaning = ReportAnswer(
@@ -51,7 +51,7 @@ extension Sender {
                 retryAt: retryAt,
                 lineItemCount: report.lineItemCount
             )
-            return (.report(answer), LaneGate.Word(meaning))
+            return (.report(answer), CircuitBreaker.Outcome(meaning))
         case .accountToken(let token, let attempts):
             let meaning = AccountTokenAnswer(reply)
             let answer = AnsweredAccountToken(
@@ -63,44 +63,44 @@ extension Sender {
                 answeredAt: now,
                 retryAt: retryAt
             )
-            return (.accountToken(answer), LaneGate.Word(meaning))
+            return (.accountToken(answer), CircuitBreaker.Outcome(meaning))
         }
     }
 
     /// What an answer says about its lane.
-    private func hear(_ word: LaneGate.Word, _ flight: Flight, now: Timestamp) {
+    private func apply(_ outcome: CircuitBreaker.Outcome, to flight: Flight, now: Timestamp) {
         let queue = flight.queue
         guard var lane = lanes[queue] else {
             return
         }
-        switch word {
+        switch outcome {
         case .fine:
             lane.retryBudget.accepted()
-            lane.pace.accepted(sentAt: flight.sentAt, now: now)
+            lane.limiter.accepted(sentAt: flight.sentAt, now: now)
         case .inconclusive:
             lane.retryBudget.failed()
         case .trouble(.rateLimited, let until):
-            let isHeld = lane.pace.rateLimited(
+            let isHeld = lane.limiter.rateLimited(
                 sentAt: flight.sentAt,
                 until: until,
                 now: now,
                 using: &generator
             )
             if isHeld {
-                tellHeld(queue, until: lane.pace.holdEnd(now: now) ?? now, now: now)
+                tellHeld(queue, until: lane.limiter.holdEnd(now: now) ?? now, now: now)
             }
         case .trouble:
             break
         }
-        let change = lane.gate.heard(
-            word.ofEndpoint,
+        let change = lane.breaker.record(
+            outcome.ofEndpoint,
             isProbe: flight.isEndpointProbe,
             now: now
         )
         lanes[queue] = lane
         tell(change, of: [queue])
-        let keyChange = keyGates[queue.lane, default: LaneGate()].heard(
-            word.ofKey,
+        let keyChange = keyBreakers[queue.lane, default: CircuitBreaker()].record(
+            outcome.ofKey,
             isProbe: flight.isKeyProbe,
             now: now
         )
@@ -119,7 +119,7 @@ extension Sender {
         )
     }
 
-    private func tell(_ change: LaneGate.Change?, of queues: [SendQueue]) {
+    private func tell(_ change: CircuitBreaker.Change?, of queues: [SendQueue]) {
         guard let change, let lane = queues.first?.lane else {
             return
         }

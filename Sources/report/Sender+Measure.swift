@@ -14,7 +14,7 @@ extension Sender {
         lookAtSpells(now: now)
         view.bound(
             rates: lanes.filter { maySend($0.key.lane) }
-                .mapValues { $0.pace.rateFound(now: now) },
+                .mapValues { $0.limiter.rateFound(now: now) },
             flightCountMax: limits.flightCountMax
         )
     }
@@ -30,7 +30,7 @@ extension Sender {
     private func measureLanes(now: Timestamp) {
         metrics.inFlight(flights.count)
         for (queue, lane) in lanes {
-            metrics.paced(queue, requestsPerSecond: lane.pace.requestsPerSecond(now: now))
+            metrics.paced(queue, requestsPerSecond: lane.limiter.requestsPerSecond(now: now))
             metrics.failing(queue, for: spells[queue]?.lasted(now: now) ?? Milliseconds(0))
         }
         for lane in laneSet {
@@ -51,7 +51,7 @@ extension Sender {
         var longest = Milliseconds(0)
         for queue in queues where queue.lane == lane {
             let isWaiting = lanes[queue].map { $0.flightCount > 0 } ?? false
-            let time = lanes[queue]?.pace.heldTime(
+            let time = lanes[queue]?.limiter.heldTime(
                 isWaiting: isWaiting || view.deadlines[queue] != nil && maySend(lane),
                 now: now
             )
@@ -83,8 +83,8 @@ extension Sender {
         writer.field("environment", queue.lane.environment.rawValue)
         writer.field("endpoint", queue.endpoint.name)
         // What the key is refused for stands before what the endpoint is.
-        let keyState = keyGates[queue.lane]?.state ?? .open
-        let state = keyState == .open ? lane.gate.state : keyState
+        let keyState = keyBreakers[queue.lane]?.state ?? .open
+        let state = keyState == .open ? lane.breaker.state : keyState
         if let order = pause(of: queue.lane) {
             writer.field("state", "paused")
             writer.field("because", order.sentence)
@@ -93,8 +93,8 @@ extension Sender {
             write(state, queue, lane, &writer, now: now)
         }
         // In thousandths: a rate below one a second is one too.
-        writer.field("milliRequestsPerSecond", Int64(lane.pace.requestsPerSecond(now: now) * 1_000))
-        writer.field("milliConfiguredPerSecond", Int64(lane.pace.rate * 1_000))
+        writer.field("milliRequestsPerSecond", Int64(lane.limiter.requestsPerSecond(now: now) * 1_000))
+        writer.field("milliConfiguredPerSecond", Int64(lane.limiter.rate * 1_000))
         writer.field("startedCount", lane.startedCount)
         writer.field("inFlight", lane.flightCount)
         writer.field("nextDeadline", view.deadlines[queue]?.milliseconds)
@@ -105,7 +105,7 @@ extension Sender {
     }
 
     private func write(
-        _ state: LaneGate.State,
+        _ state: CircuitBreaker.State,
         _ queue: SendQueue,
         _ lane: SendLane,
         _ writer: inout JSONWriter,
@@ -113,7 +113,7 @@ extension Sender {
     ) {
         switch state {
         case .open:
-            let until = lane.pace.holdEnd(now: now)
+            let until = lane.limiter.holdEnd(now: now)
             writer.field("state", until == nil ? "open" : "held")
             writer.field("because", spells[queue]?.reason)
             writer.field("until", until?.milliseconds)

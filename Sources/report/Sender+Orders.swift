@@ -50,7 +50,7 @@ extension Sender {
             for queue in queues where queue.lane == order.lane {
                 lanes[queue]?.reset(now: now)
             }
-            keyGates[order.lane]?.probeSoon()
+            keyBreakers[order.lane]?.probeSoon()
         case .reset:
             // This process has found nothing yet.
             break

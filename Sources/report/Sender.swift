@@ -4,7 +4,7 @@ internal import StateStore
 internal import Telemetry
 internal import TokenDomain
 
-/// Sends to Apple what is due, each lane at its pace and as far as its gates are open.
+/// Sends to Apple what is due, each lane at its rate and as far as its circuit breakers let it.
 ///
 /// It knows what is in flight, and nothing of why a report is owed: it reads what may be sent from the
 /// due table of the committed store, and hands on what Apple answers.
@@ -28,7 +28,7 @@ final class Sender {
     private var partitionCount: Int?
     var lanes: [SendQueue: SendLane] = [:]
     /// What Apple thinks of an app's key: a 401 at one endpoint holds every other of the lane.
-    var keyGates: [Lane: LaneGate] = [:]
+    var keyBreakers: [Lane: CircuitBreaker] = [:]
     /// Those of ``lanes`` in the order in which they were opened: each gets its turns in it.
     private(set) var queues: [SendQueue] = []
     /// Queues that an account became ready for, since the last commit and since the one before: the
@@ -76,7 +76,7 @@ final class Sender {
         self.partitions = partitions
         self.partitionCount = partitionCount
         for queue in lanes.keys {
-            lanes[queue]?.pace.share(partitions, of: partitionCount ?? 0)
+            lanes[queue]?.limiter.share(partitions, of: partitionCount ?? 0)
         }
     }
 
@@ -87,10 +87,10 @@ final class Sender {
             flights[tag] = nil
             countFlight(flight.queue, -1)
             if flight.isKeyProbe {
-                keyGates[flight.queue.lane]?.forgotProbe(now: flight.sentAt)
+                keyBreakers[flight.queue.lane]?.abandonProbe(now: flight.sentAt)
             }
             if flight.isEndpointProbe {
-                lanes[flight.queue]?.gate.forgotProbe(now: flight.sentAt)
+                lanes[flight.queue]?.breaker.abandonProbe(now: flight.sentAt)
             }
         }
         for queue in lanes.keys {
@@ -139,31 +139,31 @@ final class Sender {
             return
         }
         // An app that is no longer configured has no key: its lane stops at its first turn.
-        var pace = Pace(
+        var limiter = RateLimiter(
             rate: requestsPerSecond(of: queue),
             keeping: queue.endpoint == .accountTokens ? .hour : .second
         )
-        pace.share(partitions, of: partitionCount ?? 0)
-        lanes[queue] = SendLane(pace: pace)
+        limiter.share(partitions, of: partitionCount ?? 0)
+        lanes[queue] = SendLane(limiter: limiter)
         queues.append(queue)
     }
 
     /// Rates and keys are as configured now, and every lane tries them at its next turn.
     func reload() {
         for queue in queues {
-            lanes[queue]?.pace.rate = requestsPerSecond(of: queue)
-            lanes[queue]?.gate.probeSoon()
-            keyGates[queue.lane]?.probeSoon()
+            lanes[queue]?.limiter.rate = requestsPerSecond(of: queue)
+            lanes[queue]?.breaker.probeSoon()
+            keyBreakers[queue.lane]?.probeSoon()
         }
     }
 
     func clockWasSetBack(by setBack: Milliseconds, now: Timestamp) {
         for queue in queues {
-            lanes[queue]?.pace.clockWasSetBack(by: setBack)
-            lanes[queue]?.gate.clockWasSetBack(by: setBack)
+            lanes[queue]?.limiter.clockWasSetBack(by: setBack)
+            lanes[queue]?.breaker.clockWasSetBack(by: setBack)
         }
-        for lane in keyGates.keys {
-            keyGates[lane]?.clockWasSetBack(by: setBack)
+        for lane in keyBreakers.keys {
+            keyBreakers[lane]?.clockWasSetBack(by: setBack)
         }
         for queue in spells.keys {
             spells[queue]?.clockWasSetBack(by: setBack)
@@ -182,8 +182,8 @@ final class Sender {
     // MARK: Turns
 
     /// When something here wants a tick; nil where only an answer or a commit does.
-    func nextTurn(now: Timestamp) -> Timestamp? {
-        var times = lanes.compactMap { nextTurn(of: $1, $0, now: now) }
+    func nextSend(now: Timestamp) -> Timestamp? {
+        var times = lanes.compactMap { nextSend(of: $1, $0, now: now) }
         if orderReader?.isWhole == false {
             times.append(now + limits.orderInterval)
         }
@@ -196,15 +196,15 @@ final class Sender {
     }
 
     /// When a queue may send next; nil where nothing but an answer or an order lets it go on.
-    private func nextTurn(of lane: SendLane, _ queue: SendQueue, now: Timestamp) -> Timestamp? {
+    private func nextSend(of lane: SendLane, _ queue: SendQueue, now: Timestamp) -> Timestamp? {
         let flightCount = hostFlightCounts[queue.lane.environment] ?? 0
         guard flightCount < limits.hostFlightCountMax, maySend(queue.lane) else {
             return nil
         }
-        return lane.nextTurn(
+        return lane.nextSend(
             now: now,
             flightCountMax: limits.flightCountMax,
-            keyGate: keyGates[queue.lane] ?? LaneGate()
+            keyBreaker: keyBreakers[queue.lane] ?? CircuitBreaker()
         )
     }
 
@@ -212,7 +212,7 @@ final class Sender {
     func send(from table: DueTable, now: Timestamp) throws(StoreFault) {
         for queue in queues {
             while let debt = try nextDebt(queue, table, now: now) {
-                guard lanes[queue]?.pace.take(now: now) == true else {
+                guard lanes[queue]?.limiter.take(now: now) == true else {
                     lanes[queue]?.putBack(debt)
                     break
                 }
@@ -232,7 +232,7 @@ final class Sender {
         now: Timestamp
     ) throws(StoreFault) -> ReadyDebt? {
         while let lane = lanes[queue] {
-            guard let turn = nextTurn(of: lane, queue, now: now), turn <= now else {
+            guard let turn = nextSend(of: lane, queue, now: now), turn <= now else {
                 return nil
             }
             if lane.needsRefill {
@@ -263,13 +263,13 @@ final class Sender {
         _ queue: SendQueue,
         now: Timestamp
     ) {
-        let isKeyProbe = keyGates[queue.lane]?.isProbe == true
-        let isEndpointProbe = lanes[queue]?.gate.isProbe == true
+        let isKeyProbe = keyBreakers[queue.lane]?.isProbe == true
+        let isEndpointProbe = lanes[queue]?.breaker.isProbe == true
         if isKeyProbe || isEndpointProbe {
             apple.reloadKey(appAppleID: queue.lane.appAppleID)
         }
-        keyGates[queue.lane, default: LaneGate()].started(now: now)
-        lanes[queue]?.gate.started(now: now)
+        keyBreakers[queue.lane, default: CircuitBreaker()].started(now: now)
+        lanes[queue]?.breaker.started(now: now)
         countFlight(queue, 1)
         lanes[queue]?.startedCount += 1
         busy.insert(place)

@@ -3,7 +3,7 @@
 ///
 /// At the configured rate the clock is cut into slots, which belong to the partitions in turn: so all
 /// replicas together put exactly the rate into each second. Below it each keeps its own distances.
-package struct Pace: Sendable {
+package struct RateLimiter: Sendable {
     /// A loop that wakes late catches up so much, in milliseconds; who asks later than that rested.
     private static let lateMax = 100.0
     /// The longest hold without `Retry-After`, after so many refusals in a row.
@@ -51,7 +51,7 @@ package struct Pace: Sendable {
     /// Takes one turn, if there is one.
     package mutating func take(now: Timestamp) -> Bool {
         quota?.allow(rate * share, now: now)
-        guard let turn = nextTurn(now: now), turn <= now else {
+        guard let turn = nextSend(now: now), turn <= now else {
             return false
         }
         let time = Double(now.milliseconds)
@@ -65,13 +65,13 @@ package struct Pace: Sendable {
     }
 
     /// When the next turn may come; nil while this replica has no share.
-    package func nextTurn(now: Timestamp) -> Timestamp? {
+    package func nextSend(now: Timestamp) -> Timestamp? {
         guard share > 0 else {
             return nil
         }
         let isSetBack = Double(now.milliseconds) < takenAt
         let filled = isSetBack ? now : Timestamp(milliseconds: Int64(next.rounded(.up)))
-        let allowed = quota?.nextTurn(rate * share, now: now) ?? now
+        let allowed = quota?.nextSend(rate * share, now: now) ?? now
         return max(now, filled, allowed, holdEnd(now: now) ?? now)
     }
 

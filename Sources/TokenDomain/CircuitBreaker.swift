@@ -1,10 +1,10 @@
 /// The circuit breaker of a lane: open, or stopped because something is wrong with its key, its role
 /// or its address, and then probed with one request at a time.
 ///
-/// A 429 is the ``Pace``'s.
-/// A lane that is stopped listens to its probe alone: what else is on its way was sent before, and
-/// its answer tells of then. A clock that was set back ends every wait.
-package struct LaneGate: Equatable, Sendable {
+/// A 429 is the ``RateLimiter``'s.
+/// A lane that is stopped listens to its probe alone: other requests in flight were sent before, and
+/// their responses say nothing about now. A clock that was set back ends every wait.
+package struct CircuitBreaker: Equatable, Sendable {
     /// First wait before a stopped lane is probed; doubles with each probe that fails.
     package static let probeFirst = Milliseconds.seconds(5)
     package static let probeMax = Milliseconds.minutes(5)
@@ -17,7 +17,7 @@ package struct LaneGate: Equatable, Sendable {
         case probing(LaneTrouble, interval: Milliseconds)
     }
 
-    /// What a person should hear of.
+    /// What is logged and counted.
     package enum Change: Equatable, Sendable {
         /// Sign again, at once.
         case resigning
@@ -27,7 +27,7 @@ package struct LaneGate: Equatable, Sendable {
     }
 
     /// What an answer says about the lane, or about its key.
-    package enum Word: Equatable, Sendable {
+    package enum Outcome: Equatable, Sendable {
         /// Apple read the request.
         case fine
         /// Nothing is known: 5xx, a timeout, no connection.
@@ -70,28 +70,28 @@ package struct LaneGate: Equatable, Sendable {
     /// An answer came.
     ///
     /// `isProbe`: it belongs to the request that was started while the lane was stopped.
-    package mutating func heard(_ word: Word, isProbe: Bool, now: Timestamp) -> Change? {
+    package mutating func record(_ outcome: Outcome, isProbe: Bool, now: Timestamp) -> Change? {
         switch state {
         case .stopped: return nil
         case .probing where !isProbe: return nil
         case .open, .probing: break
         }
-        switch word {
+        switch outcome {
         case .fine, .trouble(.rateLimited, _):
-            // To be told to slow down is to be let in: it ends a probe too.
-            return hearFine()
+            // A 429 comes after the key was accepted: it ends a probe too.
+            return succeed()
         case .inconclusive:
             if case .probing(let trouble, let interval) = state {
                 stop(trouble, after: max(interval, Self.probeFirst), now: now)
             }
             return nil
         case .trouble(let trouble, _):
-            return hear(trouble, now: now)
+            return fail(trouble, now: now)
         }
     }
 
     /// The request that was a probe will have no answer: its partition is gone.
-    package mutating func forgotProbe(now: Timestamp) {
+    package mutating func abandonProbe(now: Timestamp) {
         if case .probing(let trouble, let interval) = state {
             state = .stopped(trouble, probeAt: now, interval: interval)
         }
@@ -104,14 +104,14 @@ package struct LaneGate: Equatable, Sendable {
         }
     }
 
-    /// Something changed on our side: a stopped lane is probed at its next turn.
+    /// Something changed on our side: a stopped lane is probed with its next request.
     package mutating func probeSoon() {
         if case .stopped(let trouble, _, let interval) = state {
             state = .stopped(trouble, probeAt: Timestamp(milliseconds: 0), interval: interval)
         }
     }
 
-    private mutating func hearFine() -> Change? {
+    private mutating func succeed() -> Change? {
         guard case .probing(_, let interval) = state else {
             return nil
         }
@@ -119,10 +119,10 @@ package struct LaneGate: Equatable, Sendable {
         return interval.count > 0 ? .reopened : nil
     }
 
-    private mutating func hear(_ trouble: LaneTrouble, now: Timestamp) -> Change? {
+    private mutating func fail(_ trouble: LaneTrouble, now: Timestamp) -> Change? {
         guard case .probing(_, let interval) = state else {
             if trouble == .unauthorized {
-                // Once, with a new signature; whatever else is on its way waits for its answer.
+                // Once, with a new signature; other requests in flight wait for their responses.
                 stop(trouble, after: Milliseconds(0), now: now)
                 return .resigning
             }
@@ -139,9 +139,9 @@ package struct LaneGate: Equatable, Sendable {
     }
 }
 
-extension LaneGate.Word {
+extension CircuitBreaker.Outcome {
     /// What it says about the app's key, which every endpoint of the lane shares.
-    package var ofKey: LaneGate.Word {
+    package var ofKey: CircuitBreaker.Outcome {
         switch self {
         case .trouble(.unauthorized, _), .trouble(.noKey, _), .inconclusive: self
         // Apple knew who asked.
@@ -151,7 +151,7 @@ extension LaneGate.Word {
     }
 
     /// What it says about the endpoint.
-    package var ofEndpoint: LaneGate.Word {
+    package var ofEndpoint: CircuitBreaker.Outcome {
         switch self {
         case .trouble(.unauthorized, _), .trouble(.noKey, _): .inconclusive
         case .fine, .inconclusive, .trouble: self

@@ -3,8 +3,8 @@ import TokenDomain
 
 /// Goal: an app's replicas use what Apple allows, are seldom refused, and find their way back.
 ///
-/// Method: ``PaceRun``; two seeds each, of which the worst counts.
-@Suite struct `The pace of all replicas` {
+/// Method: ``RateLimiterRun``; two seeds each, of which the worst counts.
+@Suite struct `The rate limiter of all replicas` {
     static let seeds: [UInt64] = [1, 2]
 
     private static func worlds(
@@ -33,7 +33,7 @@ import TokenDomain
         seconds: Double,
         seed: UInt64
     ) -> (used: Double, refused: Double) {
-        var run = PaceRun(world, seed: seed)
+        var run = RateLimiterRun(world, seed: seed)
         run.go(seconds: seconds)
         let answered = Double(max(run.takenCount + run.refusedCount, 1))
         return (
@@ -74,7 +74,7 @@ import TokenDomain
     )
     func `is all of the limit at the right setting, and none is refused`(world: PaceWorld) {
         for seed in Self.seeds {
-            var run = PaceRun(world, seed: seed)
+            var run = RateLimiterRun(world, seed: seed)
             run.go(seconds: 180)
             #expect(run.refusedCount == 0, "seed \(seed)")
             #expect(run.takenCount >= 17_980, "seed \(seed)")
@@ -125,7 +125,7 @@ import TokenDomain
 
     @Test(arguments: others)
     func `uses low limits and those of longer windows`(world: PaceWorld) {
-        var run = PaceRun(world, seed: 4)
+        var run = RateLimiterRun(world, seed: 4)
         run.go(seconds: 3_600)
         let part = Double(run.takenCount) / (world.limit * 3_600)
         #expect(part >= 0.92)
@@ -138,7 +138,7 @@ import TokenDomain
     @Test(arguments: [false, true])
     func `follows a limit that falls and rises`(isBare: Bool) {
         for seed in Self.seeds {
-            var run = PaceRun(PaceWorld(limit: 1_000, isBare: isBare), seed: seed)
+            var run = RateLimiterRun(PaceWorld(limit: 1_000, isBare: isBare), seed: seed)
             run.go(seconds: 60)
             #expect(run.takenCount > 55_000, "seed \(seed)")
             run.apple.limit = 100
@@ -155,7 +155,7 @@ import TokenDomain
     func `is back within a minute after a storm of 70 s`(isBare: Bool, rate: Double) {
         for seed: UInt64 in 1...5 {
             let world = PaceWorld(limit: 100_000, rate: rate, isBare: isBare)
-            var run = PaceRun(world, seed: seed)
+            var run = RateLimiterRun(world, seed: seed)
             run.go(seconds: 20)
             run.apple.isStorm = true
             run.go(seconds: 70)

@@ -14,7 +14,7 @@ struct PaceWorld: CustomTestStringConvertible {
     var skew = Milliseconds(0)
     /// Windows begin anywhere; else with the clock's seconds.
     var hasPhase = true
-    var keeping = Pace.Keeping.second
+    var keeping = RateLimiter.Keeping.second
     /// At the start of an hour, else somewhere in one.
     var startsWithHour = false
 
@@ -26,7 +26,7 @@ struct PaceWorld: CustomTestStringConvertible {
 
 /// Replicas with more to send than they may, their requests on the way, and Apple; all in a time of
 /// its own.
-struct PaceRun {
+struct RateLimiterRun {
     /// Of one lane, as in the worker.
     private static let flightCountMax = 32
 
@@ -42,7 +42,7 @@ struct PaceRun {
     }
 
     private struct Replica {
-        var pace: Pace
+        var limiter: RateLimiter
         var skew: Double
         var flightCount = 0
         var wakeNumber = 0
@@ -69,11 +69,11 @@ struct PaceRun {
         now = world.startsWithHour ? hour : hour + .random(in: 0..<3_600_000, using: &random)
         let part = 12 / world.replicaCount
         for number in 0..<world.replicaCount {
-            var pace = Pace(rate: world.rate, keeping: world.keeping)
-            pace.share((number * part..<(number + 1) * part).map { Int32($0) }, of: 12)
+            var limiter = RateLimiter(rate: world.rate, keeping: world.keeping)
+            limiter.share((number * part..<(number + 1) * part).map { Int32($0) }, of: 12)
             let skew = Double(world.skew.count)
             replicas.append(
-                Replica(pace: pace, skew: .random(in: -skew...skew, using: &random))
+                Replica(limiter: limiter, skew: .random(in: -skew...skew, using: &random))
             )
         }
         generator = random
@@ -85,7 +85,7 @@ struct PaceRun {
     /// Of all replicas.
     var requestsPerSecond: Double {
         replicas.indices.reduce(0) {
-            $0 + replicas[$1].pace.requestsPerSecond(now: clock(of: $1))
+            $0 + replicas[$1].limiter.requestsPerSecond(now: clock(of: $1))
         }
     }
 
@@ -128,10 +128,10 @@ struct PaceRun {
         let clock = clock(of: request.replica)
         switch answer {
         case .taken:
-            replicas[request.replica].pace.accepted(sentAt: request.sentAt, now: clock)
+            replicas[request.replica].limiter.accepted(sentAt: request.sentAt, now: clock)
         case .refused(let retryAt):
             let until = retryAt.map { max(Timestamp(milliseconds: Int64($0.rounded(.up))), clock) }
-            let isHeld = replicas[request.replica].pace.rateLimited(
+            let isHeld = replicas[request.replica].limiter.rateLimited(
                 sentAt: request.sentAt,
                 until: until,
                 now: clock,
@@ -144,13 +144,13 @@ struct PaceRun {
     private mutating func send(_ replica: Int) {
         let clock = clock(of: replica)
         while replicas[replica].flightCount < Self.flightCountMax,
-            replicas[replica].pace.take(now: clock)
+            replicas[replica].limiter.take(now: clock)
         {
             replicas[replica].flightCount += 1
             schedule(.arrival(Request(replica: replica, sentAt: clock)), in: halfLatency())
         }
         guard replicas[replica].flightCount < Self.flightCountMax,
-            let turn = replicas[replica].pace.nextTurn(now: clock)
+            let turn = replicas[replica].limiter.nextSend(now: clock)
         else {
             return
         }
