@@ -62,7 +62,9 @@ enum ConsoleStyle {
           font-size: 20px; }
         .stage.error { border: 2px solid var(--bad); }
         .stage.warning { border: 2px solid var(--warn); }
-        .stage h3 { display: flex; justify-content: space-between; gap: 8px; }
+        .stage h3 { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 2px 8px; }
+        p.acts { margin-top: 10px; }
+        progress { width: 120px; vertical-align: middle; accent-color: var(--accent); }
         .topic { border-top: 1px solid var(--line); margin-top: 8px; padding-top: 6px;
           font-size: 13px; }
         .topic .name { overflow-wrap: anywhere; font-weight: 600; }
