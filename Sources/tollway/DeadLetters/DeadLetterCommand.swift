@@ -309,7 +309,7 @@ enum DeadLetterCommand {
         guard let oldest = try scan.oldestTime(from: places) else {
             return SettledLetters()
         }
-        return try settled(scan, since: oldest)
+        return try scan.settled(since: oldest, of: positions)
     }
 
     /// The ends of the partitions that some letters lie in, as far as they are there.

@@ -43,6 +43,11 @@ struct LetterPosition: Hashable, Comparable, CustomStringConvertible {
         TopicPartition(topic: Topic.deadLetters(stage).name(prefix: prefix), partition: partition)
     }
 
+    /// The key of the record that says what became of it.
+    func settledKey(prefix: String) -> String {
+        "\(Topic.deadLetters(stage).name(prefix: prefix))/\(partition)/\(offset)"
+    }
+
     static func < (left: LetterPosition, right: LetterPosition) -> Bool {
         (left.stage.rawValue, left.partition, left.offset)
             < (right.stage.rawValue, right.partition, right.offset)

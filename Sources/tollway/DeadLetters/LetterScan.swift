@@ -41,10 +41,11 @@ struct LetterScan {
     ///
     /// Exactly: waits for transactions that are open now. Else what an open replay is about to
     /// commit is not seen. `since`: only of letters that were written then or later, for a letter is
-    /// older than what became of it.
+    /// older than what became of it. `of`: only of these, which lie in few partitions.
     func settled(
         isExact: Bool = false,
         since: Int64? = nil,
+        of positions: [LetterPosition]? = nil,
         progress: ScanProgress? = nil
     ) throws(CommandFailure) -> SettledLetters {
         var settled = SettledLetters()
@@ -61,12 +62,23 @@ struct LetterScan {
             isToHighWatermark: isExact,
             readAheadKilobytes: TopicScan.largeReadAheadKilobytes
         )
-        let from = try (since ?? filter.since).map { (time) throws(CommandFailure) in
+        var from = try (since ?? filter.since).map { (time) throws(CommandFailure) in
             try TopicScan.places(
                 of: topic,
                 from: .timestamp(max(0, time - Self.clockSkewMilliseconds)),
                 configuration
             )
+        }
+        if let positions, let places = from {
+            let partitions = Set(
+                positions.map { position in
+                    TopicReader.partition(
+                        ofKey: Array(position.settledKey(prefix: prefix).utf8),
+                        partitionCount: places.count
+                    )
+                }
+            )
+            from = places.filter { partitions.contains($0.key.partition) }
         }
         try scan.run(from: from) { batch throws(CommandFailure) in
             try settled.absorb(batch, prefix: prefix)

@@ -6,7 +6,7 @@ internal import Telemetry
 struct TopicScan {
     static let batchRecordCountMax = 10_000
     /// For topics that are read whole, in a verb whose memory is bounded by more than this.
-    static let largeReadAheadKilobytes = 65_536
+    static let largeReadAheadKilobytes = 32_768
     private static let partitionReadAheadKilobytesMin = 1_024
     /// Without a record for so long, Kafka is given up; above a transaction's 40 s.
     private static let stallMilliseconds: Int64 = 60_000

@@ -46,19 +46,28 @@ struct TopicReader {
         }
     }
 
-    private let settings: KafkaSettings
+    private let configuration: KafkaSettings
+    /// Read ahead, in all partitions together.
+    private static let readAheadKilobytes = 65_536
     /// Records looked at so far, of all topics.
     private(set) var readCount = 0
 
     init(_ configuration: Configuration) {
-        var settings = configuration.kafka
-        // One search and then the end: memory is cheap here, and time is not.
+        self.configuration = configuration.kafka
+    }
+
+    /// One search and then the end: memory is cheap here, and time is not.
+    private func settings(isOnePartition: Bool) -> KafkaSettings {
+        var settings = configuration
+        // Each partition has a queue of its own.
+        let share =
+            Self.readAheadKilobytes / (isOnePartition ? 1 : TopicShape.partitionCountDefault)
         let wanted = [
-            "queued.max.messages.kbytes": "65536", "queued.min.messages": "100000",
+            "queued.max.messages.kbytes": "\(share)", "queued.min.messages": "100000",
             "fetch.message.max.bytes": "1048576", "fetch.max.bytes": "33554432",
         ]
         settings.extra.merge(wanted) { own, _ in own }
-        self.settings = settings
+        return settings
     }
 
     /// Which partition a key lies in.
@@ -71,7 +80,10 @@ struct TopicReader {
         _ place: Place,
         isWanted: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
     ) throws(LogFault) -> [Found] {
-        let browser = try LogBrowser(settings: settings, topics: [place.topic])
+        let browser = try LogBrowser(
+            settings: settings(isOnePartition: place.partition != nil),
+            topics: [place.topic]
+        )
         defer { browser.close() }
         if let partition = place.partition {
             try browser.start(at: [.init(topic: place.topic, partition: partition): place.start])
@@ -92,7 +104,10 @@ struct TopicReader {
     ) throws(LogFault) -> [Found] {
         var place = Place(topic: topic, partition: partition, last: Self.newestOffsetCount)
         while true {
-            let browser = try LogBrowser(settings: settings, topics: [topic])
+            let browser = try LogBrowser(
+                settings: settings(isOnePartition: true),
+                topics: [topic]
+            )
             defer { browser.close() }
             try browser.start(at: [.init(topic: topic, partition: partition): place.start])
             let isAll = browser.remainingCount < place.last ?? 0

@@ -37,7 +37,11 @@ extension ConsoleScript {
               group.fingerprint)),
           ]) : counted.map(group => [
             el('a', { href: addressOf({ stage: group.stage, code: group.code }) }, group.code),
-            number(group.count), '…', when(group.newest), '…', '…', '…']);
+            number(group.count), when(group.newest)]);
+          const columns = read.length ? [{ title: 'Code' }, { title: 'Letters', n: true },
+            { title: 'First' }, { title: 'Last' }, { title: 'Due at Apple' }, { title: 'Apps' },
+            { title: 'Message and kind' }]
+            : [{ title: 'Code' }, { title: 'Letters', n: true }, { title: 'Last' }];
           return [
             el('p', { class: 'dim' }, !snap ? '' : !snap.clusterId
               ? 'How many are open is not known: Kafka does not answer. '
@@ -47,9 +51,7 @@ extension ConsoleScript {
               el('button', { 'data-act': 'groups' }, isRead ? 'Read again'
                 : 'Read kinds, apps and deadlines')),
             loading(entry, 'kinds, apps and deadlines of every open letter'),
-            rows.length > 0 ? table([{ title: 'Code' }, { title: 'Letters', n: true },
-              { title: 'First' }, { title: 'Last' }, { title: 'Due at Apple' }, { title: 'Apps' },
-              { title: 'Message and kind' }], rows, 'Groups')
+            rows.length > 0 ? table(columns, rows, 'Groups')
               : !entry.isLoading && snap && snap.clusterId && snap.areDeadLettersAll
                 && el('p', { class: 'ok' }, 'No dead letter is open.'),
           ];
