@@ -174,8 +174,12 @@ void chttp_send_rest(struct connection *connection)
 {
     if (connection->unsent.count == 0 || send_out(connection, NULL, 0) != 0)
         return;
-    if (connection->unsent.count == 0 && connection->stage == STAGE_ANSWERING)
+    if (connection->unsent.count > 0)
+        return;
+    if (connection->stage == STAGE_ANSWERING)
         finish(connection);
+    else if (connection->stage == STAGE_STREAMING)
+        chttp_unschedule(connection);
 }
 
 void chttp_send_continue(struct connection *connection)
@@ -189,6 +193,9 @@ void chttp_send_continue(struct connection *connection)
 }
 
 /* Answering. */
+
+/* Of a body that ends with the connection. */
+#define NO_LENGTH SIZE_MAX
 
 static const char *date_now(struct chttp_server *server)
 {
@@ -233,7 +240,7 @@ static int append_head(struct connection *connection, unsigned int status, const
         position = value + strlen(value) + 1;
     }
     snprintf(text, sizeof(text), "Content-Length: %zu\r\n", body_byte_count);
-    if (status != 204 && append_text(out, text) != 0)
+    if (status != 204 && body_byte_count != NO_LENGTH && append_text(out, text) != 0)
         return -1;
     if (connection->is_last)
         return append_text(out, "Connection: close\r\n\r\n");
@@ -266,10 +273,53 @@ int chttp_server_respond(struct chttp_server *server, uint64_t id, unsigned int 
     return 0;
 }
 
+/* Streams. */
+
+int chttp_server_begin_stream(struct chttp_server *server, uint64_t id, unsigned int status,
+                              const char *headers, size_t header_byte_count)
+{
+    struct connection *connection = chttp_find(server, id);
+    if (!connection)
+        return 0;
+    connection->is_torn = 0;
+    connection->is_last = 1;
+    connection->was_served |= status < 400;
+    chttp_set_stage(connection, STAGE_STREAMING);
+    chttp_unschedule(connection);
+    if (append_head(connection, status, headers, header_byte_count, NO_LENGTH) != 0) {
+        chttp_drop(connection);
+        return -1;
+    }
+    chttp_server_send_stream(server, id, NULL, 0);
+    return 0;
+}
+
+int chttp_server_send_stream(struct chttp_server *server, uint64_t id, const uint8_t *bytes,
+                             size_t byte_count)
+{
+    struct connection *connection = chttp_find_stream(server, id);
+    if (!connection)
+        return 0;
+    if (connection->is_ending ||
+        connection->unsent.count + byte_count > CHTTP_STREAM_BYTE_COUNT_MAX) {
+        chttp_drop(connection);
+        return 0;
+    }
+    if (send_out(connection, bytes, byte_count) != 0)
+        return 0;
+    if (connection->unsent.count == 0)
+        chttp_unschedule(connection);
+    else if (connection->deadline_kind == DEADLINE_NONE)
+        chttp_schedule(connection, DEADLINE_ANSWER);
+    return 1;
+}
+
 void chttp_server_reset(struct chttp_server *server, uint64_t id)
 {
     struct linger abort = {.l_onoff = 1, .l_linger = 0};
     struct connection *connection = chttp_find(server, id);
+    if (!connection)
+        connection = chttp_find_stream(server, id);
     if (!connection)
         return;
     setsockopt(connection->fd, SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));

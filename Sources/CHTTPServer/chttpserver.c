@@ -191,6 +191,9 @@ static void handle(struct connection *connection, uint32_t events)
         connection->is_ending = 1;
     if (events & EPOLLOUT)
         chttp_send_rest(connection);
+    /* Whoever has read a stream for long enough closes the connection, and sends nothing. */
+    if (connection->stage == STAGE_STREAMING && connection->is_ending)
+        chttp_drop(connection);
     chttp_receive(connection);
 }
 

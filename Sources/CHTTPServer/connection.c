@@ -102,6 +102,14 @@ struct connection *chttp_find(struct chttp_server *server, uint64_t id)
                                                                                 : NULL;
 }
 
+struct connection *chttp_find_stream(struct chttp_server *server, uint64_t id)
+{
+    uint32_t slot = (uint32_t)id;
+    struct connection *connection = slot < server->slot_count ? server->slots[slot] : NULL;
+    return connection && connection->id == id && connection->stage == STAGE_STREAMING ? connection
+                                                                                      : NULL;
+}
+
 uint32_t chttp_server_connection_count(const struct chttp_server *server)
 {
     return server->slot_count - server->free_slot_count - server->stage_counts[STAGE_DROPPED];

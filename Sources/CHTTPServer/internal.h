@@ -22,6 +22,7 @@ enum stage {
     STAGE_BODY,      /* a part of a body */
     STAGE_HELD,      /* complete, not answered; not read from */
     STAGE_ANSWERING,
+    STAGE_STREAMING, /* an answer without end; its only deadline is for what is not taken */
     STAGE_LINGER,    /* our last answer is out, what still comes is thrown away */
     STAGE_DROPPED,   /* closed; freed at the end of the turn */
     STAGE_COUNT,
@@ -169,6 +170,8 @@ void chttp_receive(struct connection *connection);
 void chttp_accept_connections(struct chttp_server *server);
 
 /* What goes out: answer.c. */
+/* The one whose answer is a stream; null where there is none. */
+struct connection *chttp_find_stream(struct chttp_server *server, uint64_t id);
 void chttp_send_rest(struct connection *connection);
 void chttp_send_continue(struct connection *connection);
 

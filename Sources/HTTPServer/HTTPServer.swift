@@ -120,6 +120,39 @@ package final class HTTPServer {
         send(status, headers, body, to: id, sentByteCount: body.count)
     }
 
+    /// Begins an answer that has no end of its own, such as server-sent events.
+    ///
+    /// What ``send(_:toStream:)`` sends is its body, and the end of the connection its end.
+    package func beginStream(
+        to id: HTTPRequest.ID,
+        status: Int,
+        headers: [(String, String)]
+    ) {
+        guard !handle.isClosed else {
+            return
+        }
+        precondition((200...999).contains(status), "an answer has a final status")
+        let flat = flatten(headers)
+        // As of a whole answer: without memory the connection is dropped.
+        _ = unsafe chttp_server_begin_stream(
+            handle.pointer,
+            id.number,
+            UInt32(status),
+            flat,
+            flat.count
+        )
+    }
+
+    /// Sends more of an answer that was begun.
+    ///
+    /// - Returns: false where it has ended: the client is gone, or takes nothing any more.
+    package func send(_ bytes: [UInt8], toStream id: HTTPRequest.ID) -> Bool {
+        guard !handle.isClosed else {
+            return false
+        }
+        return unsafe chttp_server_send_stream(handle.pointer, id.number, bytes, bytes.count) == 1
+    }
+
     /// Promises the whole body, sends half of it and drops the connection.
     package func respondTorn(
         to id: HTTPRequest.ID,

@@ -200,6 +200,20 @@ package final class KafkaAdmin {
         try client.offsets(ofTopic: name, at: -2, deadlineMilliseconds: deadlineMilliseconds)
     }
 
+    /// The first offsets that are not older than a time, UNIX milliseconds, by partition number; the
+    /// ends where nothing is as young.
+    package func offsets(
+        ofTopic name: String,
+        notOlderThan milliseconds: Int64
+    ) throws(LogFault) -> [Int64] {
+        let found = try client.offsets(
+            ofTopic: name,
+            at: max(milliseconds, 0),
+            deadlineMilliseconds: deadlineMilliseconds
+        )
+        return try zip(found, endOffsets(ofTopic: name)).map { $0 < 0 ? $1 : $0 }
+    }
+
     /// Next offsets to be written (read uncommitted), by partition number.
     package func endOffsets(ofTopic name: String) throws(LogFault) -> [Int64] {
         try client.offsets(ofTopic: name, at: -1, deadlineMilliseconds: deadlineMilliseconds)

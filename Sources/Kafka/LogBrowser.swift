@@ -10,6 +10,8 @@ package final class LogBrowser {
         case offset(Int64)
         /// The first record not older than this, UNIX milliseconds.
         case timestamp(Int64)
+        /// So many offsets before the end; transaction markers and what was compacted away count.
+        case last(Int64)
     }
 
     private static let batchRecordCountMax = 10_000
@@ -169,6 +171,9 @@ package final class LogBrowser {
             let found = try offsets(of: topic, at: max(milliseconds, 0), &asked)
             // Kafka answers -1 where nothing is as young.
             return zip(found, ends).map { $0 < 0 ? $1 : $0 }
+        case .last(let count):
+            let earliest = try offsets(of: topic, at: -2, &asked)
+            return zip(earliest, ends).map { max($0, $1 - count) }
         }
     }
 

@@ -10,12 +10,14 @@ enum BenchCommand {
     /// - Returns: the exit status.
     static func main(_ arguments: [String]) -> Int32 {
         if arguments.contains("--help") || arguments.contains("-h") {
-            Console.write(BenchOptions.help)
+            Console.write(arguments.first == BenchFill.word ? BenchFill.help : BenchOptions.help)
             return 0
         }
         do {
             if let part = arguments.first.flatMap({ BenchPart(rawValue: $0) }) {
                 try part.run(Array(arguments.dropFirst()))
+            } else if arguments.first == BenchFill.word {
+                try BenchFill(Array(arguments.dropFirst())).run()
             } else {
                 try run(try BenchOptions(arguments))
             }

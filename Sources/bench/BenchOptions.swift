@@ -24,6 +24,7 @@ struct BenchOptions: Equatable {
     static let help = """
         Usage: tollway-bench [OPTIONS]
                tollway-bench PART NAME=VALUE...
+               tollway-bench fill NAME=N...   (what the operator's command is measured against)
 
         Measures the workers on a cluster, each beside the least that the same libraries could do.
 

@@ -60,6 +60,13 @@ final class BenchTokens {
 
     private func mix(of number: Int) -> Mix { Mix(Self.mix(UInt64(number) ^ seed &<< 48)) }
 
+    /// Appends the value alone of that record.
+    func appendReceivedValue(_ number: Int, to arena: inout [UInt8]) {
+        var outputs = OutputBatch()
+        appendReceived(number, to: &outputs)
+        arena += outputs.arena[outputs.outputs[0].value.indices]
+    }
+
     /// Appends the record of `tokens.received` with a number.
     func appendReceived(_ number: Int, to outputs: inout OutputBatch) {
         let mix = mix(of: number)

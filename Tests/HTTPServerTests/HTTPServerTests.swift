@@ -32,6 +32,58 @@ import Testing
         #expect(request.remoteAddress == "127.0.0.1")
     }
 
+    @Test func `sends an answer without end, until its client is gone`() throws {
+        let loopback = try Loopback()
+        let connection = try loopback.connect()
+        connection.send("GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+        #expect(loopback.turn { !loopback.requests.isEmpty })
+        let id = try #require(loopback.requests.first).id
+        #expect(!loopback.server.send([1], toStream: id))
+        loopback.server.beginStream(to: id, status: 200, headers: [("X-One", "two")])
+        // It is answered already.
+        loopback.server.respond(to: id, status: 500)
+        func text() -> String { String(decoding: connection.received, as: UTF8.self) }
+        for part in ["data: 1\n\n", "data: 2\n\n"] {
+            #expect(loopback.server.send(Array(part.utf8), toStream: id))
+            #expect(loopback.turn { text().hasSuffix(part) })
+        }
+        #expect(text().contains("X-One: two\r\n") && text().contains("Connection: close\r\n"))
+        #expect(!text().contains("Content-Length"))
+        #expect(loopback.server.connectionCount == 1)
+        connection.close()
+        #expect(loopback.turn { loopback.server.connectionCount == 0 })
+        #expect(!loopback.server.send([1], toStream: id))
+    }
+
+    @Test func `drops a client that takes nothing of an answer without end`() throws {
+        let loopback = try Loopback(Self.limits)
+        let connection = try loopback.connect(reading: false)
+        connection.send("GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+        #expect(loopback.turn { !loopback.requests.isEmpty })
+        let id = try #require(loopback.requests.first).id
+        loopback.server.beginStream(to: id, status: 200, headers: [])
+        // More than the system's buffers hold, and less than the server keeps.
+        #expect(loopback.server.send([UInt8](repeating: 1, count: 12 << 20), toStream: id))
+        #expect(loopback.turn { !loopback.server.send([], toStream: id) })
+        #expect(loopback.server.connectionCount == 0)
+    }
+
+    @Test func `keeps no more of an answer without end than it may`() throws {
+        let loopback = try Loopback()
+        let connection = try loopback.connect(reading: false)
+        connection.send("GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+        #expect(loopback.turn { !loopback.requests.isEmpty })
+        let id = try #require(loopback.requests.first).id
+        loopback.server.beginStream(to: id, status: 200, headers: [])
+        let part = [UInt8](repeating: 1, count: 9 << 20)
+        #expect(loopback.server.send(part, toStream: id))
+        var isOpen = true
+        for _ in 0..<3 where isOpen {
+            isOpen = loopback.server.send(part, toStream: id)
+        }
+        #expect(!isOpen)
+    }
+
     @Test func `answers much later, in any order, and takes the next request`() throws {
         let loopback = try Loopback()
         let first = try loopback.connect()

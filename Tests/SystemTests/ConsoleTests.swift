@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import LocalKafka
 import Testing
 
@@ -9,8 +10,8 @@ extension `Pipelines on the usual ports` {
     @Suite(.serialized, .enabled(if: Chromium.isThere, Chromium.skipped))
     struct `The console in a browser` {
         private static let sizes = [(width: 400, height: 800), (width: 1_280, height: 800)]
-        private static let isLive = "document.getElementById('state').textContent === 'live'"
-        private static let isRead = "!document.querySelector('[aria-busy]')"
+        static let isLive = "document.getElementById('state').textContent === 'live'"
+        static let isRead = "!document.querySelector('[aria-busy]')"
         /// What a stranger may put into a token's text.
         private static let attack = #"\"><script>alert(1)</script><img src=x onerror=alert(2)>"#
 
@@ -54,11 +55,23 @@ extension `Pipelines on the usual ports` {
             try views(console, id, folder)
             try letters(console, folder)
             try acts(console, folder)
+            let admin = try #require(
+                addresses["Apple's side"]?.split(separator: ":").last.map(String.init)
+            )
+            try lanes(console, folder) {
+                try up.send(try up.token(simulator: admin), to: door)
+            }
+            let token = try up.token(simulator: admin)
+            try appleAway(console, simulator: try up.child(running: "sim"), folder) {
+                try up.send(token, to: door)
+            }
+            try topicsAway(addresses["Kafka"] ?? "", folder)
             let audit = try up.shell(
                 trace.replacingOccurrences(of: "token trace \(id)", with: "audit ls -o ndjson")
             )
             #expect(audit.contains("somebody by the console"))
             #expect(audit.contains("tried in a browser") && audit.contains("given up"))
+            #expect(audit.contains("lanes.pause") && audit.contains("lanes.resume"))
         }
 
         /// Each at two sizes: nothing beside the window, no fault, nothing from elsewhere.
@@ -229,72 +242,105 @@ extension `Pipelines on the usual ports` {
             return try #require(object as? [String: Any])
         }
 
-        // MARK: - Without Kafka
+        // MARK: - Lanes
 
-        @Test(.timeLimit(.minutes(2)))
-        func `says that Kafka is away, and that it is stale once it ends`() throws {
-            let folder = FileManager.default.temporaryDirectory
-                .appendingPathComponent("tollway-console-test-\(UUID().uuidString)")
-            try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: false)
-            defer { Self.remove(folder) }
-            let ports = try FreePorts.take(count: 2)
-            let process = Process()
-            process.executableURL = try #require(Bundle.main.executableURL)
-                .deletingLastPathComponent().appendingPathComponent("tollway")
-            process.arguments = ["console", "--listen", "127.0.0.1:\(ports[0])"]
-            process.environment = [
-                "PATH": "/usr/bin:/bin", "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:\(ports[1])",
-            ]
-            let output = Pipe()
-            process.standardOutput = output
-            try process.run()
-            defer { process.terminate() }
-            let url = DemoCluster.firstLine(of: output.fileHandleForReading)
-            #expect(url == "http://127.0.0.1:\(ports[0])")
-            try refusals(url)
-            let end = "fetch('/nothing').then(() => 'there', () => 'gone')"
-            let seen = try Chromium.run(
+        /// A lane is paused and resumed by its card; while it is paused what is due shows by day.
+        private func lanes(
+            _ console: String,
+            _ folder: URL,
+            _ sendToken: () throws -> Void
+        ) throws {
+            func order(_ action: String, _ why: String) -> [[String: Any]] {
                 [
-                    ["do": "open", "url": "\(url)/letters"],
+                    ["do": "wait", "js": "document.querySelector('[data-action=\(action)]')"],
+                    ["do": "click", "selector": "[data-action=\(action)]"],
+                    ["do": "wait", "js": "document.querySelector('[data-submit=confirm]')"],
+                    ["do": "eval", "js": "document.getElementById('plan').innerText"],
+                    // Without a reason and the tick the browser sends nothing.
+                    ["do": "click", "selector": "[data-submit=confirm] button"],
+                    ["do": "eval", "js": "app.acts.filter(act => act.why === '\(why)').length"],
+                ] + Self.confirm(why)
+            }
+            let paused = try Chromium.run(
+                [["do": "open", "url": "\(console)/apple"]] + order("pause", "Apple asked us to")
+                    + [["do": "wait", "js": "document.querySelector('[data-action=resume]')"]],
+                folder: folder
+            )
+            let pause = try act(paused)
+            #expect(pause["exit"] as? Int == 0 && pause["by"] as? String == "somebody")
+            #expect(paused.values.contains { $0 as? Int == 0 })
+            let shown = paused.values.compactMap { $0 as? String }
+            #expect(shown.contains { $0.contains("Nothing of it is sent to Apple any more") })
+
+            // What comes in meanwhile is due, and no rate makes its day.
+            try sendToken()
+            let days = try Chromium.run(
+                [
+                    ["do": "open", "url": "\(console)/apple", "width": 400],
                     [
-                        "do": "wait", "seconds": 30,
-                        "js": "document.getElementById('banner').textContent.includes('Kafka')",
+                        "do": "wait", "seconds": 120,
+                        "js": "document.querySelector('[aria-label=\"Reports by day\"]')"
+                            + "?.innerText.includes('too slow')",
                     ],
-                    ["do": "eval", "js": "document.getElementById('banner').textContent"],
-                    ["do": "open", "url": "\(url)/pipeline"],
-                    ["do": "wait", "js": "document.querySelector('.advice .error')"],
-                    ["do": "eval", "js": end],
+                    ["do": "eval", "js": "document.documentElement.scrollWidth"],
                 ],
                 folder: folder
             )
-            #expect((seen.values[2] as? String)?.contains("127.0.0.1:\(ports[1])") == true)
-            #expect(seen.values[5] as? String == "there")
+            #expect(days.values[2] as? Int ?? .max <= 400)
+            let resumed = try Chromium.run(
+                [["do": "open", "url": "\(console)/apple"]] + order("resume", "Apple is well again")
+                    + [["do": "wait", "js": "document.querySelector('[data-action=pause]')"]],
+                folder: folder
+            )
+            #expect(try act(resumed)["exit"] as? Int == 0)
+            #expect(paused.errors.isEmpty && resumed.errors.isEmpty)
         }
 
-        /// What no page of its own would send.
-        private func refusals(_ url: String) throws {
-            let http = try DemoHTTP(stop: StopSignal())
-            let own = ("Origin", url)
-            let rows: [(method: String, path: String, headers: [(String, String)], status: Int)] = [
-                ("GET", "/api/session", [], 200),
-                ("GET", "/api/session", [("Host", "evil.example")], 421),
-                ("GET", "/pipeline", [("Host", "evil.example")], 421),
-                ("GET", "/api/session", [("Origin", "http://evil.example")], 403),
-                ("GET", "/api/session", [("Sec-Fetch-Site", "cross-site")], 403),
-                ("POST", "/api/read", [], 403), ("POST", "/api/read", [own], 403),
-                ("POST", "/api/acts", [own, ("X-Tollway-Session", "guessed")], 403),
-                ("GET", "/api/nothing", [], 404), ("POST", "/pipeline", [own], 405),
-            ]
-            for row in rows {
-                let body = row.method == "POST" ? Array(#"{"ask":"groups"}"#.utf8) : []
-                let answer = try http.call(
-                    row.method,
-                    url + row.path,
-                    headers: row.headers,
-                    body: body
-                )
-                #expect(answer?.status == row.status, "\(row)")
-            }
+        /// Apple's side stands still: the page says which lane's requests fail, and that they are well
+        /// again.
+        private func appleAway(
+            _ console: String,
+            simulator: Int32,
+            _ folder: URL,
+            _ sendToken: () throws -> Void
+        ) throws {
+            #expect(Glibc.kill(simulator, SIGSTOP) == 0)
+            defer { _ = Glibc.kill(simulator, SIGCONT) }
+            try sendToken()
+            let fails = "document.body.innerText.includes('Apple fails the requests of')"
+            let seen = try Chromium.run(
+                [
+                    ["do": "open", "url": "\(console)/apple"],
+                    ["do": "wait", "seconds": 180, "js": fails],
+                    ["do": "eval", "js": "document.querySelector('.advice').innerText"],
+                    ["do": "signal", "pid": Int(simulator), "signal": "CONT"],
+                    ["do": "wait", "seconds": 180, "js": "!\(fails)"],
+                ],
+                folder: folder
+            )
+            let advice = seen.values[2] as? String
+            #expect(advice?.contains("RUNBOOK.md") == true, "\(advice ?? "")")
+        }
+
+        /// Another pipeline's console: none of its topics is there, and each view says so.
+        private func topicsAway(_ kafka: String, _ folder: URL) throws {
+            let servers = String(kafka.prefix { $0 != "," })
+            let console = try RunningConsole(
+                kafka: servers,
+                settings: ["TOLLWAY_TOPIC_PREFIX": "nobody."]
+            )
+            defer { console.end() }
+            try console.expect(
+                [
+                    ("/pipeline", "the topic is not there"),
+                    ("/letters?stage=decode", "Kafka has no dead-letter topics under the prefix"),
+                    ("/token/none", "Kafka knows nothing of none"),
+                    ("/purchase/none", "Kafka knows nothing of none"),
+                    ("/account", "Kafka shows no topic nobody.tokens.received.v1"),
+                    ("/audit", "Kafka shows no topic nobody.audit.v1"),
+                ],
+                folder: folder
+            )
         }
 
         /// That of the tokens which the test sends, in UTC.
@@ -302,11 +348,11 @@ extension `Pipelines on the usual ports` {
             String(Date().formatted(.iso8601).prefix(7))
         }
 
-        private static var java: [String: String] {
+        static var java: [String: String] {
             ProcessInfo.processInfo.environment.filter { $0.key == "JAVA_HOME" || $0.key == "PATH" }
         }
 
-        private static func remove(_ folder: URL) {
+        static func remove(_ folder: URL) {
             do {
                 try FileManager.default.removeItem(at: folder)
             } catch {

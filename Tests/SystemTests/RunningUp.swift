@@ -2,6 +2,8 @@ import Foundation
 import Glibc
 import Testing
 
+@testable import tollway
+
 /// A `tollway up` under test; everything it started ends with it.
 final class RunningUp {
     private static let secondsMax = 180.0
@@ -90,6 +92,32 @@ final class RunningUp {
         } catch {
             return []
         }
+    }
+
+    /// The child that runs a verb of the command.
+    func child(running verb: String) throws -> Int32 {
+        let found = children().first { child in
+            let words = FileManager.default.contents(atPath: "/proc/\(child.identifier)/cmdline")
+            return words?.split(separator: 0).dropFirst().first == Data(verb.utf8)
+        }
+        return try #require(found).identifier
+    }
+
+    /// The text of one more token, from Apple's side on that admin port.
+    func token(simulator admin: String) throws -> String {
+        let app = DemoStream.apps[0]
+        let order =
+            #"{"mint":{"event":"purchase","appAppleId":\#(app.appAppleID),"#
+            + #""bundleId":"\#(app.bundleID)","customer":"zoe","count":1}}"#
+        let answer = try shell("curl -s -d '\(order)' http://127.0.0.1:\(admin)/tokens")
+        let page = try JSONSerialization.jsonObject(with: Data(answer.utf8)) as? [String: Any]
+        let tokens = try #require(page?["tokens"] as? [[String: Any]], "\(answer)")
+        return try #require(tokens.first?["token"] as? String)
+    }
+
+    func send(_ token: String, to door: String) throws {
+        let body = #"{"token":"\#(token)","customer":"zoe"}"#
+        try shell("curl -s -H 'Content-Type: application/json' -d '\(body)' \(door)")
     }
 
     func kill(_ name: String) throws {

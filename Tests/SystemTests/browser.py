@@ -10,6 +10,7 @@ Steps are a list of {"do": …}:
     type    selector, text                as from the keyboard
     click   selector
     key     key                           Tab, Enter
+    signal  pid, signal                   STOP, CONT, KILL to a process outside the browser
     shot    file                          the whole page as FOLDER/file
 Prints one JSON object: "values" of the steps, "errors" of the page's script and policy, "dialogs"
 that were opened, and "requests" by address. Ends with 1 at the first step that fails.
@@ -17,6 +18,7 @@ that were opened, and "requests" by address. Ends with 1 at the first step that 
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -155,6 +157,8 @@ class Browser:
             self.evaluate("document.querySelector(%s).click()" % json.dumps(step["selector"]))
         elif what == "key":
             self.press(step["key"])
+        elif what == "signal":
+            os.kill(step["pid"], getattr(signal, "SIG" + step["signal"]))
         elif what == "shot":
             import base64
             size = self.call("Page.getLayoutMetrics")["cssContentSize"]

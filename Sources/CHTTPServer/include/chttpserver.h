@@ -114,6 +114,25 @@ int chttp_server_respond(struct chttp_server *server, uint64_t id, unsigned int 
                          const uint8_t *body, size_t body_byte_count, size_t sent);
 
 /**
+ * chttp_server_begin_stream(server, id, status, headers, header_byte_count):
+ * Begin an answer to request ${id} that has no length: what chttp_server_send_stream sends, until the
+ * connection ends.  Return as chttp_server_respond.
+ */
+int chttp_server_begin_stream(struct chttp_server *server, uint64_t id, unsigned int status,
+                              const char *headers, size_t header_byte_count);
+
+/**
+ * chttp_server_send_stream(server, id, bytes, byte_count):
+ * Send more of the answer to request ${id} that was begun; ${bytes} is copied.  Return 1 while it is
+ * open; 0 where the client is gone, or did not take what was sent before within
+ * request_timeout_ms, or more waits for it than CHTTP_STREAM_BYTE_COUNT_MAX.
+ */
+int chttp_server_send_stream(struct chttp_server *server, uint64_t id, const uint8_t *bytes,
+                             size_t byte_count);
+
+enum { CHTTP_STREAM_BYTE_COUNT_MAX = 16 << 20 };
+
+/**
  * chttp_server_reset(server, id):
  * Drop the connection of request ${id} without an answer.
  */

@@ -21,17 +21,21 @@ enum AccountCommand {
         details: """
             tokens: accepted at the door = repeats + dead letters + reported + held, and what is on
             its way between the stages; sales: received = repeats + reported + not owed + dead
-            letters + held. Counted from the topics, not from counters of processes: each stage on
-            both sides, so that a token that was lost or doubled shows as the stage and the count.
-            On its way may be no more than the group's lag. A dead letter that was sent back came
-            in once more. App 0 is what names no app.
+            letters + held, and what is on its way. Counted from the topics, not from counters of
+            processes: tokens by each stage on both sides, so that one that was lost or doubled
+            shows as the stage and the count; sales one by one, so that one of which neither the
+            ledger, the worker's state nor a dead letter knows shows as lost. On its way may be no
+            more than the group's lag. A dead letter that was sent back came in once more. A change
+            of a sale that asks for what is so already counts as a repeat. App 0 is what names no
+            app.
             Kafka keeps token topics for 7 days: what came in before cannot be counted any more,
             and a sentence says since when it can. The table of a month does not need them: it
             comes from report's state (400 days) and the ledger. active: tokens whose period
             touches the month, or that were made in it; owed: active, and no report for the month
             is accepted; Apple wants it 15 days after the month.
             Reads every token topic once and the states: ten million tokens take some minutes, and
-            memory is 40 bytes for each token of one partition, and 60 for each of its accounts.
+            memory is 40 bytes for each token of one partition, 60 for each of its accounts, and
+            some 50 for each sale of it.
             Exit 1 if an account does not close, 3 without a topic, 6 without Kafka.
             """,
         run: run
@@ -86,7 +90,12 @@ enum AccountCommand {
         var months = month.map { MonthCount($0, configuration) }
         var tokenCount = TokenCount(configuration, tokens, positions)
         try tokenCount.run(months: &months)
-        var salesCount = SalesCount(configuration, sales, appIDs: appIDs(configuration))
+        var salesCount = SalesCount(
+            configuration,
+            sales,
+            positions,
+            appIDs: appIDs(configuration)
+        )
         try salesCount.run()
         return AccountPage(
             tokens: tokenCount.lines,

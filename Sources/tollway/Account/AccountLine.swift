@@ -51,10 +51,21 @@ struct SalesLine: Equatable {
     var reported = 0
     var notOwed = 0
     var deadLetters = 0
+    /// Waiting for a token, a rate, a reference or Apple, by the worker's state.
+    var held = 0
+    /// Not read by the group when the count began.
+    var onTheWay = 0
+    /// Read, and nowhere.
+    var lost = 0
+    /// In the ledger, and never received.
+    var unknown = 0
 
-    /// The rest: it waits for a token, a rate, a reference or Apple, or is on its way.
-    var held: Int { received - repeats - reported - notOwed - deadLetters }
-    var closes: Bool { held >= 0 }
+    var closes: Bool { lost == 0 && unknown == 0 }
+
+    /// As of tokens: what did not come out of the stage, and, below zero, what never came in.
+    var differences: [(stage: String, count: Int)] {
+        [lost, -unknown].filter { $0 != 0 }.map { ("purchases", $0) }
+    }
 }
 
 /// One app's tokens in one calendar month.

@@ -51,6 +51,15 @@ struct AccountPage {
             text += "\nsales that came in \(Self.span(salesWindow))\n"
             text += note(salesWindow)
             text += salesTable
+            for (app, line) in shown(sales) {
+                for (_, count) in line.differences {
+                    let what =
+                        count < 0
+                        ? "\(-count) are in the ledger that never came in"
+                        : "\(count) were read, and no ledger, state or dead letter has them"
+                    text += "app \(app): \(what)\n"
+                }
+            }
         }
         if let months {
             text += "\n" + monthTable(months)
@@ -91,12 +100,13 @@ struct AccountPage {
         var table = TextTable(
             columns: [
                 "APP", "RECEIVED", "= REPEATS", "+ REPORTED", "+ NOT OWED", "+ DEAD", "+ HELD",
+                "+ ON THE WAY",
             ].map { TextTable.Column(title: $0, isNumber: true) } + [.init(title: "IT")]
         )
         table.rows = shown(sales).map { app, line in
             [
                 "\(app)", "\(line.received)", "\(line.repeats)", "\(line.reported)",
-                "\(line.notOwed)", "\(line.deadLetters)", "\(line.held)",
+                "\(line.notOwed)", "\(line.deadLetters)", "\(line.held)", "\(line.onTheWay)",
                 line.closes ? "closes" : "DIFFERS",
             ]
         }
@@ -131,10 +141,7 @@ struct AccountPage {
     }
 
     private func tokenObject(_ app: Int64, _ line: AccountLine) -> String {
-        let differences = line.differences.map { stage, count in
-            JSONLines.object(Fact.text("stage", stage) + Fact.number("count", Int64(count)))
-        }
-        return JSONLines.object(
+        JSONLines.object(
             Fact.text("of", "tokens") + Fact.number("appAppleId", app)
                 + Self.window(tokenWindow)
                 + Fact.number("accepted", Int64(line.accepted))
@@ -143,9 +150,21 @@ struct AccountPage {
                 + Fact.number("reported", Int64(line.reported))
                 + Fact.number("held", Int64(line.held))
                 + Fact.number("onTheWay", Int64(line.onTheWay))
-                + [("closes", line.closes ? "true" : "false")]
-                + [("differences", "[" + differences.joined(separator: ",") + "]")]
+                + Self.verdict(line.closes, line.differences)
         )
+    }
+
+    private static func verdict(
+        _ closes: Bool,
+        _ differences: [(stage: String, count: Int)]
+    ) -> [(name: String, json: String)] {
+        let objects = differences.map { stage, count in
+            JSONLines.object(Fact.text("stage", stage) + Fact.number("count", Int64(count)))
+        }
+        return [
+            ("closes", closes ? "true" : "false"),
+            ("differences", "[" + objects.joined(separator: ",") + "]"),
+        ]
     }
 
     private func salesObject(_ app: Int64, _ line: SalesLine) -> String {
@@ -157,7 +176,8 @@ struct AccountPage {
                 + Fact.number("notOwed", Int64(line.notOwed))
                 + Fact.number("deadLetters", Int64(line.deadLetters))
                 + Fact.number("held", Int64(line.held))
-                + [("closes", line.closes ? "true" : "false")]
+                + Fact.number("onTheWay", Int64(line.onTheWay))
+                + Self.verdict(line.closes, line.differences)
         )
     }
 

@@ -2,7 +2,7 @@ internal import Kafka
 internal import StageRuntime
 internal import TokenDomain
 
-/// Reads a topic, or some of its partitions, from its start for a count of the account.
+/// Reads a topic, or some of its partitions, for a count of the account.
 enum AccountScan {
     private static func partitionCount(
         _ topic: Topic,
@@ -18,6 +18,7 @@ enum AccountScan {
     static func run(
         _ topic: Topic,
         _ partitions: Range<Int32>?,
+        from start: LogBrowser.Start = .earliest,
         _ what: String,
         _ configuration: Configuration,
         _ body: (RecordBatch.Record, RecordBatch) -> Void
@@ -29,7 +30,7 @@ enum AccountScan {
             return
         }
         let places = numbers.reduce(into: [:]) {
-            $0[TopicPartition(topic: name, partition: $1)] = LogBrowser.Start.earliest
+            $0[TopicPartition(topic: name, partition: $1)] = start
         }
         try TopicScan(
             configuration: configuration,

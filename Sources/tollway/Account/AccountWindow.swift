@@ -77,17 +77,9 @@ struct AccountWindow {
         guard !places.isEmpty else {
             return nil
         }
-        var waiting = Set(places.keys.map(\.partition))
-        var latest: Timestamp?
-        let scan = TopicScan(configuration: configuration, topics: [topic])
-        try scan.run(from: places) { batch throws(CommandFailure) in
-            for record in batch.records where waiting.remove(record.partition) != nil {
-                let time = Timestamp(milliseconds: record.timestampMilliseconds)
-                latest = max(latest ?? time, time)
-            }
-            return !waiting.isEmpty
-        }
-        return latest
+        return try TopicScan(configuration: configuration, topics: [topic])
+            .firstTimes(at: places).values.max()
+            .map { Timestamp(milliseconds: $0) }
     }
 }
 
@@ -97,6 +89,7 @@ struct AccountPositions {
 
     static let pairs: [(Worker, Topic)] = [
         (.decode, .tokensReceived), (.dedupe, .tokensDecoded), (.report, .tokensDistinct),
+        (.purchases, .purchasesReceived),
     ]
 
     init(_ configuration: Configuration) throws(CommandFailure) {
@@ -104,7 +97,9 @@ struct AccountPositions {
         committed = try KafkaQuestion.ask(configuration) {
             admin throws(LogFault) -> [Topic: [Int64]] in
             var found: [Topic: [Int64]] = [:]
-            for (worker, topic) in Self.pairs {
+            let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
+            // A deployment without sales has no topic of them.
+            for (worker, topic) in Self.pairs where there.contains(topic.name(prefix: prefix)) {
                 let offsets = try admin.committedOffsets(
                     ofGroup: "\(prefix)\(worker.rawValue)",
                     topic: topic.name(prefix: prefix)

@@ -3,22 +3,45 @@ internal import StageRuntime
 internal import TokenDomain
 internal import TokenWire
 
-/// Counts the sales of a window, from the events to the ledger of sales.
+/// Counts what became of each sale of a window that came in.
 ///
-/// What is held is the rest, as it lies in the worker's state alone: that it is not below zero is what
-/// can be checked here, which finds what was told twice and not what was lost.
+/// One is a dead letter where a letter names its position, and held where the worker's state does.
+/// It is settled where the ledger has one of its line item and type that was received at its time.
+/// The rest are repeats of what came before, changes that ask for what is so already, or not read
+/// yet; what is none of these was lost. What the ledger has beyond that never came in.
 struct SalesCount {
     let configuration: Configuration
     let window: AccountWindow
+    let positions: AccountPositions
     /// By bundle id, where the apps file is known.
     let appIDs: [BundleID: Int64]
     private(set) var lines: [Int64: SalesLine] = [:]
 
-    private static let replayHeader = ByteNeedle(Array("tollway.dlq.replay_id".utf8))
+    private struct Position: Hashable {
+        var partition: Int32
+        var offset: Int64
+    }
 
-    init(_ configuration: Configuration, _ window: AccountWindow, appIDs: [BundleID: Int64]) {
+    /// What the ledger says of one event.
+    private struct Told {
+        var app: Int64
+        var isReported: Bool
+        /// A retraction may follow from another one: no record came for it.
+        var isRetraction: Bool
+    }
+
+    /// Those of which nothing was found at first: a letter may have been written since.
+    private var missing: [(position: Position, app: Int64)] = []
+
+    init(
+        _ configuration: Configuration,
+        _ window: AccountWindow,
+        _ positions: AccountPositions,
+        appIDs: [BundleID: Int64]
+    ) {
         self.configuration = configuration
         self.window = window
+        self.positions = positions
         self.appIDs = appIDs
     }
 
@@ -26,151 +49,199 @@ struct SalesCount {
     mutating func run() throws(CommandFailure) {
         let name = Topic.purchasesReceived.name(prefix: configuration.topicPrefix)
         let count = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
-            try admin.topic(name)?.partitions.count ?? 0
+            guard let topic = try admin.topic(name),
+                try admin.endOffsets(ofTopic: name).contains(where: { $0 > 0 })
+            else {
+                return 0
+            }
+            return topic.partitions.count
         }
-        for partition in 0..<Int32(try isEmpty() ? 0 : count) {
-            let apps = try countReceived(partition)
-            try countOutcomes(partition, apps)
+        guard count > 0 else {
+            return
         }
-        try countLetters()
+        let letters = try letters()
+        for partition in 0..<Int32(count) {
+            // The state first: what it settles meanwhile shows in the ledger then.
+            let held = try HeldSales(partition, configuration)
+            var told = try told(partition)
+            try judge(partition, letters, held, &told)
+            for told in told.values where !told.isRetraction {
+                lines[told.app, default: SalesLine()].unknown += 1
+            }
+        }
+        guard !missing.isEmpty else {
+            return
+        }
+        let newer = try self.letters()
+        for (position, app) in missing {
+            if newer.contains(position) {
+                lines[app, default: SalesLine()].deadLetters += 1
+            } else {
+                lines[app, default: SalesLine()].lost += 1
+            }
+        }
     }
 
-    /// Whether no sale ever came in: then there is nothing to read.
-    private func isEmpty() throws(CommandFailure) -> Bool {
-        let name = Topic.purchasesReceived.name(prefix: configuration.topicPrefix)
-        return try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool in
-            try admin.endOffsets(ofTopic: name).allSatisfy { $0 == 0 }
-        }
+    /// Nothing that followed from a sale of the window is older.
+    private var start: LogBrowser.Start {
+        let from = window.from + -AccountWindow.margin
+        return from.milliseconds > 0 ? .timestamp(from.milliseconds) : .earliest
     }
 
-    /// - Returns: the app of each line item.
-    private mutating func countReceived(
-        _ partition: Int32
-    ) throws(CommandFailure) -> [UInt64: Int64] {
-        var apps: [UInt64: Int64] = [:]
-        var seen: Set<Int> = []
-        try scan(.purchasesReceived, partition, "sales received") { book, record, batch in
-            let value = batch.arena.span.extracting(record.value.indices)
-            let event: PurchaseEvent
-            do throws(PurchaseFaults) {
-                // The door has judged its dates; here any date will do.
-                event = try PurchaseEvent.read(
-                    value,
-                    from: .topic,
-                    now: Timestamp(milliseconds: .max)
+    // MARK: What became of them
+
+    /// Where the events came in that are dead letters.
+    private func letters() throws(CommandFailure) -> Set<Position> {
+        let source = Topic.purchasesReceived.name(prefix: configuration.topicPrefix)
+        var found: Set<Position> = []
+        try AccountScan.run(
+            .deadLetters(.purchases),
+            nil,
+            from: start,
+            "dead letters of purchases",
+            configuration
+        ) { record, batch in
+            let arena = batch.arena.span
+            let letter = Letter(record, stage: .purchases, in: arena)
+            guard letter.headers.text(.topic, of: batch.arena) == source else {
+                return
+            }
+            found.insert(
+                Position(
+                    partition: Int32(clamping: letter.headers.number(.partition, in: arena)),
+                    offset: letter.headers.number(.offset, in: arena)
                 )
-            } catch {
-                // A dead letter, under whatever app can be read of it.
-                if book.window.contains(Self.time(of: record, value)) {
-                    book.lines[0, default: SalesLine()].received += 1
-                }
-                return
-            }
-            let app = book.app(of: event)
-            apps[TextDigest.of(event.lineItemID)] = app
-            var content = event
-            content.receivedAt = nil
-            content.requestID = nil
-            let isReplayed =
-                !record.headers.isAbsent
-                && Self.replayHeader.isIn(batch.arena.span.extracting(record.headers.indices))
-            let isFirst = seen.insert(content.hashValue).inserted
-            guard book.window.contains(Self.time(of: record, value)) else {
-                return
-            }
-            book.lines[app, default: SalesLine()].received += 1
-            if !isFirst, !isReplayed {
-                book.lines[app, default: SalesLine()].repeats += 1
-            }
+            )
         }
-        return apps
+        return found
     }
 
-    private mutating func countOutcomes(
-        _ partition: Int32,
-        _ apps: [UInt64: Int64]
-    ) throws(CommandFailure) {
+    private func told(_ partition: Int32) throws(CommandFailure) -> [UInt64: Told] {
         // A sale that was not owed may be reported after all: its newest word counts.
-        var newest: [UInt64: (app: Int64, outcome: PurchaseOutcome.Outcome)] = [:]
-        try scan(.purchasesOutcomes, partition, "sales of the ledger") { book, record, batch in
+        var newest: [UInt64: Told] = [:]
+        try AccountScan.run(
+            .purchasesOutcomes,
+            partition..<partition + 1,
+            from: start,
+            "sales of the ledger",
+            configuration
+        ) { record, batch in
+            guard !record.value.isAbsent else {
+                return
+            }
             do throws(WireFault) {
                 let outcome = try PurchaseOutcome(
                     reading: batch.arena.span.extracting(record.value.indices)
                 )
-                guard book.window.contains(outcome.receivedAt) else {
+                // Of a rejected one the dead letter counts.
+                guard window.contains(outcome.receivedAt), outcome.outcome != .rejected else {
                     return
                 }
-                let app =
-                    outcome.lane?.appAppleID ?? apps[TextDigest.of(outcome.lineItemID)] ?? 0
-                let key = TextDigest.of("\(outcome.revision)/\(outcome.lineItemID)")
-                newest[key] = (app, outcome.outcome)
+                newest[Self.key(outcome.lineItemID, outcome.type, outcome.receivedAt)] = Told(
+                    app: outcome.lane?.appAppleID ?? 0,
+                    isReported: outcome.outcome == .reported,
+                    isRetraction: outcome.type == .retract
+                )
             } catch {
                 // Counted by ledger export.
                 return
             }
         }
-        for (app, outcome) in newest.values {
-            switch outcome {
-            case .reported: lines[app, default: SalesLine()].reported += 1
-            case .notOwed: lines[app, default: SalesLine()].notOwed += 1
-            // Its dead letter counts.
-            case .rejected: break
+        return newest
+    }
+
+    private static func key(
+        _ lineItemID: String,
+        _ kind: PurchaseEvent.Kind,
+        _ receivedAt: Timestamp
+    ) -> UInt64 {
+        TextDigest.of("\(kind.rawValue)/\(receivedAt.milliseconds)/\(lineItemID)")
+    }
+
+    // MARK: What came in
+
+    private mutating func judge(
+        _ partition: Int32,
+        _ letters: Set<Position>,
+        _ held: HeldSales,
+        _ told: inout [UInt64: Told]
+    ) throws(CommandFailure) {
+        var book = self
+        var left = told
+        var seen: Set<Int> = []
+        try AccountScan.run(
+            .purchasesReceived,
+            partition..<partition + 1,
+            "sales received",
+            configuration
+        ) { record, batch in
+            guard !record.value.isAbsent else {
+                return
             }
+            let position = Position(partition: record.partition, offset: record.offset)
+            let isLetter = letters.contains(position)
+            let event = Self.event(record, batch)
+            let recordTime = Timestamp(milliseconds: record.timestampMilliseconds)
+            let receivedAt = TokenReceived.receivedAt(
+                stated: event?.receivedAt,
+                recordTime: recordTime
+            )
+            // A sale that was refused is no sale: the same again is not a repeat.
+            let isFirst = isLetter || event.map { seen.insert(Self.content($0)).inserted } ?? true
+            guard book.window.contains(receivedAt) else {
+                return
+            }
+            let app = event.map(book.app) ?? 0
+            var line = book.lines[app, default: SalesLine()]
+            line.received += 1
+            if isLetter {
+                line.deadLetters += 1
+            } else if held.offsets.contains(record.offset) {
+                line.held += 1
+            } else if let event,
+                let found = left.removeValue(
+                    forKey: Self.key(event.lineItemID, event.kind, receivedAt)
+                )
+            {
+                line.reported += found.isReported ? 1 : 0
+                line.notOwed += found.isReported ? 0 : 1
+            } else if book.positions.isUnread(.purchasesReceived, record) {
+                line.onTheWay += 1
+            } else if !isFirst || event?.kind == .restate || event?.kind == .retract {
+                line.repeats += 1
+            } else {
+                book.missing.append((position, app))
+            }
+            book.lines[app] = line
+        }
+        self = book
+        told = left
+    }
+
+    /// Nil where it cannot be read: a dead letter, under whatever app can be read of it.
+    private static func event(_ record: RecordBatch.Record, _ batch: RecordBatch) -> PurchaseEvent?
+    {
+        do throws(PurchaseFaults) {
+            // The door has judged its dates; here any date will do.
+            return try PurchaseEvent.read(
+                batch.arena.span.extracting(record.value.indices),
+                from: .topic,
+                now: Timestamp(milliseconds: .max)
+            )
+        } catch {
+            return error.event
         }
     }
 
-    private mutating func countLetters() throws(CommandFailure) {
-        let source = Topic.purchasesReceived.name(prefix: configuration.topicPrefix)
-        try scan(.deadLetters(.purchases), nil, "dead letters of purchases") {
-            book,
-            record,
-            batch in
-            let letter = Letter(record, stage: .purchases, in: batch.arena.span)
-            guard letter.headers.text(.topic, of: batch.arena) == source else {
-                return
-            }
-            let value = batch.arena.span.extracting(record.value.indices)
-            guard book.window.contains(Self.time(of: record, value)) else {
-                return
-            }
-            var app: Int64 = 0
-            do throws(PurchaseFaults) {
-                app = book.app(
-                    of: try PurchaseEvent.read(
-                        value,
-                        from: .topic,
-                        now: Timestamp(milliseconds: .max)
-                    )
-                )
-            } catch {
-                // As it was counted when it came in.
-                app = 0
-            }
-            book.lines[app, default: SalesLine()].deadLetters += 1
-        }
+    /// What is compared to know a repeat.
+    private static func content(_ event: PurchaseEvent) -> Int {
+        var content = event
+        content.receivedAt = nil
+        content.requestID = nil
+        return content.hashValue
     }
 
     private func app(of event: PurchaseEvent) -> Int64 {
         event.appAppleID ?? event.bundleID.flatMap { appIDs[BundleID($0)] } ?? 0
-    }
-
-    private static func time(of record: RecordBatch.Record, _ value: Span<UInt8>) -> Timestamp {
-        StatedTime.read(value) ?? Timestamp(milliseconds: record.timestampMilliseconds)
-    }
-
-    private mutating func scan(
-        _ topic: Topic,
-        _ partition: Int32?,
-        _ what: String,
-        _ body: (inout SalesCount, RecordBatch.Record, RecordBatch) -> Void
-    ) throws(CommandFailure) {
-        var copy = self
-        let partitions = partition.map { $0..<$0 + 1 }
-        try AccountScan.run(topic, partitions, what, configuration) { record, batch in
-            if !record.value.isAbsent {
-                body(&copy, record, batch)
-            }
-        }
-        self = copy
     }
 }

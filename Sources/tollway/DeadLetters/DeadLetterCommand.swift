@@ -48,8 +48,9 @@ enum DeadLetterCommand {
         ],
         details: """
             The first column is what tollway dlq show takes; DUE is Apple's deadline for it.
-            --newest answers at once where there are millions; how many match in all is not
-            said then, and letters of workers with very different clocks may be left out.
+            --newest answers at once where there are millions, from --until back where that is
+            given; how many match in all is not said then, and letters of workers with very
+            different clocks may be left out.
             \(filterHelp)
             Exit 3 if nothing matched.
             """,
@@ -145,14 +146,18 @@ enum DeadLetterCommand {
         let limit = try invocation.integer("--limit", default: 20, in: 1...listCountMax)
         var scan = try scan(invocation, now: now)
         scan.readsSubjects = true
-        let settled = try settled(scan)
+        let isNewest = invocation.has("--newest")
+        var settled = isNewest ? SettledLetters() : try settled(scan)
         var list: LetterList
         var depth = newestDepth
         var isEnough = true
         repeat {
-            if invocation.has("--newest") {
+            if isNewest {
                 let (places, areAll) = try scan.newestPlaces(depth: depth)
                 scan.places = places
+                if let oldest = try scan.oldestTime(from: places) {
+                    settled = try self.settled(scan, since: oldest)
+                }
                 isEnough = areAll
                 depth *= newestDepthFactor
             }
@@ -240,9 +245,10 @@ enum DeadLetterCommand {
         }
         var objects: [String] = []
         var missing: [LetterPosition] = []
+        let settled = try settled(positions, configuration)
         for position in positions {
             var isFound = false
-            try find(position, configuration) { letter, batch, subject in
+            try find(position, configuration, settled) { letter, batch, subject in
                 isFound = true
                 if invocation.output == .table {
                     objects.append(
@@ -282,9 +288,52 @@ enum DeadLetterCommand {
         return .ok
     }
 
+    /// What became of some letters, read from the time of the oldest on.
+    private static func settled(
+        _ positions: [LetterPosition],
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> SettledLetters {
+        let scan = LetterScan(configuration: configuration, filter: LetterFilter())
+        let ends = try ends(of: positions, configuration)
+        var places: [TopicPartition: LogBrowser.Start] = [:]
+        for position in positions {
+            let place = position.place(prefix: configuration.topicPrefix)
+            guard position.offset < ends[place] ?? 0 else {
+                continue
+            }
+            if case .offset(let known) = places[place], known <= position.offset {
+                continue
+            }
+            places[place] = .offset(position.offset)
+        }
+        guard let oldest = try scan.oldestTime(from: places) else {
+            return SettledLetters()
+        }
+        return try scan.settled(since: oldest, of: positions)
+    }
+
+    /// The ends of the partitions that some letters lie in, as far as they are there.
+    private static func ends(
+        of positions: [LetterPosition],
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> [TopicPartition: Int64] {
+        let topics = Set(positions.map { $0.place(prefix: configuration.topicPrefix).topic })
+        return try KafkaQuestion.ask(configuration) {
+            admin throws(LogFault) -> [TopicPartition: Int64] in
+            var ends: [TopicPartition: Int64] = [:]
+            for topic in topics where try admin.topic(topic) != nil {
+                for (number, end) in try admin.endOffsets(ofTopic: topic).enumerated() {
+                    ends[TopicPartition(topic: topic, partition: Int32(number))] = end
+                }
+            }
+            return ends
+        }
+    }
+
     private static func find(
         _ position: LetterPosition,
         _ configuration: Configuration,
+        _ settled: SettledLetters,
         _ body: (Letter, RecordBatch, LetterSubject) -> Void
     ) throws(CommandFailure) {
         var filter = LetterFilter()
@@ -294,22 +343,12 @@ enum DeadLetterCommand {
         var scan = LetterScan(configuration: configuration, filter: filter)
         scan.includesSettled = true
         scan.readsSubjects = true
-        let place = TopicPartition(
-            topic: Topic.deadLetters(position.stage).name(prefix: configuration.topicPrefix),
-            partition: position.partition
-        )
-        let end = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int64 in
-            guard try admin.topic(place.topic) != nil else {
-                return 0
-            }
-            let ends = try admin.endOffsets(ofTopic: place.topic)
-            return ends.indices.contains(Int(place.partition)) ? ends[Int(place.partition)] : 0
-        }
-        guard position.offset < end else {
+        let place = position.place(prefix: configuration.topicPrefix)
+        guard position.offset < (try ends(of: [position], configuration))[place] ?? 0 else {
             return
         }
         scan.places = [place: .offset(position.offset)]
-        try scan.run(settled: try settled(scan)) { letter, batch, subject in
+        try scan.run(settled: settled) { letter, batch, subject in
             body(letter, batch, subject)
             return false
         }
@@ -330,8 +369,11 @@ enum DeadLetterCommand {
         return scan
     }
 
-    private static func settled(_ scan: LetterScan) throws(CommandFailure) -> SettledLetters {
-        try scan.settled(progress: ScanProgress("records of earlier replays"))
+    private static func settled(
+        _ scan: LetterScan,
+        since: Int64? = nil
+    ) throws(CommandFailure) -> SettledLetters {
+        try scan.settled(since: since, progress: ScanProgress("records of earlier replays"))
     }
 
     static func nothingMatched(_ scan: LetterScan) -> CommandFailure {

@@ -11,6 +11,14 @@ enum LetterAdvice {
 
     static let rows: [Row] = [
         Row(
+            codes: [
+                "decode.empty", "decode.too_long", "decode.not_base64url", "decode.not_json",
+                "decode.missing_field", "decode.wrong_type", "decode.out_of_range",
+            ],
+            means: "not a token: cut off, quoted, encoded twice, or made up",
+            todo: "a few are usual; many of one app are a release of it"
+        ),
+        Row(
             codes: ["decode.unknown_app", "notifications.unknown_app", "report.unknown_app"],
             means: "the app is not in TOLLWAY_APPS_FILE",
             todo: "add it; SIGHUP to decode, notifications and report; replay"

@@ -1,3 +1,4 @@
+internal import Kafka
 internal import TokenDomain
 
 /// Where a dead letter lies, as people and `show` write it: `decode/3/1234`.
@@ -35,6 +36,16 @@ struct LetterPosition: Hashable, Comparable, CustomStringConvertible {
             return nil
         }
         self.init(stage: stage, partition: partition, offset: offset)
+    }
+
+    /// Its topic and partition.
+    func place(prefix: String) -> TopicPartition {
+        TopicPartition(topic: Topic.deadLetters(stage).name(prefix: prefix), partition: partition)
+    }
+
+    /// The key of the record that says what became of it.
+    func settledKey(prefix: String) -> String {
+        "\(Topic.deadLetters(stage).name(prefix: prefix))/\(partition)/\(offset)"
     }
 
     static func < (left: LetterPosition, right: LetterPosition) -> Bool {

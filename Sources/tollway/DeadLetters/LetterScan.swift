@@ -40,9 +40,12 @@ struct LetterScan {
     /// What became of dead letters so far, as far as it is committed.
     ///
     /// Exactly: waits for transactions that are open now. Else what an open replay is about to
-    /// commit is not seen.
+    /// commit is not seen. `since`: only of letters that were written then or later, for a letter is
+    /// older than what became of it. `of`: only of these, which lie in few partitions.
     func settled(
         isExact: Bool = false,
+        since: Int64? = nil,
+        of positions: [LetterPosition]? = nil,
         progress: ScanProgress? = nil
     ) throws(CommandFailure) -> SettledLetters {
         var settled = SettledLetters()
@@ -56,9 +59,28 @@ struct LetterScan {
         let scan = TopicScan(
             configuration: configuration,
             topics: [topic],
-            isToHighWatermark: isExact
+            isToHighWatermark: isExact,
+            readAheadKilobytes: TopicScan.largeReadAheadKilobytes
         )
-        try scan.run { batch throws(CommandFailure) in
+        var from = try (since ?? filter.since).map { (time) throws(CommandFailure) in
+            try TopicScan.places(
+                of: topic,
+                from: .timestamp(max(0, time - Self.clockSkewMilliseconds)),
+                configuration
+            )
+        }
+        if let positions, let places = from {
+            let partitions = Set(
+                positions.map { position in
+                    TopicReader.partition(
+                        ofKey: Array(position.settledKey(prefix: prefix).utf8),
+                        partitionCount: places.count
+                    )
+                }
+            )
+            from = places.filter { partitions.contains($0.key.partition) }
+        }
+        try scan.run(from: from) { batch throws(CommandFailure) in
             try settled.absorb(batch, prefix: prefix)
             progress?.add(batch.records.count)
             return true
@@ -78,8 +100,11 @@ struct LetterScan {
         let stages = try stages()
         let scan = TopicScan(
             configuration: configuration,
-            topics: stages.map { Topic.deadLetters($0).name(prefix: prefix) }
+            topics: stages.map { Topic.deadLetters($0).name(prefix: prefix) },
+            readAheadKilobytes: TopicScan.largeReadAheadKilobytes
         )
+        let last = filter.until.map { $0 + Self.clockSkewMilliseconds }
+        var passed: Set<TopicPartition> = []
         let subjects = SubjectReader()
         let needsSubject = readsSubjects || filter.needsSubject
         var from = places
@@ -88,7 +113,20 @@ struct LetterScan {
         }
         try scan.run(from: from) { batch throws(CommandFailure) in
             progress?.add(batch.records.count)
+            if last != nil, let from, passed.count == from.count {
+                return false
+            }
             for record in batch.records {
+                if let last, record.timestampMilliseconds > last {
+                    // All after it in its partition failed later still, but for the clocks.
+                    passed.insert(
+                        TopicPartition(
+                            topic: scan.topics[record.topic],
+                            partition: record.partition
+                        )
+                    )
+                    continue
+                }
                 var letter = Letter(record, stage: stages[record.topic], in: batch.arena.span)
                 guard filter.matches(letter, in: batch) else {
                     continue
@@ -149,19 +187,26 @@ struct LetterScan {
 
     private static let clockSkewMilliseconds: Int64 = 600_000
 
-    /// Where the last `depth` offsets of every partition of the filter's stages begin, and whether
-    /// there are none before them.
+    /// Where the last `depth` offsets of every partition of the filter's stages begin, of those that
+    /// are not younger than the filter, and whether there are none before them.
     func newestPlaces(
         depth: Int64
     ) throws(CommandFailure) -> (places: [TopicPartition: LogBrowser.Start], areAll: Bool) {
         let names = try stages().map { Topic.deadLetters($0).name(prefix: prefix) }
+        let last = filter.until.map { $0 + Self.clockSkewMilliseconds }
         return try KafkaQuestion.ask(configuration) {
             admin throws(LogFault) -> ([TopicPartition: LogBrowser.Start], Bool) in
             var places: [TopicPartition: LogBrowser.Start] = [:]
             var areAll = true
             for name in names {
                 let starts = try admin.startOffsets(ofTopic: name)
-                for (number, end) in try admin.endOffsets(ofTopic: name).enumerated() {
+                let ends =
+                    if let last {
+                        try admin.offsets(ofTopic: name, notOlderThan: last)
+                    } else {
+                        try admin.endOffsets(ofTopic: name)
+                    }
+                for (number, end) in ends.enumerated() where end > starts[number] {
                     let from = max(starts[number], end - depth)
                     areAll = areAll && from == starts[number]
                     places[TopicPartition(topic: name, partition: Int32(number))] = .offset(from)
@@ -169,6 +214,17 @@ struct LetterScan {
             }
             return (places, areAll)
         }
+    }
+
+    /// When the oldest letter from some places on was written; nil where there is none.
+    func oldestTime(
+        from places: [TopicPartition: LogBrowser.Start]
+    ) throws(CommandFailure) -> Int64? {
+        try TopicScan(
+            configuration: configuration,
+            topics: Set(places.keys.map(\.topic)).sorted()
+        )
+        .firstTimes(at: places).values.min()
     }
 }
 

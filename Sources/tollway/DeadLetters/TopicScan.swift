@@ -5,8 +5,9 @@ internal import Telemetry
 /// Reads topics from somewhere to the ends that they have now, batch by batch, in bounded memory.
 struct TopicScan {
     static let batchRecordCountMax = 10_000
-    /// For a topic that is read whole, in a verb whose memory is bounded by more than this.
-    static let largeReadAheadKilobytes = 16_384
+    /// For topics that are read whole, in a verb whose memory is bounded by more than this.
+    static let largeReadAheadKilobytes = 32_768
+    private static let partitionReadAheadKilobytesMin = 1_024
     /// Without a record for so long, Kafka is given up; above a transaction's 40 s.
     private static let stallMilliseconds: Int64 = 60_000
     private static let waitMilliseconds = 200
@@ -15,8 +16,8 @@ struct TopicScan {
     let topics: [String]
     /// Also what lies behind transactions that are open now: waits until they have ended.
     var isToHighWatermark = false
-    /// Reads this much ahead: a queue that is full puts the client library to sleep for up to a
-    /// second.
+    /// Reads this much ahead, in all partitions together: a queue that is full puts the client library
+    /// to sleep for up to a second.
     var readAheadKilobytes: Int?
 
     /// Reads all of it, from some places or from the beginning of every partition.
@@ -33,7 +34,12 @@ struct TopicScan {
             if isToHighWatermark {
                 marks = try highWatermarks()
             }
-            return try LogBrowser(settings: settings, topics: topics)
+            return try LogBrowser(
+                settings: settings(
+                    partitionCount: places?.count ?? topics.count * TopicShape.partitionCountDefault
+                ),
+                topics: topics
+            )
         }
         defer { browser.close() }
         try asking { () throws(LogFault) in
@@ -71,11 +77,16 @@ struct TopicScan {
         }
     }
 
-    private var settings: KafkaSettings {
+    private func settings(partitionCount: Int) -> KafkaSettings {
         var settings = configuration.kafka
         if let readAheadKilobytes {
+            // Each partition has a queue of its own.
+            let share = max(
+                readAheadKilobytes / max(partitionCount, 1),
+                Self.partitionReadAheadKilobytesMin
+            )
             let wanted = [
-                "queued.max.messages.kbytes": "\(readAheadKilobytes)",
+                "queued.max.messages.kbytes": "\(share)",
                 "queued.min.messages": "100000", "fetch.message.max.bytes": "1048576",
             ]
             settings.extra.merge(wanted) { own, _ in own }
@@ -104,6 +115,27 @@ struct TopicScan {
         return (0..<Int32(count)).reduce(into: [:]) {
             $0[TopicPartition(topic: topic, partition: $1)] = start
         }
+    }
+
+    /// The time of the first record from each place on, UNIX milliseconds; none where there is no
+    /// record.
+    func firstTimes(
+        at places: [TopicPartition: LogBrowser.Start]
+    ) throws(CommandFailure) -> [TopicPartition: Int64] {
+        var times: [TopicPartition: Int64] = [:]
+        try run(from: places) { batch throws(CommandFailure) in
+            for record in batch.records {
+                let place = TopicPartition(
+                    topic: topics[record.topic],
+                    partition: record.partition
+                )
+                if times[place] == nil {
+                    times[place] = record.timestampMilliseconds
+                }
+            }
+            return times.count < places.count
+        }
+        return times
     }
 
     private func highWatermarks() throws(LogFault) -> [TopicPartition: Int64] {

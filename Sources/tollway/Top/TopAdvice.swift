@@ -62,12 +62,17 @@ struct TopAdvice: Equatable {
         return snapshot.troubles.map { trouble in
             TopAdvice(
                 severity: .error,
-                place: Worker.allCases.first { trouble.contains($0.rawValue) }?.rawValue ?? "kafka",
+                place: worker(in: trouble)?.rawValue ?? "kafka",
                 what: trouble,
                 todo: snapshot.repairs[trouble] ?? "tollway doctor says more",
                 section: "A stage that nobody runs"
             )
         }
+    }
+
+    /// The first worker that a sentence names, as a word of its own: topics are called after them.
+    private static func worker(in trouble: String) -> Worker? {
+        trouble.split { !$0.isLetter }.lazy.compactMap { Worker(rawValue: String($0)) }.first
     }
 
     private static func stage(_ stage: TopSnapshot.Stage) -> [TopAdvice] {

@@ -7,6 +7,11 @@ internal import TokenDomain
 final class TopLetters {
     /// What one look takes in; the rest comes with the next one.
     private static let recordCountMax = 500_000
+    /// So many are taken in however long it takes, and more only for some time: somebody waits for
+    /// what else the first look shows.
+    private static let recordCountMin = 50_000
+    private static let firstLookMilliseconds: Int64 = 400
+    private static let lookMilliseconds: Int64 = 1_500
     private static let readCountMax = 10_000
     private static let readWaitMilliseconds = 50
     /// Codes come from headers that anybody may write: beyond so many all go by one name.
@@ -33,6 +38,7 @@ final class TopLetters {
     private var indices: [String: Int] = [:]
     /// Whether everything there was at the start has been read.
     private(set) var isComplete = false
+    private var isFirst = true
 
     /// Starts where the topics begin.
     init(
@@ -70,9 +76,13 @@ final class TopLetters {
     ///
     /// - Throws: the command's own failure where a record about a replay cannot be read.
     func look() throws {
+        let until =
+            WallClock.monotonicMilliseconds()
+            + (isFirst ? Self.firstLookMilliseconds : Self.lookMilliseconds)
+        isFirst = false
         var areReplaysRead = true
         if let replays {
-            areReplaysRead = try read(replays) { batch throws(CommandFailure) in
+            areReplaysRead = try read(replays, until: until) { batch throws(CommandFailure) in
                 try settled.absorb(batch, prefix: prefix) { position in
                     close(position)
                 }
@@ -81,7 +91,7 @@ final class TopLetters {
         guard areReplaysRead else {
             return
         }
-        isComplete = try read(browser) { batch in
+        isComplete = try read(browser, until: until) { batch in
             for record in batch.records {
                 add(record, batch)
             }
@@ -91,6 +101,7 @@ final class TopLetters {
     /// - Returns: whether the end was reached that there was at the start.
     private func read(
         _ browser: LogBrowser,
+        until: Int64,
         _ body: (RecordBatch) throws(CommandFailure) -> Void
     ) throws -> Bool {
         var batch = RecordBatch()
@@ -106,6 +117,7 @@ final class TopLetters {
             try body(batch)
             count += batch.records.count
         } while count < Self.recordCountMax && (!batch.records.isEmpty || !isAtEnd)
+            && (count < Self.recordCountMin || WallClock.monotonicMilliseconds() < until)
         return isAtEnd
     }
 

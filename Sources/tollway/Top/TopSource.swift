@@ -14,6 +14,8 @@ final class TopSource {
     private let ports: AdminPorts
     private var admin: KafkaAdmin?
     private var letters: TopLetters?
+    /// Read anew from the beginning; it takes the place of the other one once it knows all.
+    private var renewed: TopLetters?
     private var ledger: TopTail?
     private var earlier: TopSnapshot?
 
@@ -25,6 +27,7 @@ final class TopSource {
     func close() {
         admin?.close()
         letters?.close()
+        renewed?.close()
         ledger?.close()
     }
 
@@ -51,6 +54,7 @@ final class TopSource {
         close()
         admin = nil
         letters = nil
+        renewed = nil
         ledger = nil
     }
 
@@ -129,12 +133,20 @@ final class TopSource {
         guard !stages.isEmpty else {
             return
         }
-        let letters = try openLetters(
-            stages,
-            hasReplays: there.contains(Topic.deadLetterReplays.name(prefix: prefix))
-        )
+        let hasReplays = there.contains(Topic.deadLetterReplays.name(prefix: prefix))
+        var letters: TopLetters
+        if let known = self.letters {
+            letters = known
+        } else {
+            letters = try openLetters(stages, hasReplays)
+            self.letters = letters
+        }
         do {
             try letters.look()
+            if WallClock.monotonicMilliseconds() - letters.madeAt > TopLetters.lifeMilliseconds {
+                letters = try renew(letters, stages, hasReplays)
+                self.letters = letters
+            }
         } catch let fault as LogFault {
             throw fault
         } catch let failure as CommandFailure {
@@ -147,25 +159,40 @@ final class TopSource {
         snapshot.deadLetters = Array(letters.shown.prefix(Self.deadLettersShownMax))
     }
 
-    private func openLetters(
+    /// Reads everything anew beside what is known, for Kafka has removed letters since.
+    ///
+    /// - Returns: the new one once it knows all, else the old one.
+    private func renew(
+        _ letters: TopLetters,
         _ stages: [Worker],
-        hasReplays: Bool
-    ) throws(LogFault) -> TopLetters {
-        if let letters,
-            WallClock.monotonicMilliseconds() - letters.madeAt < TopLetters.lifeMilliseconds
-        {
+        _ hasReplays: Bool
+    ) throws -> TopLetters {
+        let fresh: TopLetters
+        if let renewed {
+            fresh = renewed
+        } else {
+            fresh = try openLetters(stages, hasReplays)
+            renewed = fresh
+        }
+        try fresh.look()
+        guard fresh.isComplete else {
             return letters
         }
-        letters?.close()
-        letters = nil
-        let made = try TopLetters(
+        letters.close()
+        renewed = nil
+        return fresh
+    }
+
+    private func openLetters(
+        _ stages: [Worker],
+        _ hasReplays: Bool
+    ) throws(LogFault) -> TopLetters {
+        try TopLetters(
             settings: configuration.kafka,
             prefix: configuration.topicPrefix,
             stages: stages,
             hasReplays: hasReplays
         )
-        letters = made
-        return made
     }
 
     private func readLedger(

@@ -16,10 +16,11 @@ enum TokenTraceCommand {
             made of it, every request to Apple with its answer, where it lies among the dead
             letters and what sends it back from there, and what is owed now. A token's text, or
             the link with it, does as well as its id. RECORD is a position as tollway dlq show
-            takes it. Reads one partition of each topic that is keyed by the id, and of the
-            others the minutes in which it passed. What Kafka keeps no longer is not shown:
-            token topics have seven days, the ledger everything. Exit 3 if Kafka knows nothing
-            of it.
+            takes it. Reads one partition of each topic that is keyed by the id, report's state
+            from its end back, and of the others the time in which it passed; a token that
+            nothing is known of is looked for in all of them. What Kafka keeps no longer is not
+            shown: token topics have seven days, the ledger everything. Exit 3 if Kafka knows
+            nothing of it.
             """,
         run: run
     )

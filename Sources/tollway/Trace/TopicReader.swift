@@ -8,6 +8,9 @@ struct TopicReader {
     private static let recordCountMax = 20_000_000
     private static let readCountMax = 20_000
     private static let waitMilliseconds = 500
+    /// What is looked at first where the newest is wanted, and how many times more after that.
+    private static let newestOffsetCount: Int64 = 20_000
+    private static let newestOffsetFactor: Int64 = 8
     /// Looks without a record in a row before a broker that is silent counts as away.
     private static let emptyReadCountMax = 40
 
@@ -35,21 +38,36 @@ struct TopicReader {
         var from: Int64?
         /// What is younger ends the search of its partition.
         var until: Int64?
+        /// The last so many offsets alone, whatever `from` says.
+        var last: Int64?
+
+        var start: LogBrowser.Start {
+            last.map { .last($0) } ?? from.map { .timestamp($0) } ?? .earliest
+        }
     }
 
-    private let settings: KafkaSettings
+    private let configuration: KafkaSettings
+    /// Read ahead, in all partitions together.
+    private static let readAheadKilobytes = 65_536
     /// Records looked at so far, of all topics.
     private(set) var readCount = 0
 
     init(_ configuration: Configuration) {
-        var settings = configuration.kafka
-        // One search and then the end: memory is cheap here, and time is not.
+        self.configuration = configuration.kafka
+    }
+
+    /// One search and then the end: memory is cheap here, and time is not.
+    private func settings(isOnePartition: Bool) -> KafkaSettings {
+        var settings = configuration
+        // Each partition has a queue of its own.
+        let share =
+            Self.readAheadKilobytes / (isOnePartition ? 1 : TopicShape.partitionCountDefault)
         let wanted = [
-            "queued.max.messages.kbytes": "65536", "queued.min.messages": "100000",
+            "queued.max.messages.kbytes": "\(share)", "queued.min.messages": "100000",
             "fetch.message.max.bytes": "1048576", "fetch.max.bytes": "33554432",
         ]
         settings.extra.merge(wanted) { own, _ in own }
-        self.settings = settings
+        return settings
     }
 
     /// Which partition a key lies in.
@@ -62,14 +80,52 @@ struct TopicReader {
         _ place: Place,
         isWanted: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
     ) throws(LogFault) -> [Found] {
-        let browser = try LogBrowser(settings: settings, topics: [place.topic])
+        let browser = try LogBrowser(
+            settings: settings(isOnePartition: place.partition != nil),
+            topics: [place.topic]
+        )
         defer { browser.close() }
-        let start = place.from.map { LogBrowser.Start.timestamp($0) } ?? .earliest
         if let partition = place.partition {
-            try browser.start(at: [.init(topic: place.topic, partition: partition): start])
+            try browser.start(at: [.init(topic: place.topic, partition: partition): place.start])
         } else {
-            try browser.start(from: start)
+            try browser.start(from: place.start)
         }
+        return try read(browser, place, isWanted)
+    }
+
+    /// What is nearest to the end of one partition: its last offsets, and more of them until
+    /// something is found.
+    ///
+    /// What is found has nothing after it that was wanted; before it there may be more.
+    mutating func searchNewest(
+        topic: String,
+        partition: Int32,
+        isWanted: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+    ) throws(LogFault) -> [Found] {
+        var place = Place(topic: topic, partition: partition, last: Self.newestOffsetCount)
+        while true {
+            let browser = try LogBrowser(
+                settings: settings(isOnePartition: true),
+                topics: [topic]
+            )
+            defer { browser.close() }
+            try browser.start(at: [.init(topic: topic, partition: partition): place.start])
+            let isAll = browser.remainingCount < place.last ?? 0
+            let found = try read(browser, place, isWanted)
+            guard found.isEmpty, !isAll else {
+                return found
+            }
+            place.last = place.last.map { $0 * Self.newestOffsetFactor }
+        }
+    }
+
+    private mutating func read(
+        _ browser: LogBrowser,
+        _ place: Place,
+        _ isWanted: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
+    ) throws(LogFault) -> [Found] {
+        let progress = ScanProgress("records of \(place.topic)")
+        let goal = browser.remainingCount
         var found: [Found] = []
         var batch = RecordBatch()
         var late: Set<Int32> = []
@@ -83,6 +139,7 @@ struct TopicReader {
                 waitMilliseconds: Self.waitMilliseconds
             )
             readCount += batch.records.count
+            progress?.show(goal - browser.remainingCount, of: goal)
             for record in batch.records {
                 seen.insert(record.partition)
                 if let until = place.until, record.timestampMilliseconds > until {

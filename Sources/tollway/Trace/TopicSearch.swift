@@ -80,6 +80,23 @@ struct TopicSearch {
         )
     }
 
+    /// The newest record of a key, with those right before it; see
+    /// ``TopicReader/searchNewest(topic:partition:isWanted:)``.
+    mutating func searchNewest(
+        _ topic: Topic,
+        key: [UInt8]
+    ) throws(LogFault) -> [TopicReader.Found] {
+        guard let count = partitionCounts[name(topic)] else {
+            return []
+        }
+        return try reader.searchNewest(
+            topic: name(topic),
+            partition: TopicReader.partition(ofKey: key, partitionCount: count)
+        ) { own, _ in
+            Self.isEqual(own, key)
+        }
+    }
+
     mutating func searchAll(
         _ topic: Topic,
         from: Int64?,

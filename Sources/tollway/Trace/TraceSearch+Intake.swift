@@ -8,9 +8,12 @@ extension TraceSearch {
     mutating func searchIntake(_ told: [TopicReader.Found]) throws(LogFault) {
         let key = Array((distinct?.customer?.text ?? id.text).utf8)
         let received = distinct?.receivedAt.milliseconds
+        // Where Kafka has no more what was told apart, report's state says when it was about.
+        let born = account?.tokenCreationDate.map { $0.milliseconds - Self.dayMilliseconds }
         let first = [told.map(\.timestamp).min(), received].compactMap { $0 }.min()
-        let from = first.map { $0 - Self.slackMilliseconds }
-        let until = told.map(\.timestamp).max().map { $0 + Self.repeatMilliseconds }
+        let from = first.map { $0 - Self.slackMilliseconds } ?? born
+        let isKnown = account?.isKnown == true || distinct.map { $0.role != .seen } == true
+        let until = (told.map(\.timestamp).max() ?? accountAt).map { $0 + Self.repeatMilliseconds }
         let id = self.id
         // The key is the customer's, or the id itself: its records are few.
         let decoded = try topics.search(.tokensDecoded, key: key, from: from, until: until) {
@@ -52,7 +55,8 @@ extension TraceSearch {
         let letters = try topics.searchAll(
             .deadLetters(.decode),
             from: from,
-            until: nil,
+            // Of a token that got through, a later letter goes with a record that tells it apart.
+            until: isKnown ? until : nil,
             isWanted: isToken
         )
         trail.add(letters, telling: &events)
@@ -79,10 +83,31 @@ extension TraceSearch {
             )
         } else if first != nil || !decoded.isEmpty {
             let last = decoded.map(\.timestamp).max().map { $0 + Self.slackMilliseconds } ?? until
-            readReceived(
-                try topics.searchAll(.tokensReceived, from: from, until: last, isWanted: isToken)
-            )
+            try readReceived(from: from, until: last, isToken)
         }
+    }
+
+    /// Under the customer's key, as the door writes it; who writes the topic directly may take another.
+    private mutating func readReceived(
+        from: Int64?,
+        until: Int64?,
+        _ isToken: (Span<UInt8>) -> Bool
+    ) throws(LogFault) {
+        if let customer = distinct?.customer {
+            let found = try topics.search(
+                .tokensReceived,
+                key: Array(customer.text.utf8),
+                from: from,
+                until: until,
+                isWanted: isToken
+            )
+            guard found.isEmpty else {
+                return readReceived(found)
+            }
+        }
+        readReceived(
+            try topics.searchAll(.tokensReceived, from: from, until: until, isWanted: isToken)
+        )
     }
 
     private mutating func readReceived(_ found: [TopicReader.Found]) {

@@ -15,6 +15,9 @@ struct TraceSearch {
     static let repeatMilliseconds: Int64 = 600_000
     /// A report may be older than the newest clock says its token is.
     static let dayMilliseconds: Int64 = 86_400_000
+    /// Of report's state so many days before the newest value are read, for what it decided; what is
+    /// older shows by the ledger alone, as it does once Kafka has compacted the state.
+    static let stateDays: Int64 = 40
 
     let id: TokenID
     var topics: TopicSearch
@@ -23,6 +26,8 @@ struct TraceSearch {
     var events: [TraceEvent] = []
     /// The newest value of report's state.
     private(set) var account: TokenAccount?
+    /// When that was written: an outcome is written with it, so none is younger.
+    private(set) var accountAt: Int64?
     /// The newest word of dedupe about it.
     private(set) var distinct: TokenDistinct?
     /// In the order in which they failed.
@@ -47,7 +52,13 @@ struct TraceSearch {
         readRequests(try searchByID(.reportsRequested))
         let born = account?.tokenCreationDate ?? distinct?.tokenCreationDate
         let from = born.map { $0.milliseconds - Self.dayMilliseconds }
-        readOutcomes(try searchByID(.reportsOutcomes, from: from))
+        readOutcomes(
+            try searchByID(
+                .reportsOutcomes,
+                from: from,
+                until: accountAt.map { $0 + Self.repeatMilliseconds }
+            )
+        )
         trail.add(try searchByID(.deadLetters(.report)), telling: &events)
         try searchIntake(told)
         try trail.readSettled(&topics, telling: &events)
@@ -71,9 +82,10 @@ struct TraceSearch {
 
     private mutating func searchByID(
         _ topic: Topic,
-        from: Int64? = nil
+        from: Int64? = nil,
+        until: Int64? = nil
     ) throws(LogFault) -> [TopicReader.Found] {
-        try topics.search(topic, key: Array(id.text.utf8), from: from)
+        try topics.search(topic, key: Array(id.text.utf8), from: from, until: until)
     }
 
     // MARK: What is keyed by the id
@@ -81,8 +93,9 @@ struct TraceSearch {
     mutating func readState() throws(LogFault) {
         var numbers: Set<Int> = []
         var newest: TopicReader.Found?
-        for found in try searchByID(.reportState) {
+        for found in try searchState() {
             newest = found
+            accountAt = found.timestamp
             let value: TokenAccount
             do throws(WireFault) {
                 value = try TokenAccount(reading: found.value.span)
@@ -118,6 +131,17 @@ struct TraceSearch {
         }
     }
 
+    /// The newest values of the state: found from its end, for there is one of each token that ever
+    /// came, and nothing says when this one changed last.
+    private mutating func searchState() throws(LogFault) -> [TopicReader.Found] {
+        let found = try topics.searchNewest(.reportState, key: Array(id.text.utf8))
+        guard let last = found.last?.timestamp, !topics.isEmbedded else {
+            return found
+        }
+        let from = last - Self.stateDays * Self.dayMilliseconds
+        return try searchByID(.reportState, from: from, until: last)
+    }
+
     /// The reports that wait behind the one under way, in their order.
     ///
     /// Each lies in a record of its own, in the partition of the token's account.
@@ -126,7 +150,13 @@ struct TraceSearch {
             return []
         }
         let id = id
-        let found = try topics.search(.reportState, partitionOf: Array(id.text.utf8)) { key, _ in
+        // No report is older than its token.
+        let from = account?.tokenCreationDate.map { $0.milliseconds - Self.dayMilliseconds }
+        let found = try topics.search(
+            .reportState,
+            partitionOf: Array(id.text.utf8),
+            from: from
+        ) { key, _ in
             WaitingReport.isKey(key, of: id)
         }
         var waiting: [[UInt8]: ReportIntent] = [:]

@@ -1,15 +1,28 @@
 internal import Crypto
 internal import Foundation
 internal import Telemetry
+internal import TokenDomain
 
 /// Plans that were shown, and what was done by them.
 ///
 /// Nothing is done without a plan: a replay does exactly what its plan file says, and a discard is
-/// bounded by the time at which it was planned, so that a letter that nobody saw does not go.
+/// bounded by the time at which it was planned, so that a letter that nobody saw does not go. An order
+/// for a lane is planned by its dry run.
 struct ConsoleActs {
     enum Action: String {
         case replay
         case discard
+        // Of a lane.
+        case pause
+        case resume
+        case reset
+
+        var isOfLane: Bool {
+            switch self {
+            case .replay, .discard: false
+            case .pause, .resume, .reset: true
+            }
+        }
     }
 
     /// What a command would do, as it was shown.
@@ -18,8 +31,10 @@ struct ConsoleActs {
         var action: Action
         /// Of the session that asked for it: nobody else confirms it.
         var session: String
-        /// How many letters would go.
+        /// How many letters would go, or lanes.
         var goCount: Int
+        /// What they are, in words.
+        var what: String
         var plannedAt: Int64
         /// Of the command that does it, without `--yes` and the reason.
         var arguments: [String]
@@ -34,6 +49,7 @@ struct ConsoleActs {
         var job: Int?
         var action: Action
         var goCount: Int
+        var what: String
         var by: String
         var why: String
         var startedAt: Int64
@@ -43,7 +59,8 @@ struct ConsoleActs {
             JSONLines.object(
                 [
                     ("act", "\(number)"), ("action", JSONText.quoted(action.rawValue)),
-                    ("go", "\(goCount)"), ("by", JSONText.quoted(by)),
+                    ("go", "\(goCount)"), ("what", JSONText.quoted(what)),
+                    ("by", JSONText.quoted(by)),
                     ("why", JSONText.quoted(why)), ("startedAt", "\(startedAt)"),
                 ]
                     + (result.map(ConsoleActs.members) ?? [])
@@ -59,11 +76,14 @@ struct ConsoleActs {
     private static let rateMax = 1_000_000
 
     private let folder: URL
+    /// Admin ports, which tell of lanes.
+    private let admin: [String]
     private var plans: [String: Plan] = [:]
     private(set) var acts: [Act] = []
 
-    init(folder: URL) {
+    init(folder: URL, admin: [String] = []) {
         self.folder = folder
+        self.admin = admin
     }
 
     var isUnderWay: Bool { acts.contains { $0.result == nil } }
@@ -79,7 +99,10 @@ struct ConsoleActs {
         now: Int64
     ) throws(ConsoleFault) -> (plan: Plan, question: [String]) {
         guard let action = (body["action"] as? String).flatMap({ Action(rawValue: $0) }) else {
-            throw ConsoleFault("action is replay or discard")
+            throw ConsoleFault("action is replay, discard, pause, resume or reset")
+        }
+        guard !action.isOfLane else {
+            return try draftLane(action, body, session: session, now: now)
         }
         let filter = try ConsoleQuestion.filter(body["filter"])
         guard !filter.isEmpty else {
@@ -92,12 +115,13 @@ struct ConsoleActs {
         if let rate = try ConsoleQuestion.number(body["rate"], in: 1...Self.rateMax) {
             limits.append("--rate=\(rate)")
         }
-        let id = RandomBytes.next(count: 16).map { String($0, radix: 16) }.joined(separator: "-")
+        let id = Self.newID()
         var plan = Plan(
             id: id,
             action: action,
             session: session,
             goCount: 0,
+            what: "dead letters",
             plannedAt: now,
             arguments: []
         )
@@ -118,7 +142,46 @@ struct ConsoleActs {
             let until = "--until=\(WallClock.rfc3339(milliseconds: now))"
             plan.arguments = ["dlq", "discard"] + filter + limits + [until]
             return (plan, plan.arguments + ["-o", "json"])
+        case .pause, .resume, .reset:
+            preconditionFailure("an order for a lane is drafted apart")
         }
+    }
+
+    private static func newID() -> String {
+        RandomBytes.next(count: 16).map { String($0, radix: 16) }.joined(separator: "-")
+    }
+
+    private func draftLane(
+        _ action: Action,
+        _ body: [String: Any],
+        session: String,
+        now: Int64
+    ) throws(ConsoleFault) -> (plan: Plan, question: [String]) {
+        guard let text = body["app"] as? String, let app = Int64(text), app > 0,
+            let environment = (body["environment"] as? String)
+                .flatMap({ AppleEnvironment(rawValue: $0) })
+        else {
+            throw ConsoleFault("say which lane: app and environment")
+        }
+        let plan = Plan(
+            id: Self.newID(),
+            action: action,
+            session: session,
+            goCount: 0,
+            what: "the lane of app \(app) (\(environment.rawValue))",
+            plannedAt: now,
+            arguments: ["lanes", action.rawValue] + admin.map { "--admin=\($0)" }
+                + ["\(app)", environment.rawValue]
+        )
+        return (plan, plan.arguments + ["-o", "json"])
+    }
+
+    /// How many letters or lanes a dry run says would go; nil where it is none.
+    private static func goCount(_ action: Action, _ object: [String: Any]?) -> Int? {
+        guard action.isOfLane else {
+            return object?["go"] as? Int
+        }
+        return object?["isWritten"] as? Bool == false ? 1 : nil
     }
 
     /// Keeps a plan whose numbers are known now, by what the command printed; nil where that is no
@@ -131,7 +194,7 @@ struct ConsoleActs {
             // The command said why on its standard error; the page shows that.
             object = nil
         }
-        guard let goCount = object?["go"] as? Int else {
+        guard let goCount = Self.goCount(draft.action, object) else {
             return nil
         }
         var plan = draft
@@ -170,7 +233,7 @@ struct ConsoleActs {
         }
         guard body["go"] as? Int == plan.goCount, plan.goCount > 0 else {
             throw ConsoleFault(
-                "confirm how many letters go: the plan says \(plan.goCount)",
+                "confirm how many go: the plan says \(plan.goCount)",
                 status: 409
             )
         }
@@ -188,6 +251,7 @@ struct ConsoleActs {
             number: (acts.last?.number ?? 0) + 1,
             action: plan.action,
             goCount: plan.goCount,
+            what: plan.what,
             by: person.name,
             why: why,
             startedAt: now

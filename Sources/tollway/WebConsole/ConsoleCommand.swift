@@ -28,10 +28,11 @@ enum ConsoleCommand {
         details: """
             Shows what the commands show: the pipeline, Apple's lanes, dead letters, a token's
             way, an account where there is one. It runs these commands with its own
-            environment, changes nothing by itself, and replays or discards dead letters only
-            by a plan whose numbers were shown and are confirmed with a reason; each is in the
-            audit topic with the name of who did it. On loopback it needs no key. Elsewhere,
-            and behind a proxy, it wants --keys and --origin, and leaves TLS to the proxy.
+            environment and changes nothing by itself. It replays or discards dead letters, and
+            pauses or resumes a lane to Apple, only by a plan that was shown and is confirmed
+            with a reason; each is in the audit topic with the name of who did it. On loopback
+            it needs no key. Elsewhere, and behind a proxy, it wants --keys and --origin, and
+            leaves TLS to the proxy.
             It answers to the address it listens on, localhost and the host of --origin alone.
             """,
         run: run

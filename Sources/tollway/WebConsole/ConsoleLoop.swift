@@ -7,8 +7,8 @@ internal import TokenDomain
 
 /// The console at work: one thread, which waits for requests, for snapshots and for commands.
 ///
-/// Snapshots are asked for by long polling and not by server-sent events: the server sends an answer
-/// whole, and a request may carry a key, which an `EventSource` of a browser cannot.
+/// Snapshots are server-sent events. The page reads them with `fetch` and not with an `EventSource`,
+/// whose request cannot carry a key.
 final class ConsoleLoop {
     private static let limits = HTTPServer.Limits(
         bodyByteCountMax: 64 << 10,
@@ -18,17 +18,14 @@ final class ConsoleLoop {
         requestTimeoutMilliseconds: 10_000,
         idleTimeoutMilliseconds: 60_000
     )
-    /// How long a request waits for the next snapshot.
-    private static let pollMilliseconds: Int64 = 20_000
-    private static let waitingCountMax = 100
+    /// An event at least so often.
+    ///
+    /// With the newest snapshot again where there is no other, and its age: a page that hears nothing
+    /// for longer says that the console does not answer.
+    private static let eventMilliseconds: Int64 = 5_000
+    private static let streamCountMax = 100
     private static let busyTurnMilliseconds = 25
     private static let idleTurnMilliseconds = 1_000
-
-    private struct Waiting {
-        var id: HTTPRequest.ID
-        var after: Int
-        var until: Int64
-    }
 
     private let gate: ConsoleGate
     private let server: HTTPServer
@@ -36,7 +33,9 @@ final class ConsoleLoop {
     private let jobs: ConsoleJobs
     private var sessions = ConsoleSessions()
     private var acts: ConsoleActs
-    private var waiting: [Waiting] = []
+    /// Pages that are open.
+    private var streams: [HTTPRequest.ID] = []
+    private var toldAt: Int64 = 0
 
     /// - Throws: exit 1 where the address cannot be had.
     init(
@@ -62,7 +61,7 @@ final class ConsoleLoop {
         }
         feed = ConsoleFeed(programs: programs, admin: admin)
         jobs = ConsoleJobs(programs: programs, folder: folder)
-        acts = ConsoleActs(folder: folder)
+        acts = ConsoleActs(folder: folder, admin: admin)
     }
 
     var port: UInt16 { server.port }
@@ -98,7 +97,9 @@ final class ConsoleLoop {
         for request in server.takeRequests() {
             answer(request, now: now)
         }
-        answerWaiting(isNew: isNew, now: now)
+        if isNew || now - toldAt >= Self.eventMilliseconds {
+            tell(now: now)
+        }
         server.run()
     }
 
@@ -129,8 +130,8 @@ final class ConsoleLoop {
         switch (request.method, request.path) {
         case ("GET", "/api/session"):
             respond(request, json: session(person, now: now))
-        case ("GET", "/api/snapshot"):
-            wait(request, now: now)
+        case ("GET", "/api/events"):
+            listen(request, now: now)
         case ("GET", "/api/acts"):
             respond(
                 request,
@@ -188,7 +189,10 @@ final class ConsoleLoop {
             )
             try ask(request, question, milliseconds: ConsoleActs.planMilliseconds) {
                 [unowned self] result in
-                acts.keep(draft, result.data).map { Fact.text("plan", $0.id) } ?? []
+                acts.keep(draft, result.data).map { plan in
+                    Fact.text("plan", plan.id) + Fact.number("go", Int64(plan.goCount))
+                        + Fact.text("what", plan.what)
+                } ?? []
             }
         case "/api/acts":
             let (act, command) = try acts.confirm(
@@ -269,32 +273,37 @@ final class ConsoleLoop {
         "[" + topics.map { JSONText.quoted($0.name(prefix: "")) }.joined(separator: ",") + "]"
     }
 
-    private func wait(_ request: HTTPRequest, now: Int64) {
-        let after = request.query.split(separator: "&")
-            .first { $0.hasPrefix("after=") }
-            .flatMap { Int($0.dropFirst("after=".count)) }
-        guard waiting.count < Self.waitingCountMax else {
+    private func listen(_ request: HTTPRequest, now: Int64) {
+        guard streams.count < Self.streamCountMax else {
             return refuse(request, Self.busy)
         }
-        waiting.append(
-            Waiting(id: request.id, after: after ?? -1, until: now + Self.pollMilliseconds)
+        server.beginStream(
+            to: request.id,
+            status: 200,
+            headers: ConsoleAssets.headers + [
+                ("Content-Type", "text/event-stream"),
+                // A proxy that gathers an answer would keep the page stale.
+                ("X-Accel-Buffering", "no"),
+            ]
         )
+        if server.send(event(now: now), toStream: request.id) {
+            streams.append(request.id)
+        }
     }
 
-    /// Whoever has another one than the newest is answered at once.
-    private func answerWaiting(isNew: Bool, now: Int64) {
-        waiting.removeAll { waiting in
-            guard feed.sequence != waiting.after || now >= waiting.until else {
-                return false
-            }
-            respond(
-                to: waiting.id,
-                200,
-                "application/json",
-                Array(snapshot(now: now).utf8)
-            )
-            return true
+    /// The newest snapshot, and how old it is, to every page.
+    private func tell(now: Int64) {
+        toldAt = now
+        guard !streams.isEmpty else {
+            return
         }
+        let event = event(now: now)
+        streams.removeAll { !server.send(event, toStream: $0) }
+    }
+
+    /// One event; JSON of ours has no line ends.
+    private func event(now: Int64) -> [UInt8] {
+        Array("data: \(snapshot(now: now))\n\n".utf8)
     }
 
     private func snapshot(now: Int64) -> String {

@@ -36,11 +36,51 @@ import TokenWire
         #expect(line.differences.map(\.count) == [difference].compactMap { $0 })
     }
 
-    @Test func `of sales closes while nothing was told that did not come in`() {
-        var line = SalesLine(received: 5, repeats: 1, reported: 2, notOwed: 1, deadLetters: 0)
-        #expect(line.held == 1 && line.closes)
-        line.reported = 4
+    @Test func `of sales closes while none is lost and none was told that did not come in`() {
+        var line = SalesLine(received: 5, repeats: 1, reported: 2, notOwed: 1, held: 1)
+        #expect(line.closes && line.differences.isEmpty)
+        line.lost = 2
+        line.unknown = 1
         #expect(!line.closes)
+        #expect(line.differences.map(\.count) == [2, -1])
+    }
+
+    /// A key of the worker's state as `purchases` writes it.
+    private static func key(_ kind: Character, _ item: String, _ number: UInt8? = nil) -> [UInt8] {
+        let tail: [UInt8] = number.map { [0x80, 0, 0, 0, 0, 0, 0, $0] } ?? []
+        return Array("\(kind)\0\u{1}k\0".utf8) + [0x80, 0, 0, 0, 0, 0, 0, 1] + Array(item.utf8)
+            + tail
+    }
+
+    @Test(
+        arguments: [
+            // A buy is held while it is worked on, and no more once it is not owed.
+            ("pending", [(0, true)], [10]), ("notOwed", [(0, true)], []),
+            // A change is held whatever its buy is; what the worker made itself never came in.
+            ("live", [(1, true)], [11]), ("unknown", [(1, true), (2, true)], [11, 12]),
+            ("pending", [(0, true), (1, false)], [10]),
+        ] as [(String, [(UInt8, Bool)], Set<Int64>)]
+    )
+    func `knows a sale that is held by the worker's state`(
+        standing: String,
+        events: [(number: UInt8, came: Bool)],
+        offsets: Set<Int64>
+    ) {
+        var held = HeldSales()
+        held.take(Self.key("i", "order").span, Array("{\"standing\":\"\(standing)\"}".utf8).span)
+        for event in events {
+            let value =
+                (event.came ? #"{"value":"{}","# : "{") + "\"offset\":\(10 + Int(event.number))}"
+            held.take(Self.key("e", "order", event.number).span, Array(value.utf8).span)
+        }
+        var removed = held
+        held.finish()
+        #expect(held.offsets == offsets)
+        for event in events {
+            removed.take(Self.key("e", "order", event.number).span, nil)
+        }
+        removed.finish()
+        #expect(removed.offsets.isEmpty)
     }
 
     @Test func `knows a token as dedupe knows it`() throws {
@@ -184,6 +224,75 @@ private struct AccountWorld {
         )
     }
 
+    /// Buys of one customer, so all in one partition.
+    func sales(_ ids: [String]) throws {
+        try write(
+            .purchasesReceived,
+            ids.map { id in
+                var event = PurchaseEvent(lineItemID: id)
+                event.externalPurchaseID = TokenID("whose")
+                event.appAppleID = 1
+                event.creationDate = now
+                event.receivedAt = now
+                return (Array("whose".utf8), event.write)
+            }
+        )
+    }
+
+    func told(_ outcomes: [(id: String, outcome: PurchaseOutcome.Outcome)]) throws {
+        try write(
+            .purchasesOutcomes,
+            outcomes.map { id, outcome in
+                let value = PurchaseOutcome(
+                    lineItemID: id,
+                    revision: 1,
+                    type: .buy,
+                    outcome: outcome,
+                    externalPurchaseID: nil,
+                    requestIdentifier: nil,
+                    reason: "accepted",
+                    errors: [],
+                    item: nil,
+                    receivedAt: now,
+                    settledAt: now,
+                    lane: Lane(appAppleID: 1, environment: .production)
+                )
+                return (Array("whose".utf8), value.write)
+            }
+        )
+    }
+
+    /// The worker's state of the sale at an offset of the customer's partition, which waits.
+    func waiting(offset: Int) throws {
+        let name = Topic.purchasesState.name(prefix: world.prefix)
+        let producer = try KafkaProducer(settings: world.settings, targets: [name])
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        var outputs = OutputBatch()
+        let rows: [(key: String, value: String)] = [
+            ("i..waiting", #"{"standing":"pending"}"#),
+            ("e..waiting\0\0\0\0\0\0\0\0", "{\"value\":\"{}\",\"offset\":\(offset)}"),
+        ]
+        for row in rows {
+            var key = Array(row.key.utf8)
+            if key[0] == UInt8(ascii: "e") {
+                key[key.count - 8] = 0x80
+            }
+            outputs.outputs.append(
+                OutputBatch.Output(
+                    topic: 0,
+                    partition: TopicReader.partition(
+                        ofKey: Array("whose".utf8),
+                        partitionCount: 2
+                    ),
+                    key: outputs.place(key),
+                    value: outputs.place(row.value.utf8)
+                )
+            )
+        }
+        try producer.produce(outputs, tags: [0, 1])
+        try #require(producer.flush(deadlineMilliseconds: 20_000))
+    }
+
     /// All groups have read everything.
     func commitAll() throws {
         let admin = try world.openAdmin()
@@ -286,6 +395,38 @@ struct `tollway account` {
         #expect(names.map { line[$0] as? Int } == [2, 1, 1, 1, 0, 1])
         let before = MonthText.of(CalendarMonth(of: world.now).adding(-1))
         #expect(try lines(try account(world, "--month", before))["month 1"] == nil)
+    }
+
+    @Test func `finds a sale that was lost, and one that never came in`() throws {
+        let world = try AccountWorld()
+        try world.received(["a"])
+        try world.sales(["reported", "not-owed", "waiting", "twice", "twice"])
+        try world.told([("reported", .reported), ("not-owed", .notOwed), ("twice", .reported)])
+        try world.waiting(offset: 2)
+        try world.commitAll()
+        let good = try account(world)
+        let line = try #require(try lines(good)["sales 1"])
+        let names = [
+            "received", "repeats", "reported", "notOwed", "deadLetters", "held", "onTheWay",
+        ]
+        #expect(names.map { line[$0] as? Int } == [5, 1, 2, 1, 0, 1, 0], "\(good.output)")
+        #expect(line["closes"] as? Bool == true)
+
+        // One came in and is nowhere; another is in the ledger and never came in.
+        try world.sales(["lost"])
+        try world.told([("unheard", .reported)])
+        try world.commitAll()
+        let bad = try account(world)
+        #expect(bad.exitCode == 1)
+        let differences = try lines(bad)["sales 1"]?["differences"] as? [[String: Any]]
+        #expect(differences?.compactMap { $0["count"] as? Int } == [1, -1], "\(bad.output)")
+        let shown = try TollwayProcess.run(["account"], environment: world.world.environment)
+        #expect(shown.output.contains("1 were read, and no ledger, state or dead letter has them"))
+
+        // One that the worker has not read yet is on its way.
+        try world.sales(["new"])
+        let moving = try lines(try account(world))["sales 1"]
+        #expect(moving?["onTheWay"] as? Int == 1)
     }
 
     @Test func `wants topics`() throws {

@@ -190,6 +190,50 @@ import Testing
         _ = try acts.confirm(next, session: "s", by: Self.mia, now: 3)
     }
 
+    @Test(arguments: ["pause", "resume", "reset"])
+    func `orders for a lane what its dry run showed`(action: String) throws {
+        var acts = ConsoleActs(folder: Self.folder, admin: ["10.0.0.1:9404"])
+        let body: [String: Any] = ["action": action, "app": "7", "environment": "sandbox"]
+        let (draft, question) = try acts.draft(body, session: "s", now: 0)
+        let words = ["lanes", action, "--admin=10.0.0.1:9404", "7", "sandbox"]
+        #expect(question == words + ["-o", "json"])
+        let none = acts.keep(draft, Array(#"{"error":{"code":"lanes.paused"}}"#.utf8))
+        #expect(none == nil)
+        let kept = acts.keep(draft, Array(#"{"isWritten":false,"lanes":[]}"#.utf8))
+        let plan = try #require(kept)
+        #expect(plan.goCount == 1)
+        #expect(throws: ConsoleFault.self) {
+            _ = try acts.confirm(
+                ["plan": plan.id, "go": 1],
+                session: "s",
+                by: Self.mia,
+                now: 1
+            )
+        }
+        let (act, command) = try acts.confirm(
+            ["plan": plan.id, "go": 1, "why": "asked to"],
+            session: "s",
+            by: Self.mia,
+            now: 1
+        )
+        #expect(command == words + ["-o", "json", "--yes", "--why=asked to"])
+        #expect(act.what == "the lane of app 7 (sandbox)")
+    }
+
+    @Test(arguments: [
+        #"{"action":"pause"}"#, #"{"action":"pause","app":7,"environment":"sandbox"}"#,
+        #"{"action":"pause","app":"--yes","environment":"sandbox"}"#,
+        #"{"action":"pause","app":"7","environment":"--yes"}"#,
+        #"{"action":"list","app":"7","environment":"sandbox"}"#,
+    ])
+    func `orders nothing for what is no lane`(json: String) throws {
+        let acts = ConsoleActs(folder: Self.folder)
+        let body = try Self.object(json)
+        #expect(throws: ConsoleFault.self) {
+            _ = try acts.draft(body, session: "s", now: 0)
+        }
+    }
+
     @Test(arguments: ["", "{}", "{\"error\":{}}", "no JSON", "{\"go\":\"3\"}"])
     func `keeps no plan without numbers`(data: String) throws {
         var acts = ConsoleActs(folder: Self.folder)

@@ -13,7 +13,8 @@ extension ConsoleScript {
             ? [['repeats', line.repeats], ['dead letters', line.deadLetters],
               ['reported', line.reported], ['held', line.held], ['on the way', line.onTheWay]]
             : [['repeats', line.repeats], ['reported', line.reported], ['not owed', line.notOwed],
-              ['dead letters', line.deadLetters], ['held', line.held]];
+              ['dead letters', line.deadLetters], ['held', line.held],
+              ['on the way', line.onTheWay]];
           const missing = left[0][1] - right.reduce((all, part) => all + part[1], 0);
           return el('section', { class: 'card stage' + (line.closes ? '' : ' error'),
             'aria-label': line.of + ' of ' + line.appAppleId },

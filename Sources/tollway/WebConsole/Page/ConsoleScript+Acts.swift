@@ -32,16 +32,22 @@ extension ConsoleScript {
               if (value && !(name === 'canary' && plan.action === 'discard'))
                 body[name] = Number(value);
             }
-            const answer = await call('/api/plans', body);
-            plan.data = outcome(answer);
-            plan.id = answer.plan;
             plan.canary = body.canary;
+            await fillPlan(plan, body);
           } catch (error) {
             plan.error = error.message;
           }
           plan.isLoading = false;
           draw();
         };
+        // Asks for the numbers of a plan.
+        async function fillPlan(plan, body) {
+          const answer = await call('/api/plans', body);
+          plan.data = outcome(answer);
+          plan.id = answer.plan;
+          plan.go = answer.go;
+          plan.what = answer.what;
+        }
 
         function planView(plan) {
           if (!plan.data) return el('div', { class: 'card', id: 'plan' },
@@ -78,7 +84,7 @@ extension ConsoleScript {
         app.submits.confirm = async form => {
           const plan = app.plan;
           try {
-            await call('/api/acts', { plan: plan.id, go: plan.data.go, why: form.get('why') });
+            await call('/api/acts', { plan: plan.id, go: plan.go, why: form.get('why') });
             app.plan = null;
             await readActs();
             app.wasActing = true;
@@ -104,14 +110,17 @@ extension ConsoleScript {
         };
         const exits = { 0: 'done', 3: 'nothing was to be done', 4: 'partly done',
           5: 'stopped by a safety rule', 75: 'try again', 130: 'interrupted' };
+        const isOfLane = act => ['pause', 'resume', 'reset'].includes(act.action);
         function actsList() {
           if (!app.acts.length) return null;
           return [el('h2', null, 'What was done from this console'),
             table([{ title: 'When' }, { title: 'What' }, { title: 'By' }, { title: 'Why' },
               { title: 'State' }, { title: '' }], app.acts.slice().reverse().map(act => [
-              when(act.startedAt), act.action + ' of ' + number(act.go), act.by, act.why,
+              when(act.startedAt), act.action + ' of ' + (act.go > 1 ? number(act.go) + ' ' : '')
+                + act.what, act.by, act.why,
               act.exit === undefined ? 'under way…' : el('span', { class: act.exit ? 'bad' : 'ok' },
-                (exits[act.exit] || 'failed') + (act.data && act.data.sent !== undefined
+                (isOfLane(act) && act.exit === 3 ? 'it was not paused'
+                  : exits[act.exit] || 'failed') + (act.data && act.data.sent !== undefined
                   ? ': ' + number(act.data.sent) + ' sent' : act.data && act.data.error
                     ? ': ' + act.data.error.message : '')),
               act.exit === undefined ? el('button', { class: 'danger', 'data-act': 'stop',

@@ -21,7 +21,62 @@ extension ConsoleScript {
               ['first deadline', seconds === null ? undefined : when(lane.nextDeadline),
                 seconds !== null && seconds < 0 ? 'bad' : seconds < 86400 ? 'warn' : ''],
               ['why', lane.because], [lane.since ? 'since' : 'until', until && when(until)],
-            ]));
+            ]), el('p', { class: 'acts' }, laneActions(lane).map(([action, title]) => [el('button', {
+              type: 'button', 'data-act': 'lane', 'data-action': action,
+              'data-app': lane.appAppleId, 'data-environment': lane.environment }, title), ' '])));
+        }
+
+        // The orders that a lane may be given as it stands; the command has the last word.
+        const laneOrders = { pause: 'Pause', resume: 'Resume', reset: 'Try now' };
+        const laneMeans = {
+          pause: 'Nothing of it is sent to Apple any more, by any replica, until it is resumed. What is'
+            + ' due stays due, and its deadline goes on.',
+          resume: 'What became due meanwhile goes out, the least time to its deadline first.',
+          reset: 'Every replica forgets the rate that it found and the hold that Apple named, and'
+            + ' tries the lane at its next turn, with the key read again.',
+        };
+        function laneActions(lane) {
+          const names = lane.state === 'paused' ? ['resume']
+            : lane.state === 'open' ? ['pause'] : ['reset', 'pause'];
+          return names.map(name => [name, laneOrders[name]]);
+        }
+        app.actions.lane = async data => {
+          const plan = { action: data.action, lane: data.app + ' ' + data.environment,
+            isLoading: true };
+          app.plan = plan;
+          draw();
+          try {
+            await fillPlan(plan, { action: data.action, app: data.app,
+              environment: data.environment });
+          } catch (error) {
+            plan.error = error.message;
+          }
+          plan.isLoading = false;
+          draw();
+          const sure = document.querySelector('#plan [name=why]');
+          if (sure) sure.focus();
+        };
+        function lanePlanView() {
+          const plan = app.plan && app.plan.lane ? app.plan : null;
+          if (!plan) return null;
+          const title = laneOrders[plan.action] + ': ' + plan.lane;
+          if (!plan.data) return el('div', { class: 'card', id: 'plan' }, el('h3', null, title),
+            plan.isLoading ? el('p', { 'aria-busy': 'true' }, 'Asking how it stands…')
+              : el('p', { class: 'bad' }, plan.error));
+          return el('div', { class: 'card', id: 'plan' }, el('h3', null, title),
+            el('p', null, laneMeans[plan.action]),
+            plan.data.lanes.length > 0 && table([{ title: 'Endpoint' }, { title: 'State' },
+              { title: 'Due', n: true }, { title: 'First deadline' }], plan.data.lanes.map(lane => [
+              lane.endpoint || '–', lane.state || '–', number(lane.due),
+              lane.nextDeadline ? when(lane.nextDeadline) : '–']), 'How it stands'),
+            el('form', { 'data-submit': 'confirm' },
+              el('label', { class: 'wide' }, 'Why, for the audit', el('input', { name: 'why',
+                required: true, maxlength: 400, autocomplete: 'off' })),
+              el('label', { class: 'check' }, el('input', { type: 'checkbox', name: 'sure',
+                required: true }), plan.what),
+              el('button', { class: plan.action === 'pause' ? 'danger' : 'main' },
+                laneOrders[plan.action])),
+            plan.confirmError && el('p', { class: 'bad' }, plan.confirmError));
         }
 
         function forecastRows() {
@@ -47,6 +102,7 @@ extension ConsoleScript {
               : el('p', { class: 'dim' }, hasReport()
                 ? 'No lane has had anything to send yet.'
                 : 'No report answers: name its admin port with --admin HOST:9404.'),
+            lanePlanView(), actsList(),
             el('h2', null, 'Deadlines'),
             days.length ? table([{ title: 'Lane' }, { title: 'Day (UTC)' },
               { title: 'Deadlines of due reports', n: true }, { title: 'Fall due', n: true },

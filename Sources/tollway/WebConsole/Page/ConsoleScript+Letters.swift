@@ -37,18 +37,23 @@ extension ConsoleScript {
               group.fingerprint)),
           ]) : counted.map(group => [
             el('a', { href: addressOf({ stage: group.stage, code: group.code }) }, group.code),
-            number(group.count), '…', when(group.newest), '…', '…', '…']);
+            number(group.count), when(group.newest)]);
+          const columns = read.length ? [{ title: 'Code' }, { title: 'Letters', n: true },
+            { title: 'First' }, { title: 'Last' }, { title: 'Due at Apple' }, { title: 'Apps' },
+            { title: 'Message and kind' }]
+            : [{ title: 'Code' }, { title: 'Letters', n: true }, { title: 'Last' }];
           return [
-            el('p', { class: 'dim' }, snap ? number(snap.deadLetterTotal) + ' are open'
-              + (snap.areDeadLettersAll ? '' : ', and more are being read') + '. ' : '',
+            el('p', { class: 'dim' }, !snap ? '' : !snap.clusterId
+              ? 'How many are open is not known: Kafka does not answer. '
+              : number(snap.deadLetterTotal) + ' are open'
+                + (snap.areDeadLettersAll ? '' : ', and more are being read') + '. ',
               entry.at ? ['Groups as of ', when(entry.at), '. '] : '',
               el('button', { 'data-act': 'groups' }, isRead ? 'Read again'
                 : 'Read kinds, apps and deadlines')),
             loading(entry, 'kinds, apps and deadlines of every open letter'),
-            rows.length > 0 ? table([{ title: 'Code' }, { title: 'Letters', n: true },
-              { title: 'First' }, { title: 'Last' }, { title: 'Due at Apple' }, { title: 'Apps' },
-              { title: 'Message and kind' }], rows, 'Groups')
-              : !entry.isLoading && snap && el('p', { class: 'ok' }, 'No dead letter is open.'),
+            rows.length > 0 ? table(columns, rows, 'Groups')
+              : !entry.isLoading && snap && snap.clusterId && snap.areDeadLettersAll
+                && el('p', { class: 'ok' }, 'No dead letter is open.'),
           ];
         }
         app.actions.groups = () => { load('groups', { ask: 'groups' }, true); draw(); };
@@ -60,10 +65,19 @@ extension ConsoleScript {
               + ' RUNBOOK.md, “Dead letters grow”.'));
         }
 
+        // Where the letters of a group were last seen: the command begins there, not at the end.
+        function narrowed(filter, isAll) {
+          const group = app.snap && app.snap.areDeadLettersAll && !isAll && !filter.until
+            && app.snap.deadLetters.find(one => one.stage === (filter.stage || [])[0]
+              && one.code === (filter.code || [])[0]);
+          return group && group.newest ? { ...filter,
+            until: new Date(group.newest + 600000).toISOString() } : filter;
+        }
         function listView(here) {
           const filter = filterOf(here.query), isAll = here.query.has('all');
           const name = 'letters ' + here.query;
-          const entry = load(name, { ask: 'letters', filter, all: isAll, limit: 50 });
+          const entry = load(name, { ask: 'letters', filter: narrowed(filter, isAll), all: isAll,
+            limit: 50 });
           const letters = entry.data ? entry.data.letters : [];
           const words = Object.entries(filter).map(([each, values]) => each + ' '
             + values.join(' or ')).join(', ');

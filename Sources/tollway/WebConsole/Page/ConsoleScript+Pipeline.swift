@@ -8,8 +8,8 @@ extension ConsoleScript {
             app.snap ? 'Nothing is wrong that can be seen from here.' : 'Taking a first look…'));
           return el('ul', { class: 'advice' }, all.map(advice =>
             el('li', { class: advice.severity }, el('b', null, advice.what),
-              el('br'), advice.todo, ' ', el('span', { class: 'dim' },
-                '(RUNBOOK.md, “' + advice.section + '”)'))));
+              el('br'), advice.todo, ' ', !advice.todo.includes('RUNBOOK.md') && el('span',
+                { class: 'dim' }, '(RUNBOOK.md, “' + advice.section + '”)'))));
         }
 
         // How far from the door each worker is, by the longest way; Apple's answers, which come

@@ -6,7 +6,7 @@ enum ConsoleScript {
     /// there, so that focus, scroll and what was typed stay.
     static let core = #"""
         'use strict';
-        const app = { sequence: -1, snap: null, gotAt: 0, age: 0, session: null, views: {},
+        const app = { snap: null, gotAt: 0, age: 0, session: null, views: {},
           acts: [], cache: {}, actions: {}, submits: {}, generation: 0 };
 
         function el(tag, attributes, ...children) {
@@ -109,7 +109,7 @@ enum ConsoleScript {
             response = await fetch(path, { method: body ? 'POST' : 'GET', headers,
               body: body ? JSON.stringify(body) : undefined, cache: 'no-store' });
           } catch (error) {
-            throw new Error('the console does not answer: is it still running?');
+            throw new Error('The console does not answer: is it still running?');
           }
           if (response.status === 401) { askKey(); throw new Error('A key is needed.'); }
           const answer = await response.json();
@@ -153,7 +153,8 @@ enum ConsoleScript {
         function load(name, question, isAgain) {
           const known = app.cache[name];
           if (known && !isAgain && !known.isOld) return known;
-          const entry = { data: known && known.data, isLoading: true, at: known && known.at };
+          const entry = { data: known && known.data, isLoading: true, at: known && known.at,
+            since: Date.now() };
           app.cache[name] = entry;
           ask(question).then(data => { entry.data = data; entry.at = Date.now();
             entry.error = null; entry.exit = 0; }, error => { entry.error = error.message;
@@ -167,8 +168,10 @@ enum ConsoleScript {
             if (name.startsWith('letter') || name === 'groups') entry.isOld = true;
         }
         function loading(entry, what) {
+          const seconds = entry.isLoading && entry.since ? (Date.now() - entry.since) / 1000 : 0;
           if (entry.isLoading) return el('p', { class: 'dim', 'aria-busy': 'true' },
-            'Reading ' + what + '…');
+            'Reading ' + what + '…', seconds > 2 && [' ', el('progress', { 'aria-label': what }), ' ',
+              span(seconds)]);
           if (entry.error) return el('p', { class: entry.exit === 3 ? 'dim' : 'bad' },
             entry.error);
           return null;
@@ -239,32 +242,66 @@ enum ConsoleScript {
           if (footer.textContent !== foot) footer.textContent = foot;
         }
 
+        async function take(event) {
+          app.fault = null;
+          app.snap = event.snapshot;
+          app.gotAt = Date.now();
+          app.age = event.ageMilliseconds || 0;
+          if (event.isActing || app.wasActing) await readActs();
+          app.wasActing = event.isActing;
+          draw();
+        }
+        // Server-sent events, by fetch: an EventSource cannot carry a key.
+        async function listen() {
+          const silence = new AbortController();
+          const hush = () => setTimeout(() => silence.abort(), silenceMilliseconds);
+          let timer = hush();
+          try {
+            const headers = { Accept: 'text/event-stream' };
+            const key = sessionStorage.getItem('key');
+            if (key) headers.Authorization = 'Bearer ' + key;
+            const response = await fetch('/api/events', { headers, cache: 'no-store',
+              signal: silence.signal });
+            if (response.status === 401) { askKey(); throw new Error('A key is needed.'); }
+            if (!response.ok) throw new Error((await response.json()).detail);
+            const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+            let text = '';
+            for (;;) {
+              const { value, done } = await reader.read();
+              if (done) return;
+              clearTimeout(timer);
+              timer = hush();
+              const parts = (text + value).split('\n\n');
+              text = parts.pop();
+              for (const part of parts)
+                if (part.startsWith('data: ')) await take(JSON.parse(part.slice(6)));
+            }
+          } finally {
+            clearTimeout(timer);
+          }
+        }
+        // The console sends an event every five seconds.
+        const silenceMilliseconds = 15000;
         async function follow() {
           for (;;) {
             try {
-              if (!app.session) {
+              if (!app.session || app.isLost) {
                 app.session = await call('/api/session');
+                app.isLost = false;
                 draw();
                 await readActs();
               }
-              const answer = await call('/api/snapshot?after=' + app.sequence);
-              app.fault = null;
-              app.sequence = answer.sequence;
-              app.snap = answer.snapshot;
-              app.gotAt = Date.now();
-              app.age = answer.ageMilliseconds || 0;
-              if (answer.isActing || app.wasActing) await readActs();
-              app.wasActing = answer.isActing;
-              draw();
+              await listen();
+              app.fault = 'The console has ended the connection.';
             } catch (error) {
               if (app.needsKey) return;
-              app.fault = error.message;
-              // A console that was started anew knows nothing of this page.
-              app.session = null;
-              app.sequence = -1;
-              drawState();
-              await new Promise(done => setTimeout(done, 2000));
+              app.fault = error.name === 'AbortError' || error instanceof TypeError
+                ? 'The console does not answer: is it still running?' : error.message;
             }
+            // One that was started anew knows nothing of this page.
+            app.isLost = true;
+            drawState();
+            await new Promise(done => setTimeout(done, 2000));
           }
         }
 

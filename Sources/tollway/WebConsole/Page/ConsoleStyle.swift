@@ -62,7 +62,10 @@ enum ConsoleStyle {
           font-size: 20px; }
         .stage.error { border: 2px solid var(--bad); }
         .stage.warning { border: 2px solid var(--warn); }
-        .stage h3 { display: flex; justify-content: space-between; gap: 8px; }
+        .stage h3 { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 2px 8px; }
+        .stage > p { font-size: 13px; overflow-wrap: anywhere; }
+        p.acts { margin-top: 10px; }
+        progress { width: 120px; vertical-align: middle; accent-color: var(--accent); }
         .topic { border-top: 1px solid var(--line); margin-top: 8px; padding-top: 6px;
           font-size: 13px; }
         .topic .name { overflow-wrap: anywhere; font-weight: 600; }
@@ -118,7 +121,9 @@ enum ConsoleStyle {
           .flow { flex-direction: column; }
           .flow > .arrow { flex-basis: 26px; transform: rotate(90deg); }
         }
+        #plan { margin-top: 12px; }
         @media (max-width: 640px) {
+          header { position: static; }
           main, header { padding-left: 12px; padding-right: 12px; }
           #state { margin-left: 0; width: 100%; }
           table.stack, .stack tbody, .stack tr, .stack td { display: block; width: 100%; }

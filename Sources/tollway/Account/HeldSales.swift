@@ -1,0 +1,130 @@
+internal import Kafka
+internal import StageRuntime
+internal import TokenDomain
+internal import TokenWire
+
+/// The sales of one partition that `purchases` has not settled, by where each came in.
+///
+/// From the changelog of its state, whose form is the worker's own: an event that is not settled is
+/// kept as it came, under the key of its line item and a number. The event 0, the buy or the refund,
+/// is kept after it was settled as not owed, too, for a token may still come.
+struct HeldSales {
+    /// Offsets in `purchases.received` of the partition.
+    private(set) var offsets: Set<Int64> = []
+
+    private struct Event {
+        var item: UInt64
+        var number: Int64
+        var offset: Int64
+    }
+
+    private static let eventKind = UInt8(ascii: "e")
+    private static let itemKind = UInt8(ascii: "i")
+    private static let numberByteCount = 8
+
+    private var events: [UInt64: Event] = [:]
+    /// Items whose buy or refund is being worked on.
+    private var pending: Set<UInt64> = []
+
+    init() {}
+
+    init(_ partition: Int32, _ configuration: Configuration) throws(CommandFailure) {
+        var held = HeldSales()
+        try AccountScan.run(
+            .purchasesState,
+            partition..<partition + 1,
+            "records of purchases' state",
+            configuration
+        ) { record, batch in
+            guard !record.key.isAbsent else {
+                return
+            }
+            held.take(
+                batch.arena.span.extracting(record.key.indices),
+                record.value.isAbsent ? nil : batch.arena.span.extracting(record.value.indices)
+            )
+        }
+        held.finish()
+        self = held
+    }
+
+    /// Takes in a record of the changelog; without value it was removed.
+    mutating func take(_ key: Span<UInt8>, _ value: Span<UInt8>?) {
+        guard key.count > Self.numberByteCount else {
+            return
+        }
+        switch key[0] {
+        case Self.itemKind:
+            let item = TextDigest.of(key.extracting(1..<key.count))
+            if let value, Self.isPending(value) {
+                pending.insert(item)
+            } else {
+                pending.remove(item)
+            }
+        case Self.eventKind:
+            let numberStart = key.count - Self.numberByteCount
+            let digest = TextDigest.of(key)
+            guard let value, let offset = Self.offset(value) else {
+                events[digest] = nil
+                return
+            }
+            var number: UInt64 = 0
+            for index in numberStart..<key.count {
+                number = number << 8 | UInt64(key[index])
+            }
+            events[digest] = Event(
+                item: TextDigest.of(key.extracting(1..<numberStart)),
+                // Written so that negative numbers come first.
+                number: Int64(bitPattern: number ^ (1 << 63)),
+                offset: offset
+            )
+        default:
+            return
+        }
+    }
+
+    mutating func finish() {
+        offsets = Set(
+            events.values.filter { $0.number > 0 || pending.contains($0.item) }.map(\.offset)
+        )
+        events = [:]
+        pending = []
+    }
+
+    private static func isPending(_ value: Span<UInt8>) -> Bool {
+        var standing: String?
+        do throws(WireFault) {
+            try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+                if key == "standing" {
+                    try scanner.fill(&standing)
+                } else {
+                    try scanner.skip()
+                }
+            }
+        } catch {
+            // Of another version: then its sales show as lost, and a person looks.
+            return false
+        }
+        return standing == "pending"
+    }
+
+    /// Nil for an event that the worker made itself: no record came for it.
+    private static func offset(_ value: Span<UInt8>) -> Int64? {
+        var offset: Int64?
+        var hasValue = false
+        do throws(WireFault) {
+            try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+                switch key {
+                case "offset": try scanner.fill(&offset)
+                case "value":
+                    hasValue = true
+                    try scanner.skip()
+                default: try scanner.skip()
+                }
+            }
+        } catch {
+            return nil
+        }
+        return hasValue ? offset : nil
+    }
+}
