@@ -1,0 +1,45 @@
+import TokenDomain
+
+@testable import tollway
+
+/// Sends the demo's sales among its tokens, a few in a post, so that every fault finds some on their
+/// way.
+final class SaleSender {
+    private static let salesPerPost = 8
+
+    private let run: DemoRun
+    private var left: ArraySlice<DemoSale>
+    /// Deliveries of tokens between two posts of sales.
+    private let deliveriesPerPost: Int
+    private var deliveryCount = 0
+
+    init(run: DemoRun) {
+        self.run = run
+        let sales = run.stream.sales?.sales ?? []
+        // Time alone settles what has no token: it goes first, and is settled while the storm blows.
+        // Its customers have no other sales, and of each other all keep their order.
+        let ordered =
+            sales.filter { $0.saleClass == .tokenless }
+            + sales.filter { $0.saleClass != .tokenless }
+        left = ordered[...]
+        let postCount = max(ordered.count / Self.salesPerPost, 1)
+        deliveriesPerPost = max(run.stream.deliveries.count / (postCount + 1), 1)
+    }
+
+    /// Called between two deliveries of tokens.
+    func delivered() throws {
+        deliveryCount += 1
+        if deliveryCount.isMultiple(of: deliveriesPerPost) {
+            try run.sell(left.prefix(Self.salesPerPost))
+            left = left.dropFirst(Self.salesPerPost)
+        }
+    }
+
+    /// Sends what is left.
+    func finish() throws {
+        while !left.isEmpty {
+            try run.sell(left.prefix(Self.salesPerPost))
+            left = left.dropFirst(Self.salesPerPost)
+        }
+    }
+}
