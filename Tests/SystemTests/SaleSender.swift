@@ -16,11 +16,12 @@ final class SaleSender {
     init(run: DemoRun) {
         self.run = run
         let sales = run.stream.sales?.sales ?? []
-        // Time alone settles what has no token: it goes first, and is settled while the storm blows.
-        // Its customers have no other sales, and of each other all keep their order.
+        // Time alone settles what finds no token: it goes first, and is settled while the storm blows.
+        // No customer has sales in two of these classes, and of each all keep their order.
+        let first: Set<DemoSaleClass> = [.tokenless, .faults]
         let ordered =
-            sales.filter { $0.saleClass == .tokenless }
-            + sales.filter { $0.saleClass != .tokenless }
+            sales.filter { first.contains($0.saleClass) }
+            + sales.filter { !first.contains($0.saleClass) }
         left = ordered[...]
         let postCount = max(ordered.count / Self.salesPerPost, 1)
         deliveriesPerPost = max(run.stream.deliveries.count / (postCount + 1), 1)
