@@ -16,7 +16,7 @@ final class RepeatWriter {
 
     private let producer: KafkaProducer
     private let values: [String]
-    private let sales: [(key: String, value: String)]
+    private let sales: [DirectSale]
     private var next = 0
 
     init(settings: KafkaSettings, prefix: String, stream: DemoStream) throws {
@@ -30,16 +30,7 @@ final class RepeatWriter {
             }
             return value
         }
-        sales = (stream.sales?.sales ?? []).compactMap { sale in
-            guard sale.end == .reported, sale.type == "buy", !sale.line.contains("\"customer\""),
-                let buyer = stream.sales?.buyers.first(where: {
-                    sale.line.contains($0.token.externalPurchaseID)
-                })
-            else {
-                return nil
-            }
-            return (buyer.token.externalPurchaseID, sale.line)
-        }
+        sales = DirectSale.all(of: stream.sales)
     }
 
     func write(count: Int) throws {
@@ -50,7 +41,9 @@ final class RepeatWriter {
         for _ in 0..<count {
             if next.isMultiple(of: Self.salesEvery), !sales.isEmpty {
                 let sale = sales[next / Self.salesEvery % sales.count]
-                let (key, value) = (outputs.place(sale.key.utf8), outputs.place(sale.value.utf8))
+                let (key, value) = (
+                    outputs.place(sale.key.utf8), outputs.place(sale.sale.line.utf8)
+                )
                 outputs.outputs.append(OutputBatch.Output(topic: 1, key: key, value: value))
             } else {
                 let value = outputs.place(values[next % values.count].utf8)

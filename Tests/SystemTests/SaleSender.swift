@@ -15,7 +15,7 @@ final class SaleSender {
 
     init(run: DemoRun) {
         self.run = run
-        let sales = run.stream.sales?.sales ?? []
+        let sales = (run.stream.sales?.sales ?? []).filter { $0.end != MisplacedSales.end }
         // Time alone settles what finds no token: it goes first, and is settled while the storm blows.
         // No customer has sales in two of these classes, and of each all keep their order.
         let first: Set<DemoSaleClass> = [.tokenless, .faults]
@@ -24,7 +24,8 @@ final class SaleSender {
             + sales.filter { !first.contains($0.saleClass) }
         left = ordered[...]
         let postCount = max(ordered.count / Self.salesPerPost, 1)
-        deliveriesPerPost = max(run.stream.deliveries.count / (postCount + 1), 1)
+        // In the first half of the stream: their reports are under way for the rest of it.
+        deliveriesPerPost = max(run.stream.deliveries.count / (2 * postCount), 1)
     }
 
     /// Called between two deliveries of tokens.

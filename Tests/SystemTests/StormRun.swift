@@ -33,6 +33,7 @@ final class StormRun {
     private let processes: DemoProcesses
     private let http: DemoHTTP
     private let kafka: LocalCluster
+    private let misplaced: MisplacedSales
 
     /// Starts everything, with its files in a folder that is there.
     init(_ settings: StormSettings, folder: URL) throws {
@@ -74,11 +75,13 @@ final class StormRun {
             http: http
         )
         let now = WallClock.now
-        let sales = DemoSales(
+        var sales = DemoSales(
             roundCount: settings.saleRoundCount,
             seed: settings.seed,
             now: now
         )
+        misplaced = MisplacedSales(sales)
+        sales.sales += misplaced.sales
         try workers.writeRates(sales.rates)
         try workers.startWorkers(cluster, http: http)
         fleet = try Fleet(
@@ -136,6 +139,7 @@ final class StormRun {
     /// Streams the input in while faults strike, and goes on until all have struck.
     func blow() throws {
         try run.register()
+        try misplaced.write(settings: run.settings, prefix: Self.prefix)
         let repeats = try RepeatWriter(
             settings: run.settings,
             prefix: Self.prefix,
