@@ -8,11 +8,13 @@
 #   --kinds K,…   which kinds; one that is named twice is drawn twice as often
 #
 # Every round has the next seed, a Kafka of its own (one node or three) and the released programs.
-# After each the account must close with Apple's side, every topic must hold what its source makes
-# it hold, record for record, every store must be the fold of its changelog, and no transaction may
-# be open. What a single node leaves hanging is repaired with `tollway transactions repair` before
-# faults strike again, and counted. The first round that fails ends it and leaves its folder for the
-# reader (exit 1). Ctrl-C ends it, and takes everything away that it started (exit 130).
+# Tokens and sales go in meanwhile. After each the accounts of both must close with Apple's side,
+# every topic must hold what its source makes it hold, record for record, Apple's book of line items
+# and ours must be equal item by item, every store must be the fold of its changelog, no sale may be
+# held, Apple may have refused nothing, and no transaction may be open. What a single node leaves
+# hanging is repaired with `tollway transactions repair` before faults strike again, and counted. The
+# first round that fails ends it and leaves its folder for the reader (exit 1). Ctrl-C ends it, and
+# takes everything away that it started (exit 130).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -78,7 +80,7 @@ swift build --build-tests
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 released=$(swift build -c release --show-bin-path)
-cp "$released"/tollway "$released"/tollway-{ingest,decode,dedupe,report,notifications} "$work"
+cp "$released"/tollway "$released"/tollway-{ingest,decode,dedupe,report,notifications,purchases} "$work"
 cp "$(swift build --show-bin-path)/tollwayPackageTests.xctest" "$work/tests"
 log=$work/log
 round=

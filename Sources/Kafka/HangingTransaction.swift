@@ -66,7 +66,7 @@ package struct HangingTransactions {
         in topics: [String],
         now: Int64
     ) throws(LogFault) -> [HangingTransaction] {
-        let present = try admin.topics().filter {
+        let present = try self.topics().filter {
             topics.contains($0.name) || $0.name == Self.groupOffsets
         }
         var held: [Int32: [TopicPartition]] = [:]
@@ -109,7 +109,7 @@ package struct HangingTransactions {
     ) throws(LogFault) -> [(HangingTransaction, code: String)] {
         let brokers = try brokers()
         let leaders = try Dictionary(
-            admin.topics().flatMap { topic in
+            topics().flatMap { topic in
                 topic.partitions.map {
                     (TopicPartition(topic: topic.name, partition: $0.partition), $0.leader)
                 }
@@ -128,6 +128,12 @@ package struct HangingTransactions {
             }
         }
         return refused
+    }
+
+    /// The groups' offsets are no topic of ours, so the list of topics is without them.
+    private func topics() throws(LogFault) -> [TopicDescription] {
+        let offsets = try admin.topic(Self.groupOffsets).map { [$0] } ?? []
+        return try admin.topics() + offsets
     }
 
     // MARK: Requests

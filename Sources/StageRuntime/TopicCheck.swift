@@ -11,6 +11,8 @@ struct TopicCheck {
         var id: String
         /// `max.message.bytes` of its topics, by full name, where they are known.
         var recordByteCountMax: [String: Int] = [:]
+        /// How many partitions its topics have, by full name.
+        var partitionCounts: [String: Int] = [:]
     }
 
     static let retryMilliseconds = 500
@@ -94,6 +96,9 @@ struct TopicCheck {
         _ admin: KafkaAdmin
     ) throws(LogFault) -> Cluster {
         var cluster = Cluster(id: clusterID)
+        for topic in shown {
+            cluster.partitionCounts[topic.name] = topic.partitions.count
+        }
         guard !EmbeddedBroker.isClusterID(clusterID) else {
             return cluster
         }

@@ -12,6 +12,8 @@ package struct WorkerServices {
     package let health: Health
     /// For questions only (the guard); the loop alone reads, writes and commits.
     package let recordLog: any RecordLog
+    /// How many partitions the worker's topics have, by full name.
+    package let partitionCounts: [String: Int]
     package let clock: () -> Timestamp
 }
 
@@ -158,6 +160,7 @@ package final class WorkerRun {
                 metrics: metrics,
                 health: health,
                 recordLog: recordLog,
+                partitionCounts: cluster.partitionCounts,
                 clock: clock
             )
         )

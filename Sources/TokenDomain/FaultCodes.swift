@@ -38,7 +38,8 @@ extension Worker {
                 "notifications.wrong_type",
             ] + Self.signatureCodes
         case .purchases:
-            PurchaseRule.allCases.map(\.code) + ["purchases.bad_key", "purchases.bad_record"]
+            PurchaseRule.allCases.map(\.code)
+                + ["purchases.bad_key", "purchases.bad_record", "purchases.wrong_partition"]
         }
     }
 

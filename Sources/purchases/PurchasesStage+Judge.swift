@@ -157,11 +157,7 @@ extension PurchasesStage {
         } catch {
             return refuse(error.event, key, error.asFault, at: recordTime, into: &plan)
         }
-        guard event.purchaseKey == key.text else {
-            let fault = Fault(
-                code: "purchases.bad_key",
-                message: "the record's key is not its customer, nor its externalPurchaseId"
-            )
+        if let fault = fault(of: record, batch, event, key) {
             return refuse(event, key, fault, at: recordTime, into: &plan)
         }
         guard let app = apps.appAppleID(event.appAppleID, bundleID: event.bundleID) else {
@@ -194,6 +190,35 @@ extension PurchasesStage {
         case .restate, .retract:
             return try takeChange(booked, place, &book, now: now)
         }
+    }
+
+    /// What is wrong with a sale's record beside its form.
+    private func fault(
+        of record: RecordBatch.Record,
+        _ batch: RecordBatch,
+        _ event: PurchaseEvent,
+        _ key: PurchaseKey
+    ) -> Fault? {
+        guard event.purchaseKey == key.text else {
+            return Fault(
+                code: "purchases.bad_key",
+                message: "the record's key is not its customer, nor its externalPurchaseId"
+            )
+        }
+        // The customer's tokens are in another partition: the sale would wait for one in vain, and
+        // then not be owed.
+        if let partitionCount,
+            Partitioner.partition(
+                ofKey: batch.arena.span.extracting(record.key.indices),
+                partitionCount: Int32(partitionCount)
+            ) != record.partition
+        {
+            return Fault(
+                code: "purchases.wrong_partition",
+                message: "the record was not partitioned by murmur2 of its key"
+            )
+        }
+        return nil
     }
 
     /// Refuses an event that no record of the book is made for.

@@ -24,6 +24,9 @@ extension PurchasesStage: ReloadingStage {
             ),
             rates: rates,
             topicPrefix: configuration.topicPrefix,
+            partitionCount: services.partitionCounts[
+                Topic.purchasesReceived.name(prefix: configuration.topicPrefix)
+            ],
             metrics: services.metrics,
             log: services.log
         )

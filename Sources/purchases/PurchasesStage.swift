@@ -60,6 +60,8 @@ final class PurchasesStage: TickingStage {
     /// Full names of the sources, for the origin of a dead letter.
     let sources: [String]
     let group: String
+    /// Of each source; nil in a test that has sales wherever it likes.
+    let partitionCount: Int?
 
     var state: StagedState?
     var partitions: [Int32] = []
@@ -89,6 +91,7 @@ final class PurchasesStage: TickingStage {
         apps: any PurchaseApps,
         rates: any RateSource,
         topicPrefix: String,
+        partitionCount: Int? = nil,
         metrics: Metrics,
         log: Log,
         limits: Limits = Limits()
@@ -97,6 +100,7 @@ final class PurchasesStage: TickingStage {
         self.apps = apps
         self.rates = rates
         self.limits = limits
+        self.partitionCount = partitionCount
         self.metrics = PurchasesMetrics(metrics)
         self.log = log
         sources = Worker.purchases.sources.map { $0.name(prefix: topicPrefix) }

@@ -140,6 +140,27 @@ struct `A transaction that hangs` {
         }
     }
 
+    /// Until then nobody is told what the group has committed, and no member begins.
+    @Test func `is found and repaired in what groups have committed`() async throws {
+        try await onThread {
+            let rig = try SkippedMarkersRig()
+            defer { rig.close() }
+            try rig.commit(0)
+            try rig.commit(1)
+            rig.endMember()
+            let offsets = "__consumer_offsets"
+            try rig.crash(withoutMarkersOf: [offsets])
+            // It is looked at whatever topics are asked for.
+            let found = try rig.findHanging(in: [rig.target])
+            #expect(found.map(\.partition.topic) == [offsets])
+            #expect(found.map(\.verdict) == [.commit])
+            try rig.repair(found)
+            try rig.beginMember()
+            try rig.commit(2)
+            try rig.expectOnce(0...2)
+        }
+    }
+
     @Test func `is repaired by an abort where it was aborted, and never seen`() async throws {
         try await onThread {
             let rig = try SkippedMarkersRig()

@@ -106,6 +106,7 @@ final class PurchasesBench {
             apps: Apps(),
             rates: rates,
             topicPrefix: Self.prefix,
+            partitionCount: partitionCount,
             metrics: metrics,
             log: Log(worker: "purchases", format: .json, now: { 0 }, write: { _ in })
         )

@@ -316,6 +316,40 @@ import TokenWire
         #expect(try bench.words().sorted() == ["a rejected", "b rejected", "c rejected"])
     }
 
+    /// There it would wait for a token in vain, and then not be owed.
+    @Test func `refuses a sale in another partition than its key's`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        let key = Array(anna.text.utf8)
+        let home = Partitioner.partition(
+            ofKey: key.span,
+            partitionCount: Int32(bench.partitionCount)
+        )
+        var value: [UInt8] = []
+        bench.buy("a", anna).write(to: &value)
+        for partition in 0..<Int32(bench.partitionCount) where partition != home {
+            bench.cluster.append(
+                topic: Topic.purchasesReceived.name(prefix: PurchasesBench.prefix),
+                partition: partition,
+                key: key,
+                value: value,
+                timestampMilliseconds: bench.clock.now.milliseconds
+            )
+        }
+        try bench.pass(.days(2))
+        #expect(
+            bench.deadLetters().map(\.code)
+                == ["purchases.wrong_partition", "purchases.wrong_partition"]
+        )
+        #expect(bench.deadLetters().allSatisfy { $0.value == value })
+        #expect(try bench.words() == ["a rejected", "a rejected"])
+        // Written again where it belongs, it is a sale as any other.
+        bench.append(.purchasesReceived, key: anna.text, value: value)
+        try bench.settle()
+        #expect(try bench.words().last == "a reported")
+    }
+
     @Test func `reports a sale of a token without customer`() throws {
         let bench = bench()
         bench.token("t", nil, days: nil, customer: nil)

@@ -56,6 +56,10 @@ final class Fleet {
         self.cluster = cluster
         self.processes = processes
         self.folder = folder
+        try FileManager.default.createDirectory(
+            at: folder.appendingPathComponent("copies"),
+            withIntermediateDirectories: true
+        )
         freePorts = try FreePorts.take(count: 80)
         for worker in Worker.allCases {
             let first = Member(worker: worker, number: 0)
@@ -152,6 +156,9 @@ final class Fleet {
         try start(member)
         return old.processName
     }
+
+    /// Where copies of state are kept: no worker looks there.
+    var copiesFolder: URL { folder.appendingPathComponent("copies") }
 
     /// A dead member's process is forgotten; its seat stays.
     func letGo(_ member: Member) {

@@ -3,7 +3,7 @@ import TokenDomain
 
 @testable import tollway
 
-/// Restarts the five workers one after another, as a deployment does, each in the middle of work.
+/// Restarts the six workers one after another, as a deployment does, each in the middle of work.
 ///
 /// The storm's supervisor holds each of them to its 10 s.
 final class RollingRestart {

@@ -14,7 +14,7 @@ enum StormFaultKind: String, CaseIterable {
     case killTwo
     /// SIGTERM: gone within 10 s with 0, and started again.
     case stop
-    /// SIGTERM to each of the five workers in turn.
+    /// SIGTERM to each of the six workers in turn.
     case roll
     /// SIGSTOP past the group's session: a zombie wakes up.
     case pause
@@ -78,6 +78,7 @@ extension Storm {
                 return false
             }
             killAndRestart(keeper)
+            try copyState(of: keeper)
             try harm(keeper, isWhole: kind == .loseState)
         case .twin:
             return try startTwin(free)
@@ -262,13 +263,13 @@ extension Storm {
 
     // MARK: State
 
-    /// Takes a dead worker's state away, or spoils one file of it.
+    /// Takes a dead worker's state away, or spoils some of it.
     private func harm(_ member: Member, isWhole: Bool) throws {
         let files = try fleet.stateFiles(of: member)
+        let folders = Set(files.map { $0.deletingLastPathComponent() })
+            .sorted { $0.path < $1.path }
         if isWhole {
-            let folders = Set(files.map { $0.deletingLastPathComponent() })
-            for folder in folders.sorted(by: { $0.path < $1.path })
-            where Bool.random(using: &generator) {
+            for folder in folders where Bool.random(using: &generator) {
                 try FileManager.default.removeItem(at: folder)
                 note("\(member.name): lost \(folder.lastPathComponent)")
             }
@@ -279,7 +280,11 @@ extension Storm {
         }
         var bytes = try Data(contentsOf: file)
         let manner: String
-        switch Int.random(in: 0..<3, using: &generator) {
+        switch Int.random(in: 0..<5, using: &generator) {
+        case 3:
+            return try putBack(folders, of: member)
+        case 4:
+            return try exchange(folders, of: member)
         case 0:
             manner = "cut"
             bytes = bytes.prefix(bytes.count / 2)
@@ -293,5 +298,46 @@ extension Storm {
         }
         try bytes.write(to: file)
         note("\(member.name): \(manner): \(file.path)")
+    }
+
+    /// Some partitions are what they were when their worker was killed first, as from a backup.
+    private func putBack(_ folders: [URL], of member: Member) throws {
+        for folder in folders where Bool.random(using: &generator) {
+            guard let copy = copies[folder] else {
+                continue
+            }
+            try FileManager.default.removeItem(at: folder)
+            try FileManager.default.copyItem(at: copy, to: folder)
+            note("\(member.name): an older copy of \(folder.lastPathComponent) is back")
+        }
+    }
+
+    /// Two partitions have each other's state, as from a backup that was put back in the wrong place.
+    private func exchange(_ folders: [URL], of member: Member) throws {
+        guard let one = folders.randomElement(using: &generator),
+            let other = folders.filter({ $0 != one }).randomElement(using: &generator)
+        else {
+            return
+        }
+        let aside = one.appendingPathExtension("aside")
+        try FileManager.default.moveItem(at: one, to: aside)
+        try FileManager.default.moveItem(at: other, to: one)
+        try FileManager.default.moveItem(at: aside, to: other)
+        note(
+            "\(member.name): \(one.lastPathComponent) and \(other.lastPathComponent) have"
+                + " changed places"
+        )
+    }
+
+    /// Keeps a copy of a dead worker's state as it is first seen.
+    private func copyState(of member: Member) throws {
+        let folders = Set(
+            try fleet.stateFiles(of: member).map { $0.deletingLastPathComponent() }
+        )
+        for folder in folders where copies[folder] == nil {
+            let copy = fleet.copiesFolder.appendingPathComponent("copy-\(copies.count)")
+            try FileManager.default.copyItem(at: folder, to: copy)
+            copies[folder] = copy
+        }
     }
 }

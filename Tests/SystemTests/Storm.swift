@@ -62,6 +62,8 @@ final class Storm {
     var generator: SeededGenerator
     var due: [Member: (at: Date, step: Step)] = [:]
     var elders: [Elder] = []
+    /// Of state folders: what was in them when their worker was killed first.
+    var copies: [URL: URL] = [:]
     var brokerRestartedAt = Date.distantPast
     /// A node that is down, and when it is to be started again; nil: it starts.
     var downNode: (node: Int, until: Date?)?

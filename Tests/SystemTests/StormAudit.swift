@@ -49,8 +49,16 @@ struct StormAudit {
         differences += stores.differences
         let ledger = try Self.ledger(contents)
         let verified = checkLedger(ledger, held: run.killer.held)
-        let sent = try run.reportsSent()
-        checkLateness(ledger, sent)
+        let requests = try run.requestsSeen()
+        checkLateness(ledger, requests.filter { $0.method == "PUT" })
+        let evidence = try SalesEvidence(
+            contents,
+            prefix: prefix,
+            apple: try run.lineItemsHeld(),
+            requests: requests
+        )
+        differences += SalesAudit(evidence).differences
+        let sales = try run.salesAccount()
         try checkAccounts(apple: try run.run.appleSide())
         sentence =
             "audit: \(contents.recordCount) records, \(stores.storeCount) stores with"
@@ -58,7 +66,11 @@ struct StormAudit {
             + " (\(stores.discardedCount) left behind are made anew),"
             + " \(run.killer.held.count) reporters killed between Apple's 200 and their commit"
             + " (\(verified) then verified),"
-            + " \(run.repair.repairedCount) markers of hanging transactions written"
+            + " \(run.repair.repairedCount) markers of hanging transactions written,"
+            + " \(evidence.received.count) events of \(evidence.apple.count) line items in"
+            + " \(evidence.askedCounts.values.reduce(0, +)) reports"
+            + " (\(sales?.inexactIDs.count ?? 0) items with an event stored twice,"
+            + " \(sales?.reopenedCount ?? 0) reopened, \(evidence.letters.count) dead letters)"
     }
 
     private static func ledger(_ contents: TopicContents) throws -> [String: [ReportOutcome]] {
@@ -75,7 +87,7 @@ struct StormAudit {
     /// lost it, in a pause or to a twin, is to send nothing.
     private mutating func checkLateness(
         _ ledger: [String: [ReportOutcome]],
-        _ sent: [(requestIdentifier: String, at: Int64)]
+        _ sent: [SalesEvidence.Request]
     ) {
         let late = sent.compactMap { request -> (identifier: String, milliseconds: Int64)? in
             guard let outcome = ledger[request.requestIdentifier]?.last else {
@@ -124,7 +136,7 @@ struct StormAudit {
     private mutating func checkAccounts(apple: [String: [String]]) throws {
         var believed: [String: String] = [:]
         for record in contents[.reportState] {
-            guard let key = record.key, let value = record.value,
+            guard let key = record.key, let value = record.value, !WaitingReport.isKey(key),
                 case .token(let account) = try Debtor(reading: value, key: key)
             else {
                 continue

@@ -1,5 +1,6 @@
 import Foundation
 import LocalKafka
+import StageRuntime
 import Testing
 import TokenDomain
 
@@ -17,6 +18,8 @@ final class StormRun {
     private static let moreLostAnswers = ["reset-after:every=23", "torn:every=41"]
     /// Requests that Apple's side remembers: all of them.
     private static let requestLogCount = 100_000
+    /// Longer than decode is ever down: what waits for a token that is on its way is owed.
+    private static let tokenWait = "120s"
     static let prefix = "storm."
 
     let storm: Storm
@@ -30,6 +33,7 @@ final class StormRun {
     private let processes: DemoProcesses
     private let http: DemoHTTP
     private let kafka: LocalCluster
+    private let misplaced: MisplacedSales
 
     /// Starts everything, with its files in a folder that is there.
     init(_ settings: StormSettings, folder: URL) throws {
@@ -56,7 +60,10 @@ final class StormRun {
         var workers = try DemoWorkers(
             folder: folder,
             processes: processes,
-            topicPrefix: Self.prefix
+            topicPrefix: Self.prefix,
+            setup: DemoWorkers.Setup(
+                environment: [Setting.purchasesTokenWait.fullName: Self.tokenWait]
+            )
         )
         try kafka.start()
         let client = KafkaSettings(bootstrapServers: kafka.bootstrapServers, clientID: "storm")
@@ -67,6 +74,15 @@ final class StormRun {
             requestLogCount: Self.requestLogCount,
             http: http
         )
+        let now = WallClock.now
+        var sales = DemoSales(
+            roundCount: settings.saleRoundCount,
+            seed: settings.seed,
+            now: now
+        )
+        misplaced = MisplacedSales(sales)
+        sales.sales += misplaced.sales
+        try workers.writeRates(sales.rates)
         try workers.startWorkers(cluster, http: http)
         fleet = try Fleet(
             workers: workers,
@@ -94,8 +110,9 @@ final class StormRun {
             stream: DemoStream(
                 tokenCount: settings.tokenCount,
                 seed: settings.seed,
-                now: WallClock.now,
-                noticesAmongTokens: true
+                now: now,
+                noticesAmongTokens: true,
+                sales: sales
             ),
             workers: workers,
             cluster: cluster,
@@ -122,6 +139,7 @@ final class StormRun {
     /// Streams the input in while faults strike, and goes on until all have struck.
     func blow() throws {
         try run.register()
+        try misplaced.write(settings: run.settings, prefix: Self.prefix)
         let repeats = try RepeatWriter(
             settings: run.settings,
             prefix: Self.prefix,
@@ -136,7 +154,10 @@ final class StormRun {
                 try repeats.write(count: settings.repeatsPerTurn)
             }
         }
+        let sales = SaleSender(run: run)
+        run.delivered = sales.delivered
         try run.deliver()
+        try sales.finish()
         while !storm.isOver {
             try http.pause(milliseconds: 100)
         }
@@ -170,19 +191,16 @@ final class StormRun {
         }
     }
 
-    /// Every PUT of a report that reached Apple's side: its identifier, and when, UNIX milliseconds.
-    func reportsSent() throws -> [(requestIdentifier: String, at: Int64)] {
+    /// Every request that reached Apple's side.
+    func requestsSeen() throws -> [SalesEvidence.Request] {
         let url = run.workers.simulatorURL("/requests?limit=\(Self.requestLogCount)")
-        let page = try http.json(url) as? [String: Any]
-        return (page?["requests"] as? [[String: Any]] ?? []).compactMap { request in
-            guard request["method"] as? String == "PUT",
-                let identifier = request["requestIdentifier"] as? String,
-                let at = request["at"] as? Int64
-            else {
-                return nil
-            }
-            return (identifier, at)
-        }
+        return SalesEvidence.requests(try http.json(url))
+    }
+
+    /// What Apple's side has of every line item.
+    func lineItemsHeld() throws -> [String: SalesEvidence.AppleItem] {
+        let url = run.workers.simulatorURL("/line-items?limit=\(Self.requestLogCount)")
+        return SalesEvidence.appleItems(try http.json(url))
     }
 
     /// What can be seen only when every worker has gone: the topics, record by record, the stores
@@ -274,7 +292,7 @@ final class StormRun {
     }
 
     private func differences() throws -> [String] {
-        let deadLetters = try run.deadLetters()
+        let deadLetters = try run.deadLetters().filter { !$0.key.hasPrefix("purchases ") }
         var truth = run.stream.truth
         for (kind, count) in deadLetters where truth.deadLetters[kind] != nil {
             // What the door did not answer was sent again, and may be stored twice: more dead
@@ -287,6 +305,6 @@ final class StormRun {
             ledger: try run.ledger(),
             deadLetters: deadLetters
         )
-        return account.differences
+        return account.differences + (try salesAccount()?.differences ?? [])
     }
 }

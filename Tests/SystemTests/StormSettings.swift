@@ -6,6 +6,8 @@ import Foundation
 struct StormSettings {
     var seed: UInt64
     var tokenCount: Int
+    /// How often every kind of sale is sold: 33 events each time.
+    var saleRoundCount: Int { max(tokenCount / 400, 1) }
     /// Between two posts at the door: the stream should last as long as the storm.
     var pauseMilliseconds: Int
     /// Records written to Kafka beside the stream at every turn, all of them repeats: so that

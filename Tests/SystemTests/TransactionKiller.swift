@@ -25,7 +25,9 @@ final class TransactionKiller {
     private static let lookSeconds = 1.3
     private static let attemptCountMax = 5
     /// Whose turn it is: those that the bursts make busy come more often.
-    private static let victims: [Worker] = [.decode, .decode, .dedupe, .report, .notifications]
+    private static let victims: [Worker] = [
+        .decode, .decode, .dedupe, .report, .notifications, .purchases, .purchases,
+    ]
 
     private let http: DemoHTTP
     private var phase = Phase.resting

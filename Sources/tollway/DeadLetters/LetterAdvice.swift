@@ -101,7 +101,10 @@ enum LetterAdvice {
             todo: "discard"
         ),
         Row(
-            codes: ["report.bad_key", "report.wrong_partition", "purchases.bad_key"],
+            codes: [
+                "report.bad_key", "report.wrong_partition", "purchases.bad_key",
+                "purchases.wrong_partition",
+            ],
             means:
                 "a record written by hand: its key is not its externalPurchaseId (of a sale: the "
                 + "customer, where it names one), or it is in another partition than the key's",

@@ -5,13 +5,15 @@ internal import TokenWire
 
 /// The sales of a demo: sent, waited for, and accounted.
 extension DemoRun {
-    /// Sends every sale; what breaks a rule goes alone, since it would refuse all beside it.
+    /// Sends every sale.
     func sell() throws {
-        guard let sales = stream.sales else {
-            return
-        }
+        try sell((stream.sales?.sales ?? [])[...])
+    }
+
+    /// Sends some sales; what breaks a rule goes alone, since it would refuse all beside it.
+    func sell(_ sales: ArraySlice<DemoSale>) throws {
         var lines: [String] = []
-        for sale in sales.sales {
+        for sale in sales {
             if case .refused = sale.end {
                 try postSales(&lines)
                 try postRefused(sale.line)
@@ -30,18 +32,9 @@ extension DemoRun {
     }
 
     private func postRefused(_ line: String) throws {
-        let answer = try http.call(
-            "POST",
-            "\(door())/v1/purchases",
-            contentType: "application/json",
-            headers: [("Authorization", "Bearer \(workers.ingestKey)")],
-            body: Array(line.utf8)
-        )
-        let problem =
-            try answer.map {
-                try JSONSerialization.jsonObject(with: Data($0.body)) as? [String: Any]
-            } ?? nil
-        refusedSales[line] = problem?["code"] as? String ?? "\(answer?.status ?? 0)"
+        let answer = try knock("/v1/purchases", "application/json", Array(line.utf8))
+        let problem = try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any]
+        refusedSales[line] = problem?["code"] as? String ?? "\(answer.status)"
     }
 
     /// Sales that must be settled in the end, whatever their end.
@@ -88,7 +81,7 @@ extension DemoRun {
     }
 
     /// The newest version of every line item that Apple's side accepted.
-    private func appleItems() throws -> [String: DemoItem] {
+    func appleItems() throws -> [String: DemoItem] {
         let page = try http.json(workers.simulatorURL("/line-items?limit=100000"))
         var items: [String: DemoItem] = [:]
         for entry in (page as? [String: Any])?["lineItems"] as? [[String: Any]] ?? [] {

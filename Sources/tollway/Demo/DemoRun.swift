@@ -27,6 +27,8 @@ final class DemoRun {
     var door: () -> String
     private var progress: DemoProgress
     private var doorRefusalCount = 0
+    /// Called after each delivery: what is sent among the tokens.
+    var delivered: (() throws -> Void)?
     /// Of sales that the door refused: the code, by line.
     var refusedSales: [String: String] = [:]
 
@@ -120,6 +122,7 @@ final class DemoRun {
             if lines.count == Self.linesPerPost {
                 try post(&lines)
             }
+            try delivered?()
             try showProgress()
         }
         try post(&lines)
@@ -132,29 +135,39 @@ final class DemoRun {
         guard !lines.isEmpty else {
             return
         }
-        let isSingle = lines.count == 1
+        let type = lines.count == 1 ? "application/json" : "application/x-ndjson"
         let body = Array(lines.joined(separator: "\n").utf8)
         lines = []
+        let answer = try knock(path, type, body)
+        guard answer.status == 202 else {
+            let text = String(decoding: answer.body, as: UTF8.self)
+            throw CommandFailure(.failed, code: "demo.door", "the door refuses: \(text)")
+        }
+        try pause()
+    }
+
+    /// Posts until the door says yes or no.
+    func knock(
+        _ path: String,
+        _ contentType: String,
+        _ body: [UInt8]
+    ) throws -> (status: Int, body: [UInt8]) {
         let deadline = Date().addingTimeInterval(Self.doorSeconds)
         while Date() < deadline {
             let answer = try http.call(
                 "POST",
                 "\(door())\(path)",
-                contentType: isSingle ? "application/json" : "application/x-ndjson",
+                contentType: contentType,
                 headers: [("Authorization", "Bearer \(workers.ingestKey)")],
                 body: body
             )
-            switch answer?.status {
-            case 202: return try pause()
-            case 503, nil:
-                // Part may be stored: what is sent again is a repeat.
-                doorRefusalCount += 1
-                try workers.refuseEnded()
-                try http.pause(milliseconds: 100)
-            default:
-                let text = answer.map { String(decoding: $0.body, as: UTF8.self) } ?? ""
-                throw CommandFailure(.failed, code: "demo.door", "the door refuses: \(text)")
+            if let answer, answer.status != 503 {
+                return answer
             }
+            // Part may be stored: what is sent again is a repeat.
+            doorRefusalCount += 1
+            try workers.refuseEnded()
+            try http.pause(milliseconds: 100)
         }
         throw CommandFailure(.tryAgain, code: "demo.door", "the door stays closed")
     }

@@ -8,7 +8,7 @@ internal import TokenDomain
 struct DemoSales {
     static let day: Int64 = 86_400_000
 
-    private(set) var sales: [DemoSale] = []
+    var sales: [DemoSale] = []
     /// The tokens of all customers.
     var buyers: [Buyer] = []
     /// What Apple must hold, by line item.
