@@ -79,7 +79,8 @@ extension ReportStage {
         try plan.state.scan(
             .due,
             partition: partition,
-            from: retries.resumeAt ?? DueKey.start(.waiting, at: now)
+            from: retries.resumeAt ?? DueKey.start(.waiting, at: now),
+            within: DueKey.start(DueKey.Region.waiting)
         ) { entry, note in
             guard entry.first == DueKey.Region.waiting.rawValue,
                 let (time, key) = DueKey.timed(entry)

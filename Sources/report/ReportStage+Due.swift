@@ -62,7 +62,8 @@ extension ReportStage {
         try plan.state.scan(
             .due,
             partition: partition,
-            from: DueKey.start(DueKey.Region.waiting)
+            from: DueKey.start(DueKey.Region.waiting),
+            within: DueKey.start(DueKey.Region.waiting)
         ) { entry, _ in
             guard entry.first == DueKey.Region.waiting.rawValue,
                 let (time, key) = DueKey.timed(entry)
@@ -129,7 +130,8 @@ extension ReportStage {
         _ state: StagedState
     ) throws(StoreFault) -> Timestamp? {
         var first: Timestamp?
-        try state.scan(.due, partition: partition, from: DueKey.start(region)) { entry, _ in
+        let start = DueKey.start(region)
+        try state.scan(.due, partition: partition, from: start, within: start) { entry, _ in
             if entry.first == region.rawValue {
                 first = DueKey.timed(entry)?.time
             }
@@ -151,10 +153,11 @@ extension ReportStage {
         _ visit: (SendQueue, Timestamp) -> Void
     ) throws(StoreFault) {
         for region in [DueKey.Region.ready, .retried] {
-            var start: [UInt8]? = DueKey.start(region)
+            let whole = DueKey.start(region)
+            var start: [UInt8]? = whole
             while let from = start {
                 start = nil
-                try state.scan(.due, partition: partition, from: from) { entry, _ in
+                try state.scan(.due, partition: partition, from: from, within: whole) { entry, _ in
                     if entry.first == region.rawValue,
                         let (queue, deadline, _) = DueKey.queued(entry)
                     {
@@ -179,7 +182,8 @@ extension ReportStage {
         try plan.state.scan(
             .due,
             partition: partition,
-            from: DueKey.start(DueKey.Region.forgotten)
+            from: DueKey.start(DueKey.Region.forgotten),
+            within: DueKey.start(DueKey.Region.forgotten)
         ) { entry, _ in
             guard entry.first == DueKey.Region.forgotten.rawValue,
                 let (time, key) = DueKey.timed(entry), time <= horizon
@@ -270,7 +274,8 @@ extension ReportStage {
         try plan.state.scan(
             .due,
             partition: partition,
-            from: DueKey.start(DueKey.Region.guarded)
+            from: DueKey.start(DueKey.Region.guarded),
+            within: DueKey.start(DueKey.Region.guarded)
         ) { entry, _ in
             guard entry.first == DueKey.Region.guarded.rawValue,
                 let (time, key) = DueKey.timed(entry), time <= startedAt

@@ -49,7 +49,7 @@ extension ReportStage {
         let prefix = DueKey.start(.ready, queue)
         for partition in partitions {
             var count = 0
-            try state.scan(.due, partition: partition, from: prefix) { entry, _ in
+            try state.scan(.due, partition: partition, from: prefix, within: prefix) { entry, _ in
                 guard let (found, deadline, key) = DueKey.ready(entry), found == queue else {
                     return false
                 }
