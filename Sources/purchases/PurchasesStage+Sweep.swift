@@ -46,10 +46,7 @@ extension PurchasesStage {
     ) throws(StoreFault) -> (entries: [BookDue.Entry], next: [UInt8]?) {
         var entries: [BookDue.Entry] = []
         var next: [UInt8]?
-        try state.scan(.due, partition: partition, from: start) { key, note in
-            guard key.starts(with: prefix) else {
-                return false
-            }
+        try state.scan(.due, partition: partition, from: start, within: prefix) { key, note in
             guard entries.count < countMax else {
                 next = key
                 return false
@@ -121,48 +118,85 @@ extension PurchasesStage {
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) -> Int {
-        guard let (group, from) = try waiters(of: place, &book) else {
+        guard let (group, prefix, from) = try waiters(of: place, &book) else {
             return 0
         }
-        let found = try entries(
+        let (woken, next) = try entries(
             place.partition,
-            from: from.isEmpty ? group : from,
-            prefix: group,
+            from: from.isEmpty ? prefix : from,
+            prefix: prefix,
             countMax: countMax,
             plan.state
         )
-        try setWaking(place, found.next, &book)
-        for (entry, _) in found.entries {
+        try setWaking(place, next, &book)
+        for (entry, _) in woken {
             if let key = BookDue.key(of: entry, after: group) {
                 try decide(place.at(key), isWoken: true, &book, into: &plan)
             }
         }
-        return found.entries.count + 1
+        return woken.count + 1 + (try giveTurn(place, countMax: countMax, &book, into: &plan))
     }
+
+    /// Wakes one of the items that wait for their turn in the net calculation of a buy.
+    ///
+    /// The others would only find that one under way; it gives the turn on when its report is
+    /// answered.
+    ///
+    /// - Returns: how many were looked at.
+    private func giveTurn(
+        _ place: BookPlace,
+        countMax: Int,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) -> Int {
+        guard place.key.kind == .item, try book.item(place)?.busyWith == nil else {
+            return 0
+        }
+        let group = BookDue.turns(of: place.key)
+        let (waiting, next) = try entries(
+            place.partition,
+            from: group,
+            prefix: group,
+            countMax: min(countMax, Self.turnCountMax),
+            plan.state
+        )
+        for (index, (entry, _)) in waiting.enumerated() {
+            guard let key = BookDue.key(of: entry, after: group) else {
+                continue
+            }
+            try decide(place.at(key), isWoken: true, &book, into: &plan)
+            if case .queued = try book.item(place.at(key))?.wait {
+                return index + 1
+            }
+        }
+        if next != nil {
+            // All of these have left it: the next ones are looked at after the commit.
+            try setWaking(place, [], &book)
+        }
+        return waiting.count
+    }
+
+    /// Items looked at for one that takes its turn.
+    private static let turnCountMax = 100
 
     /// Where the entries of those begin that wait for a record, and where waking goes on.
     private func waiters(
         of place: BookPlace,
         _ book: inout Book
-    ) throws(StoreFault) -> (group: [UInt8], from: [UInt8])? {
+    ) throws(StoreFault) -> (group: [UInt8], prefix: [UInt8], from: [UInt8])? {
         let own = BookDue.start(.reference, of: place.key.bytes)
+        let prefix = BookDue.references(to: place.key)
         switch place.key.kind {
         case .item:
-            return try book.item(place)?.wakesFrom.map { (own, $0) }
+            return try book.item(place)?.wakesFrom.map { (own, prefix, $0) }
         case .subscription:
-            return try book.subscription(place)?.wakesFrom.map { (own, $0) }
+            return try book.subscription(place)?.wakesFrom.map { (own, prefix, $0) }
         case .token:
             guard let token = try book.token(place), let from = token.wakesFrom else {
                 return nil
             }
-            let lane =
-                token.token?.lane
-                ?? Lane(
-                    appAppleID: 0,
-                    environment: place.key.tokenID.environment
-                )
-            let group = BookDue.tokenGroup(place.key.purchaseKey, lane)
-            return (BookDue.start(.token, of: group), from)
+            let group = BookDue.start(.token, of: BookDue.tokenGroup(of: token, place.key))
+            return (group, group, from)
         case .event, nil:
             return nil
         }
