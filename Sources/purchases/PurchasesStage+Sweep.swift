@@ -57,6 +57,62 @@ extension PurchasesStage {
         return (entries, next)
     }
 
+    /// The records that stand in a region ordered by their keys.
+    ///
+    /// - Returns: the records, and the first entry that was left out for `countMax`.
+    func places(
+        _ region: BookDue.Region,
+        _ partition: Int32,
+        from start: [UInt8]? = nil,
+        countMax: Int,
+        _ state: StagedState
+    ) throws(StoreFault) -> (places: [BookPlace], next: [UInt8]?) {
+        let whole = BookDue.start(region)
+        let found = try entries(
+            partition,
+            from: start ?? whole,
+            prefix: whole,
+            countMax: countMax,
+            state
+        )
+        let places = found.entries.map { entry, _ in
+            BookPlace(partition: partition, key: BookKey(bytes: Array(entry.dropFirst())))
+        }
+        return (places, found.next)
+    }
+
+    /// The records that a region ordered by time has for a time that has come.
+    ///
+    /// - Returns: the records, and the time of the next one; nil where there is none, or where
+    ///   `countMax` left some out.
+    private func due(
+        _ region: BookDue.Region,
+        _ partition: Int32,
+        by time: Timestamp,
+        countMax: Int,
+        _ state: StagedState
+    ) throws(StoreFault) -> (places: [BookPlace], next: Timestamp?) {
+        let whole = BookDue.start(region)
+        let found = try entries(
+            partition,
+            from: whole,
+            prefix: whole,
+            countMax: countMax,
+            state
+        )
+        var places: [BookPlace] = []
+        for (entry, _) in found.entries {
+            guard let (due, key) = BookDue.timed(entry, region) else {
+                continue
+            }
+            guard due <= time else {
+                return (places, due)
+            }
+            places.append(BookPlace(partition: partition, key: key))
+        }
+        return (places, nil)
+    }
+
     // MARK: Time
 
     /// Decides what a time has come for.
@@ -67,25 +123,17 @@ extension PurchasesStage {
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) -> Timestamp? {
-        let start = BookDue.start(.waiting)
-        let found = try entries(
+        let (due, next) = try due(
+            .waiting,
             partition,
-            from: start,
-            prefix: start,
+            by: plan.now,
             countMax: limits.decisionCountMax,
             plan.state
         )
-        for (entry, _) in found.entries {
-            guard let (time, key) = BookDue.timed(entry, .waiting) else {
-                continue
-            }
-            guard time <= plan.now else {
-                return time
-            }
-            let place = BookPlace(partition: partition, key: key)
+        for place in due {
             try decide(place, isWoken: false, &book, into: &plan)
         }
-        return nil
+        return next
     }
 
     // MARK: Waking
@@ -96,18 +144,14 @@ extension PurchasesStage {
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
-        let start = BookDue.start(.waking)
-        let found = try entries(
+        let (changed, _) = try places(
+            .waking,
             partition,
-            from: start,
-            prefix: start,
             countMax: limits.decisionCountMax,
             plan.state
         )
         var left = limits.decisionCountMax
-        for (entry, _) in found.entries where left > 0 {
-            let key = BookKey(bytes: Array(entry.dropFirst()))
-            let place = BookPlace(partition: partition, key: key)
+        for place in changed where left > 0 {
             left -= try wake(place, countMax: left, &book, into: &plan)
         }
     }
@@ -234,24 +278,17 @@ extension PurchasesStage {
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) -> [UInt8]? {
-        let start = BookDue.start(.rate)
-        let found = try entries(
+        let (items, next) = try places(
+            .rate,
             partition,
             from: from,
-            prefix: start,
             countMax: limits.decisionCountMax,
             plan.state
         )
-        for (entry, _) in found.entries {
-            let key = BookKey(bytes: Array(entry.dropFirst()))
-            try decide(
-                BookPlace(partition: partition, key: key),
-                isWoken: true,
-                &book,
-                into: &plan
-            )
+        for item in items {
+            try decide(item, isWoken: true, &book, into: &plan)
         }
-        return found.next
+        return next
     }
 
     // MARK: Forgetting
@@ -264,21 +301,17 @@ extension PurchasesStage {
         guard let state else {
             return
         }
-        let start = BookDue.start(.forgotten)
-        let found = try entries(
+        let (places, _) = try due(
+            .forgotten,
             partition,
-            from: start,
-            prefix: start,
+            by: horizon,
             countMax: limits.forgottenCountMax,
             state
         )
-        for (entry, _) in found.entries {
-            guard let (time, key) = BookDue.timed(entry, .forgotten), time <= horizon else {
-                return
-            }
+        for place in places {
             // What was put since the last commit is alive.
-            if state.stagedValue(forKey: key.bytes, partition: partition) == nil {
-                book.forget(BookPlace(partition: partition, key: key))
+            if state.stagedValue(forKey: place.key.bytes, partition: partition) == nil {
+                book.forget(place)
             }
         }
     }
