@@ -4,12 +4,15 @@
 
 struct cstore_cursor {
     rocksdb_iterator_t *iterator;
+    /* With the end, which they refer to; NULL without one. */
+    rocksdb_readoptions_t *options;
+    char *end;
     int table;
     struct buffer entries;
 };
 
 cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len,
-                                  cstore_error *error)
+                                  const uint8_t *end, size_t end_len, cstore_error *error)
 {
     if (front_spill(store, error) != 0)
         return NULL;
@@ -19,8 +22,20 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
         return NULL;
     }
     cursor->table = table;
-    cursor->iterator = rocksdb_create_iterator_cf(store->db, store->shared->scan_options,
-                                                  store->families[table]);
+    if (end_len > 0) {
+        cursor->end = malloc(end_len);
+        if (cursor->end == NULL) {
+            free(cursor);
+            fail_with(error, CSTORE_FAILED, "no memory");
+            return NULL;
+        }
+        memcpy(cursor->end, end, end_len);
+        cursor->options = rocksdb_readoptions_create();
+        rocksdb_readoptions_set_iterate_upper_bound(cursor->options, cursor->end, end_len);
+    }
+    cursor->iterator = rocksdb_create_iterator_cf(
+        store->db, cursor->options != NULL ? cursor->options : store->shared->scan_options,
+        store->families[table]);
     rocksdb_iter_seek(cursor->iterator, (const char *)start, len);
     return cursor;
 }
@@ -67,6 +82,9 @@ int cstore_cursor_read(cstore_cursor *cursor, size_t count_max, cstore_entries *
 void cstore_cursor_close(cstore_cursor *cursor)
 {
     rocksdb_iter_destroy(cursor->iterator);
+    if (cursor->options != NULL)
+        rocksdb_readoptions_destroy(cursor->options);
+    free(cursor->end);
     buffer_free(&cursor->entries);
     free(cursor);
 }

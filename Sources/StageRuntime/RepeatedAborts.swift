@@ -21,6 +21,8 @@ struct RepeatedAborts {
         var onlyRecord: Place?
         var positions: [TopicPartition: Int64]
         var tally: TokenTally
+        /// See ``BatchPlan/whenCommitted(_:)``.
+        var afterCommit: [() -> Void] = []
     }
 
     /// Halving goes on until the culprit is alone.

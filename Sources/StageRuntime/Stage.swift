@@ -34,6 +34,8 @@ package struct BatchPlan {
     private(set) var apps: [Int64?] = []
     /// What became of tokens beside the records of this batch.
     package var tally = TokenTally()
+    /// Called in turn once the transaction of this plan is known to be committed, and never else.
+    private(set) var afterCommit: [() -> Void] = []
     /// Each dead letter of the stage's own making: the loop counts them.
     private(set) var buried: [BuriedLetter] = []
     /// The state of the partitions assigned; empty for a stage without state.
@@ -80,6 +82,11 @@ package struct BatchPlan {
         memory.verdicts.removeAll(keepingCapacity: true)
         memory.apps.removeAll(keepingCapacity: true)
         return memory
+    }
+
+    /// Has something counted, or told, only if this plan comes true.
+    package mutating func whenCommitted(_ action: @escaping () -> Void) {
+        afterCommit.append(action)
     }
 
     /// `app` is that of a token which came in, or ``TokenTally/unknownApp``; nil for a record of

@@ -22,7 +22,17 @@ package final class StagedState {
         }
 
         func value(forKey key: [UInt8]) -> [UInt8]?? {
-            open.values[key] ?? submitted.values[key]
+            let key = Key(bytes: key)
+            return open.values[key] ?? submitted.values[key]
+        }
+    }
+
+    /// A key that hashes all of its bytes at once: an array hashes them one by one.
+    private struct Key: Hashable {
+        let bytes: [UInt8]
+
+        func hash(into hasher: inout Hasher) {
+            unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
         }
     }
 
@@ -34,7 +44,7 @@ package final class StagedState {
         /// By key, newest value only.
         ///
         /// The inner nil removes the key.
-        var values: [[UInt8]: [UInt8]?] = [:]
+        var values: [Key: [UInt8]?] = [:]
         /// How many records were put with their entries, and what the store will have of them;
         /// look-ups see it at once.
         var recordCount = 0
@@ -112,7 +122,7 @@ package final class StagedState {
 
     /// Stages a value; nil removes the key.
     package func put(_ value: [UInt8]?, forKey key: [UInt8], partition: Int32) {
-        held(partition).open.values[key] = .some(value)
+        held(partition).open.values[Key(bytes: key)] = .some(value)
     }
 
     // MARK: Records with their entries
@@ -183,7 +193,10 @@ package final class StagedState {
         return held.open.entries
     }
 
-    /// Visits the stored keys of a table in byte order.
+    /// Visits the stored keys of a table in byte order, those that begin with `prefix`.
+    ///
+    /// Name the prefix wherever there is one: without it the store reads through all that was removed
+    /// behind the last key, until it meets another one.
     ///
     /// Staged changes are not among them: the caller looks at ``values(_:partition:)`` before it
     /// acts on a key.
@@ -191,9 +204,10 @@ package final class StagedState {
         _ table: StoreTable,
         partition: Int32,
         from start: [UInt8],
+        within prefix: [UInt8] = [],
         visit: (_ key: [UInt8], _ value: [UInt8]) -> Bool
     ) throws(StoreFault) {
-        try find(partition)?.store.scan(table, from: start, visit: visit)
+        try find(partition)?.store.scan(table, from: start, within: prefix, visit: visit)
     }
 
     // MARK: What the loop does with it
@@ -239,7 +253,7 @@ package final class StagedState {
             precondition(held.submitted.isEmpty, "one transaction is under way at most")
             swap(&held.open, &held.submitted)
             for (key, value) in held.submitted.values {
-                let keyRange = outputs.place(key.span)
+                let keyRange = outputs.place(key.bytes.span)
                 outputs.outputs.append(
                     OutputBatch.Output(
                         topic: topic,
@@ -282,7 +296,7 @@ package final class StagedState {
                     "a stage puts its records with their entries, or none of them"
                 )
                 try Self.apply(
-                    held.settled.values.map { ($0.key, $0.value) },
+                    held.settled.values.map { ($0.key.bytes, $0.value) },
                     changelogOffset: offset,
                     to: held.store,
                     stage: stage
@@ -325,9 +339,10 @@ package final class StagedState {
         // On restore a key may stand in a batch more than once: its predecessor is then the one
         // before it in the batch, not the one in the store.
         let stored = try store.get(records.map(\.key))
-        var newest: [[UInt8]: [UInt8]?] = [:]
+        var newest: [Key: [UInt8]?] = [:]
         for (index, record) in records.enumerated() {
-            let previous = newest[record.key] ?? stored[index]
+            let key = Key(bytes: record.key)
+            let previous = newest[key] ?? stored[index]
             stage.deriveChanges(
                 key: record.key,
                 value: record.value,
@@ -335,7 +350,7 @@ package final class StagedState {
                 into: &changes
             )
             try refuseIfUnreadable(changes, index)
-            newest[record.key] = .some(record.value)
+            newest[key] = .some(record.value)
         }
         try store.apply(changes, changelogOffset: changelogOffset)
     }

@@ -36,6 +36,7 @@ package final class WorkerLoop {
     private var planMemory = BatchPlan.Memory()
     private var recordCount = 0
     private var tally = TokenTally()
+    private var afterCommit: [() -> Void] = []
     /// The only record judged, where it is only one.
     private var onlyRecord: RepeatedAborts.Place?
     /// The next offset of each assigned partition: after the last record judged.
@@ -220,6 +221,7 @@ package final class WorkerLoop {
         plan.buried.forEach(telemetry.buried)
         outputs = plan.outputs
         tally.merge(plan.tally)
+        afterCommit += plan.afterCommit
         planMemory = plan.takeMemory()
     }
 
@@ -266,6 +268,7 @@ package final class WorkerLoop {
         outputs = plan.outputs
         plan.buried.forEach(telemetry.buried)
         tally.merge(plan.tally)
+        afterCommit += plan.afterCommit
         return outputs.outputs.count != outputCount || state.hasOpenChanges != hadOpenChanges
     }
 
@@ -292,10 +295,12 @@ package final class WorkerLoop {
             recordCount: recordCount,
             onlyRecord: recordCount == 1 ? onlyRecord : nil,
             positions: positions,
-            tally: tally
+            tally: tally,
+            afterCommit: afterCommit
         )
         recordCount = 0
         tally = TokenTally()
+        afterCommit = []
         var submitted = log.emptyOutputs()
         swap(&submitted, &outputs)
         try log.submit(submitted, positions: positions)
@@ -324,6 +329,7 @@ package final class WorkerLoop {
             try learn(nextOffsets)
             _ = try next.get()
             telemetry.committed(sent.tally)
+            sent.afterCommit.forEach { $0() }
             (stage as? any TickingStage)?.committed(now: clock())
         case .aborted(let code, let resumedAt):
             goBack(to: resumedAt, sent, code: code)
@@ -372,6 +378,7 @@ package final class WorkerLoop {
         outputs.removeAll()
         recordCount = 0
         tally = TokenTally()
+        afterCommit = []
         state.abort()
         (stage as? any TickingStage)?.aborted()
     }

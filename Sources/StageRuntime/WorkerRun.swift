@@ -211,6 +211,10 @@ package final class WorkerRun {
     /// A target may take less than Kafka's default: then that is what an output may have.
     private func limits(of cluster: TopicCheck.Cluster) -> WorkerLoop.Limits {
         var limits = WorkerLoop.Limits()
+        if worker == .purchases {
+            // A sale is some 4 KB of changelog and outputs, fifteen times as much as a token.
+            limits.recordCountMax = 2_000
+        }
         func byteCountMax(_ topic: Topic) -> Int? {
             cluster.recordByteCountMax[topic.name(prefix: configuration.topicPrefix)]
         }

@@ -38,6 +38,7 @@ package final class MemoryStore: PartitionStore {
     package func scan(
         _ table: StoreTable,
         from start: [UInt8],
+        within prefix: [UInt8],
         visit: (_ key: [UInt8], _ value: [UInt8]) -> Bool
     ) throws(StoreFault) {
         let entries = tables[table] ?? [:]
@@ -54,7 +55,7 @@ package final class MemoryStore: PartitionStore {
             }
         }
         for key in keys[low...] {
-            guard let value = entries[key], visit(key, value) else {
+            guard key.starts(with: prefix), let value = entries[key], visit(key, value) else {
                 return
             }
         }

@@ -30,9 +30,13 @@ package protocol PartitionStore: AnyObject {
     func endRestore() throws(StoreFault)
 
     /// Visits keys in byte order from `start` on, until `visit` returns false.
+    ///
+    /// Only keys that begin with `prefix`: what was removed behind them costs nothing. Without one
+    /// the store reads through all that was removed, until it meets a key.
     func scan(
         _ table: StoreTable,
         from start: [UInt8],
+        within prefix: [UInt8],
         visit: (_ key: [UInt8], _ value: [UInt8]) -> Bool
     ) throws(StoreFault)
 
@@ -44,6 +48,15 @@ package protocol PartitionStore: AnyObject {
 }
 
 extension PartitionStore {
+    /// Visits keys in byte order from `start` on, until `visit` returns false.
+    package func scan(
+        _ table: StoreTable,
+        from start: [UInt8],
+        visit: (_ key: [UInt8], _ value: [UInt8]) -> Bool
+    ) throws(StoreFault) {
+        try scan(table, from: start, within: [], visit: visit)
+    }
+
     /// Looks up many keys of the state table at once.
     ///
     /// - Returns: one value a key, in order; nil where the key is unknown.

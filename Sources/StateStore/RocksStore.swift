@@ -109,10 +109,12 @@ package final class RocksStore: PartitionStore {
     package func scan(
         _ table: StoreTable,
         from start: [UInt8],
+        within prefix: [UInt8],
         visit: (_ key: [UInt8], _ value: [UInt8]) -> Bool
     ) throws(StoreFault) {
         try endBulk()
         let table = Int32(table.rawValue)
+        let end = Self.end(ofPrefix: prefix)
         var error = cstore_error()
         guard
             let cursor = unsafe cstore_cursor_open(
@@ -120,6 +122,8 @@ package final class RocksStore: PartitionStore {
                 table,
                 start,
                 start.count,
+                end,
+                end.count,
                 &error
             )
         else {
@@ -141,6 +145,18 @@ package final class RocksStore: PartitionStore {
             }
             countMax = Self.scanCountMax
         }
+    }
+
+    /// The first key behind all that begin with a prefix; empty where there is none.
+    private static func end(ofPrefix prefix: [UInt8]) -> [UInt8] {
+        var end = prefix
+        while let last = end.popLast() {
+            if last < .max {
+                end.append(last + 1)
+                break
+            }
+        }
+        return end
     }
 
     package func checksum() throws(StoreFault) -> UInt64 {

@@ -192,7 +192,9 @@ package struct ReportRequested: Equatable, Sendable {
     package var requestIdentifier: String?
     /// The JSON array as it came, byte for byte; required with LINE_ITEM, absent otherwise.
     package var lineItems: String?
-    /// Until when Apple wants it, in a dead letter, for who reads that: no rule asks for it.
+    /// Until when Apple wants it.
+    ///
+    /// Of sales the lane orders by it; in a dead letter it is for who reads that.
     package var deadline: Timestamp?
     /// Of a report that carries sales: where its answer goes, which else is a dead letter or nothing.
     package var purchaseKey: PurchaseKey?

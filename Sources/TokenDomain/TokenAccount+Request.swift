@@ -43,7 +43,8 @@ extension TokenAccount {
                     identifier: policy.requestIdentifier(externalPurchaseID, number),
                     origin: origin,
                     time: time,
-                    history: history
+                    history: history,
+                    policy: policy
                 ),
                 part,
                 time: time
@@ -85,7 +86,8 @@ extension TokenAccount {
             identifier: identifier,
             origin: origin,
             time: time,
-            history: history
+            history: history,
+            policy: policy
         )
         let known = known(identifier, number: number)
         let isGiven = number.map { $0 <= intentCount } ?? false
@@ -246,7 +248,8 @@ extension TokenAccount {
         identifier: String,
         origin: RecordOrigin,
         time: Timestamp,
-        history: ReplayHistory?
+        history: ReplayHistory?,
+        policy: ReportPolicy
     ) -> ReportIntent {
         var intent = ReportIntent(
             number: number,
@@ -255,12 +258,27 @@ extension TokenAccount {
             lineItems: request.lineItems,
             reason: .request,
             origin: origin,
-            // Who asks for it wants it now.
-            deadline: time,
+            deadline: deadline(of: request, time: time, policy: policy),
             history: history
         )
         intent.purchaseKey = request.purchaseKey
         return intent
+    }
+
+    /// Whoever asks by hand wants it now.
+    ///
+    /// Sales have the time that Apple gives them, and the token's: were they all wanted now, a debt
+    /// with an hour left would wait behind every sale of the month.
+    private func deadline(
+        of request: ReportRequested,
+        time: Timestamp,
+        policy: ReportPolicy
+    ) -> Timestamp {
+        guard request.purchaseKey != nil, let asked = request.deadline else {
+            return time
+        }
+        let own = policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+        return min(asked, own ?? asked)
     }
 
     // MARK: Faults of the record

@@ -32,13 +32,17 @@ struct BenchCheck {
         var bytes: [UInt8] = []
     }
 
-    /// Reads what became of so many inputs, and shares it out among them.
+    /// Reads what became of so many inputs from some places on, and shares it out among them.
     ///
     /// The first output's key is the key; the value and all other outputs are behind it.
-    func material(_ topics: [String], inputCount: Int) throws -> Material {
+    func material(
+        _ topics: [String],
+        from places: [TopicPartition: LogBrowser.Start],
+        inputCount: Int
+    ) throws -> Material {
         var material = Material()
         var outputs = [[(key: [UInt8], value: [UInt8])]](repeating: [], count: topics.count)
-        try read(topics) { batch, record in
+        try read(topics, from: places) { batch, record in
             material.sum.add(record, of: batch)
             let (key, value) = (batch.arena[record.key.indices], batch.arena[record.value.indices])
             outputs[record.topic].append((Array(key), Array(value)))
@@ -62,8 +66,12 @@ struct BenchCheck {
     }
 
     /// That the numbers are there, each once, and no others.
-    func expectEachOnce(_ numbers: Range<Int>, in topic: String) throws {
-        var tally = BenchTally(numbers)
+    func expectEachOnce(
+        _ numbers: Range<Int>,
+        in topic: String,
+        byMember member: String = BenchTally.tokenMember
+    ) throws {
+        var tally = BenchTally(numbers, byMember: member)
         try read([topic]) { batch, record in
             tally.note(batch.arena.span.extracting(record.value.indices))
         }
@@ -74,12 +82,17 @@ struct BenchCheck {
 
     private func read(
         _ topics: [String],
+        from places: [TopicPartition: LogBrowser.Start]? = nil,
         _ visit: (RecordBatch, RecordBatch.Record) throws -> Void
     ) throws {
         try topics.forEach(world.awaitStable)
         let browser = try LogBrowser(settings: world.settings, topics: topics)
         defer { browser.close() }
-        try browser.start()
+        if let places {
+            try browser.start(at: places)
+        } else {
+            try browser.start()
+        }
         try browser.readToEnd { batch in
             for record in batch.records {
                 try visit(batch, record)
@@ -100,7 +113,7 @@ extension BenchCheck.Sum {
     }
 }
 
-/// Which of the tokens sent were met again, by their numbers.
+/// Which of the tokens or sales sent were met again, by their numbers.
 struct BenchTally {
     private let numbers: Range<Int>
     private var isSeen: [Bool]
@@ -108,7 +121,13 @@ struct BenchTally {
     private var doubled: Int?
     private var strangeCount = 0
 
-    init(_ numbers: Range<Int>) {
+    static let tokenMember = "externalPurchaseId"
+    static let saleMember = "lineItemId"
+    private let idHead: [UInt8]
+
+    /// A record tells its number in the first member of that name.
+    init(_ numbers: Range<Int>, byMember member: String = tokenMember) {
+        idHead = Array("\"\(member)\":\"".utf8)
         self.numbers = numbers
         isSeen = [Bool](repeating: false, count: numbers.count)
     }
@@ -117,7 +136,7 @@ struct BenchTally {
     ///
     /// What the pipeline writes names the id; in `received` it is in the token.
     mutating func note(_ value: Span<UInt8>) {
-        guard let number = Self.number(of: value), numbers.contains(number) else {
+        guard let number = number(of: value), numbers.contains(number) else {
             strangeCount += 1
             return
         }
@@ -136,21 +155,20 @@ struct BenchTally {
             return "has \(strangeCount) records that nobody sent"
         }
         if let doubled {
-            return "has token \(doubled) twice"
+            return "has number \(doubled) twice"
         }
         return seenCount == numbers.count
-            ? nil : "has \(seenCount) of \(numbers.count) tokens"
+            ? nil : "has \(seenCount) of the \(numbers.count) sent"
     }
 
-    private static let idHead = Array("\"externalPurchaseId\":\"".utf8)
     private static let idByteCount = 36
 
-    private static func number(of value: Span<UInt8>) -> Int? {
+    private func number(of value: Span<UInt8>) -> Int? {
         var start = 0
-        while start + idHead.count + idByteCount < value.count {
-            if starts(value.extracting(droppingFirst: start), with: idHead) {
+        while start + idHead.count + Self.idByteCount < value.count {
+            if Self.starts(value.extracting(droppingFirst: start), with: idHead) {
                 let id = start + idHead.count
-                return BenchTokens.number(ofID: value.extracting(id..<id + idByteCount))
+                return BenchTokens.number(ofID: value.extracting(id..<id + Self.idByteCount))
             }
             start += 1
         }

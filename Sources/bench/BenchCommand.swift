@@ -95,6 +95,26 @@ enum BenchCommand {
         }
     }
 
+    private static func ingest(_ door: BenchDoor, _ world: BenchWorld) throws -> [BenchRow] {
+        let batch = BenchDoor.batchTokenCount
+        var tokenCount = 0
+        var saleCount = 0
+        let sales = BenchDoor.Item.sale(world.sales(customerCount: BenchTokens.customerCount))
+        let rows = [
+            try door.measure(perRequest: 1, firstNumber: &tokenCount),
+            try door.measure(perRequest: batch, firstNumber: &tokenCount),
+            try door.measure(sales, perRequest: batch, firstNumber: &saleCount),
+        ]
+        let check = BenchCheck(world: world)
+        try check.expectEachOnce(0..<tokenCount, in: world.topic(.tokensReceived))
+        try check.expectEachOnce(
+            0..<saleCount,
+            in: world.topic(.purchasesReceived),
+            byMember: BenchTally.saleMember
+        )
+        return rows
+    }
+
     /// Each measure has topics and state of its own, so that none is slowed by what another left.
     private static func rows(
         _ measure: BenchOptions.Measure,
@@ -115,20 +135,14 @@ enum BenchCommand {
         )
         switch measure {
         case .ingest:
-            var number = 0
-            let rows = [
-                try door.measure(tokensPerRequest: 1, firstNumber: &number),
-                try door.measure(
-                    tokensPerRequest: BenchDoor.batchTokenCount,
-                    firstNumber: &number
-                ),
-            ]
-            try BenchCheck(world: world)
-                .expectEachOnce(0..<number, in: world.topic(.tokensReceived))
-            return rows
+            return try ingest(door, world)
         case .decode: return [try stages.decode()]
         case .dedupe: return [try stages.dedupe(keyCount: options.keyCount)]
         case .notifications: return [try stages.notifications()]
+        case .purchases:
+            return [try stages.purchases(saleCount: options.keyCount, salesPerCustomer: 10)]
+        case .largeCustomers:
+            return [try stages.purchases(saleCount: options.keyCount, salesPerCustomer: 10_000)]
         case .chain: return [try door.chain()]
         }
     }

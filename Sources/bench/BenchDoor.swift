@@ -23,33 +23,73 @@ struct BenchDoor {
         var microseconds: Int
     }
 
-    /// Posts of so many tokens, to ingest and to the bare server by turns.
+    /// What is posted.
+    enum Item {
+        case token
+        case sale(BenchSales)
+
+        var name: String {
+            switch self {
+            case .token: "token"
+            case .sale: "sale"
+            }
+        }
+
+        var path: String {
+            switch self {
+            case .token: "/v1/tokens"
+            case .sale: "/v1/purchases"
+            }
+        }
+
+        /// Where ingest writes it.
+        var topic: Topic {
+            switch self {
+            case .token: .tokensReceived
+            case .sale: .purchasesReceived
+            }
+        }
+    }
+
+    /// Posts of so many tokens or sales, to ingest and to the bare server by turns.
     ///
-    /// Numbers of tokens go on where the measure before this one ended.
-    func measure(tokensPerRequest: Int, firstNumber: inout Int) throws -> BenchRow {
-        let received = world.topic(.tokensReceived)
-        let bare = "\(world.prefix)bench.bare.\(tokensPerRequest)"
+    /// Their numbers go on where the measure before this one ended.
+    func measure(
+        _ item: Item = .token,
+        perRequest: Int,
+        firstNumber: inout Int
+    ) throws -> BenchRow {
+        let received = world.topic(item.topic)
+        let bare = "\(world.prefix)bench.bare.\(item.name).\(perRequest)"
         try world.makeTopic(bare)
         let check = BenchCheck(world: world)
-        let isSingle = tokensPerRequest == 1
+        let isSingle = perRequest == 1
         var row = BenchRow(
-            measure: isSingle ? "ingest, single tokens" : "ingest, batches of \(tokensPerRequest)",
+            measure: isSingle
+                ? "ingest, single \(item.name)s" : "ingest, batches of \(perRequest) \(item.name)s",
             own: BenchSeries(program: Worker.ingest.rawValue),
             beside: [BenchSeries(program: "bare server")]
         )
         row.goals.ratio = 0.75
         row.goals.recordsPerSecond = isSingle ? nil : 100_000
-        // What one token becomes, and a first warm run of each.
+        // What one becomes, and a first warm run of each.
         let before = firstNumber == 0 ? BenchCheck.Sum() : try check.sum([received])
-        let warm = warmTokenCount(tokensPerRequest)
-        _ = try run(received, firstNumber..<firstNumber + warm, tokensPerRequest, recordBytes: nil)
+        let warm = warmCount(perRequest)
+        _ = try run(
+            item,
+            received,
+            firstNumber..<firstNumber + warm,
+            perRequest,
+            recordBytes: nil
+        )
         let after = try check.sum([received])
         let recordBytes = (after.byteCount - before.byteCount) / warm
         row.own.outputByteCount = Double(after.byteCount - before.byteCount) / Double(warm)
         _ = try run(
+            item,
             bare,
             firstNumber..<firstNumber + warm,
-            tokensPerRequest,
+            perRequest,
             recordBytes: recordBytes
         )
         firstNumber += warm
@@ -61,9 +101,10 @@ struct BenchDoor {
             // Each goes first every other time.
             for isOurs in number % 2 == 1 ? [true, false] : [false, true] {
                 let sample = try run(
+                    item,
                     isOurs ? received : bare,
                     numbers,
-                    tokensPerRequest,
+                    perRequest,
                     recordBytes: isOurs ? nil : recordBytes
                 )
                 if isOurs {
@@ -79,18 +120,19 @@ struct BenchDoor {
         return row
     }
 
-    private func warmTokenCount(_ tokensPerRequest: Int) -> Int {
-        tokensPerRequest * min(Self.warmRequestCountMax, max(recordCount / tokensPerRequest, 1))
+    private func warmCount(_ perRequest: Int) -> Int {
+        perRequest * min(Self.warmRequestCountMax, max(recordCount / perRequest, 1))
     }
 
-    /// One run; each token is sent once, and each is one record more.
+    /// One run; each token or sale is sent once, and each is one record more.
     private func run(
+        _ item: Item,
         _ topic: String,
         _ numbers: Range<Int>,
-        _ tokensPerRequest: Int,
+        _ perRequest: Int,
         recordBytes: Int?
     ) throws -> BenchSample {
-        let file = try world.writeRequests(numbers, tokensPerRequest: tokensPerRequest)
+        let file = try world.writeRequests(item, numbers, perRequest: perRequest)
         let name: String
         let port: Int
         if let recordBytes {
@@ -123,7 +165,7 @@ struct BenchDoor {
         let count = try world.endCount(topic) - countBefore
         // What was sent again after a 503 may be stored twice, never less than once.
         guard load.refused == 0 ? count == numbers.count : count >= numbers.count else {
-            throw world.lost("\(topic) took \(count) of \(numbers.count) tokens")
+            throw world.lost("\(topic) took \(count) of \(numbers.count) \(item.name)s")
         }
         return sample
     }
@@ -166,7 +208,7 @@ struct BenchDoor {
         var sent = 0
         for number in 0...runCount {
             // The first one warms the programs.
-            let count = number == 0 ? warmTokenCount(Self.batchTokenCount) : recordCount
+            let count = number == 0 ? warmCount(Self.batchTokenCount) : recordCount
             let sample = try runChain(sent..<sent + count, port: port, names, decoded)
             sent += count
             guard number > 0 else {
@@ -189,7 +231,7 @@ struct BenchDoor {
         _ names: [String],
         _ decoded: String
     ) throws -> BenchSample {
-        let file = try world.writeRequests(numbers, tokensPerRequest: Self.batchTokenCount)
+        let file = try world.writeRequests(.token, numbers, perRequest: Self.batchTokenCount)
         let cpu = names.reduce(0) { $0 + world.cpuSeconds($1) }
         let start = ContinuousClock.now
         let load = try load(file, port: port)

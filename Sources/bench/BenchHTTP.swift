@@ -36,11 +36,16 @@ final class BenchHTTP {
         }
     }
 
-    /// The sum of a counter of the Prometheus text, over all its labels; zero where nobody answers.
-    func sum(_ name: String, at url: String) throws -> Int {
+    /// The sum of a counter of the Prometheus text, over all its labels or those that are asked for;
+    /// zero where nobody answers.
+    func sum(
+        _ name: String,
+        at url: String,
+        where isCounted: (_ line: Substring) -> Bool = { _ in true }
+    ) throws -> Int {
         let text = String(decoding: try get(url)?.body ?? [], as: UTF8.self)
         return text.split(separator: "\n").reduce(0) { sum, line in
-            guard line.hasPrefix(name + "{") || line.hasPrefix(name + " "),
+            guard line.hasPrefix(name + "{") || line.hasPrefix(name + " "), isCounted(line),
                 let value = line.split(separator: " ").last.flatMap({ Double($0) })
             else {
                 return sum

@@ -3,7 +3,9 @@ internal import Foundation
 /// What a bench is told on its command line.
 struct BenchOptions: Equatable {
     enum Measure: String, CaseIterable {
-        case ingest, decode, dedupe, notifications, chain
+        case ingest, decode, dedupe, notifications, purchases
+        case largeCustomers = "large-customers"
+        case chain
     }
 
     enum Format: String {
@@ -30,22 +32,25 @@ struct BenchOptions: Equatable {
 
         Fills topics of its own with tokens as apps mix them, runs the real workers on them as
         processes, and in turn with each what stands beside it over the same client libraries: for
-        decode, dedupe and notifications a loop of poll, produce, commit that waits for its commits,
-        plain (it writes its input) or with as many bytes out as the worker; for ingest a server that
-        writes each line to Kafka and answers after the receipt. A ratio is the median over pairs of
+        decode, dedupe, notifications and purchases a loop of poll, produce, commit that waits for its
+        commits, plain (it writes its input) or with as many bytes out as the worker; for ingest a
+        server that writes each line to Kafka and answers after the receipt. A sale of purchases is
+        done when it is in the ledger; the bench itself answers for report, at once. A ratio is the median over pairs of
         runs; a record's processor time is that of all threads of the program. What is sent is
         counted again at the end: one record missing or doubled is exit 1. A goal missed is told and
         no failure.
 
         Needs a real Kafka: with KAFKA_HOME (and Java) a one-node Kafka of its own; with
         TOLLWAY_KAFKA_BOOTSTRAP_SERVERS that cluster, under a topic prefix of its own. The workers'
-        programs lie beside this one. The parts (copy, server, load) are the programs that it starts
-        of itself.
+        programs lie beside this one. The parts (copy, server, load, answer) are the programs that it
+        starts of itself.
 
-          --only MEASURES   of ingest, decode, dedupe, notifications, chain; comma-separated
+          --only MEASURES   of ingest, decode, dedupe, notifications, purchases, large-customers,
+                            chain; comma-separated
           --records N       of each timed run; decode and batches four times, single tokens a tenth,
                             notifications a thirtieth (300000)
-          --keys N          tokens in dedupe's state before it is timed (1000000)
+          --keys N          tokens in dedupe's state, or sales in purchases' book, before it is
+                            timed (1000000)
           --runs N          of each program, by turns (3)
           --connections N   to the door (64)
           --seed N          of the tokens that are made up (1)

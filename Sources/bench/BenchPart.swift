@@ -1,10 +1,11 @@
 internal import CBench
 internal import Glibc
+internal import Kafka
 
 /// The programs that the bench compares with and loads with, each run as a process of its own:
 /// `tollway-bench copy NAME=VALUE…`.
 enum BenchPart: String, CaseIterable {
-    case copy, server, load
+    case copy, server, load, answer
 
     private static let messageByteCount = 512
     /// What any of them may be told; what begins with `kafka.` goes to librdkafka.
@@ -14,7 +15,7 @@ enum BenchPart: String, CaseIterable {
     ]
 
     /// Runs until the process is ended; `load` until all requests are accepted.
-    func run(_ operands: [String]) throws(BenchFailure) {
+    func run(_ operands: [String]) throws {
         let settings = try Self.read(operands)
         var message = [CChar](repeating: 0, count: Self.messageByteCount)
         let status =
@@ -22,6 +23,7 @@ enum BenchPart: String, CaseIterable {
             case .copy: copy(settings, &message)
             case .server: serve(settings, &message)
             case .load: load(settings, &message)
+            case .answer: try answer(settings)
             }
         guard status == 0 else {
             let text = message.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
@@ -36,6 +38,7 @@ enum BenchPart: String, CaseIterable {
         var values: [String: String] = [:]
         /// As the C side reads them: name and value in turn.
         var kafka: [CChar] = []
+        var kafkaValues: [String: String] = [:]
 
         func text(_ name: String) -> String { values[name] ?? "" }
         func number(_ name: String) -> Int { values[name].flatMap { Int($0) } ?? 0 }
@@ -59,7 +62,9 @@ enum BenchPart: String, CaseIterable {
                 )
             }
             if parts[0].hasPrefix("kafka.") {
-                for text in [String(parts[0].dropFirst("kafka.".count)), parts[1]] {
+                let name = String(parts[0].dropFirst("kafka.".count))
+                settings.kafkaValues[name] = parts[1]
+                for text in [name, parts[1]] {
                     settings.kafka += text.utf8.map { CChar(bitPattern: $0) } + [0]
                 }
             } else {
@@ -92,6 +97,17 @@ enum BenchPart: String, CaseIterable {
                 }
             }
         }
+    }
+
+    private func answer(_ settings: Settings) throws -> Int32 {
+        var extra = settings.kafkaValues
+        let servers = extra.removeValue(forKey: "bootstrap.servers") ?? ""
+        try BenchAnswers.run(
+            from: settings.text("from"),
+            to: settings.text("to"),
+            KafkaSettings(bootstrapServers: servers, clientID: "tollway-bench", extra: extra)
+        )
+        return 0
     }
 
     private func serve(_ settings: Settings, _ message: inout [CChar]) -> Int32 {

@@ -2,7 +2,7 @@ internal import Foundation
 internal import Kafka
 internal import TokenDomain
 
-/// Decode and dedupe, each by turns with the loops beside it over the same records.
+/// A worker that reads and writes topics, by turns with the loops beside it over the same records.
 struct BenchStages {
     /// So many go through first: what one record becomes is known then, and the programs are warm.
     private static let warmRecordCountMax = 20_000
@@ -19,7 +19,7 @@ struct BenchStages {
     var otherPrograms: URL?
 
     /// A loop of the bench's own.
-    private enum Loop: String, CaseIterable {
+    enum Loop: String, CaseIterable {
         /// Writes the input itself.
         case plain = "plain loop"
         /// Writes what the worker wrote: as many bytes, as hard to compress.
@@ -28,15 +28,36 @@ struct BenchStages {
         var suffix: String { self == .plain ? "plain" : "copy" }
     }
 
+    /// What is measured, and how.
+    struct Subject {
+        let worker: Worker
+        /// Of the records of its first source.
+        let kind: BenchWorld.Kind
+        /// All that it writes, its changelog too.
+        let outputs: [Topic]
+        /// Has each record's number, once.
+        let written: Topic
+        var numberMember = BenchTally.tokenMember
+        let recordCount: Int
+        let loops: [Loop]
+        /// So many records are in its state when the first run begins.
+        var keyCount = 0
+        var settings: [String: String] = [:]
+        /// How many records it is done with since it was started, where that is later than reading
+        /// them.
+        var settled: (() throws -> Int)?
+    }
+
     func decode() throws -> BenchRow {
         var row = try measure(
-            .decode,
-            .received,
-            outputs: [.tokensDecoded],
-            written: .tokensDecoded,
-            recordCount: recordCount * BenchWorld.fastRunFactor,
-            loops: [.plain, .copy],
-            keyCount: 0
+            Subject(
+                worker: .decode,
+                kind: .received,
+                outputs: [.tokensDecoded],
+                written: .tokensDecoded,
+                recordCount: recordCount * BenchWorld.fastRunFactor,
+                loops: [.plain, .copy]
+            )
         )
         row.goals = BenchRow.Goals(
             ratio: 1,
@@ -50,13 +71,15 @@ struct BenchStages {
     /// `keyCount` tokens are in the state when the first run begins.
     func dedupe(keyCount: Int) throws -> BenchRow {
         var row = try measure(
-            .dedupe,
-            .decoded,
-            outputs: [.tokensDistinct, .dedupeState],
-            written: .tokensDistinct,
-            recordCount: recordCount,
-            loops: [.copy, .plain],
-            keyCount: keyCount
+            Subject(
+                worker: .dedupe,
+                kind: .decoded,
+                outputs: [.tokensDistinct, .dedupeState],
+                written: .tokensDistinct,
+                recordCount: recordCount,
+                loops: [.copy, .plain],
+                keyCount: keyCount
+            )
         )
         row.measure = "dedupe at \(keyCount) keys"
         row.goals = BenchRow.Goals(ratio: 0.6, peakByteCount: 128_000_000)
@@ -66,27 +89,23 @@ struct BenchStages {
     /// A record is a signature checked, and the chain of certificates under it.
     func notifications() throws -> BenchRow {
         var row = try measure(
-            .notifications,
-            .notified,
-            outputs: [.notificationsVerified],
-            written: .notificationsVerified,
-            recordCount: max(recordCount / Self.recordsPerNotification, 100),
-            loops: [.plain],
-            keyCount: 0
+            Subject(
+                worker: .notifications,
+                kind: .notified,
+                outputs: [.notificationsVerified],
+                written: .notificationsVerified,
+                recordCount: max(recordCount / Self.recordsPerNotification, 100),
+                loops: [.plain]
+            )
         )
         row.measure = "notifications: signatures"
         return row
     }
 
-    private func measure(
-        _ worker: Worker,
-        _ kind: BenchWorld.Kind,
-        outputs: [Topic],
-        written: Topic,
-        recordCount: Int,
-        loops: [Loop],
-        keyCount: Int
-    ) throws -> BenchRow {
+    func measure(_ subject: Subject) throws -> BenchRow {
+        let (worker, kind, loops) = (subject.worker, subject.kind, subject.loops)
+        let recordCount = subject.recordCount
+        let outputs = subject.outputs.map(world.topic)
         let source = world.topic(worker.sources[0])
         for loop in loops {
             try world.makeTopic(target(of: loop, worker))
@@ -94,10 +113,11 @@ struct BenchStages {
         let check = BenchCheck(world: world)
 
         // What one record becomes: the copy loop writes the same.
+        let places = try world.ends(outputs)
         var filled = min(Self.warmRecordCountMax, recordCount)
         try world.fill(source, kind, 0..<filled)
-        _ = try run(worker, source, from: 0, to: filled)
-        let made = try check.material(outputs.map(world.topic), inputCount: filled)
+        _ = try run(subject, source, from: 0, to: filled)
+        let made = try check.material(outputs, from: places, inputCount: filled)
         let material = try world.write(made.bytes, as: "material.\(worker.rawValue)")
         var row = BenchRow(measure: worker.rawValue, own: BenchSeries(program: worker.rawValue))
         row.own.outputByteCount = Double(made.sum.byteCount) / Double(filled)
@@ -106,11 +126,11 @@ struct BenchStages {
             _ = try run(loop, worker, material, from: 0, to: filled)
         }
         var loopedCount = filled
-        if keyCount > filled {
-            Console.say("\(worker.rawValue): \(keyCount) keys go into its state")
-            try world.fill(source, kind, filled..<keyCount)
-            let sample = try run(worker, source, from: filled, to: keyCount)
-            filled = keyCount
+        if subject.keyCount > filled {
+            Console.say("\(worker.rawValue): \(subject.keyCount) go into its state")
+            try world.fill(source, kind, filled..<subject.keyCount)
+            let sample = try run(subject, source, from: filled, to: subject.keyCount)
+            filled = subject.keyCount
             row.peaks = [.init(program: "while its state grew", byteCount: sample.peakByteCount)]
             for loop in loops {
                 let operands = operands(loop, worker, material) + ["skip=1"]
@@ -127,7 +147,7 @@ struct BenchStages {
             let end = filled + recordCount
             try world.fill(source, kind, filled..<end)
             var turns: [() throws -> BenchSample] = [
-                { try run(worker, source, from: filled, to: end) }
+                { try run(subject, source, from: filled, to: end) }
             ]
             turns += loops.map { loop in
                 { try run(loop, worker, material, from: filled, to: end) }
@@ -139,7 +159,7 @@ struct BenchStages {
                 // In the worker's own group: it cannot read what this one has read.
                 try world.fill(source, kind, filled..<filled + recordCount)
                 samples.append(
-                    try run(worker, source, from: filled, to: filled + recordCount, isOther: true)
+                    try run(subject, source, from: filled, to: filled + recordCount, isOther: true)
                 )
                 filled += recordCount
                 for loop in loops {
@@ -162,7 +182,11 @@ struct BenchStages {
             }
             row.beside[index].outputByteCount = copied.bytesPerRecord
         }
-        try check.expectEachOnce(0..<filled, in: world.topic(written))
+        try check.expectEachOnce(
+            0..<filled,
+            in: world.topic(subject.written),
+            byMember: subject.numberMember
+        )
         return row
     }
 
@@ -184,12 +208,13 @@ struct BenchStages {
     }
 
     private func run(
-        _ worker: Worker,
+        _ subject: Subject,
         _ source: String,
         from start: Int,
         to end: Int,
         isOther: Bool = false
     ) throws -> BenchSample {
+        let worker = subject.worker
         defer { world.stop(worker.rawValue) }
         return try world.time(
             group: worker.rawValue,
@@ -197,9 +222,14 @@ struct BenchStages {
             target: world.topic(worker.targets[0]),
             program: worker.rawValue,
             from: start,
-            to: end
+            to: end,
+            settled: subject.settled
         ) {
-            try world.start(worker, otherPrograms: isOther ? otherPrograms : nil)
+            try world.start(
+                worker,
+                otherPrograms: isOther ? otherPrograms : nil,
+                settings: subject.settings
+            )
         }
     }
 

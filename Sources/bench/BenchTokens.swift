@@ -17,7 +17,7 @@ final class BenchTokens {
         (6_450_000_007, "com.example.video"),
     ]
     static let seedDefault: UInt64 = 1
-    private static let customerCount: UInt64 = 500_000
+    static let customerCount = 500_000
     /// Digits of the number, hexadecimal, at the end of the token's id.
     private static let numberDigitCount = 12
     private static let hexDigits = Array("0123456789abcdef".utf8)
@@ -25,7 +25,7 @@ final class BenchTokens {
     private static let timePlaceholder = "0000000000000"
 
     /// UNIX milliseconds: the newest token's creation.
-    private let now: Int64
+    let now: Int64
     private let seed: UInt64
     private let known = ReceivedDecoder.Apps(apps)
     private var decoder = ReceivedDecoder()
@@ -54,7 +54,7 @@ final class BenchTokens {
             isSpaced = (word >> 8) % 5 == 0
             isPadded = word >> 17 & 1 == 0
             isLink = (word >> 20) % 3 == 0
-            customer = (word >> 24) % customerCount
+            customer = (word >> 24) % UInt64(customerCount)
         }
     }
 
@@ -228,6 +228,12 @@ final class BenchTokens {
     }
 
     /// In the form in which ingest writes it.
+    func customerID(_ customer: Int) -> CustomerID {
+        var bytes: [UInt8] = []
+        appendCustomer(UInt64(customer), to: &bytes)
+        return CustomerID(String(decoding: bytes, as: UTF8.self))
+    }
+
     private func appendCustomer(_ customer: UInt64, to arena: inout [UInt8]) {
         arena.append(contentsOf: "c1.".utf8)
         var bytes = [UInt8](repeating: 0, count: 32)
@@ -250,7 +256,7 @@ final class BenchTokens {
     }
 
     /// SplitMix64: every word once.
-    private static func mix(_ word: UInt64) -> UInt64 {
+    static func mix(_ word: UInt64) -> UInt64 {
         var word = word &+ 0x9e37_79b9_7f4a_7c15
         word = (word ^ (word >> 30)) &* 0xbf58_476d_1ce4_e5b9
         word = (word ^ (word >> 27)) &* 0x94d0_49bb_1331_11eb

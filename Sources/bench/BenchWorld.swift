@@ -15,11 +15,10 @@ final class BenchWorld {
     private static let readySeconds = 60.0
     /// Between two looks at what a group has committed.
     private static let lookMilliseconds = 10
+    /// The same for what a worker counts itself: its metrics cost it more to tell.
+    private static let askMilliseconds = 100
     /// Nothing moved for so long: it will not come.
     private static let stalledSeconds = 60.0
-    private static let fillRecordCount = 2_000
-    private static let fillLevelMax = 0.5
-    private static let writeByteCount = 4 << 20
 
     let settings: KafkaSettings
     let prefix = "bench-\(UUID().uuidString.prefix(8).lowercased())."
@@ -30,11 +29,11 @@ final class BenchWorld {
     private let programs: BenchPrograms
     private let kafkaEnvironment: [String: String]
     private var ports: [Worker: (admin: Int, door: Int)] = [:]
-    private let tokens: BenchTokens
+    let tokens: BenchTokens
     private let appsFile: String
     private let keysFile: String
     private let customerKeyFile: String
-    private let notices: BenchNotices
+    let notices: BenchNotices
     private let rootsFile: String
 
     init(
@@ -106,87 +105,8 @@ final class BenchWorld {
         }
     }
 
-    // MARK: - Filling
-
-    enum Kind {
-        case received, decoded, notified
-    }
-
-    /// Writes the tokens with these numbers and waits until all are stored.
-    func fill(_ topic: String, _ kind: Kind, _ numbers: Range<Int>) throws {
-        let producer = try KafkaProducer(settings: settings, targets: [topic])
-        defer { producer.close(deadlineMilliseconds: 2_000) }
-        var outputs = OutputBatch()
-        var storedCount = 0
-        for number in numbers {
-            switch kind {
-            case .received: tokens.appendReceived(number, to: &outputs)
-            case .decoded: tokens.appendDecoded(number, to: &outputs)
-            case .notified: notices.append(number, to: &outputs)
-            }
-            guard outputs.outputs.count == Self.fillRecordCount || number == numbers.last else {
-                continue
-            }
-            try producer.produce(outputs, tags: outputs.outputs.map { _ in 0 })
-            outputs.removeAll()
-            repeat {
-                storedCount += try stored(producer)
-                if producer.fillLevel > Self.fillLevelMax {
-                    try http.pause(milliseconds: 1)
-                }
-            } while producer.fillLevel > Self.fillLevelMax
-        }
-        guard producer.flush(deadlineMilliseconds: 60_000) else {
-            throw BenchFailure(.noKafka, code: "bench.kafka", "Kafka does not take the records")
-        }
-        storedCount += try stored(producer)
-        guard storedCount == numbers.count else {
-            throw lost("\(topic) took \(storedCount) of \(numbers.count) records")
-        }
-    }
-
-    private func stored(_ producer: KafkaProducer) throws -> Int {
-        let receipts = try producer.takeReceipts()
-        if let failure = receipts.lazy.compactMap(\.failure).first {
-            throw BenchFailure(
-                .noKafka,
-                code: "bench.kafka",
-                "a record is not stored: \(failure)"
-            )
-        }
-        return receipts.reduce(0) { $0 + $1.outputCount }
-    }
-
-    /// Writes requests for the door into a file, each with so many tokens.
-    func writeRequests(_ numbers: Range<Int>, tokensPerRequest: Int) throws -> String {
-        let path = try write([], as: "requests")
-        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
-        var bytes: [UInt8] = []
-        let type = tokensPerRequest == 1 ? "application/json" : "application/x-ndjson"
-        for start in stride(from: numbers.lowerBound, to: numbers.upperBound, by: tokensPerRequest)
-        {
-            var body: [UInt8] = []
-            for number in start..<min(start + tokensPerRequest, numbers.upperBound) {
-                if !body.isEmpty {
-                    body.append(UInt8(ascii: "\n"))
-                }
-                tokens.appendForDoor(number, to: &body)
-            }
-            let head =
-                "POST /v1/tokens HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: \(type)\r\n"
-                + "Authorization: Bearer \(ingestKey)\r\nContent-Length: \(body.count)\r\n\r\n"
-            let count = UInt32(head.utf8.count + body.count)
-            bytes.append(contentsOf: (0..<4).map { UInt8(truncatingIfNeeded: count >> (8 * $0)) })
-            bytes.append(contentsOf: head.utf8)
-            bytes.append(contentsOf: body)
-            if bytes.count >= Self.writeByteCount {
-                try file.write(contentsOf: bytes)
-                bytes.removeAll(keepingCapacity: true)
-            }
-        }
-        try file.write(contentsOf: bytes)
-        try file.close()
-        return path
+    func sales(customerCount: Int) -> BenchSales {
+        BenchSales(tokens: tokens, customerCount: customerCount)
     }
 
     // MARK: - Programs
@@ -321,6 +241,17 @@ final class BenchWorld {
         Int(try admin.endOffsets(ofTopic: topic).reduce(0, +))
     }
 
+    /// Where every partition of some topics ends.
+    func ends(_ topics: [String]) throws -> [TopicPartition: LogBrowser.Start] {
+        var ends: [TopicPartition: LogBrowser.Start] = [:]
+        for topic in topics {
+            for (partition, offset) in try admin.endOffsets(ofTopic: topic).enumerated() {
+                ends[TopicPartition(topic: topic, partition: Int32(partition))] = .offset(offset)
+            }
+        }
+        return ends
+    }
+
     /// Waits until dedupe has committed so many records of a topic that decode writes: transaction
     /// markers take offsets there, so records are counted by dedupe itself.
     func awaitDeduped(_ count: Int, topic: String) throws {
@@ -362,7 +293,8 @@ final class BenchWorld {
     /// Starts a program and times its group from the first commit beyond a place to the last.
     ///
     /// What was committed first is not counted: until then the program was starting. It writes to
-    /// `target`.
+    /// `target`. How many records the program is done with `settled` says, by its own count since it
+    /// started; without it what the group has committed counts.
     func time(
         group: String,
         topic: String,
@@ -370,6 +302,7 @@ final class BenchWorld {
         program: String,
         from start: Int,
         to end: Int,
+        settled: (() throws -> Int)? = nil,
         starting: () throws -> Void
     ) throws -> BenchSample {
         let targetStart = try endCount(target)
@@ -388,7 +321,9 @@ final class BenchWorld {
         var count = start
         var first: (count: Int, at: ContinuousClock.Instant, cpu: Double)?
         while true {
-            let now = try committedCount(group: group, topic: topic)
+            let now =
+                try settled.map { start + (try $0()) }
+                ?? committedCount(group: group, topic: topic)
             let instant = ContinuousClock.now
             let cpu = cpuSeconds(program)
             if now > count {
@@ -409,7 +344,9 @@ final class BenchWorld {
             guard Date().timeIntervalSince(movedAt) < Self.stalledSeconds else {
                 throw lost("group \(group) stands at \(count) of \(end) records of \(topic)")
             }
-            try http.pause(milliseconds: Self.lookMilliseconds)
+            try http.pause(
+                milliseconds: settled == nil ? Self.lookMilliseconds : Self.askMilliseconds
+            )
         }
     }
 

@@ -9,6 +9,7 @@ internal import TokenWire
 /// under a key of its own.
 struct Book {
     private let state: StagedState
+    private let recent: RecentChanges
     private var items: [BookPlace: BookedItem?] = [:]
     private var tokens: [BookPlace: BookedToken?] = [:]
     private var subscriptions: [BookPlace: BookedSubscription?] = [:]
@@ -20,8 +21,9 @@ struct Book {
     private var changed: [BookPlace] = []
     private var isChanged: Set<BookPlace> = []
 
-    init(state: StagedState) {
+    init(state: StagedState, recent: RecentChanges) {
         self.state = state
+        self.recent = recent
     }
 
     // MARK: Reading
@@ -100,10 +102,8 @@ struct Book {
             tokenPlaces[customer] = try storedTokens(prefix, partition)
         }
         var places = tokenPlaces[customer] ?? []
-        // What was put since the last commit is not in the store yet.
-        let known = Set(places)
-        places += tokens.keys.filter {
-            $0.partition == partition && !known.contains($0) && $0.key.bytes.starts(with: prefix)
+        for place in recent.tokens(of: customer) where !places.contains(place) {
+            places.append(place)
         }
         var found: [CustomerToken] = []
         for place in places {
@@ -119,10 +119,7 @@ struct Book {
         _ partition: Int32
     ) throws(StoreFault) -> [BookPlace] {
         var places: [BookPlace] = []
-        try state.scan(.state, partition: partition, from: prefix) { key, _ in
-            guard key.starts(with: prefix) else {
-                return false
-            }
+        try state.scan(.state, partition: partition, from: prefix, within: prefix) { key, _ in
             places.append(BookPlace(partition: partition, key: BookKey(bytes: key)))
             return places.count < Self.tokenCountMax
         }
@@ -143,11 +140,21 @@ struct Book {
     mutating func put(_ item: BookedItem?, at place: BookPlace) {
         items[place] = .some(item)
         note(place)
+        if let group = item.flatMap({ BookDue.group(of: $0.wait, place.key) }) {
+            recent.note(place, waitingIn: group)
+        }
     }
 
     mutating func put(_ token: BookedToken, at place: BookPlace) {
         tokens[place] = token
         note(place)
+    }
+
+    /// Puts a token that the book had not heard of: the customer's sales see it at once.
+    mutating func putNew(_ token: BookedToken, at place: BookPlace) {
+        put(token, at: place)
+        let prefix = BookKey.prefix(.token, place.key.purchaseKey)
+        recent.note(newToken: place, of: place.at(BookKey(bytes: prefix)))
     }
 
     mutating func put(_ subscription: BookedSubscription, at place: BookPlace) {
@@ -169,6 +176,48 @@ struct Book {
         let place = place.at(place.key.event(number))
         events[place] = .some(event)
         note(place)
+    }
+
+    /// Whether an item waits in a group of the due table, or may.
+    func isAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
+        if recent.mayWait(in: group) {
+            return true
+        }
+        var isAny = false
+        try state.scan(.due, partition: partition, from: group, within: group) { _, _ in
+            isAny = true
+            return false
+        }
+        return isAny
+    }
+
+    /// Has the items woken that wait for an item, where there are any: to put that down where nobody
+    /// waits would cost two changelog records.
+    func wake(_ item: inout BookedItem, at place: BookPlace) throws(StoreFault) {
+        let group = BookDue.start(.reference, of: place.key.bytes)
+        var isAny = recent.mayWait(in: BookDue.turns(of: place.key))
+        if !isAny {
+            isAny = try isAwaited(group, partition: place.partition)
+        }
+        if isAny {
+            item.wakesFrom = []
+        }
+    }
+
+    /// The same for those that wait for a token of the customer.
+    func wake(_ token: inout BookedToken, at place: BookPlace) throws(StoreFault) {
+        let group = BookDue.start(.token, of: BookDue.tokenGroup(of: token, place.key))
+        if try isAwaited(group, partition: place.partition) {
+            token.wakesFrom = []
+        }
+    }
+
+    /// The same for those that wait for the start of a subscription.
+    func wake(_ record: inout BookedSubscription, at place: BookPlace) throws(StoreFault) {
+        let group = BookDue.start(.reference, of: place.key.bytes)
+        if try isAwaited(group, partition: place.partition) {
+            record.wakesFrom = []
+        }
     }
 
     /// Whether a record was put since the last flush.

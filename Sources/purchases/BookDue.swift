@@ -17,7 +17,8 @@ enum BookDue {
         case sent = 0x66  // f
         /// token + date + item: in the queue of a token.
         case queued = 0x71  // q
-        /// record + item: waits for the record.
+        /// record + item: waits for the record. record + mark + item: for its turn in the net
+        /// calculation of a buy; one look finds both.
         case reference = 0x72  // r
         /// subscription + start + item: a period, live or under way.
         case period = 0x73  // s
@@ -46,9 +47,39 @@ enum BookDue {
         [region.rawValue] + framed(key)
     }
 
+    /// No kind of key begins with it.
+    private static let turnMark: UInt8 = 0x7a  // z
+
+    /// Where the entries begin of the items that wait for a record, and for no turn.
+    static func references(to key: BookKey) -> [UInt8] {
+        start(.reference, of: key.bytes) + [BookKey.Kind.item.rawValue]
+    }
+
+    /// Where the entries begin of those that wait for their turn in the net calculation of a buy.
+    static func turns(of buy: BookKey) -> [UInt8] { start(.reference, of: buy.bytes) + [turnMark] }
+
     /// What the entries of a customer's sales that wait for a token have in common.
     static func tokenGroup(_ purchaseKey: PurchaseKey, _ lane: Lane) -> [UInt8] {
         BookKey.item("", of: purchaseKey, lane).bytes
+    }
+
+    /// What the sales have in common that a token may carry.
+    static func tokenGroup(of token: BookedToken, _ key: BookKey) -> [UInt8] {
+        let lane =
+            token.token?.lane ?? Lane(appAppleID: 0, environment: key.tokenID.environment)
+        return tokenGroup(key.purchaseKey, lane)
+    }
+
+    /// Where the entry of an item lies that waits for a record, before its own key; nil where it
+    /// waits for none.
+    static func group(of wait: BookedItem.Wait, _ key: BookKey) -> [UInt8]? {
+        switch wait {
+        case .idle, .now, .rate, .base, .sent: nil
+        case .token, .reopening(nil, _): start(.token, of: tokenGroup(key.purchaseKey, key.lane))
+        case .reference(let other, _), .reopening(let other?, _): start(.reference, of: other.bytes)
+        case .turn(let buy): turns(of: buy)
+        case .queued(let token): start(.queued, of: BookKey.token(token, of: key.purchaseKey).bytes)
+        }
     }
 
     static func start(_ region: Region) -> [UInt8] { [region.rawValue] }
@@ -89,7 +120,9 @@ enum BookDue {
                     : entry.count
             default: entry.count
             }
-        return start < entry.count ? BookKey(bytes: Array(entry[start...])) : nil
+        let isTurn = region == .reference && start < entry.count && entry[start] == turnMark
+        let item = entry.dropFirst(isTurn ? start + 1 : start)
+        return item.isEmpty ? nil : BookKey(bytes: Array(item))
     }
 
     private static func timed(_ region: Region, _ time: Timestamp, _ key: BookKey) -> [UInt8] {
@@ -123,31 +156,29 @@ enum BookDue {
         // Counted by ``HeldCount``.
         let note = BigEndian.bytes(Int64(item.heldCount))
         func waiting(_ time: Timestamp) -> Entry { (timed(.waiting, time, key), []) }
+        let group = group(of: item.wait, key) ?? []
         switch item.wait {
         case .idle:
             return [(timed(.forgotten, item.touchedAt + SeenBefore.keyLifetime, key), [])]
         case .now:
             return [(timed(.waiting, item.waitingSince, key), note)]
         case .token(let until):
-            let group = tokenGroup(key.purchaseKey, key.lane)
-            return [(start(.token, of: group) + key.bytes, note), waiting(until)]
+            return [(group + key.bytes, note), waiting(until)]
         case .rate:
             return [(start(.rate) + key.bytes, note)]
-        case .reference(let other, let until):
-            let entry = (start(.reference, of: other.bytes) + key.bytes, note)
-            return [entry] + (until.map { [waiting($0)] } ?? [])
+        case .reference(_, let until):
+            return [(group + key.bytes, note)] + (until.map { [waiting($0)] } ?? [])
+        case .turn:
+            return [(group + key.bytes, note)]
         case .base(let until):
             return [(start(.base) + key.bytes, note), waiting(until)]
-        case .queued(let token):
-            let tokenKey = BookKey.token(token, of: key.purchaseKey)
+        case .queued:
             let date = item.sale?.creationDate?.milliseconds ?? 0
-            return [(start(.queued, of: tokenKey.bytes) + BigEndian.bytes(date) + key.bytes, note)]
+            return [(group + BigEndian.bytes(date) + key.bytes, note)]
         case .sent:
             return [(start(.sent) + key.bytes, note)]
-        case .reopening(let other, let until):
-            let group = other?.bytes ?? tokenGroup(key.purchaseKey, key.lane)
-            let region = other == nil ? Region.token : .reference
-            return [(start(region, of: group) + key.bytes, []), waiting(until)]
+        case .reopening(_, let until):
+            return [(group + key.bytes, []), waiting(until)]
         }
     }
 

@@ -15,6 +15,11 @@ struct BookKey: Hashable {
 
     let bytes: [UInt8]
 
+    /// All bytes at once: an array hashes them one by one, which cost a tenth of a sale.
+    func hash(into hasher: inout Hasher) {
+        unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
+    }
+
     /// A key that was read back.
     init(bytes: [UInt8]) {
         self.bytes = bytes
@@ -87,11 +92,17 @@ struct BookKey: Hashable {
 }
 
 /// Where a record of the book lies: in which partition's state, under which key.
-struct BookPlace: Hashable {
+struct BookPlace: Hashable, Comparable {
     var partition: Int32
     var key: BookKey
 
     func at(_ key: BookKey) -> BookPlace { BookPlace(partition: partition, key: key) }
+
+    static func < (one: BookPlace, other: BookPlace) -> Bool {
+        one.partition != other.partition
+            ? one.partition < other.partition
+            : one.key.bytes.lexicographicallyPrecedes(other.key.bytes)
+    }
 }
 
 /// Numbers that are ordered as bytes as they are as numbers, negative ones too.

@@ -9,6 +9,7 @@ extension BookedItem {
         var standing: Standing?
         var touchedAt: Timestamp?
         var waitingSince: Timestamp?
+        var flight: FlightFields?
         try JSONScanner.scanObject(value.span) { (key, scanner) throws(WireFault) in
             switch key {
             case "standing": try scanner.fill(&standing)
@@ -25,7 +26,7 @@ extension BookedItem {
             case "excluded": item.excluded = try scanner.texts().map { TokenID($0) }
             case "goesAlone": item.goesAlone = try scanner.bool()
             case "attempts": item.attempts = try scanner.count()
-            case "flight": item.flight = try Flight(from: &scanner)
+            case "flight": flight = try FlightFields(from: &scanner)
             case "refunded": item.refunded = try NetFamily.Share(from: &scanner)
             case "busyWith": try scanner.fill(&item.busyWith)
             case "wakesFrom": item.wakesFrom = try scanner.keyBytes()
@@ -36,6 +37,7 @@ extension BookedItem {
         item.standing = try JSONScanner.require(standing, "standing")
         item.touchedAt = try JSONScanner.require(touchedAt, "touchedAt")
         item.waitingSince = waitingSince ?? item.touchedAt
+        item.flight = try flight?.flight(of: item.sale)
         self = item
     }
 
@@ -59,7 +61,7 @@ extension BookedItem {
             writer.texts("excluded", excluded.map(\.text))
             if goesAlone { writer.field("goesAlone", true) }
             if attempts > 0 { writer.field("attempts", attempts) }
-            writer.object("flight", flight) { $0.write(&$1) }
+            writer.object("flight", flight) { $0.write(&$1, beside: sale) }
             writer.object("refunded", refunded == .none ? nil : refunded, wrapped: false) {
                 $0.write(&$1)
             }
@@ -111,14 +113,17 @@ extension BookedItem.Live {
     }
 }
 
-extension BookedItem.Flight {
-    fileprivate init(from scanner: inout JSONScanner) throws(WireFault) {
-        var item: String?
-        var sale: PurchaseEvent?
-        var terms = TermsFields()
-        var share: NetFamily.Share?
-        var days: Int64?
-        var isRetraction: Bool?
+/// The members of a flight while they are read; what it would make of the item is left out where the
+/// item is that already.
+private struct FlightFields {
+    private var item: String?
+    private var sale: PurchaseEvent?
+    private var terms = TermsFields()
+    private var share: NetFamily.Share?
+    private var days: Int64?
+    private var isRetraction: Bool?
+
+    init(from scanner: inout JSONScanner) throws(WireFault) {
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch key {
@@ -130,19 +135,24 @@ extension BookedItem.Flight {
             default: try terms.take(key, &scanner)
             }
         }
-        self.init(
+    }
+
+    func flight(of known: PurchaseEvent?) throws(WireFault) -> BookedItem.Flight {
+        BookedItem.Flight(
             item: try JSONScanner.require(item, "item"),
-            sale: try JSONScanner.require(sale, "sale"),
+            sale: try JSONScanner.require(sale ?? known, "sale"),
             terms: try terms.terms(),
             share: try JSONScanner.require(share, "share"),
             days: days ?? 0,
             isRetraction: isRetraction ?? false
         )
     }
+}
 
-    fileprivate func write(_ writer: inout JSONWriter) {
+extension BookedItem.Flight {
+    fileprivate func write(_ writer: inout JSONWriter, beside known: PurchaseEvent?) {
         writer.field("item", item)
-        writer.object("sale", sale) { $1.fields(of: $0) }
+        writer.object("sale", sale == known ? nil : sale) { $1.fields(of: $0) }
         writer.fields(of: terms)
         writer.object("share", share, wrapped: false) { $0.write(&$1) }
         if days > 0 { writer.field("days", days) }
@@ -158,6 +168,7 @@ extension BookedItem.Wait {
         case .token: "token"
         case .rate: "rate"
         case .reference: "reference"
+        case .turn: "turn"
         case .base: "base"
         case .queued: "queued"
         case .sent: "sent"
@@ -190,6 +201,7 @@ extension BookedItem.Wait {
         case "rate": self = .rate
         case "reference":
             self = .reference(BookKey(bytes: try required(key)), until: until)
+        case "turn": self = .turn(BookKey(bytes: try required(key)))
         case "base": self = .base(until: try required(until))
         case "queued": self = .queued(try required(token))
         case "sent": self = .sent(try required(token))
@@ -210,6 +222,8 @@ extension BookedItem.Wait {
         case .reference(let key, let until):
             writer.field("key", key: key.bytes)
             writer.field("until", until?.milliseconds)
+        case .turn(let key):
+            writer.field("key", key: key.bytes)
         case .queued(let token), .sent(let token):
             writer.field("externalPurchaseId", token.text)
         case .reopening(let key, let until):

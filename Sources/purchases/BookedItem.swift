@@ -29,6 +29,8 @@ struct BookedItem: Equatable {
         case rate
         /// Another record of the book; a time where it may never come.
         case reference(BookKey, until: Timestamp?)
+        /// The net calculation of its buy, in which another item is under way.
+        case turn(BookKey)
         /// Its own buy or refund.
         case base(until: Timestamp)
         /// The next report of a token.

@@ -38,7 +38,7 @@ struct HeldCount {
         case .now: .work
         case .token: .token
         case .rate: .rate
-        case .reference, .base: .reference
+        case .reference, .turn, .base: .reference
         case .queued, .sent: .apple
         }
     }
@@ -76,11 +76,9 @@ struct HeldCount {
             try state.scan(
                 .due,
                 partition: partition,
-                from: next ?? BookDue.start(region)
+                from: next ?? BookDue.start(region),
+                within: BookDue.start(region)
             ) { entry, note in
-                guard entry.first == region.rawValue else {
-                    return false
-                }
                 guard room > 0 else {
                     resumeAt = entry
                     return false

@@ -1,3 +1,4 @@
+internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 
@@ -14,6 +15,15 @@ final class PurchasesMetrics {
         case reopened
     }
 
+    private struct Count: Hashable {
+        var app: Int64
+        var outcome: Outcome
+        var reason: String
+    }
+
+    /// Counted since the plan in hand was begun.
+    private var counts: [Count: Int64] = [:]
+    private var waits: [(cause: HeldCount.Cause, seconds: Double)] = []
     private let held: Gauge
     private let total: Counter
     private let waitSeconds: Histogram
@@ -41,12 +51,35 @@ final class PurchasesMetrics {
     }
 
     func count(_ outcome: Outcome, _ reason: String, app: Int64) {
-        total.add(1, String(app), outcome.rawValue, reason)
+        counts[Count(app: app, outcome: outcome, reason: reason), default: 0] += 1
+    }
+
+    /// What was counted counts once the transaction of a plan is committed: what is done again after
+    /// an abort would count twice.
+    func settle(into plan: inout BatchPlan) {
+        let (counts, waits) = (self.counts, self.waits)
+        (self.counts, self.waits) = ([:], [])
+        guard !counts.isEmpty || !waits.isEmpty else {
+            return
+        }
+        plan.whenCommitted { [total, waitSeconds] in
+            for wait in waits {
+                waitSeconds.observe(wait.seconds, wait.cause.rawValue)
+            }
+            for (count, number) in counts {
+                total.add(
+                    number,
+                    String(count.app),
+                    count.outcome.rawValue,
+                    count.reason
+                )
+            }
+        }
     }
 
     func waited(_ span: Milliseconds, for wait: BookedItem.Wait) {
         if let cause = HeldCount.cause(of: wait), cause != .work {
-            waitSeconds.observe(Double(max(0, span.count)) / 1_000, cause.rawValue)
+            waits.append((cause, Double(max(0, span.count)) / 1_000))
         }
     }
 

@@ -32,8 +32,8 @@ extension PurchasesStage {
         }
         let ids = token.inFlight
         token.inFlight = []
-        token.wantsReport = true
         token.touchedAt = plan.now
+        try wantReport(&token, place, &book)
         book.put(token, at: place)
         switch answer.outcome {
         case .accepted, .verified:
@@ -45,6 +45,19 @@ extension PurchasesStage {
         }
         let made = plan.outputs.outputs.count - outputCount
         return made > 0 ? .forward(outputCount: made) : .settled("answered")
+    }
+
+    /// What stands in a token's queue goes with its next report, with the next tick.
+    func wantReport(
+        _ token: inout BookedToken,
+        _ place: BookPlace,
+        _ book: inout Book
+    ) throws(StoreFault) {
+        let queue = BookDue.start(.queued, of: place.key.bytes)
+        token.wantsReport = try book.isAwaited(queue, partition: place.partition)
+        if token.wantsReport {
+            ready.insert(place)
+        }
     }
 
     /// The item of an answer, where it is still under way.
@@ -139,7 +152,7 @@ extension PurchasesStage {
             days: flight.days,
             isRetracted: flight.isRetraction
         )
-        item.wakesFrom = []
+        try book.wake(&item, at: place)
         book.put(nil, number: number, of: place)
         if number == 0 {
             item.excluded = []
@@ -181,7 +194,7 @@ extension PurchasesStage {
                 isRetracted: flight.isRetraction
             ).refunded
         root.busyWith = nil
-        root.wakesFrom = []
+        try book.wake(&root, at: rootPlace)
         root.touchedAt = now
         book.put(root, at: rootPlace)
     }
@@ -199,7 +212,7 @@ extension PurchasesStage {
         let parentPlace = place.at(place.key.sibling(name))
         if var parent = try book.item(parentPlace) {
             parent.touchedAt = now
-            parent.wakesFrom = []
+            try book.wake(&parent, at: parentPlace)
             book.put(parent, at: parentPlace)
         }
     }

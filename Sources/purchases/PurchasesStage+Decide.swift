@@ -31,7 +31,7 @@ extension PurchasesStage {
         case .now: break
         case .token(let until):
             guard isWoken || until <= now else { return }
-        case .rate:
+        case .rate, .turn:
             guard isWoken else { return }
         case .reference(_, let until):
             guard isWoken || until.map({ $0 <= now }) ?? false else { return }
@@ -59,7 +59,7 @@ extension PurchasesStage {
         try enact(decision, item, place, event, &book, into: &plan)
     }
 
-    private func enact(
+    func enact(
         _ decision: Decision,
         _ item: BookedItem,
         _ place: BookPlace,
@@ -81,10 +81,15 @@ extension PurchasesStage {
             book.put(item, at: place)
             let tokenPlace = place.at(.token(token, of: place.key.purchaseKey))
             var record = try book.token(tokenPlace) ?? BookedToken(touchedAt: now)
-            record.wantsReport = true
-            // Put also where nothing changes: whoever looks at the token's queue then knows that
-            // the store does not have all of it yet.
-            book.put(record, at: tokenPlace)
+            // While a report is under way its answer looks at the queue.
+            guard record.inFlight.isEmpty else {
+                return
+            }
+            ready.insert(tokenPlace)
+            if !record.wantsReport {
+                record.wantsReport = true
+                book.put(record, at: tokenPlace)
+            }
         case .wait(let wait):
             move(to: wait)
             book.put(item, at: place)
@@ -141,7 +146,7 @@ extension PurchasesStage {
 
     // MARK: Buys and refunds
 
-    private func decideBase(
+    func decideBase(
         _ item: inout BookedItem,
         _ place: BookPlace,
         _ event: BookedEvent,

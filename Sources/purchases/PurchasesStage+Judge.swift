@@ -10,8 +10,14 @@ extension PurchasesStage {
         if let milliseconds = batch.oldestTimestampMilliseconds {
             forgetting.heard(recordTime: Timestamp(milliseconds: milliseconds))
         }
-        var book = Book(state: plan.state)
+        var book = Book(state: plan.state, recent: recent)
+        defer { metrics.settle(into: &plan) }
         for (index, record) in batch.records.enumerated() {
+            if index > 0, index % Self.sliceRecordCount == 0 {
+                // What is looked at once is mostly not looked at again.
+                recent.note(book.flush())
+                book = Book(state: plan.state, recent: recent)
+            }
             do throws(StoreFault) {
                 try judge(record, of: batch, &book, into: &plan)
             } catch {
@@ -22,8 +28,13 @@ extension PurchasesStage {
                 return
             }
         }
-        noteChanges(book.flush())
+        recent.note(book.flush())
+        if !ready.isEmpty {
+            nextTick = plan.now
+        }
     }
+
+    private static let sliceRecordCount = 500
 
     private func judge(
         _ record: RecordBatch.Record,
@@ -90,8 +101,8 @@ extension PurchasesStage {
         token.hasCustomer = decoded.customer != nil
         token.touchedAt = max(token.touchedAt, decoded.receivedAt)
         // Sales of the past may wait for it, or have been given up for want of it.
-        token.wakesFrom = []
-        book.put(token, at: place)
+        try book.wake(&token, at: place)
+        book.putNew(token, at: place)
         return .settled("token")
     }
 
@@ -129,9 +140,9 @@ extension PurchasesStage {
             return false
         }
         token.isRefused = true
-        token.wakesFrom = []
+        try book.wake(&token, at: place)
         // What stands in its queue must find another one.
-        token.wantsReport = true
+        try wantReport(&token, place, &book)
         token.touchedAt = max(token.touchedAt, time)
         book.put(token, at: place)
         return true
@@ -312,10 +323,16 @@ extension PurchasesStage {
         item.reopensUntil = nil
         item.touchedAt = plan.now
         item.wait(for: .now, now: plan.now)
-        item.wakesFrom = []
+        try book.wake(&item, at: place)
         book.put(event, number: 0, of: place)
         book.put(item, at: place)
         try noteStart(sale, place, &book, now: plan.now)
+        let decision = try decideBase(&item, place, event, &book, now: plan.now)
+        switch decision {
+        case .queue, .wait: try enact(decision, item, place, event, &book, into: &plan)
+        // What ends it has outputs of its own: after the commit, with what is due.
+        case .notOwed, .repeated, .refuse: break
+        }
         return .settled("held")
     }
 
@@ -338,7 +355,7 @@ extension PurchasesStage {
         record.startLineItemID = sale.lineItemID
         record.startDate = sale.creationDate
         record.touchedAt = now
-        record.wakesFrom = []
+        try book.wake(&record, at: place)
         book.put(record, at: place)
     }
 

@@ -150,10 +150,10 @@ extension PurchasesStage {
         let rootPlace = root(of: item, place)
         if rootPlace == place {
             item.busyWith = nil
-            item.wakesFrom = []
+            try book.wake(&item, at: place)
         } else if var root = try book.item(rootPlace) {
             root.busyWith = nil
-            root.wakesFrom = []
+            try book.wake(&root, at: rootPlace)
             book.put(root, at: rootPlace)
         }
         if item.live == nil {

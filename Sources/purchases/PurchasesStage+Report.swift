@@ -11,17 +11,14 @@ extension PurchasesStage {
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
-        let start = BookDue.start(.report)
-        let found = try entries(
+        let (tokens, _) = try places(
+            .report,
             partition,
-            from: start,
-            prefix: start,
             countMax: limits.reportCountMax,
             plan.state
         )
-        for (entry, _) in found.entries {
-            let key = BookKey(bytes: Array(entry.dropFirst()))
-            try report(BookPlace(partition: partition, key: key), &book, into: &plan)
+        for token in tokens {
+            try report(token, &book, into: &plan)
         }
     }
 
@@ -32,38 +29,46 @@ extension PurchasesStage {
         var trace: TraceParent?
         /// Of all its items.
         var app: Int64 = 0
+        var oldestSale: Timestamp?
         /// Everything that stood in the queue was looked at, and left it.
         var isExhausted = true
     }
+
+    /// Makes reports for the tokens whose queue has grown since the last tick, or whose report was
+    /// answered: what is queued and sent in one transaction is one changelog record.
+    func reportReady(into plan: inout BatchPlan) throws(StoreFault) {
+        guard !ready.isEmpty else {
+            return
+        }
+        var book = Book(state: plan.state, recent: recent)
+        for (index, place) in ready.sorted().prefix(limits.readyCountMax).enumerated() {
+            if index > 0, index % Self.sliceTokenCount == 0 {
+                recent.note(book.flush())
+                book = Book(state: plan.state, recent: recent)
+            }
+            ready.remove(place)
+            if partitions.contains(place.partition) {
+                try report(place, &book, into: &plan)
+            }
+        }
+        recent.note(book.flush())
+    }
+
+    private static let sliceTokenCount = 100
 
     private func report(
         _ place: BookPlace,
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
-        // What was put since the last commit stands in no queue of the store yet.
-        guard
-            plan.state.stagedValue(forKey: place.key.bytes, partition: place.partition) == nil,
-            !book.isChanged(place), var token = try book.token(place), token.inFlight.isEmpty,
-            token.wantsReport
-        else {
+        guard var token = try book.token(place), token.inFlight.isEmpty, token.wantsReport else {
             return
         }
-        let group = BookDue.start(.queued, of: place.key.bytes)
-        let found = try entries(
-            place.partition,
-            from: group,
-            prefix: group,
-            countMax: limits.candidateCountMax,
-            plan.state
-        )
         var draft = Draft()
-        draft.isExhausted = found.next == nil
-        for (entry, _) in found.entries {
-            guard let key = BookDue.key(of: entry, after: group, numberByteCount: 8) else {
-                continue
-            }
-            guard try add(place.at(key), to: &draft, token, place.key.tokenID, &book, &plan) else {
+        let (candidates, isAll) = try queue(of: place, &book, plan.state)
+        draft.isExhausted = isAll
+        for candidate in candidates {
+            guard try add(candidate, to: &draft, token, place.key.tokenID, &book, &plan) else {
                 draft.isExhausted = false
                 break
             }
@@ -77,6 +82,38 @@ extension PurchasesStage {
             send(draft, token, place, into: &plan)
         }
         book.put(token, at: place)
+    }
+
+    /// What stands in the queue of a token, the oldest sale first: in the store, and put since.
+    private func queue(
+        of token: BookPlace,
+        _ book: inout Book,
+        _ state: StagedState
+    ) throws(StoreFault) -> (items: [BookPlace], isAll: Bool) {
+        let group = BookDue.start(.queued, of: token.key.bytes)
+        let found = try entries(
+            token.partition,
+            from: group,
+            prefix: group,
+            countMax: limits.candidateCountMax,
+            state
+        )
+        var keys = found.entries.map(\.key)
+        var known = Set(keys)
+        for place in recent.waiting(in: group) {
+            guard let item = try book.item(place), item.wait == .queued(token.key.tokenID) else {
+                continue
+            }
+            for (key, _) in BookDue.entries(of: item, place.key)
+            where key.starts(with: group) && known.insert(key).inserted {
+                keys.append(key)
+            }
+        }
+        keys.sort { $0.lexicographicallyPrecedes($1) }
+        let items = keys.compactMap { key in
+            BookDue.key(of: key, after: group, numberByteCount: 8).map(token.at)
+        }
+        return (items, found.next == nil)
     }
 
     private func send(
@@ -93,6 +130,7 @@ extension PurchasesStage {
                 status: .lineItem,
                 requestIdentifier: nil,
                 lineItems: String(decoding: draft.lineItems, as: UTF8.self),
+                deadline: draft.oldestSale.map(ReportPolicy.deadline(ofSale:)),
                 purchaseKey: place.key.purchaseKey
             ),
             trace: draft.trace,
@@ -120,6 +158,7 @@ extension PurchasesStage {
         if token.isRefused, try !isBound(item, to: tokenID, place, &book) {
             item.wait(for: .now, now: now)
             book.put(item, at: place)
+            try passTurn(of: root(of: item, place), &book)
             return true
         }
         let rootPlace = root(of: item, place)
@@ -130,7 +169,7 @@ extension PurchasesStage {
         }
         if root.busyWith != nil {
             // One item of a net calculation at a time: Apple wants the same figure of all (24).
-            item.wait(for: .reference(rootPlace.key, until: nil), now: now)
+            item.wait(for: .turn(rootPlace.key), now: now)
             book.put(item, at: place)
             return true
         }
@@ -141,9 +180,11 @@ extension PurchasesStage {
         case .elsewhere(let wait):
             item.wait(for: wait, now: now)
             book.put(item, at: place)
+            try passTurn(of: rootPlace, &book)
             return true
         case .refused(let fault):
             try refuse(fault.asFault, item, place, event, &book, into: &plan)
+            try passTurn(of: rootPlace, &book)
             return true
         case .later:
             draft.isExhausted = false
@@ -158,6 +199,7 @@ extension PurchasesStage {
                     repair: "Send shorter identifiers: the line item is larger than a report."
                 )
                 try refuse(fault.asFault, item, place, event, &book, into: &plan)
+                try passTurn(of: rootPlace, &book)
                 return true
             }
             let byteCount = draft.lineItems.count + flight.item.utf8.count + 2
@@ -174,6 +216,7 @@ extension PurchasesStage {
             draft.ids.append(place.key.name)
             draft.trace = draft.trace ?? event.trace
             draft.app = place.key.lane.appAppleID
+            draft.oldestSale = [draft.oldestSale, flight.sale.creationDate].compactMap { $0 }.min()
             item.flight = flight
             item.wait(for: .sent(tokenID), now: now)
             if rootPlace == place {
@@ -184,6 +227,18 @@ extension PurchasesStage {
             }
             book.put(item, at: place)
             return draft.ids.count < limits.itemCountMax && !item.goesAlone
+        }
+    }
+
+    /// An item of a net calculation left its queue and is not under way: the next one that waits for
+    /// its turn has it.
+    private func passTurn(of root: BookPlace, _ book: inout Book) throws(StoreFault) {
+        guard var buy = try book.item(root), buy.busyWith == nil, buy.live != nil else {
+            return
+        }
+        try book.wake(&buy, at: root)
+        if buy.wakesFrom != nil {
+            book.put(buy, at: root)
         }
     }
 
@@ -293,102 +348,5 @@ extension PurchasesStage {
         } catch {
             return .refused(error)
         }
-    }
-
-    // MARK: Paid days
-
-    /// How many days the subscription was paid for before an event of it.
-    ///
-    /// - Returns: 0 for what is no later event; nil where it must be counted from the items and the
-    ///   store does not have all of them yet.
-    private func days(
-        before sale: PurchaseEvent,
-        _ item: BookedItem,
-        _ place: BookPlace,
-        _ book: inout Book,
-        _ plan: BatchPlan
-    ) throws(StoreFault) -> Int64? {
-        guard let id = sale.subscriptionID, let start = sale.subscriptionStartDate,
-            let end = sale.subscriptionEndDate, sale.kind == .buy
-        else {
-            return 0
-        }
-        if let live = item.live {
-            return live.days
-        }
-        let key = BookKey.subscription(id, of: place.key.purchaseKey, place.key.lane)
-        let subscription = place.at(key)
-        var record =
-            try book.subscription(subscription) ?? BookedSubscription(touchedAt: plan.now)
-        let period = PaidService.Period(
-            start: start,
-            end: end,
-            isPaid: sale.amountTaxInclusive ?? .zero > .zero
-        )
-        if var paid = record.paid, paid.isInOrder(start) {
-            let days = paid.days(before: start)
-            paid.add(period)
-            record.paid = paid
-            record.touchedAt = plan.now
-            book.put(record, at: subscription)
-            return days
-        }
-        guard
-            plan.state.stagedValue(forKey: key.bytes, partition: place.partition) == nil,
-            !book.isChanged(subscription)
-        else {
-            return nil
-        }
-        let group = BookDue.start(.period, of: key.bytes)
-        let (before, all) = try countPaid(
-            group,
-            place.partition,
-            adding: period,
-            plan.state
-        )
-        record.paid = all
-        record.touchedAt = plan.now
-        book.put(record, at: subscription)
-        return before
-    }
-
-    /// Counts the paid days of a subscription from its items, in order: for an event that comes
-    /// late, and after one that was refused or changed.
-    private func countPaid(
-        _ group: [UInt8],
-        _ partition: Int32,
-        adding period: PaidService.Period,
-        _ state: StagedState
-    ) throws(StoreFault) -> (before: Int64, all: PaidService) {
-        var before: Int64?
-        var paid = PaidService()
-        func add(_ next: PaidService.Period) {
-            if before == nil, next.start > period.start {
-                before = paid.days(before: period.start)
-                paid.add(period)
-            }
-            paid.add(next)
-        }
-        try state.scan(.due, partition: partition, from: group) { key, note in
-            guard key.starts(with: group), key.count > group.count + 8, note.count == 9 else {
-                return false
-            }
-            add(
-                PaidService.Period(
-                    start: Timestamp(
-                        milliseconds: BigEndian.number(key[group.count..<group.count + 8])
-                    ),
-                    end: Timestamp(milliseconds: BigEndian.number(note[..<8])),
-                    isPaid: note[8] == 1
-                )
-            )
-            return true
-        }
-        if let before {
-            return (before, paid)
-        }
-        let days = paid.days(before: period.start)
-        paid.add(period)
-        return (days, paid)
     }
 }

@@ -232,7 +232,7 @@ extension PurchasesStage {
             // The event stays: a token that comes later carries it.
             item.standing = .notOwed
             item.reopensUntil = plan.now + policy.reopening
-            item.wakesFrom = []
+            try book.wake(&item, at: place)
             item.excluded = []
             item.touchedAt = plan.now
         } else {

@@ -46,10 +46,7 @@ extension PurchasesStage {
     ) throws(StoreFault) -> (entries: [BookDue.Entry], next: [UInt8]?) {
         var entries: [BookDue.Entry] = []
         var next: [UInt8]?
-        try state.scan(.due, partition: partition, from: start) { key, note in
-            guard key.starts(with: prefix) else {
-                return false
-            }
+        try state.scan(.due, partition: partition, from: start, within: prefix) { key, note in
             guard entries.count < countMax else {
                 next = key
                 return false
@@ -58,6 +55,62 @@ extension PurchasesStage {
             return true
         }
         return (entries, next)
+    }
+
+    /// The records that stand in a region ordered by their keys.
+    ///
+    /// - Returns: the records, and the first entry that was left out for `countMax`.
+    func places(
+        _ region: BookDue.Region,
+        _ partition: Int32,
+        from start: [UInt8]? = nil,
+        countMax: Int,
+        _ state: StagedState
+    ) throws(StoreFault) -> (places: [BookPlace], next: [UInt8]?) {
+        let whole = BookDue.start(region)
+        let found = try entries(
+            partition,
+            from: start ?? whole,
+            prefix: whole,
+            countMax: countMax,
+            state
+        )
+        let places = found.entries.map { entry, _ in
+            BookPlace(partition: partition, key: BookKey(bytes: Array(entry.dropFirst())))
+        }
+        return (places, found.next)
+    }
+
+    /// The records that a region ordered by time has for a time that has come.
+    ///
+    /// - Returns: the records, and the time of the next one; nil where there is none, or where
+    ///   `countMax` left some out.
+    private func due(
+        _ region: BookDue.Region,
+        _ partition: Int32,
+        by time: Timestamp,
+        countMax: Int,
+        _ state: StagedState
+    ) throws(StoreFault) -> (places: [BookPlace], next: Timestamp?) {
+        let whole = BookDue.start(region)
+        let found = try entries(
+            partition,
+            from: whole,
+            prefix: whole,
+            countMax: countMax,
+            state
+        )
+        var places: [BookPlace] = []
+        for (entry, _) in found.entries {
+            guard let (due, key) = BookDue.timed(entry, region) else {
+                continue
+            }
+            guard due <= time else {
+                return (places, due)
+            }
+            places.append(BookPlace(partition: partition, key: key))
+        }
+        return (places, nil)
     }
 
     // MARK: Time
@@ -70,25 +123,17 @@ extension PurchasesStage {
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) -> Timestamp? {
-        let start = BookDue.start(.waiting)
-        let found = try entries(
+        let (due, next) = try due(
+            .waiting,
             partition,
-            from: start,
-            prefix: start,
+            by: plan.now,
             countMax: limits.decisionCountMax,
             plan.state
         )
-        for (entry, _) in found.entries {
-            guard let (time, key) = BookDue.timed(entry, .waiting) else {
-                continue
-            }
-            guard time <= plan.now else {
-                return time
-            }
-            let place = BookPlace(partition: partition, key: key)
+        for place in due {
             try decide(place, isWoken: false, &book, into: &plan)
         }
-        return nil
+        return next
     }
 
     // MARK: Waking
@@ -99,18 +144,14 @@ extension PurchasesStage {
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
-        let start = BookDue.start(.waking)
-        let found = try entries(
+        let (changed, _) = try places(
+            .waking,
             partition,
-            from: start,
-            prefix: start,
             countMax: limits.decisionCountMax,
             plan.state
         )
         var left = limits.decisionCountMax
-        for (entry, _) in found.entries where left > 0 {
-            let key = BookKey(bytes: Array(entry.dropFirst()))
-            let place = BookPlace(partition: partition, key: key)
+        for place in changed where left > 0 {
             left -= try wake(place, countMax: left, &book, into: &plan)
         }
     }
@@ -121,48 +162,85 @@ extension PurchasesStage {
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) -> Int {
-        guard let (group, from) = try waiters(of: place, &book) else {
+        guard let (group, prefix, from) = try waiters(of: place, &book) else {
             return 0
         }
-        let found = try entries(
+        let (woken, next) = try entries(
             place.partition,
-            from: from.isEmpty ? group : from,
-            prefix: group,
+            from: from.isEmpty ? prefix : from,
+            prefix: prefix,
             countMax: countMax,
             plan.state
         )
-        try setWaking(place, found.next, &book)
-        for (entry, _) in found.entries {
+        try setWaking(place, next, &book)
+        for (entry, _) in woken {
             if let key = BookDue.key(of: entry, after: group) {
                 try decide(place.at(key), isWoken: true, &book, into: &plan)
             }
         }
-        return found.entries.count + 1
+        return woken.count + 1 + (try giveTurn(place, countMax: countMax, &book, into: &plan))
     }
+
+    /// Wakes one of the items that wait for their turn in the net calculation of a buy.
+    ///
+    /// The others would only find that one under way; it gives the turn on when its report is
+    /// answered.
+    ///
+    /// - Returns: how many were looked at.
+    private func giveTurn(
+        _ place: BookPlace,
+        countMax: Int,
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) -> Int {
+        guard place.key.kind == .item, try book.item(place)?.busyWith == nil else {
+            return 0
+        }
+        let group = BookDue.turns(of: place.key)
+        let (waiting, next) = try entries(
+            place.partition,
+            from: group,
+            prefix: group,
+            countMax: min(countMax, Self.turnCountMax),
+            plan.state
+        )
+        for (index, (entry, _)) in waiting.enumerated() {
+            guard let key = BookDue.key(of: entry, after: group) else {
+                continue
+            }
+            try decide(place.at(key), isWoken: true, &book, into: &plan)
+            if case .queued = try book.item(place.at(key))?.wait {
+                return index + 1
+            }
+        }
+        if next != nil {
+            // All of these have left it: the next ones are looked at after the commit.
+            try setWaking(place, [], &book)
+        }
+        return waiting.count
+    }
+
+    /// Items looked at for one that takes its turn.
+    private static let turnCountMax = 100
 
     /// Where the entries of those begin that wait for a record, and where waking goes on.
     private func waiters(
         of place: BookPlace,
         _ book: inout Book
-    ) throws(StoreFault) -> (group: [UInt8], from: [UInt8])? {
+    ) throws(StoreFault) -> (group: [UInt8], prefix: [UInt8], from: [UInt8])? {
         let own = BookDue.start(.reference, of: place.key.bytes)
+        let prefix = BookDue.references(to: place.key)
         switch place.key.kind {
         case .item:
-            return try book.item(place)?.wakesFrom.map { (own, $0) }
+            return try book.item(place)?.wakesFrom.map { (own, prefix, $0) }
         case .subscription:
-            return try book.subscription(place)?.wakesFrom.map { (own, $0) }
+            return try book.subscription(place)?.wakesFrom.map { (own, prefix, $0) }
         case .token:
             guard let token = try book.token(place), let from = token.wakesFrom else {
                 return nil
             }
-            let lane =
-                token.token?.lane
-                ?? Lane(
-                    appAppleID: 0,
-                    environment: place.key.tokenID.environment
-                )
-            let group = BookDue.tokenGroup(place.key.purchaseKey, lane)
-            return (BookDue.start(.token, of: group), from)
+            let group = BookDue.start(.token, of: BookDue.tokenGroup(of: token, place.key))
+            return (group, group, from)
         case .event, nil:
             return nil
         }
@@ -200,24 +278,17 @@ extension PurchasesStage {
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) -> [UInt8]? {
-        let start = BookDue.start(.rate)
-        let found = try entries(
+        let (items, next) = try places(
+            .rate,
             partition,
             from: from,
-            prefix: start,
             countMax: limits.decisionCountMax,
             plan.state
         )
-        for (entry, _) in found.entries {
-            let key = BookKey(bytes: Array(entry.dropFirst()))
-            try decide(
-                BookPlace(partition: partition, key: key),
-                isWoken: true,
-                &book,
-                into: &plan
-            )
+        for item in items {
+            try decide(item, isWoken: true, &book, into: &plan)
         }
-        return found.next
+        return next
     }
 
     // MARK: Forgetting
@@ -230,21 +301,17 @@ extension PurchasesStage {
         guard let state else {
             return
         }
-        let start = BookDue.start(.forgotten)
-        let found = try entries(
+        let (places, _) = try due(
+            .forgotten,
             partition,
-            from: start,
-            prefix: start,
+            by: horizon,
             countMax: limits.forgottenCountMax,
             state
         )
-        for (entry, _) in found.entries {
-            guard let (time, key) = BookDue.timed(entry, .forgotten), time <= horizon else {
-                return
-            }
+        for place in places {
             // What was put since the last commit is alive.
-            if state.stagedValue(forKey: key.bytes, partition: partition) == nil {
-                book.forget(BookPlace(partition: partition, key: key))
+            if state.stagedValue(forKey: place.key.bytes, partition: partition) == nil {
+                book.forget(place)
             }
         }
     }

@@ -7,8 +7,9 @@ internal import TokenWire
 
 /// Finds the token of every sale, compiles its line item, and asks `report` to send it.
 ///
-/// A record that comes in changes the book and nothing else; what is then due is found in the due
-/// table of the committed store, decided, and goes out in the transaction that stores the decision.
+/// A record that comes in changes the book; a sale finds its token at once. What is then due, for a
+/// time that has come or for another record that changed, is found in the due table of the committed
+/// store, decided, and goes out in the transaction that stores the decision.
 final class PurchasesStage: TickingStage {
     /// Everything here is bounded; the sales themselves wait in the store.
     struct Limits {
@@ -16,6 +17,8 @@ final class PurchasesStage: TickingStage {
         var decisionCountMax = 500
         /// Tokens of one partition that get a report in one tick.
         var reportCountMax = 200
+        /// The same of all partitions, where the queue grew since the last tick.
+        var readyCountMax = 2_000
         /// Items looked at for one report.
         var candidateCountMax = 400
         /// Line items of one report: Apple publishes no limit (Q14).
@@ -66,15 +69,14 @@ final class PurchasesStage: TickingStage {
     var state: StagedState?
     var partitions: [Int32] = []
     var sweeps: [Int32: Sweep] = [:]
-    /// Partitions in which something was put, since the last commit and since the one before: the
-    /// next look at the committed store may miss what is still under way.
-    private var changed: Set<Int32> = []
-    private var changedBefore: Set<Int32> = []
+    let recent = RecentChanges()
+    /// Tokens that the next tick makes a report for; where that is lost the due table names them.
+    var ready: Set<BookPlace> = []
     var forgetting = ForgettingClock()
     var heldCount = HeldCount()
     private var nextMeasure = Timestamp(milliseconds: 0)
     private var nextRatesLook = Timestamp(milliseconds: 0)
-    private(set) var nextTick: Timestamp?
+    var nextTick: Timestamp?
 
     /// What the last look at a partition's due table left to do.
     struct Sweep {
@@ -126,12 +128,12 @@ final class PurchasesStage: TickingStage {
         for partition in partitions {
             sweeps[partition] = nil
         }
-        changed.subtract(partitions)
-        changedBefore.subtract(partitions)
+        ready = ready.filter { !partitions.contains($0.partition) }
         heldCount.restart()
         if self.partitions.isEmpty {
             state = nil
             nextTick = nil
+            recent.dropAll()
             metrics.held(heldCount.forgetAll())
         }
     }
@@ -139,10 +141,9 @@ final class PurchasesStage: TickingStage {
     // MARK: Transactions
 
     func committed(now: Timestamp) {
-        for partition in changed.union(changedBefore) {
+        for partition in recent.committed() {
             sweeps[partition]?.isDue = true
         }
-        (changedBefore, changed) = (changed, [])
         nextTick = now
     }
 
@@ -155,13 +156,9 @@ final class PurchasesStage: TickingStage {
                 sweeps[partition]?.ratesFrom = BookDue.start(.rate)
             }
         }
-        changed = []
-        changedBefore = []
+        recent.dropAll()
+        ready = []
         nextTick = Timestamp(milliseconds: 0)
-    }
-
-    func noteChanges(_ partitions: Set<Int32>) {
-        changed.formUnion(partitions)
     }
 
     // MARK: Ticks
@@ -169,12 +166,14 @@ final class PurchasesStage: TickingStage {
     func tick(into plan: inout BatchPlan) {
         let now = plan.now
         lookAtRates(now: now)
-        var book = Book(state: plan.state)
+        defer { metrics.settle(into: &plan) }
         do throws(StoreFault) {
             for partition in partitions {
+                var book = Book(state: plan.state, recent: recent)
                 try sweep(partition, &book, into: &plan)
+                recent.note(book.flush())
             }
-            noteChanges(book.flush())
+            try reportReady(into: &plan)
             try measure(now: now)
         } catch {
             plan.storeFault = error
@@ -207,6 +206,9 @@ final class PurchasesStage: TickingStage {
     private func earliestWork(now: Timestamp) -> Timestamp? {
         guard !partitions.isEmpty else {
             return nil
+        }
+        guard ready.isEmpty else {
+            return now
         }
         var next = min(nextMeasure, nextRatesLook)
         for sweep in sweeps.values {

@@ -31,7 +31,7 @@ struct DueTable {
     ) throws(StoreFault) -> (places: [AccountPlace], next: Timestamp?) {
         var places: [AccountPlace] = []
         var next: Timestamp?
-        try visit(.waiting, partition, from: DueKey.start(DueKey.Region.waiting)) { time, key in
+        try visit(.waiting, partition) { time, key in
             guard time <= now else {
                 next = time
                 return false
@@ -56,7 +56,8 @@ struct DueTable {
         try state.scan(
             .due,
             partition: partition,
-            from: sweep.resumeAt ?? DueKey.start(.waiting, at: now)
+            from: sweep.resumeAt ?? DueKey.start(.waiting, at: now),
+            within: DueKey.start(DueKey.Region.waiting)
         ) { entry, note in
             guard entry.first == DueKey.Region.waiting.rawValue,
                 let (time, key) = DueKey.timed(entry)
@@ -92,7 +93,7 @@ struct DueTable {
         let prefix = DueKey.start(.ready, queue)
         for partition in partitions {
             var count = 0
-            try state.scan(.due, partition: partition, from: prefix) { entry, _ in
+            try state.scan(.due, partition: partition, from: prefix, within: prefix) { entry, _ in
                 guard let (found, deadline, key) = DueKey.ready(entry), found == queue else {
                     return false
                 }
@@ -115,10 +116,11 @@ struct DueTable {
         _ visit: (SendQueue, Timestamp) -> Void
     ) throws(StoreFault) {
         for region in [DueKey.Region.ready, .retried] {
-            var start: [UInt8]? = DueKey.start(region)
+            let whole = DueKey.start(region)
+            var start: [UInt8]? = whole
             while let from = start {
                 start = nil
-                try state.scan(.due, partition: partition, from: from) { entry, _ in
+                try state.scan(.due, partition: partition, from: from, within: whole) { entry, _ in
                     if entry.first == region.rawValue,
                         let (queue, deadline, _) = DueKey.queued(entry)
                     {
@@ -151,7 +153,7 @@ struct DueTable {
     /// Since when the oldest notice of a partition waits for the guard; nil where none does.
     func firstGuarded(in partition: Int32) throws(StoreFault) -> Timestamp? {
         var first: Timestamp?
-        try visit(.guarded, partition, from: DueKey.start(DueKey.Region.guarded)) { time, _ in
+        try visit(.guarded, partition) { time, _ in
             first = time
             return false
         }
@@ -165,7 +167,7 @@ struct DueTable {
         countMax: Int
     ) throws(StoreFault) -> [AccountPlace] {
         var places: [AccountPlace] = []
-        try visit(.guarded, partition, from: DueKey.start(DueKey.Region.guarded)) { time, key in
+        try visit(.guarded, partition) { time, key in
             guard time <= startedAt else {
                 return false
             }
@@ -179,7 +181,7 @@ struct DueTable {
     func guardedCount(in partitions: [Int32], countMax: Int) throws(StoreFault) -> Int {
         var count = 0
         for partition in partitions where count < countMax {
-            try visit(.guarded, partition, from: DueKey.start(DueKey.Region.guarded)) { _, _ in
+            try visit(.guarded, partition) { _, _ in
                 count += 1
                 return count < countMax
             }
@@ -196,7 +198,7 @@ struct DueTable {
         countMax: Int
     ) throws(StoreFault) -> [[UInt8]] {
         var keys: [[UInt8]] = []
-        try visit(.forgotten, partition, from: DueKey.start(DueKey.Region.forgotten)) { time, key in
+        try visit(.forgotten, partition) { time, key in
             guard time <= horizon else {
                 return false
             }
@@ -210,10 +212,10 @@ struct DueTable {
     private func visit(
         _ region: DueKey.Region,
         _ partition: Int32,
-        from start: [UInt8],
         _ body: (Timestamp, [UInt8]) -> Bool
     ) throws(StoreFault) {
-        try state.scan(.due, partition: partition, from: start) { entry, _ in
+        let start = DueKey.start(region)
+        try state.scan(.due, partition: partition, from: start, within: start) { entry, _ in
             guard entry.first == region.rawValue, let (time, key) = DueKey.timed(entry) else {
                 return false
             }

@@ -1,7 +1,6 @@
 import Foundation
 import Kafka
 import LocalKafka
-import LocalKafka
 import StageRuntime
 import Testing
 import TokenDomain
@@ -91,10 +90,10 @@ import TokenWire
     @Test(arguments: [
         ([5, 6, 7], nil as String?),
         ([7, 6, 5], nil),
-        ([5, 7], "has 2 of 3 tokens"),
-        ([5, 6, 7, 6], "has token 6 twice"),
+        ([5, 7], "has 2 of the 3 sent"),
+        ([5, 6, 7, 6], "has number 6 twice"),
         ([5, 6, 7, 8], "has 1 records that nobody sent"),
-        ([], "has 0 of 3 tokens"),
+        ([], "has 0 of the 3 sent"),
     ])
     func `are missed when one is lost, doubled or strange`(numbers: [Int], fault: String?) {
         for kind in ["received", "decoded"] {
@@ -305,8 +304,10 @@ import TokenWire
         let measures = try #require((object as? [String: Any])?["measures"] as? [[String: Any]])
         #expect(
             measures.map { $0["measure"] as? String } == [
-                "ingest, single tokens", "ingest, batches of 100", "decode",
-                "dedupe at 5000 keys", "notifications: signatures", "chain, batches of 100",
+                "ingest, single tokens", "ingest, batches of 100 tokens",
+                "ingest, batches of 100 sales", "decode", "dedupe at 5000 keys",
+                "notifications: signatures", "purchases at 5000 sales, 10 a customer",
+                "purchases at 5000 sales, 10000 a customer", "chain, batches of 100",
             ]
         )
         for measure in measures {

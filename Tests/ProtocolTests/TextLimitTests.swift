@@ -119,7 +119,8 @@ import TokenWire
     /// A list or text without a limit could fill the state, which is one record of Kafka's.
     @Test(
         arguments: topics.map(\.name) + [
-            "notifications.received.v1", "purchases.received.v1", "report.state.v1",
+            "notifications.received.v1", "purchases.received.v1", "purchases.state.v1",
+            "report.state.v1",
         ]
     )
     func `are stated for every text and every list`(name: String) throws {

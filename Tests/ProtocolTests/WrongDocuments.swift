@@ -106,6 +106,16 @@ extension `The schemas of Protocols` {
                 ]
             ),
             (
+                "purchases.state.v1", #"{"offset":7,"touchedAt":1,"hasCustomer":true}"#,
+                [
+                    "{}", #"{"offset":7,"touchedAt":1,"appAppleId":1}"#,
+                    #"{"standing":"live","touchedAt":1,"waitingSince":1,"wait":{"for":"tea"}}"#,
+                    #"{"standing":"dead","touchedAt":1,"waitingSince":1,"wait":{"for":"now"}}"#,
+                    #"{"standing":"live","wait":{"for":"now"},"waitingSince":1}"#,
+                    #"{"value":"x","offset":-1,"receivedAt":1}"#,
+                ]
+            ),
+            (
                 "notifications.received.v1", #"{"signedPayload":"a","receivedAt":1}"#,
                 [#"{"signedPayload":"","receivedAt":1}"#, #"{"signedPayload":"a"}"#]
             ),

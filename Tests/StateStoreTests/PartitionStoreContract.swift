@@ -124,6 +124,33 @@ import Testing
         }
     }
 
+    @Test(
+        arguments: Kind.allCases,
+        [
+            ([0x7f], [[0x7f], [0x7f, 0xff]]), ([0x7f, 0xff], [[0x7f, 0xff]]),
+            ([0xff], [[0xff, 0], [0xff, 0xff]]), ([0xff, 0xff], [[0xff, 0xff]]), ([0x7e], []),
+            ([], [[0x7f], [0x7f, 0xff], [0x80], [0xff, 0], [0xff, 0xff]]),
+        ] as [([UInt8], [[UInt8]])]
+    )
+    func `scans what begins with a prefix`(
+        kind: Kind,
+        prefixed: (prefix: [UInt8], keys: [[UInt8]])
+    ) throws {
+        try with(kind) { store in
+            var changes = StoreChanges()
+            for key in [[0x80], [0x7f, 0xff], [0x7f], [0xff, 0], [0xff, 0xff]] as [[UInt8]] {
+                changes.put([1], forKey: key, in: .due)
+            }
+            try store.apply(changes, changelogOffset: 1)
+            var keys: [[UInt8]] = []
+            try store.scan(.due, from: prefixed.prefix, within: prefixed.prefix) { key, _ in
+                keys.append(key)
+                return true
+            }
+            #expect(keys == prefixed.keys)
+        }
+    }
+
     @Test(arguments: Kind.allCases)
     func `scans everything, also where it takes many reads`(kind: Kind) throws {
         try with(kind) { store in

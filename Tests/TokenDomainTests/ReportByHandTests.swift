@@ -30,6 +30,29 @@ import Testing
         #expect(fault.code == "report.status_order")
     }
 
+    /// By hand it is wanted now; sales have the time that Apple gives them, or the token has.
+    @Test(
+        arguments: [
+            (nil, nil, nil), (nil, 3, nil), ("c1.a", nil, nil), ("c1.a", 3, 3), ("c1.a", 4_000, 0),
+        ] as [(String?, Int64?, Int64?)]
+    )
+    func `has time as long as Apple gives it`(key: String?, asked: Int64?, days: Int64?) throws {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(), now: Self.received)
+        let expiration = try #require(account.tokenExpirationDate)
+        var request = Fixtures.request(.lineItem, lineItems: "[]")
+        request.purchaseKey = key.map { PurchaseKey($0) }
+        request.deadline = asked.map { Self.received + .days($0) }
+        expect(account.take(request, offset: 1, now: Self.received), .owed)
+        let expected =
+            switch days {
+            case nil: Self.received
+            case 0: expiration + .days(1)
+            case let days?: Self.received + .days(days)
+            }
+        #expect(account.current?.deadline == expected)
+    }
+
     @Test func `buries a queued report that may no longer follow`() {
         var account = Fixtures.account()
         let duplicate = Fixtures.distinct(.duplicate(of: TokenID("first")))

@@ -100,12 +100,14 @@ typedef struct cstore_entries {
 } cstore_entries;
 
 /**
- * cstore_cursor_open(store, table, start, len, error):
- * A cursor before the first key not below ${start}, on the store as it is now.  NULL with
- * ${error} filled in.
+ * cstore_cursor_open(store, table, start, len, end, end_len, error):
+ * A cursor before the first key not below ${start}, on the store as it is now; it ends before
+ * ${end}, or with the table where ${end_len} is 0.  What was removed beyond ${end} costs it nothing:
+ * a cursor without an end reads on through all of that, until it meets a key.  NULL with ${error}
+ * filled in.
  */
 cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len,
-                                  cstore_error *error);
+                                  const uint8_t *end, size_t end_len, cstore_error *error);
 
 /**
  * cstore_cursor_read(cursor, count_max, entries, error):

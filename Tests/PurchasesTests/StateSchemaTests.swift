@@ -1,0 +1,91 @@
+import Foundation
+import Simulation
+import StageRuntime
+import StateStore
+import Testing
+import TokenDomain
+
+@testable import purchases
+
+/// What the worker really keeps, held against the schema of its changelog by the jsonschema package
+/// of Python.
+@Suite struct `The schema of the book` {
+    private static let root = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent()
+
+    /// Every kind of record, and an item in every wait.
+    private func book() throws -> [String] {
+        let bench = PurchasesBench()
+        bench.launch()
+        let (anna, bert) = (bench.customer(1), bench.customer(2))
+        bench.token("t", customer: anna)
+        bench.token(
+            "forged",
+            from: PurchasesBench.start + .days(-2),
+            customer: bert,
+            isForged: true
+        )
+        bench.token("true", from: PurchasesBench.start + .days(-2), customer: bert)
+        bench.sale(bench.buy("a", anna, exclusive: 90_000))
+        bench.sale(bench.buy("b", bert))
+        bench.sale(bench.buy("none", bench.customer(3)))
+        bench.sale(bench.buy("iceland", anna) { $0.pricingCurrency = AlphaCode("ISK") })
+        bench.sale(
+            bench.buy("s1", anna) {
+                $0.subscriptionEvent = .start
+                $0.subscriptionID = "s"
+                $0.subscriptionStartDate = bench.clock.now
+                $0.subscriptionEndDate = bench.clock.now + .days(30)
+            }
+        )
+        bench.sale(bench.change("nobody's", anna, .restate) { $0.quantity = 2 })
+        try bench.settle()
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        for part in 1...3 {
+            bench.sale(bench.refund("r\(part)", of: "a", anna, exclusive: 1_000))
+        }
+        bench.sale(bench.refund("r4", of: "unknown", anna, exclusive: 1_000))
+        try bench.settle()
+        try bench.pass(.hours(25))
+        bench.sale(bench.change("a", anna, .retract))
+        try bench.settle()
+        let topic = Topic.purchasesState.name(prefix: PurchasesBench.prefix)
+        return bench.cluster.committedRecords(of: topic).compactMap { record in
+            record.value.map { String(decoding: $0, as: UTF8.self) }
+        }
+    }
+
+    @Test func `accepts every record of its changelog`() throws {
+        let records = try book()
+        for wait in [
+            "idle", "now", "token", "rate", "reference", "turn", "base", "queued", "sent",
+            "reopening",
+        ] {
+            #expect(records.contains { $0.contains(#""wait":{"for":"\#(wait)""#) }, "\(wait)")
+        }
+        #expect(records.contains { $0.contains(#""refused":true"#) })
+        #expect(records.contains { $0.contains(#""startLineItemId""#) })
+        let cases = records.enumerated().map { index, record in
+            #"{"name":"record \#(index)","schema":"purchases.state.v1","isValid":true,"#
+                + #""document":\#(record)}"#
+        }
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/env")
+        process.arguments = [
+            "python3", Self.root.appending(path: "Tests/ProtocolTests/validate.py").path(),
+            "--some", Self.root.appending(path: "Protocols").path(),
+        ]
+        let input = FileManager.default.temporaryDirectory
+            .appending(path: "state-cases-\(UUID().uuidString)")
+        try Data((cases.joined(separator: "\n") + "\n").utf8).write(to: input)
+        defer { unsafe unlink(input.path()) }
+        process.standardInput = try FileHandle(forReadingFrom: input)
+        let output = Pipe()
+        process.standardOutput = output
+        process.standardError = output
+        try process.run()
+        let text = try output.fileHandleForReading.readToEnd() ?? Data()
+        process.waitUntilExit()
+        #expect(process.terminationStatus == 0, "\(String(decoding: text, as: UTF8.self))")
+    }
+}
