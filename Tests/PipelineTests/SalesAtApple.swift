@@ -33,9 +33,10 @@ extension AppleWorld {
         }
     }
 
-    /// Where our book is another than Apple's, in sentences.
+    /// Compares our book with Apple's.
     ///
     /// - Parameter ledger: the newest version of each item as we sent it, and how many there were.
+    /// - Returns: a sentence for each difference.
     func differences(from ledger: [String: (item: String, versionCount: Int)]) -> [String] {
         var differences: [String] = []
         var names: Set<String> = []

@@ -212,7 +212,7 @@ struct SimulatedShop {
 
     // MARK: Sales
 
-    /// - Parameter reported: the sales that our ledger has as reported.
+    /// What the platform sends next; `reported` are the sales that our ledger has as reported.
     mutating func next(now: Timestamp, reported: () throws -> Set<String>) rethrows -> Sent? {
         let places = Place.allCases
         let place = places[Int.random(in: 0..<places.count, using: &generator)]

@@ -209,6 +209,7 @@ package struct SalesLives {
     ///
     /// - Parameter reported: what Apple has: a refund that comes behind the retraction of its buy is
     ///   refused.
+    /// - Returns: nil where nothing can be taken back.
     package mutating func retract(among reported: Set<String>) -> PurchaseEvent? {
         let all = sales
         let picked = pick { id, sale in
@@ -246,11 +247,12 @@ package struct SalesLives {
 
     // MARK: The end
 
-    /// What Apple holds otherwise than it must, in sentences.
+    /// Compares what Apple holds with what it must hold.
     ///
     /// - Parameters:
     ///   - isOwed: false for a sale that Apple must have nothing of.
     ///   - held: what Apple has of a sale.
+    /// - Returns: a sentence for each difference.
     package func differences(
         isOwed: (Sale) -> Bool = { _ in true },
         held: (String) -> Held?
