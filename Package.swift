@@ -365,9 +365,9 @@ let package = Package(
         tests(
             "PipelineTests",
             [
-                "ingest", "decode", "dedupe", "report", "notifications", "Simulation",
-                "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
-                "AppStoreAPI", "AppleSimulator", "Crypto", "HTTPServer",
+                "ingest", "decode", "dedupe", "report", "notifications", "purchases",
+                "Simulation", "StageRuntime", "StateStore", "Kafka", "TokenDomain", "TokenWire",
+                "Telemetry", "AppStoreAPI", "AppleSimulator", "Crypto", "HTTPServer",
             ]
         ),
         // The built programs as processes, on a real Kafka, with faults while they run.

@@ -26,7 +26,7 @@ extension PurchasesStage {
             guard !live.isRetracted else {
                 return .repeated
             }
-            let isFree = try retractChildren(of: place, &book, now: now)
+            let isFree = try retractChildren(of: place, trace: event.trace, &book, now: now)
             return isFree ? .queue(live.token) : .wait(.reference(place.key, until: nil))
         }
         let restated: PurchaseEvent
@@ -128,6 +128,7 @@ extension PurchasesStage {
     /// - Returns: whether nothing that is live refers to it any more.
     private func retractChildren(
         of place: BookPlace,
+        trace: TraceParent?,
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) -> Bool {
@@ -165,7 +166,7 @@ extension PurchasesStage {
                 value: [],
                 offset: 0,
                 receivedAt: now,
-                trace: nil,
+                trace: trace,
                 history: nil
             )
             book.put(event, number: child.changeNext, of: childPlace)

@@ -57,6 +57,10 @@ extension PurchasesStage {
             ? try decideBase(&item, place, event, &book, now: now)
             : try decideChange(&item, place, event, &book, now: now)
         try enact(decision, item, place, event, &book, into: &plan)
+        // A token that came while a change of what is not owed was in turn has woken nobody.
+        if number != 0, let rested = try book.item(place), case .reopening = rested.wait {
+            try reopen(rested, place, &book, into: &plan)
+        }
     }
 
     func enact(

@@ -42,6 +42,11 @@ extension PurchasesStage {
         /// the one before it.
         var isDuplicate: Bool { answer.primaryExternalPurchaseID != nil }
 
+        /// Apple says that an item is retracted already (30): what was asked for is so.
+        func isRetracted(_ id: String) -> Bool {
+            named[id].map { $0.allSatisfy { $0.code == 30 } } ?? false
+        }
+
         /// What `report` knows of the token had no room: that passes.
         var isPassing: Bool { answer.reason == "report.account_full" }
     }
@@ -58,13 +63,14 @@ extension PurchasesStage {
             _ = try refuse(token, at: answer.settledAt, &book)
         }
         for id in ids {
-            if answer.verifiedLineItemIDs.contains(id) {
-                try accept(id, answer, as: .verified, token, &book, into: &plan)
-                continue
-            }
             guard
                 let (place, item, event) = try sent(id, lane(of: token, &book), token, &book)
             else {
+                continue
+            }
+            let isRetracted = item.flight?.isRetraction == true && refusal.isRetracted(id)
+            if isRetracted || answer.verifiedLineItemIDs.contains(id) {
+                try accept(id, answer, as: .verified, token, &book, into: &plan)
                 continue
             }
             metrics.waited(plan.now - item.waitingSince, for: item.wait)

@@ -51,6 +51,9 @@ final class PurchasesStage: TickingStage {
         init() {}
     }
 
+    /// One transaction at most is under way while the next one is put together.
+    private static let commitsUnderWay = 2
+
     /// The envelope of a report around its line items.
     static let envelopeByteCount = 1_024
 
@@ -84,8 +87,11 @@ final class PurchasesStage: TickingStage {
         var isDue = true
         var nextWaiting: Timestamp?
         var nextForgetting: Timestamp?
-        /// Sales that wait for a rate are looked at again, from this entry on.
-        var ratesFrom: [UInt8]?
+        /// Sales that wait for a rate are looked at again, from this entry on: at first all of them, as
+        /// the file may have changed while nobody had the partition.
+        var ratesFrom: [UInt8]? = BookDue.start(.rate)
+        /// After so many commits once more: until then the store lacks what was decided by old rates.
+        var ratesLooksLeft = 0
     }
 
     init(
@@ -144,6 +150,10 @@ final class PurchasesStage: TickingStage {
         for partition in recent.committed() {
             sweeps[partition]?.isDue = true
         }
+        for (partition, sweep) in sweeps where sweep.ratesLooksLeft > 0 {
+            sweeps[partition]?.ratesLooksLeft -= 1
+            sweeps[partition]?.ratesFrom = BookDue.start(.rate)
+        }
         nextTick = now
     }
 
@@ -189,6 +199,9 @@ final class PurchasesStage: TickingStage {
         if rates.refresh() {
             for partition in sweeps.keys {
                 sweeps[partition]?.ratesFrom = BookDue.start(.rate)
+            }
+            for partition in changed.union(changedBefore) {
+                sweeps[partition]?.ratesLooksLeft = Self.commitsUnderWay
             }
         }
     }

@@ -18,6 +18,25 @@ final class SimulatedApple {
         var isRequestLost: Bool
     }
 
+    /// What Apple is sent, as far as a test's refusals hang on it.
+    struct Sent {
+        var token: String
+        var status: String
+        var lineItemIDs: [String]
+    }
+
+    /// A 400 of Apple's.
+    struct Refusal: CustomStringConvertible {
+        var token: String
+        var lineItemIDs: [String]
+        var errors: [AppleError]
+
+        var description: String {
+            let codes = errors.map { "\($0.code) \($0.fieldName ?? "") \($0.lineItemID ?? "")" }
+            return "\(token) \(lineItemIDs): \(codes.joined(separator: ", "))"
+        }
+    }
+
     typealias Request = AppStoreAPI.AppleRequest
     typealias Answer = (tag: UInt64, reply: TokenDomain.AppleReply)
 
@@ -26,6 +45,12 @@ final class SimulatedApple {
     /// One request in so many is lost on the way, one answer in so many on the way back, one is
     /// answered 429 or 500; 0 is never.
     var faultOneIn = 0
+    /// An answer that a test gives instead of Apple, which then does nothing; nil asks Apple.
+    var answer: (Sent) -> AppleAnswer? = { _ in nil }
+    /// Whether Apple acts, and its answer does not come back.
+    var losesAnswer: (Sent) -> Bool = { _ in false }
+    /// Every report that Apple refused, but for what a lost answer explains.
+    private(set) var refusals: [Refusal] = []
     private var onTheWay: [Message] = []
     /// Every request that left a worker.
     private(set) var sent: [Request] = []
@@ -71,6 +96,20 @@ final class SimulatedApple {
         return mailboxes.removeValue(forKey: client.number) ?? []
     }
 
+    private func note(_ answer: AppleAnswer, to content: Sent) {
+        let errors = AppleBody(answer.body).errors ?? []
+        let isRepeat = errors.contains { $0.code == 1 && $0.fieldName == "requestIdentifier" }
+        if answer.status == 400, !isRepeat {
+            refusals.append(
+                Refusal(
+                    token: content.token,
+                    lineItemIDs: content.lineItemIDs,
+                    errors: errors
+                )
+            )
+        }
+    }
+
     private func arrive(_ message: Message, now: Timestamp) -> TokenDomain.AppleReply {
         guard !message.isRequestLost else {
             return TokenDomain.AppleReply(transport: .notSent)
@@ -90,12 +129,19 @@ final class SimulatedApple {
         var sent: ReportRequestBody?
         switch message.request.action {
         case .sendReport(let body):
-            answer = world.put(
-                body.bytes,
-                environment: environment,
-                bundleID: bundleID,
-                now: now.milliseconds
-            )
+            let content = Self.content(of: body)
+            answer =
+                self.answer(content)
+                ?? world.put(
+                    body.bytes,
+                    environment: environment,
+                    bundleID: bundleID,
+                    now: now.milliseconds
+                )
+            note(answer, to: content)
+            if losesAnswer(content) {
+                return TokenDomain.AppleReply(transport: .doubtful)
+            }
         case .retrieveReport(let identifier, let body):
             sent = body
             answer = world.get(identifier, environment: environment, bundleID: bundleID)
@@ -112,6 +158,19 @@ final class SimulatedApple {
             acknowledged: body.requestIdentifier,
             isOurs: sent.flatMap { sent in body.report.map { sent.isHeld(as: $0) } },
             lineItemsHeld: sent.flatMap { sent in body.report.map { sent.lineItemsHeld(in: $0) } }
+        )
+    }
+}
+
+extension SimulatedApple {
+    private static func content(of body: ReportRequestBody) -> Sent {
+        let report = AppStoreAPI.JSONValue(body.bytes)
+        return Sent(
+            token: report?["externalPurchaseId"]?.text ?? "",
+            status: report?["status"]?.text ?? "",
+            lineItemIDs: (report?["lineItems"]?.elements ?? []).compactMap {
+                $0["lineItemId"]?.text
+            }
         )
     }
 }

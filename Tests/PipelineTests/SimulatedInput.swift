@@ -169,19 +169,37 @@ struct SimulatedInputs {
     }
 
     private mutating func text(_ token: IssuedToken) -> String {
+        token.text(isPadded: Bool.random(using: &generator))
+    }
+}
+
+extension IssuedToken {
+    /// As an app receives it.
+    func text(isPadded: Bool) -> String {
         var fields: [String: Any] = [
-            "externalPurchaseId": token.externalPurchaseID,
-            "appAppleId": token.appAppleID,
-            "bundleId": token.bundleID,
-            "tokenCreationDate": token.tokenCreationDate,
+            "externalPurchaseId": externalPurchaseID,
+            "appAppleId": appAppleID,
+            "bundleId": bundleID,
+            "tokenCreationDate": tokenCreationDate,
         ]
-        fields["tokenType"] = token.tokenType
-        fields["tokenExpirationDate"] = token.tokenExpirationDate
+        fields["tokenType"] = tokenType
+        fields["tokenExpirationDate"] = tokenExpirationDate
         guard let json = try? JSONSerialization.data(withJSONObject: fields) else {
             preconditionFailure("plain fields are plain JSON")
         }
         let padded = json.base64EncodedString()
-        return Bool.random(using: &generator)
-            ? padded : padded.replacingOccurrences(of: "=", with: "")
+        return isPadded ? padded : padded.replacingOccurrences(of: "=", with: "")
+    }
+}
+
+extension SimulatedInputs {
+    /// A rate for every day around a time.
+    static func rates(around now: Timestamp) throws -> ExchangeRates {
+        let days = (-70...2).map { day in
+            let date = Date(timeIntervalSince1970: Double(now.milliseconds) / 1_000)
+            return (date + Double(day) * 86_400).formatted(.iso8601.year().month().day())
+                + ",ISK,EUR,0.0068333"
+        }
+        return try ExchangeRates(csv: Array(days.joined(separator: "\n").utf8))
     }
 }

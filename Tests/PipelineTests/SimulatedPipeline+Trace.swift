@@ -32,11 +32,16 @@ extension SimulatedPipeline {
         var lost: [String] = []
         var known: Set<TraceParent> = []
         var byToken: [String: Set<TraceParent>] = [:]
+        let sales = Set(traces(of: .purchasesReceived).compactMap(\.trace))
+        known.formUnion(sales)
         for topic in [Topic.tokensReceived, .notificationsReceived] {
             known.formUnion(traces(of: topic).map { $0.trace }.compactMap { $0 })
         }
         let later =
-            [Topic.tokensDecoded, .tokensDistinct, .notificationsVerified, .reportsOutcomes]
+            [
+                Topic.tokensDecoded, .tokensDistinct, .notificationsVerified, .reportsRequested,
+                .reportsOutcomes, .purchasesAnswered, .purchasesOutcomes,
+            ]
             + Self.workers.compactMap(\.deadLetters)
         for topic in later {
             for (key, trace) in traces(of: topic) {
@@ -50,18 +55,23 @@ extension SimulatedPipeline {
                 switch topic {
                 case .tokensDistinct, .notificationsVerified:
                     byToken[key, default: []].insert(trace)
-                case .reportsOutcomes where byToken[key]?.contains(trace) != true:
+                case .purchasesOutcomes, .reportsRequested:
+                    if !sales.contains(trace) {
+                        lost.append("\(key): a record of \(topic) has the trace of no sale")
+                    }
+                case .reportsOutcomes
+                where byToken[key]?.contains(trace) != true && !sales.contains(trace):
                     lost.append("\(key): its outcome has the trace of another token")
                 default: break
                 }
             }
         }
         for request in apple.sent {
-            let isOurs = byToken.values.contains { traces in
+            let isOurs = ([sales] + byToken.values).contains { traces in
                 request.trace.map { traces.contains($0) } == true
             }
             if !isOurs {
-                lost.append("request \(request.tag) to Apple has no trace of a token")
+                lost.append("request \(request.tag) to Apple has no trace of a token or a sale")
             }
         }
         return lost

@@ -15,13 +15,14 @@ import TokenWire
 @testable import dedupe
 @testable import ingest
 @testable import notifications
+@testable import purchases
 @testable import report
 
-/// The workers of tokens, one to two instances each, in one thread and from one seed.
+/// The workers of tokens and sales, one to two instances each, in one thread and from one seed.
 final class SimulatedPipeline {
     static let prefix = "tollway."
     private static let partitionCount = 3
-    static let workers: [Worker] = [.decode, .dedupe, .notifications, .report]
+    static let workers: [Worker] = [.decode, .dedupe, .notifications, .report, .purchases]
     /// Turns without anything done before the clock is moved on to the next thing due.
     private static let quietTurnCount = 3
 
@@ -44,26 +45,41 @@ final class SimulatedPipeline {
 
     let cluster: MemoryCluster
     let apple: SimulatedApple
+    let ratesFile = SimulatedRates.File()
+    let purchasesPolicy: PurchasesStage.Policy
     private var generator: TokenDomain.SeededGenerator
     private var inputs: SimulatedInputs
+    private(set) var shop: SimulatedShop
     private var door: Door
     private let roots: TrustedRoots
-    private var now = Timestamp(milliseconds: 1_800_000_000_000)
+    private(set) var now = Timestamp(milliseconds: 1_800_000_000_000)
     private var instances: [Place: Instance] = [:]
     private var disks: [Place: MemoryDisk] = [:]
-    private var owed: [String: Set<String>] = [:]
+    private(set) var owed: [String: Set<String>] = [:]
     /// Tokens that Apple never issued.
-    private var forged: Set<String> = []
-    private var deadLetterGoal = 0
+    private(set) var forged: Set<String> = []
+    /// Of all workers but `purchases`.
+    private(set) var deadLetterGoal = 0
     private var startCount: UInt64 = 0
     /// Requests at the door: every third has a `traceparent`, every third a bad one.
     var requestCount: UInt8 = 0
 
-    init(seed: UInt64) throws {
+    /// How long sales wait, in a pipeline that lives for an hour.
+    private static var hastyPolicy: PurchasesStage.Policy {
+        var policy = PurchasesStage.Policy()
+        policy.tokenWait = .seconds(15)
+        policy.again = .seconds(5)
+        return policy
+    }
+
+    init(seed: UInt64, purchasesPolicy: PurchasesStage.Policy? = nil) throws {
+        self.purchasesPolicy = purchasesPolicy ?? Self.hastyPolicy
         cluster = MemoryCluster(seed: seed)
         apple = SimulatedApple(seed: seed ^ 0xa991e, bundleIDs: SimulatedInputs.apps)
         generator = TokenDomain.SeededGenerator(seed: seed ^ 0x57a6e)
         inputs = SimulatedInputs(seed: seed ^ 0x1259)
+        shop = SimulatedShop(seed: seed ^ 0x5409, now: now)
+        apple.answer = SimulatedShop.refusal
         roots = try TrustedRoots(pem: apple.world.rootPEM)
         door = Door(
             keys: nil,
@@ -147,7 +163,7 @@ final class SimulatedPipeline {
                 seed: startCount
             )
         case .ingest: preconditionFailure("the door is no stage")
-        case .purchases: preconditionFailure("no sales in this pipeline")
+        case .purchases: return makePurchases(policy: purchasesPolicy)
         }
     }
 
@@ -194,6 +210,9 @@ final class SimulatedPipeline {
             now = now + Milliseconds(Int64.random(in: 10...600, using: &generator))
             if Int.random(in: 0..<3, using: &generator) == 0 {
                 try feed()
+            }
+            if Bool.random(using: &generator) {
+                try feedShop()
             }
             try disturb()
             for place in orderedPlaces where Int.random(in: 0..<4, using: &generator) > 0 {
@@ -287,8 +306,49 @@ final class SimulatedPipeline {
         }
     }
 
+    // MARK: The shop
+
+    private func feedShop() throws {
+        if let sent = try shop.next(now: now, reported: reportedItems) {
+            try take(sent)
+        }
+    }
+
+    private func reportedItems() throws -> Set<String> {
+        try Set(outcomes().filter { $0.outcome == .reported }.map(\.lineItemID))
+    }
+
+    private func take(_ sent: SimulatedShop.Sent) throws {
+        switch sent {
+        case .sale(let event):
+            try sell(event)
+            // Platforms retry too; a refused sale that is sent again is refused again.
+            let isGood = !SimulatedShop.isPoison(event.lineItemID)
+            if isGood, event.kind == .buy || event.kind == .refund,
+                Int.random(in: 0..<6, using: &generator) == 0
+            {
+                try sell(event)
+            }
+        case .token(let token, let customer, let isForged):
+            if isForged {
+                forged.insert(token.externalPurchaseID)
+                deadLetterGoal += 1
+            }
+            try bring(token, of: customer, isForged: isForged)
+        case .bad(let key, let value):
+            append(.purchasesReceived, key: key, value: value)
+        }
+    }
+
+    /// Tokens that come only now: what was not owed for want of them is.
+    func feedLateTokens() throws {
+        for sent in shop.restOfTokens() {
+            try take(sent)
+        }
+    }
+
     /// With a customer as the platform writes it to the topic itself; without one by the door.
-    private func admit(_ text: String, _ customer: CustomerID?) throws {
+    func admit(_ text: String, _ customer: CustomerID?) throws {
         guard let customer else {
             return try post(.tokens, "{\"token\":\"\(text)\"}")
         }
@@ -311,7 +371,7 @@ final class SimulatedPipeline {
     }
 
     /// A notification's turn is at once: how the line moves is the loop's, and tested there.
-    private func post(_ route: Route, _ body: String) throws(Problem) {
+    func post(_ route: Route, _ body: String) throws(Problem) {
         var outputs = OutputBatch()
         let trace = nextTraceHeader()
         _ = try door.admit(
@@ -341,7 +401,7 @@ final class SimulatedPipeline {
         }
     }
 
-    // MARK: Calm, and the account
+    // MARK: Calm
 
     /// No more faults, one instance each; the clock goes on to the next thing due until nothing is.
     func calm() throws {
@@ -349,13 +409,19 @@ final class SimulatedPipeline {
         cluster.isDown = false
         cluster.repair { _ in true }
         apple.faultOneIn = 0
-        for worker in Self.workers where instances[Place(worker: worker, number: 0)] == nil {
-            try start(Place(worker: worker, number: 0))
-        }
+        ratesFile.write(try SimulatedInputs.rates(around: now))
+        try startMissing()
         try rest(until: now + .minutes(30))
     }
 
-    private func rest(until end: Timestamp) throws {
+    /// One instance of each worker runs.
+    func startMissing() throws {
+        for worker in Self.workers where instances[Place(worker: worker, number: 0)] == nil {
+            try start(Place(worker: worker, number: 0))
+        }
+    }
+
+    func rest(until end: Timestamp) throws {
         var quietTurns = 0
         while now < end {
             var isBusy = false
@@ -375,58 +441,5 @@ final class SimulatedPipeline {
                 now = now + Milliseconds(5)
             }
         }
-    }
-
-    func differences() throws -> [String] {
-        var differences: [String] = []
-        let told = Dictionary(grouping: apple.world.acceptedReports, by: \.externalPurchaseID)
-        for (id, status) in owed.sorted(by: { $0.key < $1.key }) {
-            let statuses = (told[id] ?? []).map(\.status)
-            if statuses.count != 1 || !status.contains(statuses[0]) {
-                differences.append("\(id) owed \(status), Apple has \(statuses)")
-            }
-        }
-        for id in Set(told.keys).subtracting(owed.keys).sorted() {
-            differences.append("\(id): nothing is owed, Apple has \(told[id] ?? [])")
-        }
-        let ledger = try cluster.committedRecords(
-            of: Topic.reportsOutcomes.name(prefix: Self.prefix)
-        ).map { record in
-            let value = record.value ?? []
-            return try ReportOutcome(reading: value.span)
-        }
-        for (id, outcomes) in Dictionary(grouping: ledger, by: \.externalPurchaseID.text) {
-            // What is said of a forged one is nothing to Apple, whatever its place in the period.
-            let isRefused = forged.contains(id)
-            let isRight =
-                outcomes.count == 1 && (outcomes[0].outcome == .rejected) == isRefused
-                && (isRefused || owed[id]?.contains(outcomes[0].status.rawValue) == true)
-            if !isRight {
-                differences.append("\(id): the ledger has \(outcomes)")
-            }
-        }
-        let tokenCount = owed.count + forged.count
-        if ledger.count != tokenCount {
-            differences.append("the ledger has \(ledger.count) entries for \(tokenCount) tokens")
-        }
-        let refused = Set(
-            cluster.committedRecords(of: Topic.tokensRefused.name(prefix: Self.prefix)).map {
-                String(decoding: $0.key ?? [], as: UTF8.self)
-            }
-        )
-        if refused.count != forged.count {
-            differences.append("\(refused.count) of \(forged.count) forged tokens are told")
-        }
-        let deadLetters = Self.workers.compactMap(\.deadLetters).reduce(0) {
-            $0 + cluster.committedRecords(of: $1.name(prefix: Self.prefix)).count
-        }
-        if deadLetters != deadLetterGoal {
-            differences.append("\(deadLetters) dead letters for \(deadLetterGoal) bad inputs")
-        }
-        differences += lostTraces()
-        if cluster.hasOpenTransaction {
-            differences.append("a transaction is open at the end")
-        }
-        return differences
     }
 }

@@ -1,0 +1,87 @@
+import Simulation
+import Testing
+import TokenDomain
+
+/// What a sale waits for comes at every step of the worker's loop, with commits that take their time:
+/// no sale is left behind.
+@Suite struct `What a sale waits for` {
+    private static let steps = 0..<40
+
+    /// A bench whose commits are known late, in its own way for each step.
+    private func bench(_ step: Int) throws -> PurchasesBench {
+        let bench = PurchasesBench(seed: UInt64(step), partitionCount: 1)
+        bench.launch()
+        try bench.settle()
+        bench.cluster.faults.outcomeDelayMax = 3
+        return bench
+    }
+
+    private func take(_ steps: Int, _ bench: PurchasesBench) throws {
+        for _ in 0..<steps {
+            _ = try bench.step()
+        }
+    }
+
+    @Test(arguments: steps)
+    func `is found when it is a token that comes with a restatement of what was not owed`(
+        step: Int
+    ) throws {
+        let bench = try bench(step)
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 1_000))
+        try bench.pass(.hours(25))
+        #expect(Set(try bench.words()) == ["a not_owed", "r not_owed"])
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try take(step, bench)
+        bench.token("t", customer: anna)
+        try bench.pass(.minutes(1))
+        #expect(bench.apple.held("a")?.country == "FRA")
+        #expect(bench.apple.held("r") != nil)
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    @Test(arguments: steps)
+    func `is found when it is a token`(step: Int) throws {
+        let bench = try bench(step)
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna))
+        try take(step, bench)
+        bench.token("t", customer: anna)
+        try bench.pass(.minutes(1))
+        #expect(try bench.words() == ["a reported"])
+    }
+
+    @Test(arguments: steps)
+    func `is found when it is a rate`(step: Int) throws {
+        let bench = try bench(step)
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna) { $0.pricingCurrency = AlphaCode("ISK") })
+        try take(step, bench)
+        try rates(bench)
+        bench.rates.isChanged = true
+        bench.clock.now = bench.clock.now + .seconds(5)
+        _ = try bench.step()
+        try bench.pass(.minutes(1))
+        #expect(try bench.words() == ["a reported"])
+    }
+
+    /// Another process reads the newest file when it starts, and takes that for no change.
+    @Test func `is found when it is a rate that came while the worker was down`() throws {
+        let bench = try bench(1)
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna) { $0.pricingCurrency = AlphaCode("ISK") })
+        try bench.pass(.minutes(1))
+        bench.crash()
+        try rates(bench)
+        bench.launch()
+        try bench.pass(.minutes(1))
+        #expect(try bench.words() == ["a reported"])
+    }
+
+    private func rates(_ bench: PurchasesBench) throws {
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068".utf8))
+    }
+}
