@@ -248,9 +248,9 @@ static enum verdict run_at_least_once(committer *c)
     return REBUILD;
 }
 
-/* Finds out what became of a transaction that did not simply succeed.  Where its producer is beyond
- * use, a new one with the same name has ended whatever was open; then the group's offsets carry
- * our mark, or it never was. */
+/* Finds out the result of a transaction whose commit failed.  Where its producer can no longer be
+ * used, a new one with the same name has ended whatever was open.  Then the transaction was
+ * committed if the group's offsets carry our mark, and aborted if not. */
 static void settle(committer *c, enum verdict verdict)
 {
     size_t written_count = keep_written(c);

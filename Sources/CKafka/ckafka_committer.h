@@ -69,7 +69,7 @@ bool ck_committer_count_rebuild(committer *c);
 bool ck_committer_await_fence_verdict(committer *c);
 /* A right or a target is missing: gives up when that lasts. */
 void ck_committer_note_refusal(committer *c);
-/* The loop hears of it with its next call. */
+/* The loop's next call returns it. */
 void ck_committer_give_up(committer *c, int kind, int code, const char *message);
 bool ck_committer_has_given_up(committer *c);
 /* Asked by a transaction while something lasts. */

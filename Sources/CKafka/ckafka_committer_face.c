@@ -1,4 +1,4 @@
-/* The loop's side of the committer: handing a transaction over, and hearing what became of it. */
+/* The loop's side of the committer: handing a transaction over, and polling its commit result. */
 #include "ckafka_committer.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/// The log as a worker sees it: read a batch, hand over one transaction, hear what became of it.
+/// The log as a worker sees it: read a batch, hand over one transaction, poll its result.
 ///
 /// Kept by the real client (`KafkaLog`) and by the `MemoryLog` of the pipeline simulation; what both
 /// promise is written down once, in `RecordLogContract` of the tests. One thread calls it.
@@ -27,7 +27,7 @@ package protocol RecordLog: AnyObject {
     func completeAssignment() throws(LogFault) -> [TopicPartition: Int64]
 
     /// Lets go of the partitions of the last `.revoking` or `.lost` event, and of the transaction
-    /// under way: nobody hears of it, and nothing is assigned before it ended.
+    /// under way: its result is never returned, and nothing is assigned before it ended.
     ///
     /// What was lost must be let go at once. Until then the client library's heartbeats name no
     /// member, and a coordinator that is back from an outage answers that with a fence, as if a twin
@@ -48,7 +48,7 @@ package protocol RecordLog: AnyObject {
     /// Outputs to be filled for a transaction, with memory of an earlier one where there is some.
     func emptyOutputs() -> OutputBatch
 
-    /// What became of the transaction under way; nil while it is not known, or where there is none.
+    /// The commit result of the transaction under way; nil while it is unknown, or without one.
     func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome?
 
     /// The next offset that each partition of a topic will write (read uncommitted), by number.

@@ -47,7 +47,7 @@ final class ChildProcess {
         for descriptor in 3..<Self.descriptorCountMax {
             unsafe posix_spawn_file_actions_addclose(&actions, descriptor)
         }
-        // A worker blocks signals to take them by descriptor; the child is to hear them.
+        // A worker blocks signals to take them by descriptor; the child must receive them.
         var none = sigset_t()
         unsafe sigemptyset(&none)
         unsafe posix_spawnattr_setsigmask(&attributes, &none)

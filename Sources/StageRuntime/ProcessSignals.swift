@@ -41,8 +41,8 @@ package struct ProcessSignals: Sendable {
         signalPipe.store(ends[1], ordering: .sequentiallyConsistent)
         // A peer that closed its end is an error of one call, never the end of the worker.
         signal(SIGPIPE, SIG_IGN)
-        // The clock starts with the signal and not with its being heard: the loop may be waiting for
-        // a transaction.
+        // The clock starts with the signal, and not when the loop sees it: the loop may be waiting
+        // for a transaction.
         if seconds > 0 {
             signal(SIGALRM) { _ in _exit(0) }
             Self.unblock(SIGALRM)

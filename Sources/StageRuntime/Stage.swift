@@ -32,7 +32,7 @@ package struct BatchPlan {
     package private(set) var verdicts: [Verdict] = []
     /// The app of each record that is a token's, one for each verdict.
     private(set) var apps: [Int64?] = []
-    /// What became of tokens beside the records of this batch.
+    /// Counts tokens that were settled without a record of this batch.
     package var tally = TokenTally()
     /// Each dead letter of the stage's own making: the loop counts them.
     private(set) var buried: [BuriedLetter] = []

@@ -64,7 +64,7 @@ package struct TopicShape: Equatable, Sendable {
     ///
     /// `sourceByteCountMax` is the largest `max.message.bytes` of the topics whose records may come
     /// to lie in this one; only dead letters have such. `letterMilliseconds` is how long a dead
-    /// letter can lie there, nil for ever: what became of it is remembered for longer.
+    /// letter can lie there, nil for ever: its replay or discard is remembered for longer.
     /// `replicationFactor` is what the topic has, or is made with.
     package init(
         of topic: Topic,

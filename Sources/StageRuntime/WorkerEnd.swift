@@ -15,7 +15,7 @@ package struct WorkerEnd: Error {
         self.sentence = sentence
     }
 
-    /// What becomes of it where a signal to stop came while it ended.
+    /// This end, changed where a signal to stop came meanwhile.
     ///
     /// Letting go takes seconds where Kafka is away: whoever gave the signal meanwhile wants the process
     /// gone, and not tried again. A fault of ours or of the configuration is one all the same.

@@ -91,7 +91,7 @@ package final class WorkerLoop {
     /// While a transaction that was aborted waits to be repeated: until when.
     package var nextAttempt: Timestamp? { aborts.nextAttempt(now: clock()) }
 
-    /// One turn: hears what became of the transaction under way, takes what there is, judges it,
+    /// One turn: polls the result of the transaction under way, takes what there is, judges it,
     /// and starts the next transaction.
     ///
     /// Waits at most `waitMilliseconds` when there is nothing to do.
@@ -302,7 +302,7 @@ package final class WorkerLoop {
         return true
     }
 
-    /// - Returns: whether an outcome was heard.
+    /// - Returns: whether a commit result was there.
     private func hearOutcome(waitMilliseconds: Int, startingNext: Bool = false) throws -> Bool {
         guard let sent = underWay,
             let outcome = try log.takeOutcome(waitMilliseconds: waitMilliseconds)

@@ -17,7 +17,7 @@ package struct LaneGate: Equatable, Sendable {
         case probing(LaneTrouble, interval: Milliseconds)
     }
 
-    /// What a person should hear of.
+    /// What the worker logs for a person.
     package enum Change: Equatable, Sendable {
         /// Sign again, at once.
         case resigning

@@ -238,7 +238,7 @@ extension AppleError {
     var isUnknownToken: Bool { code == 3 && fieldName == "externalPurchaseId" }
 }
 
-/// A value of `reports.outcomes.v1`, the ledger: what became of one intent.
+/// A value of `reports.outcomes.v1`, the ledger: the outcome of one intent.
 package struct ReportOutcome: Equatable, Sendable {
     package enum Outcome: String, Sendable, CaseIterable {
         /// Apple answered 200.

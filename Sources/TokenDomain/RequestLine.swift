@@ -71,8 +71,7 @@ package struct RequestLine: Sendable {
         return intent
     }
 
-    /// What became of the records since it was read: a report that joined, or nil for one that left,
-    /// by place.
+    /// The changes since the line was read, by place: a report that joined, nil for one that left.
     package mutating func takeChanges() -> [Int: ReportIntent?] {
         defer { changes = [:] }
         return changes

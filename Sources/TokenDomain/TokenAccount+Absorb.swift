@@ -1,4 +1,4 @@
-/// What became of a record that an account absorbed: the fixed words that metrics count by.
+/// What an account did with a record that it absorbed: the fixed words that metrics count by.
 package enum Absorption: Equatable, Sendable {
     /// A debt was made; it is due now or later.
     case owed

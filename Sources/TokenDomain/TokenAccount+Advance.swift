@@ -15,7 +15,7 @@ package enum ReportEffect: Equatable, Sendable {
     case promotedLate
 }
 
-/// What becomes of a report that carries sales: ``PurchaseAnswered`` before its line items are read.
+/// The outcome of a report that carries sales: ``PurchaseAnswered`` before its line items are read.
 package struct PurchaseAnswer: Equatable, Sendable {
     package var purchaseKey: PurchaseKey
     package var requestIdentifier: String
@@ -62,7 +62,7 @@ extension TokenAccount {
         }
     }
 
-    /// What becomes of a report whose turn it is: others have ended since it was asked for.
+    /// Decides on a report that is due: others have ended since it was asked for.
     private mutating func takeTurn(
         _ intent: ReportIntent,
         policy: ReportPolicy

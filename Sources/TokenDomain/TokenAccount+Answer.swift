@@ -183,7 +183,7 @@ extension TokenAccount {
         )
         var effects: [ReportEffect] = [.outcome(ledger(intent, .rejected, answer, policy: policy))]
         if let purchaseKey = intent.purchaseKey {
-            // Whoever asked for it hears of it and asks anew: nothing of it is kept.
+            // Whoever asked for the report gets this answer and asks anew: nothing of it is kept.
             effects.append(
                 .answered(
                     self.answer(

@@ -32,7 +32,7 @@ struct BenchCheck {
         var bytes: [UInt8] = []
     }
 
-    /// Reads what became of so many inputs, and shares it out among them.
+    /// Reads the outputs of so many inputs, and shares them out among the inputs.
     ///
     /// The first output's key is the key; the value and all other outputs are behind it.
     func material(_ topics: [String], inputCount: Int) throws -> Material {

@@ -107,7 +107,7 @@ enum BenchPart: String, CaseIterable {
         }
     }
 
-    /// Prints what became of it: `{"accepted":…,"refused":…,"microseconds":…}`.
+    /// Prints the result: `{"accepted":…,"refused":…,"microseconds":…}`.
     private func load(_ settings: Settings, _ message: inout [CChar]) -> Int32 {
         let count = message.count
         var result = cbench_load_result()

@@ -38,7 +38,7 @@ extension PurchasesStage {
 
         /// `report` says that the token is no primary.
         ///
-        /// It may not have heard yet that Apple refused
+        /// It may not have read yet that Apple refused
         /// the one before it.
         var isDuplicate: Bool { answer.primaryExternalPurchaseID != nil }
 

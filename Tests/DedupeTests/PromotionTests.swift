@@ -8,7 +8,7 @@ import TokenWire
 @testable import dedupe
 
 /// Goal: the primary of a period is the token with the lowest offset that Apple has not refused,
-/// whatever order tokens and refusals are heard in.
+/// whatever order tokens and refusals are read in.
 @Suite struct `The primary of a period` {
     private enum Event: Hashable, CustomStringConvertible {
         case token(String)
@@ -196,7 +196,7 @@ import TokenWire
         _ = try desk.judge([Dedupe.token("b")])
         try desk.submitAndCommit()
         #expect(try desk.entryCount() == 5)
-        // Refused before they are heard, with and without a customer.
+        // Refused before they are read, with and without a customer.
         _ = try desk.refuse(["u"])
         _ = try desk.refuse(["v"], customer: nil)
         try desk.submitAndCommit()

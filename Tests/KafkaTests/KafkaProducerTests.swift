@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    /// Goal: what they share is freed once, whatever became of them.
+    /// Goal: what they share is freed once, whatever their results are.
     @Test func `gives up records that share their headers when it is closed`() async throws {
         try await Self.withProducer { mock, world, producer in
             let (outputs, tags) = Self.lettered(String(repeating: "aab-", count: 50))

@@ -83,7 +83,7 @@ struct `A session that ends while Kafka is away` {
         }
     }
 
-    /// Who waits for longer does not hear meanwhile that its session ended.
+    /// A member that waits for longer does not see meanwhile that its session ended.
     @Test func `is not slept through by a question about a changelog`() async throws {
         try await withWorld { cluster, world in
             let source = try world.makeTopic(partitionCount: 1)

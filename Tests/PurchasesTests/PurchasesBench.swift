@@ -125,7 +125,7 @@ final class PurchasesBench {
         return instance
     }
 
-    /// The process is gone at this instruction; its group hears of it.
+    /// The process is gone at this instruction; its session in the group expires.
     func crash(_ number: Int = 0) {
         instances[number]?.log.crash()
         instances[number]?.log.expireSession()

@@ -51,7 +51,7 @@ package final class MemoryLog: RecordLog {
 
     /// The process is gone, at any instruction.
     ///
-    /// The group hears of it when its session ends.
+    /// The group rebalances when its session ends.
     package func crash() {
         underWay = nil
         discarded = nil

@@ -6,7 +6,7 @@ package import TokenDomain
 /// It keeps the two rules that everything hangs on: an identifier is accepted once, and only what
 /// was accepted can be retrieved.
 package final class ScriptedApple: AppleClient {
-    /// What becomes of one request.
+    /// The result of one request.
     package enum Fate: Equatable, Sendable {
         /// Apple acts and answers.
         case answered

@@ -162,7 +162,7 @@ struct `The pace of real replicas` {
         if let processorMax = row.processorMax, Self.isRelease {
             #expect(processor.allSatisfy { $0 <= processorMax })
         }
-        // Code 1: a replica was gone before it heard the answer, and another sent it again.
+        // Code 1: a replica ended before it got the answer, and another sent the request again.
         let others = requests.filter { ![200, 429].contains($0.status) && $0.errorCodes != [1] }
         #expect(others.isEmpty, "\(others.prefix(5))")
     }

@@ -39,8 +39,8 @@ final class Storm {
     /// Long enough for new records to come in, well within the session.
     static let fencePauseSeconds = 1.5
     static let fenceMillisecondsMax = 5_000
-    /// The older of two twins hears of it with its next heartbeat or transaction, waits 60 s and
-    /// ends; the rest is a busy machine's.
+    /// The older of two twins is fenced at its next heartbeat or transaction, waits 60 s and ends;
+    /// the rest is for a busy machine.
     static let elderSecondsMax = 120.0
     /// A broker that is back is left alone for so long: one that never is tests nothing but itself.
     static let brokerRestSeconds = 20.0

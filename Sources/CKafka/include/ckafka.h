@@ -182,7 +182,7 @@ int ckafka_worker_submit(ckafka_worker *worker, const uint8_t *arena, uint32_t l
 /* ckafka_worker_lent: the bits of all arenas that are in use. */
 uint32_t ckafka_worker_lent(const ckafka_worker *worker);
 
-/* ckafka_worker_take_outcome: what became of it; kind NONE while it is not known. */
+/* ckafka_worker_take_outcome: the commit result; kind NONE while it is unknown. */
 int ckafka_worker_take_outcome(ckafka_worker *worker, int wait_ms, ckafka_outcome *outcome,
                                ckafka_fault *fault);
 
@@ -221,7 +221,7 @@ int ckafka_worker_close(ckafka_worker *worker, int deadline_ms);
 
 typedef struct ckafka_producer ckafka_producer;
 
-/* What became of outputs handed over one after the other with one tag: those of a request mostly
+/* The results of outputs handed over one after the other with one tag: those of a request mostly
  * come back together. */
 typedef struct ckafka_receipt {
     uint64_t tag;

@@ -50,7 +50,7 @@ struct LetterJudge {
     let prefix: String
     /// Replays of one record, this one not counted.
     let replayCountMax: Int
-    /// What became of letters of before is not known; UNIX milliseconds.
+    /// The results of older dead letters are unknown; UNIX milliseconds.
     let forgottenBefore: Int64?
 
     enum Judgement {

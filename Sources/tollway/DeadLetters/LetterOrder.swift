@@ -37,7 +37,7 @@ struct LetterOrder {
     /// Of the letters that the stage has read again, how many may have failed again.
     var failureRatioMax: Double?
 
-    /// What became of letters of before is not known; UNIX milliseconds.
+    /// The results of older dead letters are unknown; UNIX milliseconds.
     var forgottenBefore: Int64?
 
     var prefix: String { configuration.topicPrefix }

@@ -37,7 +37,7 @@ struct LetterScan {
         return stages
     }
 
-    /// What became of dead letters so far, as far as it is committed.
+    /// The replays and discards of dead letters so far, as far as they are committed.
     ///
     /// Exactly: waits for transactions that are open now. Else what an open replay is about to
     /// commit is not seen.

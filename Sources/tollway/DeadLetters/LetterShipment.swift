@@ -4,8 +4,8 @@ internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
-/// Writes what goes out for a letter, bytes to bytes: the record itself, what became of it, and in
-/// the end the audit; all of one transaction.
+/// Writes the outputs for a dead letter, bytes to bytes: the record itself, its result, and in the
+/// end the audit; all of one transaction.
 struct LetterShipment {
     static let droppedHeaders = "__dlq.errors.* and tollway.dlq.*"
     static let setHeaders = [
@@ -47,7 +47,7 @@ struct LetterShipment {
         counts.removeAll(keepingCapacity: true)
     }
 
-    /// Appends the record and what became of the letter.
+    /// Appends the record and the result of the dead letter.
     ///
     /// - Returns: false where it cannot go after all: nothing was appended.
     mutating func append(

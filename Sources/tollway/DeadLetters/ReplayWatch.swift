@@ -64,7 +64,7 @@ final class ReplayWatch {
         waiting.append(Sent(ends: ends, count: count))
     }
 
-    /// Asks what became of them since the last look.
+    /// Reads the results of the replayed records since the last look.
     func look() throws(CommandFailure) {
         do throws(LogFault) {
             // What is committed first: its dead letters are there then.

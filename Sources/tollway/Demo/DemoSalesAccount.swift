@@ -185,7 +185,7 @@ struct DemoSalesAccount {
     }
 }
 
-/// What became of one app's sales, as the metrics of `purchases` tell.
+/// How one app's sales ended, by the metrics of `purchases`.
 struct SaleAccount: Equatable {
     /// As the metrics name it: its Apple id, 0 for none of ours.
     var app: String

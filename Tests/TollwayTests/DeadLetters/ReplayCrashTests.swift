@@ -64,8 +64,8 @@ struct `A replay that is killed` {
         print("\(killedCount) killed, \(takenOverCount) taken over, \(audit.count) transactions")
     }
 
-    /// Each kill comes as soon as a transaction's letters can be read: if what became of them were
-    /// not committed with them, the next run would send them again.
+    /// Each kill comes as soon as a transaction's records can be read: if the results of the dead
+    /// letters were not committed with them, the next run would send them again.
     @Test func `at the moment its letters are seen knows of them`() throws {
         let world = try DeadLetterWorld()
         var maker = LetterMaker(prefix: world.prefix, seed: Self.seed)
