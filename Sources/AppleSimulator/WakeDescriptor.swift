@@ -29,7 +29,7 @@ struct WakeDescriptor: ~Copyable, Sendable {
     }
 }
 
-/// Waits for descriptors; those below zero are passed over.
+/// Waits for descriptors; those below zero are skipped.
 struct DescriptorWait {
     private var entries: [pollfd]
 

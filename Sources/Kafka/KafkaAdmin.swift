@@ -187,7 +187,7 @@ package final class KafkaAdmin {
         throw .unavailable(code: "_TIMED_OUT", message: complaint)
     }
 
-    /// Deletes topics; one that is not there is passed over.
+    /// Deletes topics; one that does not exist is skipped.
     package func deleteTopics(_ names: [String]) throws(LogFault) {
         guard !names.isEmpty else {
             return

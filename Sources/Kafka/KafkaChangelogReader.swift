@@ -104,7 +104,7 @@ final class KafkaChangelogReader: ChangelogReader {
         return now - movedAt > .seconds(Self.stallSeconds)
     }
 
-    /// Started with the first read: many readers are only asked for their marks.
+    /// Started with the first read: many readers are only asked for their watermarks.
     private func started() throws(LogFault) -> LogReader {
         if let reader {
             return reader

@@ -175,9 +175,9 @@ package final class KafkaLog: RecordLog {
     /// What the client library said since the last call, oldest first; at most 64 a handle are kept.
     package func takeNotes() -> [KafkaNote] { handle.takeNotes() }
 
-    /// What the client library last told of itself, as JSON; empty where nothing is new.
+    /// The client library's last statistics, as JSON; empty where nothing is new.
     ///
-    /// Every five seconds; the marks of the partitions that are read are those of the last fetch.
+    /// Every five seconds; the watermarks of the partitions read are those of the last fetch.
     package func takeStatistics() -> [UInt8] { handle.takeStatistics() }
 
     /// True from the moment no broker answers until one does.

@@ -93,7 +93,7 @@ package enum CommitOutcome: Equatable, Sendable {
     case aborted(code: String, resumedAt: [TopicPartition: Int64])
 }
 
-/// One partition of a changelog, read to the mark that stood when the reader was made.
+/// One partition of a changelog, read to its high watermark of when the reader was made.
 package protocol ChangelogReader: AnyObject {
     /// The high watermark to be reached: not the last stable offset, which an open transaction of a
     /// dead writer holds back while committed state lies behind it.

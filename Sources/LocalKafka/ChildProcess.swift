@@ -7,7 +7,7 @@ internal import Glibc
 final class ChildProcess {
     /// `POSIX_SPAWN_SETSID`, which the C library shows only to those who ask for its extensions.
     private static let ownSession: Int16 = 0x80
-    /// Every descriptor that a process has by default; one that is not open is passed over.
+    /// Every descriptor that a process has by default; one that is not open is skipped.
     private static let descriptorCountMax: Int32 = 1_024
 
     private let identifier: pid_t

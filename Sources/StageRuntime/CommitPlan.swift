@@ -116,7 +116,7 @@ enum CommitPlan {
     private static let forwarded: StaticReason = "forwarded"
     private static let deadLetter: StaticReason = "dead_letter"
 
-    /// Marks an output that is taken back.
+    /// Marks an output that was removed from the plan.
     private static let droppedTopic = -1
 
     private static func byteCount(of output: OutputBatch.Output) -> Int {

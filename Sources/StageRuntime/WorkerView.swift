@@ -141,7 +141,7 @@ package final class WorkerView {
             do throws(WireFault) {
                 statistics = try ConsumerStatistics(reading: text.span)
             } catch {
-                // The library's own text: without it the marks stay as they were.
+                // The library's own text: without it the watermarks stay as they were.
             }
         }
         lag.look(committed: loop.done, marks: statistics.marks, isAway: isAway, now: now)

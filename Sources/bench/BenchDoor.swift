@@ -23,7 +23,7 @@ struct BenchDoor {
         var microseconds: Int
     }
 
-    /// Posts of so many tokens, to ingest and to the bare server by turns.
+    /// Posts of so many tokens, to ingest and to the bare server alternately.
     ///
     /// Numbers of tokens go on where the measure before this one ended.
     func measure(tokensPerRequest: Int, firstNumber: inout Int) throws -> BenchRow {

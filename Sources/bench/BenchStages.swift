@@ -2,7 +2,7 @@ internal import Foundation
 internal import Kafka
 internal import TokenDomain
 
-/// Decode and dedupe, each by turns with the loops beside it over the same records.
+/// Decode and dedupe, each alternately with the loops beside it over the same records.
 struct BenchStages {
     /// So many go through first: what one record becomes is known then, and the programs are warm.
     private static let warmRecordCountMax = 20_000

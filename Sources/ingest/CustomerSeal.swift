@@ -13,7 +13,7 @@ final class CustomerSeal {
         hmac = HMACSHA256(key: key)
     }
 
-    /// Appends the seal of a customer, whose text is in UTF-8, unescaped.
+    /// Appends the pseudonym of a customer, whose text is in UTF-8, unescaped.
     func seal(_ customer: [UInt8], to arena: inout [UInt8]) {
         arena.append(contentsOf: "c1.".utf8)
         Base64URL.encode(hmac.code(for: customer).span, to: &arena)

@@ -14,7 +14,7 @@ struct NotificationLine {
     /// What a chain costs, as bytes of the rate.
     static let chainByteCount = 16 << 10
     static let bytesPerSecond = 4 << 20
-    /// As many turns are given between two looks at the sockets.
+    /// At most so many requests are verified between two polls of the sockets.
     static let turnCountMax = 4
 
     private var waiting: [HTTPRequest] = []

@@ -54,7 +54,7 @@ final class LaneOrderReader {
     private(set) var isWhole = false
     /// Why the topic cannot be read now.
     private(set) var trouble: String?
-    /// Records passed over since the last look.
+    /// Records skipped since the last look.
     private(set) var unreadableCount = 0
 
     init(_ source: any LaneOrderSource, log: Log) {

@@ -259,7 +259,7 @@ final class ReportMetrics {
         )
     }
 
-    /// Nil where nothing waits: a slack that stands still would be no slack.
+    /// Nil where nothing waits: a slack that no longer changes would be wrong.
     func slack(_ lane: Lane, seconds: Double?) {
         let labels = (String(lane.appAppleID), lane.environment.rawValue)
         if let seconds {

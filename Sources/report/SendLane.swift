@@ -6,7 +6,7 @@ struct ReadyDebt: Equatable {
     var deadline: Timestamp
 }
 
-/// One queue to Apple as this replica has it: its pace, its gate, and the next few debts.
+/// One queue to Apple as this replica has it: rate limiter, circuit breaker, the next few debts.
 ///
 /// The debts themselves lie in the due table; only a slice of them is here.
 struct SendLane {

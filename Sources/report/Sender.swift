@@ -4,7 +4,7 @@ internal import StateStore
 internal import Telemetry
 internal import TokenDomain
 
-/// Sends to Apple what is due, each lane at its pace and as far as its gates are open.
+/// Sends to Apple what is due, each lane at its rate and while its circuit breakers are closed.
 ///
 /// It knows what is in flight, and nothing of why a report is owed: it reads what may be sent from the
 /// due table of the committed store, and hands on what Apple answers.
@@ -29,7 +29,7 @@ final class Sender {
     var lanes: [SendQueue: SendLane] = [:]
     /// What Apple thinks of an app's key: a 401 at one endpoint holds every other of the lane.
     var keyGates: [Lane: LaneGate] = [:]
-    /// Those of ``lanes`` in the order in which they were opened: each gets its turns in it.
+    /// Those of ``lanes`` in the order in which they were opened: ``send(from:now:)`` keeps to it.
     private(set) var queues: [SendQueue] = []
     /// Queues that an account became ready for, since the last commit and since the one before: the
     /// next look at the committed store may miss what is still under way.
@@ -208,7 +208,7 @@ final class Sender {
         )
     }
 
-    /// Gives every lane its turns.
+    /// Sends from every queue what its rate limiter allows.
     func send(from table: DueTable, now: Timestamp) throws(StoreFault) {
         for queue in queues {
             while let debt = try nextDebt(queue, table, now: now) {

@@ -5,7 +5,7 @@ import TokenDomain
 /// Goal: every token let in ends as exactly one accepted report or exactly one dead letter,
 /// whatever happens.
 ///
-/// Method: all five stages in one thread, on a cluster in memory, a clock that the test turns and
+/// Method: all five stages in one thread, on a cluster in memory, a clock that the test sets and
 /// Apple's simulator without sockets; inputs, crashes, repeats, outages, lost answers, lost disks
 /// and rebalances are drawn from a seed; then calm, and the account.
 ///

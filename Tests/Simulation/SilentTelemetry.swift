@@ -2,7 +2,7 @@ package import Kafka
 package import StageRuntime
 package import TokenDomain
 
-/// Keeps little: the log is the witness.
+/// Keeps little: tests check the log.
 package final class SilentTelemetry: LoopTelemetry {
     /// How many partitions waited for their state, and how many were assigned, each time it was told.
     package private(set) var restoringCounts: [Int] = []

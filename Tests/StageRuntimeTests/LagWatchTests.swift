@@ -101,7 +101,7 @@ import TokenDomain
         #expect(watch.hanging == [first])
     }
 
-    /// Kafka away, a stopped process, a clock that was set: old marks prove nothing.
+    /// Kafka away, a stopped process, a clock that was set: old watermarks prove nothing.
     @Test func `calls nothing hanging that it has not watched`() {
         var watch = watch([first])
         var now: Int64 = 0

@@ -4,7 +4,7 @@ import LocalKafka
 import Testing
 
 /// How much of what Apple allows the replicas of `report` use, and how often Apple refuses them:
-/// real processes, a real Kafka, and the simulator's request log as the witness.
+/// real processes, a real Kafka, and the simulator's request log to count in.
 ///
 /// `NIGHTLY=1` runs it, `PACE_SECONDS` says how long each row is measured (120), `PACE_REPLICAS`
 /// with how many replicas (`1,3`), `PACE_WINDOW` which rows (`1s`, `1h`, `1m`: those that keep it;

@@ -47,7 +47,7 @@ final class ReporterKiller {
         if case .resting = phase { false } else { true }
     }
 
-    /// It counts as a fault only once it struck, some turns later.
+    /// It counts as a fault only once it struck, some rounds later.
     func begin(_ storm: Storm) throws {
         guard !storm.isKafkaDisturbed,
             storm.fleet.members(of: .report).contains(where: { storm.fleet.isRunning($0) })

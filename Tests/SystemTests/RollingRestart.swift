@@ -15,7 +15,7 @@ final class RollingRestart {
 
     var isUnderWay: Bool { current != nil || !left.isEmpty }
 
-    /// It counts as a fault only once it reached every worker, some turns later.
+    /// It counts as a fault only once it reached every worker, some rounds later.
     func begin() {
         if !isUnderWay {
             left = Worker.allCases

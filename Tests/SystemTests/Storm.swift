@@ -346,7 +346,7 @@ final class Storm {
         }
     }
 
-    /// - Returns: whether one was ended, or Kafka does not say: what it held back goes on.
+    /// - Returns: whether one was ended, or Kafka does not say: readers then go on.
     func repairHangingTransactions() throws -> Bool {
         let repaired: [TransactionRepair.Held]
         do {
