@@ -160,8 +160,8 @@ enum CommitPlan {
                 trace: trace
             )
         } else {
-            // A compressed batch may hold what no topic would take by itself. The letter then says
-            // how large it is and where it lies; without it the worker would stop here for ever.
+            // A compressed batch may hold what no topic would take by itself. The dead letter then
+            // gives its size and its offset; without it the worker would stop here for ever.
             outputs.append(
                 letter,
                 topic: topic,

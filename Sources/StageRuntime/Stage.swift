@@ -92,7 +92,7 @@ package struct BatchPlan {
     /// Adds a dead letter of the stage's own making: a refused debt has no source record.
     ///
     /// The topic is the dead-letter topic's index, which is `Worker.targets.count`; the origin in
-    /// the letter is that of the record that made the debt.
+    /// the dead letter is that of the record that made the debt.
     package mutating func append(
         _ letter: DeadLetter,
         topic: Int,

@@ -222,7 +222,7 @@ import Testing
         case (.cancelled(let intent)?, nil):
             #expect(intent.origin.offset == 3)
         case (.deadLetter(let letter, let fault, let origin, _)?, "taken up again"):
-            // The first letter is the refused one's.
+            // The first dead letter is the refused one's.
             #expect(fault.code == "report.rejected" && origin.offset == 2)
             #expect(letter.lineItems == "[2]")
             #expect(account.current?.lineItems == lineItems)

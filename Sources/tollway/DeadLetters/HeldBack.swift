@@ -45,7 +45,7 @@ enum TextDigest {
     }
 }
 
-/// Says of each letter where it goes, or why it does not; asks nobody.
+/// Says of each dead letter to which topic it goes, or why it is held back; without a request.
 struct LetterJudge {
     let prefix: String
     /// Replays of one record, this one not counted.

@@ -3,7 +3,7 @@ internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 
-/// The newest of many letters, in bounded memory.
+/// The newest of many dead letters, in bounded memory.
 struct LetterList {
     private struct Row {
         var failedAt: Int64
@@ -100,7 +100,7 @@ struct LetterList {
     }
 }
 
-/// One letter on a page, for a person.
+/// One dead letter on a page, for a person.
 struct LetterSheet {
     private static let textCountMax = 4_000
 

@@ -236,9 +236,9 @@ struct LetterAudit {
     /// UNIX milliseconds.
     var at: Int64
     var state: State
-    /// Letters of this transaction, by where they went.
+    /// Dead letters of this transaction, by where they went.
     var counts: [Topic: Int]
-    /// Letters of the run so far, these included.
+    /// Dead letters of the run so far, these included.
     var runCount: Int
 
     func write(to arena: inout [UInt8]) {

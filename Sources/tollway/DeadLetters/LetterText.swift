@@ -98,7 +98,7 @@ struct LetterText {
         return Data(bytes).base64EncodedString()
     }
 
-    // MARK: - A whole letter
+    // MARK: - A whole dead letter
 
     /// One JSON object: where it lies, why, what it is about, and its parts.
     func object(

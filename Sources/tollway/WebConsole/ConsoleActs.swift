@@ -5,7 +5,7 @@ internal import Telemetry
 /// Plans that were shown, and what was done by them.
 ///
 /// Nothing is done without a plan: a replay does exactly what its plan file says, and a discard is
-/// bounded by the time at which it was planned, so that a letter that nobody saw does not go.
+/// bounded by the time at which it was planned, so that a dead letter that nobody saw does not go.
 struct ConsoleActs {
     enum Action: String {
         case replay
@@ -18,7 +18,7 @@ struct ConsoleActs {
         var action: Action
         /// Of the session that asked for it: nobody else confirms it.
         var session: String
-        /// How many letters would go.
+        /// How many dead letters would go.
         var goCount: Int
         var plannedAt: Int64
         /// Of the command that does it, without `--yes` and the reason.

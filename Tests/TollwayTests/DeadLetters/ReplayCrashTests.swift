@@ -87,7 +87,7 @@ struct `A replay that is killed` {
         try expectOnce(world, .deadLetters(.decode), .tokensReceived, "REPLAY_SEED=\(Self.seed)")
     }
 
-    /// The newer goes on, the older says so and stops; between them each letter goes once.
+    /// The newer goes on, the older says so and stops; between them each dead letter goes once.
     @Test func `is safe from two terminals at once`() throws {
         let world = try DeadLetterWorld()
         var maker = LetterMaker(prefix: world.prefix, seed: Self.seed)

@@ -391,8 +391,8 @@ extension DeadLetterWorld {
         )
     }
 
-    /// Writes the ledger's record of what Apple said to an app account token: the letter's own, or
-    /// another one.
+    /// Writes the ledger's record of Apple's answer to an app account token: the dead letter's own,
+    /// or another one.
     func accountToken(
         of letter: Record,
         _ other: String?,
