@@ -109,7 +109,7 @@ static rd_kafka_topic_partition_list_t *position_list(committer *c)
         rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_add(
             list, c->sources.items[from->topic], from->partition);
         at->offset = from->offset;
-        /* Text only: 2.0.2 cuts metadata at a zero byte (#4649).  The mark tells afterwards
+        /* Text only: 2.0.2 cuts metadata at a zero byte (#4649).  The mark shows afterwards
          * whether this very transaction was committed, also where no position moved. */
         at->metadata = strdup(c->mark);
         at->metadata_size = strlen(c->mark);

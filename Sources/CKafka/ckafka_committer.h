@@ -43,7 +43,7 @@ struct committer {
     positions positions;
     unsigned epoch;
     uint64_t number;
-    char life[17];      /* tells this process from its predecessors in commit metadata */
+    char life[17];      /* identifies this process in commit metadata, not its predecessors */
     char mark[MARK_MAX]; /* what the offsets of this transaction carry */
     ckafka_outcome outcome;
     ckafka_position *outcome_positions;

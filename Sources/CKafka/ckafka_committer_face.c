@@ -30,7 +30,7 @@ static void free_committer(committer *c)
 
 committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
 {
-    /* What is wrong with the settings is told now, not by the thread. */
+    /* Wrong settings are refused now, not by the thread. */
     if (ckafka_check_settings(setup->settings, fault))
         return NULL;
     committer *c = ck_take_memory(sizeof *c);

@@ -65,9 +65,9 @@ void ck_committer_drop_producer(committer *c)
         c->lent_bit = 0;
 }
 
-/* A producer is told "fenced" by a newer instance with its name, but also after its transaction
- * timed out.  The group knows: the older of two static members learns it with its next heartbeat.
- * Waiting for that keeps two instances from fencing each other in turn. */
+/* A producer's error is "fenced" where a newer instance has its name, but also after its
+ * transaction timed out.  The group knows: the older of two static members learns it with its next
+ * heartbeat.  Waiting for that keeps two instances from fencing each other in turn. */
 bool ck_committer_await_fence_verdict(committer *c)
 {
     int64_t until = ck_now_ms() + FENCE_VERDICT_MS;

@@ -85,7 +85,7 @@ size_t ck_deliveries_waiting(deliveries *d)
     if (!d)
         return 0;
     pthread_mutex_lock(&d->lock);
-    /* One that is refused at once may be told of though it was not handed over. */
+    /* A record that is refused at once may be reported though it was not handed over. */
     size_t count = d->handed_count > d->told_count ? d->handed_count - d->told_count : 0;
     pthread_mutex_unlock(&d->lock);
     return count;

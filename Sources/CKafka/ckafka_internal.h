@@ -19,7 +19,7 @@ enum {
     UNTOLD_PATIENCE_MS = 90000,
 };
 
-/* What the library's own threads tell about one handle; its opaque. */
+/* What the library's own threads report about one handle; its opaque. */
 typedef struct watch {
     pthread_mutex_t lock;
     ckafka_note notes[NOTES_KEPT];

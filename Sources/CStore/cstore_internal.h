@@ -151,7 +151,7 @@ struct cstore {
     struct store_state opened_at; /* before RocksDB opened it; without a sequence */
     struct bulk bulk;
 };
-/* A number that RocksDB tells of a table; 0 where it does not. */
+/* A property of a table that is a number; 0 where RocksDB has none. */
 uint64_t store_property(const cstore *store, int table, const char *name);
 /* An estimate. */
 uint64_t state_key_count(const cstore *store);

@@ -108,8 +108,8 @@ package final class KafkaLog: RecordLog {
         offsets(try handle.assign(), of: sources)
     }
 
-    /// The outcome of a transaction under way is told to nobody afterwards; the next assignment
-    /// waits until it is known.
+    /// The result of a transaction under way is not returned afterwards; the next assignment waits
+    /// until it is known.
     package func completeRevocation() throws(LogFault) {
         try handle.unassign()
     }
@@ -193,7 +193,7 @@ package final class KafkaLog: RecordLog {
     /// transaction of a predecessor may have to end first.
     package var isAssigning: Bool { handle.isAssigning }
 
-    /// Producers made since the start; more than one tells of fatal errors, doubtful commits and
+    /// Producers made since the start; more than one means fatal errors, unknown commit results or
     /// lost coordinators.
     package var producerCount: Int { handle.producerCount }
 

@@ -203,7 +203,7 @@ package struct KafkaSettings: Sendable, Equatable {
     /// A client that asks, also for what groups have committed.
     ///
     /// It names a group and joins none: where a group's coordinator has moved or is away, librdkafka
-    /// 2.0.2 tells the asking handle's own group so without looking whether there is one, and dies
+    /// 2.0.2 notifies the asking handle's own group without looking whether there is one, and dies
     /// (`rd_kafka_handle_OffsetFetch`: seen when leaders went back to a Kafka node that had been
     /// killed).
     ///

@@ -100,7 +100,7 @@ package protocol ChangelogReader: AnyObject {
     var endOffset: Int64 { get }
     /// The first offset the log still has.
     var startOffset: Int64 { get }
-    /// Kafka's topic id, or its name where the broker tells none: tells a recreated topic apart.
+    /// Kafka's topic id, or its name where the broker gives none: a recreated topic has another id.
     var topicIdentity: String { get }
     /// Appends what is there; true once `endOffset` was reached.
     func read(into batch: inout RecordBatch, recordCountMax: Int, waitMilliseconds: Int)
@@ -123,7 +123,7 @@ package enum LogFault: Error, Equatable, Sendable {
     /// What was to be read next is not there: records were removed before they were read, or the
     /// topic was cut off or made anew.
     ///
-    /// `start` and `end` are what there is, -1 where nobody tells. A person decides whether to go on.
+    /// `start` and `end` are what there is, -1 where unknown. A person decides whether to go on.
     case recordsLost(TopicPartition, position: Int64, start: Int64, end: Int64)
     /// A record larger than the topic takes, found before it was written.
     case recordTooLarge(outputIndex: Int, byteCount: Int, byteCountMax: Int)

@@ -117,7 +117,7 @@ final class ChildProcess {
 
     /// Waits for its end, and makes one after the time given.
     ///
-    /// - Returns: its exit status as `waitpid` tells it.
+    /// - Returns: its exit status as `waitpid` returns it.
     @discardableResult
     func awaitEnd(secondsMax: Int) -> Int32 {
         let start = ContinuousClock.now

@@ -3,7 +3,7 @@ package import TokenDomain
 
 /// How far a worker is behind each partition that it reads, in records and in seconds.
 ///
-/// Pure: what happened is told to it, and the time with it.
+/// Pure: the caller hands in the events, and the time with them.
 package struct LagWatch: Sendable {
     /// One partition as its reader sees it.
     package struct Partition: Equatable, Sendable {

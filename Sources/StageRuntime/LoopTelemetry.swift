@@ -1,7 +1,7 @@
 package import Kafka
 package import TokenDomain
 
-/// What the loop tells of itself.
+/// The loop's own events.
 ///
 /// The real one counts and logs; the simulation's keeps a tally.
 package protocol LoopTelemetry: AnyObject {

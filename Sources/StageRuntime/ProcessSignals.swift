@@ -18,7 +18,7 @@ package struct ProcessSignals: Sendable {
         package var isStop: Bool { self != .reload }
     }
 
-    /// A worker told to stop is gone within 10 s.
+    /// A worker that gets a signal to stop ends within 10 s.
     package static let workerStopSeconds: UInt32 = 9
 
     /// Readable once a signal came.

@@ -14,7 +14,7 @@ package import TokenDomain
 /// 2. only after its commit is known do the stores learn of it,
 /// 3. only then may a stage act on what it planned.
 ///
-/// `step` never waits longer than it is told and does one thing at a time, so that the pipeline
+/// `step` never waits longer than its argument and does one thing at a time, so that the pipeline
 /// simulation can drive all of these loops in one thread, and crash any of them between two steps.
 package final class WorkerLoop {
     let worker: Worker

@@ -41,7 +41,7 @@ package final class WorkerRun {
     private let board = StatusBoard()
     private let makeStage: (WorkerServices) throws -> any Stage
 
-    /// Runs a worker until it is told to stop, and exits.
+    /// Runs a worker until a signal to stop, and exits.
     ///
     /// `makeStage` throws ``ConfigurationFault`` or ``WorkerEnd``.
     package static func main(

@@ -76,7 +76,7 @@ package final class WorkerView {
     /// Partitions of ours that a hanging transaction holds back.
     var hanging: [TopicPartition] { lag.hanging }
 
-    // MARK: What the loop tells
+    // MARK: The loop's events
 
     func assigned(_ partitions: [TopicPartition], now: Timestamp) {
         lag.assigned(partitions, now: now)
@@ -127,7 +127,7 @@ package final class WorkerView {
 
     /// Takes a look at the loop and publishes what it saw.
     ///
-    /// `text` is what the client library told since the last look; empty where nothing is new.
+    /// `text` is the client library's newest statistics; empty where nothing is new.
     package func look(
         at loop: WorkerLoop,
         stage: any Stage,

@@ -2,8 +2,8 @@
 /// or its address, and then probed with one request at a time.
 ///
 /// A 429 is the ``Pace``'s.
-/// A lane that is stopped listens to its probe alone: what else is on its way was sent before, and
-/// its answer tells of then. A clock that was set back ends every wait.
+/// A lane that is stopped judges by its probe alone: what else is on its way was sent before, and
+/// its answer is out of date. A clock that was set back ends every wait.
 package struct LaneGate: Equatable, Sendable {
     /// First wait before a stopped lane is probed; doubles with each probe that fails.
     package static let probeFirst = Milliseconds.seconds(5)
@@ -78,7 +78,7 @@ package struct LaneGate: Equatable, Sendable {
         }
         switch word {
         case .fine, .trouble(.rateLimited, _):
-            // To be told to slow down is to be let in: it ends a probe too.
+            // A 429 means that Apple accepts the lane's requests: it ends a probe too.
             return hearFine()
         case .inconclusive:
             if case .probing(let trouble, let interval) = state {

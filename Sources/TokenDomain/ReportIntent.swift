@@ -28,7 +28,7 @@ package struct ReportIntent: Equatable, Sendable {
     /// When Apple wants to have it; the earliest goes first.
     package var deadline: Timestamp
     package var phase: Phase
-    /// Since when Apple says that the identifier is taken; by whom, only a GET can tell.
+    /// Since when Apple says that the identifier is taken; only a GET can show by whom.
     package var takenSince: Timestamp?
     /// PUTs answered or given up so far.
     package var attempts: Int

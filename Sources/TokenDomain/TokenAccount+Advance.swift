@@ -215,7 +215,7 @@ extension TokenAccount {
         guard next.start < expiration else {
             return
         }
-        // A month is told when it is over, or the token is.
+        // A month is reported when it is over, or the token has expired.
         let latest = expiration + ReportPolicy.deadlineAfterExpiry + -ReportPolicy.deadlineMargin
         debt = Debt(
             dueAt: min(next.adding(1).start, latest),

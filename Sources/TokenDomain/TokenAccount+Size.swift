@@ -1,4 +1,4 @@
-/// How large an account's record in the changelog can be, told without writing it.
+/// How large an account's record in the changelog can be, computed without writing it.
 extension TokenAccount {
     /// JSON writes a control character as `\u00XX`.
     private static let textFactor = 6

@@ -7,7 +7,7 @@ enum BenchPart: String, CaseIterable {
     case copy, server, load
 
     private static let messageByteCount = 512
-    /// What any of them may be told; what begins with `kafka.` goes to librdkafka.
+    /// The settings that any of them takes; what begins with `kafka.` goes to librdkafka.
     private static let names: Set<String> = [
         "group", "from", "to", "batch", "material", "bytes", "skip", "file", "port",
         "connections", "seconds",

@@ -5,7 +5,7 @@ internal import LocalKafka
 /// The programs of a bench, each a process with its log in the bench's folder; they end with it, however
 /// it ends.
 final class BenchPrograms {
-    /// A worker that is told to stop is gone within 10 s.
+    /// A worker that gets a signal to stop ends within 10 s.
     private static let stopSeconds = 12.0
 
     private let folder: URL

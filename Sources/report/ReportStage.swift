@@ -50,7 +50,7 @@ final class ReportStage: TickingStage {
 
     var state: StagedState?
     var partitions: [Int32] = []
-    /// Of `distinct`; nil until the log has told it.
+    /// Of `distinct`; nil until the log knows it.
     var partitionCount: Int?
     var sweeps: [Int32: Sweep] = [:]
     /// Partitions whose due table has something earlier than it had, since the last commit and since
@@ -148,7 +148,7 @@ final class ReportStage: TickingStage {
         sender.share(partitions, of: partitionCount)
     }
 
-    /// Asks how many partitions there are, until it is told: the replica's share hangs on it.
+    /// Asks how many partitions there are until the log answers: the replica's share depends on it.
     private func learnPartitionCount() {
         guard partitionCount == nil, !partitions.isEmpty else {
             return

@@ -24,7 +24,7 @@ final class Sender {
     var generator: SeededGenerator
 
     private(set) var partitions: [Int32] = []
-    /// Of `distinct`; nil until the log has told it, and then nothing is sent.
+    /// Of `distinct`; nil until the log knows it, and until then nothing is sent.
     private var partitionCount: Int?
     var lanes: [SendQueue: SendLane] = [:]
     /// What Apple thinks of an app's key: a 401 at one endpoint holds every other of the lane.

@@ -76,7 +76,7 @@ import TokenWire
             for event in order {
                 #expect(try answer(event, desk) == model.answer(event), "\(order) at \(event)")
             }
-            // Whoever comes later is told the primary of now, and it is the rule's.
+            // A later token gets the current primary, and it is the rule's.
             let later = try desk.judge([Dedupe.token("d")])
             #expect(later == [model.primary.map { .duplicate(of: $0) } ?? .primary], "\(order)")
         }

@@ -80,7 +80,7 @@ struct Answer: Equatable {
     }
 }
 
-/// A socket that sends what it is told, right or wrong.
+/// A socket that sends any bytes, right or wrong.
 final class RawConnection {
     let descriptor: Int32
     private(set) var received: [UInt8] = []

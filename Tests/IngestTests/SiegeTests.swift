@@ -10,7 +10,7 @@ import Testing
 @Suite struct `The door of ingest under siege` {
     private static let key = "0123456789abcdef"
 
-    /// A socket that sends what it is told, as far as the server takes it.
+    /// A socket that sends any bytes, as far as the server takes them.
     private final class Attacker {
         let descriptor: Int32
         private var unsent: ArraySlice<UInt8>

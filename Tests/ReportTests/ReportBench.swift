@@ -351,7 +351,7 @@ final class ReportBench {
         }
     }
 
-    /// What `purchases` is told, with the keys.
+    /// The answers that `purchases` reads, with the keys.
     func answers() throws -> [(key: String, answer: PurchaseAnswered)] {
         try cluster.committedRecords(of: Topic.purchasesAnswered.name(prefix: Self.prefix)).map {
             let value = $0.value ?? []

@@ -32,7 +32,7 @@ final class Storm {
         var isToldToStop = false
     }
 
-    /// A worker told to stop has gone by then: design section 7.
+    /// A worker that got a signal to stop has ended by then: design section 7.
     static let stopSecondsMax = 10.0
     /// Past the session of 15 s, so that the group has given the worker up.
     static let pauseSeconds = 17.0
@@ -209,7 +209,7 @@ final class Storm {
             return
         }
         guard let process = fleet.process(member), !process.isRunning else {
-            // One that was on its way up when all were told to go.
+            // One that was still starting when all got a signal to stop.
             if isStopping, fleet.isRunning(member) {
                 terminate(member, isLast: false)
             }
@@ -271,8 +271,8 @@ final class Storm {
         }
     }
 
-    /// A twin that was told to go before it had joined fences nobody, and is not started again: the
-    /// older one is told to go as well.
+    /// A twin that got a signal to stop before it had joined fences nobody, and is not started
+    /// again: the older one gets a signal to stop as well.
     private func stopElderUnlessFenced(of member: Member) {
         for index in elders.indices where elders[index].member == member {
             let name = elders[index].processName

@@ -14,7 +14,7 @@ final class TransactionKiller {
         case resting
         /// The work was given; Kafka stops at this time.
         case armed(Fleet.Member, at: Date)
-        /// Kafka stands still; the worker has told how it stands by this time.
+        /// Kafka stands still; by this time the worker's status shows its transaction.
         case frozen(Fleet.Member, until: Date)
     }
 

@@ -243,7 +243,7 @@ import TokenDomain
             for hours: Int64 in [-1, 24 * 365, -24 * 365] {
                 let now = Self.start + .hours(hours)
                 #expect(pace.nextTurn(now: now).map { $0 <= now + .seconds(1) } == true)
-                // Who is told that none is due may not even ask.
+                // Where none is due, a caller may not even ask.
                 var later = now
                 func isDue() -> Bool {
                     pace.nextTurn(now: later).map { $0 <= later } == true && pace.take(now: later)

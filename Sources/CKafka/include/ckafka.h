@@ -197,8 +197,8 @@ int ckafka_worker_inquire(ckafka_worker *worker, const char *group, const char *
 
 /*
  * ckafka_worker_take_statistics(worker, json):
- * What the library last told of itself, librdkafka's STATISTICS.md; 0 where nothing is new.  Not
- * ended by a NUL.
+ * The library's last statistics, librdkafka's STATISTICS.md; 0 where nothing is new.  Not ended by
+ * a NUL.
  */
 size_t ckafka_worker_take_statistics(ckafka_worker *worker, const char **json);
 
@@ -209,7 +209,7 @@ const char *ckafka_worker_refusal(const ckafka_worker *worker);
 /* ckafka_worker_is_assigning: whether partitions were assigned and it is not known yet where they
  * are to be read from. */
 int ckafka_worker_is_assigning(const ckafka_worker *worker);
-/* ckafka_worker_producer_count: producers made so far; more than one tells of failures. */
+/* ckafka_worker_producer_count: producers made so far; more than one means failures. */
 unsigned ckafka_worker_producer_count(const ckafka_worker *worker);
 size_t ckafka_worker_take_notes(ckafka_worker *worker, ckafka_note *notes, size_t capacity);
 

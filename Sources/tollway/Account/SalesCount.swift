@@ -6,7 +6,7 @@ internal import TokenWire
 /// Counts the sales of a window, from the events to the ledger of sales.
 ///
 /// What is held is the rest, as it lies in the worker's state alone: that it is not below zero is what
-/// can be checked here, which finds what was told twice and not what was lost.
+/// can be checked here, which finds what was reported twice and not what was lost.
 struct SalesCount {
     let configuration: Configuration
     let window: AccountWindow

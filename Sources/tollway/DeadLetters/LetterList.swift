@@ -76,7 +76,7 @@ struct LetterList {
             subject.appAppleID.map { "\($0)" } ?? "-",
             "\(letter.headers.number(.attempts, in: arena.span))",
             letter.settled?.text ?? "open",
-            // How long a masked one is, `show` tells; here a line is to fit a terminal.
+            // `show` prints how long a masked one is; here a line is to fit a terminal.
             PlainText.printable(
                 String(text.isRevealed ? key[...] : key.prefix { $0 != " " }),
                 characterCountMax: 64

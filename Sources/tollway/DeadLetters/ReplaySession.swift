@@ -153,7 +153,7 @@ final class ReplaySession {
     private func commit(_ state: LetterAudit.State) throws(CommandFailure) -> Ending? {
         let count = shipment.count
         guard count > 0 || runCount + sentCount > 0 else {
-            // Nothing was done, so there is nothing to tell.
+            // Nothing was done, so there is nothing to audit.
             return nil
         }
         part += 1

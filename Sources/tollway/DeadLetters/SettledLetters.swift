@@ -3,7 +3,7 @@ internal import StageRuntime
 internal import TokenDomain
 internal import TokenWire
 
-/// Which dead letters were replayed or discarded, as `dlq.<prefix>replays.v1` tells.
+/// Which dead letters were replayed or discarded, by `dlq.<prefix>replays.v1`.
 ///
 /// A record counts only for the dead letter with its timestamp: offsets begin anew where somebody
 /// deletes a topic and makes it again.

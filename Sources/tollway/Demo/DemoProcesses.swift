@@ -8,7 +8,7 @@ internal import LocalKafka
 ///
 /// They end with it, however it ends.
 final class DemoProcesses {
-    /// A worker that is told to stop is gone within 10 s.
+    /// A worker that gets a signal to stop ends within 10 s.
     static let stopSeconds = 12.0
 
     private struct Running {
@@ -108,7 +108,7 @@ final class DemoProcesses {
         )
     }
 
-    /// Those that ended although nobody asked them to, and how; each is told of once and let go.
+    /// Those that ended although nobody asked them to, and how; each is returned once.
     func takeEnded() -> [(name: String, how: String)] {
         let ended = running.filter { !$0.process.isRunning }
         running.removeAll { one in ended.contains { $0.name == one.name } }

@@ -31,7 +31,7 @@ struct DemoSalesAccount {
 
     private(set) var rows: [Row] = []
     private(set) var differences: [String] = []
-    /// By app, as the metrics of `purchases` tell.
+    /// By app, from the metrics of `purchases`.
     var apps: [SaleAccount] = []
 
     var agrees: Bool {

@@ -167,7 +167,7 @@ struct DoctorKafka {
             present: present
         )
         .filter { $0.present != nil }
-        // Of too few replicas it is told once for all topics, below.
+        // Too few replicas are reported once for all topics, below.
         for review in reviews where review.replicationFactorShort == nil {
             findings += review.refusals.map {
                 .failed(.topics, "\(review.name): \($0.sentence)", $0.repair)

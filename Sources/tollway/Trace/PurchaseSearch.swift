@@ -57,7 +57,7 @@ struct PurchaseSearch {
         }
         try readReports()
         try trail.readSettled(&topics, telling: &events)
-        // What happened at one time is told in the order of the pipeline.
+        // Events of one time are listed in the order of the pipeline.
         events = events.enumerated().sorted {
             ($0.element.at, $0.offset) < ($1.element.at, $1.offset)
         }.map(\.element)
