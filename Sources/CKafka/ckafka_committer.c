@@ -79,7 +79,7 @@ static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
         if (list)
             rd_kafka_topic_partition_list_destroy(list);
         list = NULL;
-        /* While Kafka is away there is nobody to lose patience with. */
+        /* While Kafka is away the patience does not run out. */
         if (atomic_load(&c->watch->is_away))
             ck_transaction_enter(&c->transaction, ASKING);
         ck_pause_ms(STEP_RETRY_MS);

@@ -168,7 +168,7 @@ int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka
         pthread_mutex_lock(&c->lock);
         if (c->state != NOTHING && c->state != DONE && ck_now_ms() < until)
             ck_wait_condition(&c->changed, &c->lock, COMMITTER_LOOK_MS);
-        /* Where the thread has given up its outcome is nobody's business any more. */
+        /* Where the thread has given up, its result is not returned any more. */
         bool is_done = c->state == DONE && c->fault.kind == CKAFKA_FAULT_NONE;
         bool is_waiting = c->state != NOTHING && !is_done && !c->is_discarded;
         if (is_done) {

@@ -58,7 +58,7 @@ void ck_committer_note_refusal(committer *c)
 void ck_committer_drop_producer(committer *c)
 {
     atomic_store(&c->is_ready, 0);
-    /* Without the reports that are missing nobody knows when its messages are gone. */
+    /* Until the missing delivery reports are there, its messages may still be in use. */
     bool is_waiting = ck_deliveries_waiting(c->transaction.told) > 0;
     ck_transaction_drop(&c->transaction, is_waiting ? c->lent : NULL, c->lent_bit);
     if (is_waiting)

@@ -61,7 +61,7 @@ static int check_refusal(ckafka_worker *w, ckafka_fault *fault)
             : r->code;
     if (ck_is_refusal(code))
         return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, r->code, r->text);
-    /* It is there again, or nobody says. */
+    /* It exists again, or no broker answered. */
     r->since = code ? ck_now_ms() : 0;
     return 0;
 }

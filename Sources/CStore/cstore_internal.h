@@ -88,7 +88,7 @@ bool filter_is_worn(const struct filter *filter, uint64_t key_count);
 /* Where there is no memory for one more key, nothing is denied any more. */
 void filter_add(struct filter *filter, uint64_t hash);
 bool filter_may_have(const struct filter *filter, uint64_t hash);
-/* Have the memory at hand that filter_may_have is about to read. */
+/* Prefetch the memory that filter_may_have is about to read. */
 void filter_prefetch(const struct filter *filter, uint64_t hash);
 size_t filter_len(const struct filter *filter);
 void filter_free(struct filter *filter);

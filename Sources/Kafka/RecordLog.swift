@@ -26,10 +26,10 @@ package protocol RecordLog: AnyObject {
     /// - Returns: where each partition will be read from.
     func completeAssignment() throws(LogFault) -> [TopicPartition: Int64]
 
-    /// Lets go of the partitions of the last `.revoking` or `.lost` event, and of the transaction
+    /// Gives back the partitions of the last `.revoking` or `.lost` event, drops the transaction
     /// under way: its result is never returned, and nothing is assigned before it ended.
     ///
-    /// What was lost must be let go at once. Until then the client library's heartbeats name no
+    /// What was lost must be given back at once. Until then the client library's heartbeats name no
     /// member, and a coordinator that is back from an outage answers that with a fence, as if a twin
     /// had the worker's name.
     func completeRevocation() throws(LogFault)
@@ -112,7 +112,7 @@ package protocol ChangelogReader: AnyObject {
 package enum LogFault: Error, Equatable, Sendable {
     /// The broker is away or says try again: wait, keep asking, say so once a minute.
     case unavailable(code: String, message: String)
-    /// A newer instance has our name: let go, wait 60 s, exit 75.
+    /// A newer instance has our name: give the partitions back, wait 60 s, exit 75.
     case fenced(message: String)
     /// A call hangs or the client is beyond repair: exit 75 and be restarted.
     case unusable(message: String)

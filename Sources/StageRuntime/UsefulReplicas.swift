@@ -16,7 +16,7 @@ package struct UsefulReplicas: Equatable, Sendable {
     package var laggingCount: Int
     /// 0 to 1: how much of its time this instance was at work.
     package var busyShare: Double
-    /// How many instances those outside would keep busy; nil where nobody bounds it.
+    /// How many instances those outside would keep busy; nil where there is no bound.
     package var bound: Int?
 
     package init(

@@ -104,7 +104,7 @@ package final class WorkerLoop {
             isBusy = try restoreSlice() || isBusy
             isBusy = try tick() || isBusy
         } catch LogFault.unavailable(let code, let message) {
-            // Kafka is away, perhaps for longer than a session: what is lost is let go at once.
+            // Kafka is away, perhaps for longer than a session: gives lost partitions back at once.
             _ = try take(waitMilliseconds: 0)
             throw LogFault.unavailable(code: code, message: message)
         }
@@ -114,7 +114,7 @@ package final class WorkerLoop {
         return isBusy
     }
 
-    /// Stops taking, commits what was judged, and lets go.
+    /// Stops taking, commits what was judged, and gives the partitions back.
     ///
     /// What cannot be committed is dropped: the next owner reads it again.
     package func finish(outcomeWaitMilliseconds: Int? = nil) throws {
@@ -430,7 +430,7 @@ package final class WorkerLoop {
         done = startPositions
         committed = [:]
         beginRestores()
-        // Last: nobody is to see partitions assigned and none whose state is still to be read.
+        // Last: telemetry must not show partitions as assigned before those still to be restored.
         telemetry.assigned(assigned)
     }
 

@@ -47,7 +47,7 @@ package final class Health: Sendable {
         state.withLock { $0.notReadyBecause = nil }
     }
 
-    /// - Parameter reason: shown to whoever asks, such as `restoring` or `stopping`.
+    /// - Parameter reason: shown in the probe's answer, such as `restoring` or `stopping`.
     package func setNotReady(because reason: String) {
         state.withLock { $0.notReadyBecause = reason }
     }

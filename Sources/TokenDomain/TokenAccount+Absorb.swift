@@ -43,7 +43,7 @@ package enum Absorption: Equatable, Sendable {
 extension TokenAccount {
     /// Absorbs a record of `tokens.distinct.v1`.
     ///
-    /// The first role absorbed stands, except that `seen` gives way to the token itself.
+    /// The first role absorbed stays, except that the token itself replaces `seen`.
     package mutating func absorb(
         _ distinct: TokenDistinct,
         origin: RecordOrigin,

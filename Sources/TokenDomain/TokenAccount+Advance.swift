@@ -35,8 +35,8 @@ extension TokenAccount {
     /// Does what time asks for: ends a wait before a retry, and makes the next intent if nothing is
     /// under way and something is due.
     ///
-    /// What waits in line goes first. Where its record is not at hand, nothing follows: the account
-    /// is due again at once.
+    /// What waits in line goes first. Where its record was not read yet, nothing follows: the
+    /// account is due again at once.
     package mutating func advance(now: Timestamp, policy: ReportPolicy) -> [ReportEffect] {
         var effects: [ReportEffect] = []
         if let nextAttemptAt = current?.nextAttemptAt, nextAttemptAt <= now {

@@ -90,7 +90,7 @@ extension TokenAccount {
         let known = known(identifier, number: number)
         let isGiven = number.map { $0 <= intentCount } ?? false
         if isGiven, known == nil, !line.isEmpty {
-            // It may be one of those in line, which are not at hand.
+            // It may be one of those in line, whose records were not read.
             asked.isRepeat = true
             let absorption = enqueue(asked, request, time: time)
             return absorption == .owed ? .underWay : absorption

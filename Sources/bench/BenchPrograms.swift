@@ -117,7 +117,7 @@ final class BenchPrograms {
 
     func process(_ name: String) -> Process? { running[name] }
 
-    /// Whoever asks ends it, and answers for its end.
+    /// The caller ends it, and is responsible for its end.
     func letGo(_ name: String) -> Process? { running.removeValue(forKey: name) }
 
     func tail(_ name: String) -> String {

@@ -15,7 +15,7 @@ enum Route: String, CaseIterable {
     var bodyByteCountMax: Int {
         switch self {
         case .tokens, .purchases: IngestLimits.batchByteCountMax
-        // The envelope around the signed text is small; blanks in it are nobody's need.
+        // The envelope around the signed text is small; no client needs blanks in it.
         case .notifications, .accountTokens: IngestLimits.signedTextByteCountMax + 4_096
         }
     }

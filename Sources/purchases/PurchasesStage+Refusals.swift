@@ -114,8 +114,8 @@ extension PurchasesStage {
                 into: &plan
             )
         } else {
-            // It goes again: under the next token, without the culprit, or alone where nobody says
-            // which one that was.
+            // It goes again: under the next token, without the refused item, or alone where Apple
+            // does not say which one that was.
             item.flight = nil
             item.goesAlone =
                 item.goesAlone || !(refusal.isTokenUnknown || refusal.isCulpritKnown)

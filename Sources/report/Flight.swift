@@ -27,7 +27,7 @@ struct Flight {
         }
     }
 
-    /// A report as far as the meaning of an answer hangs on it.
+    /// A report as far as the meaning of an answer depends on it.
     struct SentReport {
         var identifier: String
         /// Of its line items.

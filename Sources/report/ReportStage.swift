@@ -142,7 +142,7 @@ final class ReportStage: TickingStage {
     }
 
     private func partitionsChanged() {
-        // Whoever was proven unknown was so for the partitions of then.
+        // A token that was proven unknown was so for the partitions assigned then.
         guardRunner.end()
         counts.restart()
         sender.share(partitions, of: partitionCount)

@@ -20,7 +20,7 @@ enum PropertyListReader {
                 format: &format
             )
         } catch {
-            // Why it is none helps nobody: the reader's sentences are about itself.
+            // The reader's error is of no use: its sentences are about itself.
             return nil
         }
         // Any word is a property list of the oldest form, which Apple's tools no longer write.

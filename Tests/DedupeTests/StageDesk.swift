@@ -24,7 +24,7 @@ final class StageDesk {
         case primary
         case duplicate(of: String)
         case again
-        /// Of `tokens.refused`: nobody takes its place.
+        /// Of `tokens.refused`: no other token replaces it.
         case refused
         /// Likewise: this one takes its place.
         case promoted(String, from: String)

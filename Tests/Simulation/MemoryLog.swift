@@ -67,7 +67,7 @@ package final class MemoryLog: RecordLog {
         recordCountMax: Int,
         waitMilliseconds: Int
     ) throws(LogFault) -> GroupEvent? {
-        // Told also with nobody there: the client library ends a session by itself.
+        // Reported also without a broker: the client library ends a session by itself.
         if pendingEvent == nil, !isMember, !assigned.isEmpty {
             pendingEvent = .lost(assigned)
         }

@@ -3,7 +3,7 @@ package import TokenDomain
 
 /// Apple's report API in memory, with a script for what goes wrong.
 ///
-/// It keeps the two rules that everything hangs on: an identifier is accepted once, and only what
+/// It keeps the two rules that everything depends on: an identifier is accepted once, and only what
 /// was accepted can be retrieved.
 package final class ScriptedApple: AppleClient {
     /// The result of one request.

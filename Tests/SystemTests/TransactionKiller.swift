@@ -42,7 +42,7 @@ final class TransactionKiller {
         if case .resting = phase { false } else { true }
     }
 
-    /// It counts as a fault only once it struck, some turns later.
+    /// It counts as a fault only once it struck, some rounds later.
     func begin(_ storm: Storm) throws {
         guard !storm.isKafkaDisturbed,
             let worker = Self.victims.randomElement(using: &storm.generator)

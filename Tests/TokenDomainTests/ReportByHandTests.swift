@@ -182,7 +182,7 @@ import Testing
         #expect(account == before)
     }
 
-    /// What waits is not at hand: the turn of the second decides.
+    /// What waits is not in memory: it is decided when the second is due.
     @Test(arguments: [
         ("\(ReportFixtures.id.text)#2", "[2]", ReportAnswer.accepted, String?.none),
         ("\(ReportFixtures.id.text)#2", "[1]", .accepted, "report.identifier_conflict"),

@@ -158,7 +158,7 @@ int ckafka_worker_poll(ckafka_worker *worker, size_t record_max, size_t byte_max
 int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position **positions, size_t *count,
                          ckafka_fault *fault);
 
-/* ckafka_worker_unassign: let go of everything. */
+/* ckafka_worker_unassign: give all partitions back. */
 int ckafka_worker_unassign(ckafka_worker *worker, ckafka_fault *fault);
 
 /*

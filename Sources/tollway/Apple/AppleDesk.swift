@@ -176,7 +176,7 @@ final class AppleDesk<Subject> {
         }
         let milliseconds = min(turns.min() ?? .infinity, AppleDeskLimits.waitMilliseconds)
         var entry = pollfd(fd: http.wakeDescriptor, events: Int16(POLLIN), revents: 0)
-        // A signal ends it early: whoever called looks.
+        // A signal ends it early: the caller checks for one.
         _ = unsafe poll(&entry, 1, Int32(max(0, milliseconds.rounded(.up))))
     }
 

@@ -116,7 +116,7 @@ struct LetterJudge {
                 )
             }
         case .accountTokensRequested:
-            // Of a signed transaction that was not verified, the id is nobody's word.
+            // The id of a signed transaction that was not verified is not trusted.
             guard let id = subject.originalTransactionID, let value = subject.appAccountToken else {
                 return nil
             }

@@ -33,7 +33,7 @@ final class DemoProcesses {
             .deletingLastPathComponent()
     }
 
-    /// Nothing outlives whoever started it, also where that gave up half-way.
+    /// No process outlives its owner, also where the owner gave up half-way.
     deinit {
         _ = stopAll()
     }
@@ -174,12 +174,12 @@ final class DemoProcesses {
         }
     }
 
-    /// A process that runs or ended by itself; nil where it was let go.
+    /// A process that runs or ended by itself; nil where it is no longer watched.
     func process(_ name: String) -> Process? {
         running.first { $0.name == name }?.process
     }
 
-    /// Whoever asks ends it, and answers for its end.
+    /// The caller ends it, and is responsible for its end.
     func letGo(_ name: String) {
         running.removeAll { $0.name == name }
     }

@@ -11,7 +11,7 @@ struct DoctorKafka {
     private static let readWaitMilliseconds = 500
     private static let readCountMax = 10
     let configuration: Configuration
-    /// Whose rights are looked at; nil: whoever's they are enough for.
+    /// The role whose rights are checked; nil: any role that they suffice for.
     let role: DoctorRights.Role?
     /// UNIX milliseconds.
     let now: Int64

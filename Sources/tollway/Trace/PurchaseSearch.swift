@@ -17,7 +17,7 @@ struct PurchaseSearch {
     private let needle: LineItemNeedle
 
     private(set) var events: [TraceEvent] = []
-    /// The newest word of the ledger about it.
+    /// The ledger's newest record of it.
     private(set) var outcome: PurchaseOutcome?
     /// Where it stands in the worker's book; nil where that was forgotten.
     private(set) var standing: BookStanding?

@@ -23,7 +23,7 @@ struct TraceSearch {
     var events: [TraceEvent] = []
     /// The newest value of report's state.
     private(set) var account: TokenAccount?
-    /// The newest word of dedupe about it.
+    /// Dedupe's newest record of it.
     private(set) var distinct: TokenDistinct?
     /// In the order in which they failed.
     var letters: [TraceLetter] { trail.letters }

@@ -281,7 +281,7 @@ final class ConsoleLoop {
         )
     }
 
-    /// Whoever has another one than the newest is answered at once.
+    /// A browser that has another one than the newest is answered at once.
     private func answerWaiting(isNew: Bool, now: Int64) {
         waiting.removeAll { waiting in
             guard feed.sequence != waiting.after || now >= waiting.until else {
