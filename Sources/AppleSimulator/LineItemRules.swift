@@ -172,7 +172,7 @@ struct LineItemRules {
             return
         }
         guard target.subscriptionEvent != .start else { return }
-        // Error 14 speaks of the event, so a target without one breaks 29 alone.
+        // Error 14 is about the event, so a target without one breaks 29 alone.
         if target.subscriptionEvent != nil {
             add(.referenceInvalidSubscriptionEvent, "referenceLineItemId")
         }

@@ -37,7 +37,7 @@ package struct KafkaSettings: Sendable, Equatable {
         self.extra = extra
     }
 
-    /// Settings on which the promises of ``RecordLog`` rest: not for an operator to turn.
+    /// Settings that the promises of ``RecordLog`` need: an operator may not change them.
     ///
     /// Among them the ladder of times (`heartbeat < session < socket < transaction`), what must be
     /// ours to know whether a record is too large, lag's interval, up to which size the library
@@ -250,7 +250,7 @@ package struct KafkaSettings: Sendable, Equatable {
                     "socket.timeout.ms",
                     "\(min(Self.socketMilliseconds, transactionMilliseconds / 2))"
                 ),
-                // The wait after CONCURRENT_TRANSACTIONS, which every second transaction meets:
+                // The wait after CONCURRENT_TRANSACTIONS, which every second transaction gets:
                 // 15,500 records/s with the default of 100, 50,700 with 5.
                 ("retry.backoff.ms", "5"),
             ]

@@ -33,7 +33,7 @@ package struct UsefulReplicas: Equatable, Sendable {
         self.bound = bound
     }
 
-    /// 0 where this instance has no partitions and so knows nothing: the largest word counts.
+    /// 0 where this instance has no partitions and so knows nothing: the largest value counts.
     package var count: Int {
         guard assignedCount > 0, partitionCount > 0 else {
             return 0

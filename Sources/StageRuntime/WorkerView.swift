@@ -174,7 +174,7 @@ package final class WorkerView {
                 laggingCounts[partition.topic, default: 0] += 1
             }
         }
-        // The topic that is furthest behind speaks for all: one member reads the same numbers of each.
+        // The topic that is furthest behind counts: one member reads the same numbers of each.
         let bound = (stage as? any BoundedStage)?.usefulReplicaBound
         return assignedCounts.map { topic, assignedCount in
             UsefulReplicas(

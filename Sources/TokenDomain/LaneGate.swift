@@ -104,7 +104,7 @@ package struct LaneGate: Equatable, Sendable {
         }
     }
 
-    /// Something changed on our side: a stopped lane is probed at its next turn.
+    /// Something changed on our side: a stopped lane is probed at the next chance.
     package mutating func probeSoon() {
         if case .stopped(let trouble, _, let interval) = state {
             state = .stopped(trouble, probeAt: Timestamp(milliseconds: 0), interval: interval)

@@ -48,7 +48,7 @@ package struct Pace: Sendable {
 
     // MARK: The bucket
 
-    /// Takes one turn, if there is one.
+    /// Takes one slot, if there is one.
     package mutating func take(now: Timestamp) -> Bool {
         quota?.allow(rate * share, now: now)
         guard let turn = nextTurn(now: now), turn <= now else {
@@ -64,7 +64,7 @@ package struct Pace: Sendable {
         return true
     }
 
-    /// When the next turn may come; nil while this replica has no share.
+    /// When the next slot may come; nil while this replica has no share.
     package func nextTurn(now: Timestamp) -> Timestamp? {
         guard share > 0 else {
             return nil

@@ -116,7 +116,7 @@ extension TokenAccount {
                 }
                 intent.nextAttemptAt = answer.retryAt
             } else if intent.inquiries > 1 {
-                // The last send left as little behind: PUT and GET must not turn without a pause.
+                // The last send left as little behind: PUT and GET must not alternate at once.
                 intent.nextAttemptAt = answer.retryAt
             }
             intent.phase = .planned

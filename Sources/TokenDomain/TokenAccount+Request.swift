@@ -176,7 +176,7 @@ extension TokenAccount {
         return absorption
     }
 
-    /// Makes it the report under way, or lets it wait in line: its turn comes, however many wait.
+    /// Makes it the report under way, or lets it wait in line: it becomes due, however many wait.
     private mutating func enqueue(
         _ intent: ReportIntent,
         _ request: ReportRequested,

@@ -5,7 +5,7 @@ package import TokenDomain
 /// A record that looks as Apple and ingest write it costs no allocation.
 @safe
 package struct ReceivedDecoder: ~Copyable {
-    /// The apps we speak for: bundle id by app id.
+    /// The apps we report for: bundle id by app id.
     package struct Apps: Equatable, Sendable {
         private var bundleIDs: [Int64: [UInt8]] = [:]
 

@@ -4,7 +4,7 @@ internal import TokenWire
 /// Replaces a customer, who is personal, by what the pipeline may know: `c1.` and 43 characters of
 /// base64url over HMAC-SHA-256.
 ///
-/// The same customer and key give the same text, so tokens of one customer still meet.
+/// The same customer and key give the same text, so tokens of one customer share it.
 final class CustomerSeal {
     private let hmac: HMACSHA256
 

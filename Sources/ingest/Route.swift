@@ -51,7 +51,7 @@ enum Route: String, CaseIterable {
     var acceptedStatus: Int { self == .notifications ? 200 : 202 }
 }
 
-/// Every limit of the door that a request can meet.
+/// Every limit of the door for a request.
 enum IngestLimits {
     static let batchByteCountMax = 1 << 20
     static let batchRecordCountMax = 10_000

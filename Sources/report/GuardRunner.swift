@@ -77,7 +77,7 @@ final class GuardRunner {
                 }
             }
         } catch {
-            // Without the log there is no proof; the loop meets the same trouble.
+            // Without the log there is no proof; the loop gets the same error.
         }
     }
 }

@@ -14,7 +14,7 @@ protocol LaneOrderSource: AnyObject {
 /// The topic itself, read committed, whole, and without a group: every replica follows all of it.
 final class LaneOrderTopic: LaneOrderSource {
     private static let recordCountMax = 1_000
-    /// The loop stands still for as long.
+    /// The loop is blocked for as long.
     private static let questionMilliseconds = 1_000
 
     private let browser: LogBrowser

@@ -160,7 +160,7 @@ final class ReportStage: TickingStage {
                 sender.share(partitions, of: partitionCount)
             }
         } catch {
-            // The loop meets the same trouble and knows what to do; the question is asked again.
+            // The loop gets the same error and handles it; the question is asked again.
         }
     }
 

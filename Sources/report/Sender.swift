@@ -138,7 +138,7 @@ final class Sender {
         guard lanes[queue] == nil else {
             return
         }
-        // An app that is no longer configured has no key: its lane stops at its first turn.
+        // An app that is no longer configured has no key: its lane stops at its first request.
         var pace = Pace(
             rate: requestsPerSecond(of: queue),
             keeping: queue.endpoint == .accountTokens ? .hour : .second
@@ -148,7 +148,7 @@ final class Sender {
         queues.append(queue)
     }
 
-    /// Rates and keys are as configured now, and every lane tries them at its next turn.
+    /// Rates and keys are as configured now, and every lane uses them for its next request.
     func reload() {
         for queue in queues {
             lanes[queue]?.pace.rate = requestsPerSecond(of: queue)
@@ -179,7 +179,7 @@ final class Sender {
         }
     }
 
-    // MARK: Turns
+    // MARK: Sending
 
     /// When something here wants a tick; nil where only an answer or a commit does.
     func nextTurn(now: Timestamp) -> Timestamp? {

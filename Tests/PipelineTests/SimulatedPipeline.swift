@@ -22,7 +22,7 @@ final class SimulatedPipeline {
     static let prefix = "tollway."
     private static let partitionCount = 3
     static let workers: [Worker] = [.decode, .dedupe, .notifications, .report]
-    /// Turns without anything done before the clock is moved on to the next thing due.
+    /// Rounds without anything done before the clock is moved on to the next thing due.
     private static let quietTurnCount = 3
 
     private final class Instance {
@@ -310,7 +310,7 @@ final class SimulatedPipeline {
         )
     }
 
-    /// A notification's turn is at once: how the line moves is the loop's, and tested there.
+    /// A notification is taken at once: how the line moves is the loop's, and tested there.
     private func post(_ route: Route, _ body: String) throws(Problem) {
         var outputs = OutputBatch()
         let trace = nextTraceHeader()

@@ -24,7 +24,7 @@ final class TransactionKiller {
     /// A worker looks at itself once a second.
     private static let lookSeconds = 1.3
     private static let attemptCountMax = 5
-    /// Whose turn it is: those that the bursts make busy come more often.
+    /// In this order: those that the bursts make busy come more often.
     private static let victims: [Worker] = [.decode, .decode, .dedupe, .report, .notifications]
 
     private let http: DemoHTTP

@@ -134,7 +134,7 @@ struct TraceSearch {
             do throws(WireFault) {
                 waiting[record.key] = try WaitingReport.read(record.value.span)
             } catch {
-                // Its tombstone: its turn has come.
+                // Its tombstone: it is no longer waiting.
                 waiting[record.key] = nil
             }
         }
