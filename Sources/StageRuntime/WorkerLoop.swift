@@ -49,7 +49,7 @@ package final class WorkerLoop {
         didSet { telemetry.restoring(partitionCount: restores.count) }
     }
     package private(set) var assigned: [TopicPartition] = []
-    /// Up to where each assigned partition is known to be committed; at first, where it was begun.
+    /// The known committed offset of each assigned partition; at first, its start offset.
     package private(set) var done: [TopicPartition: Int64] = [:]
 
     package init(

@@ -148,7 +148,8 @@ enum DueKey {
     }
 }
 
-/// What shares a rate and a gate: one endpoint of Apple's for one app in one world.
+/// What shares a rate limiter and a circuit breaker: one endpoint of Apple's for one app in one
+/// environment.
 struct SendQueue: Hashable {
     enum Endpoint: UInt8 {
         case reports = 0

@@ -9,7 +9,7 @@ struct Flight {
     /// `PUT` or `GET`.
     var method: String
     var sentAt: Timestamp
-    /// It was started while the key's gate was stopped, or its endpoint's.
+    /// It probes a lane that the circuit breaker of its key, or of its endpoint, had stopped.
     var isKeyProbe: Bool
     var isEndpointProbe: Bool
 

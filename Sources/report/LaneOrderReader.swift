@@ -30,7 +30,7 @@ final class LaneOrderTopic: LaneOrderSource {
 
     func read(into batch: inout RecordBatch) throws(LogFault) -> Bool {
         if !isStarted {
-            // Where Kafka is away it has begun nowhere, and begins with a later read.
+            // Where Kafka is away it has no start offset yet, and gets one with a later read.
             try browser.start()
             isStarted = true
         }

@@ -219,7 +219,7 @@ final class ReportMetrics {
         ownerConflicts.add(1)
     }
 
-    /// The gate of these queues of one lane changed.
+    /// The circuit breaker of these queues of one lane changed.
     func changed(_ queues: [SendQueue], _ change: String, isStopped stopped: Bool) {
         guard let lane = queues.first?.lane else {
             return

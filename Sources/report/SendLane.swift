@@ -11,7 +11,7 @@ struct ReadyDebt: Equatable {
 /// The debts themselves lie in the due table; only a slice of them is here.
 struct SendLane {
     var pace: Pace
-    /// For what is the endpoint's alone; the key has a gate that endpoints share.
+    /// The circuit breaker of this endpoint; the key has another, which its endpoints share.
     var gate = LaneGate()
     /// What failed may be tried again early only as often as this allows.
     var retryBudget = RetryBudget()

@@ -4,7 +4,7 @@ internal import StateStore
 internal import Telemetry
 internal import TokenDomain
 
-/// Sends to Apple what is due, each lane at its rate and while its circuit breakers are closed.
+/// Sends to Apple what is due, each lane at its rate and unless a circuit breaker stopped it.
 ///
 /// It knows what is in flight, and nothing of why a report is owed: it reads what may be sent from the
 /// due table of the committed store, and hands on what Apple answers.

@@ -68,7 +68,7 @@ final class AppleDesk<Subject> {
     private var nextTag: UInt64 = 1
     private var ready: [Result] = []
 
-    /// A desk for one verb.
+    /// A request loop for one verb.
     ///
     /// - Parameters:
     ///   - keys: what signs.
