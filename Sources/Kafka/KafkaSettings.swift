@@ -41,8 +41,8 @@ package struct KafkaSettings: Sendable, Equatable {
     ///
     /// Among them the ladder of times (`heartbeat < session < socket < transaction`), what must be
     /// ours to know whether a record is too large, lag's interval, up to which size the library
-    /// copies a value that is lent to it (`message.copy.max.bytes`), the order and the place in which
-    /// records and log lines arrive, and the group's protocol.
+    /// copies a value that is lent to it (`message.copy.max.bytes`), the order and the place in
+    /// which records and log lines arrive, and the group's protocol.
     package static let reserved: Set<String> = [
         "acks", "allow.auto.create.topics", "auto.commit.enable", "auto.offset.reset",
         "batch.size", "bootstrap.servers", "check.crcs", "delivery.report.only.error",

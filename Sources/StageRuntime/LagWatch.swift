@@ -65,7 +65,7 @@ package struct LagWatch: Sendable {
 
     /// Takes a look: `committed` has what is done of each partition that is ours.
     ///
-    /// While Kafka is away the watermarks are those of its last answer, and nothing counts as stuck.
+    /// While Kafka is away the watermarks are those of its last answer: nothing counts as stuck.
     package mutating func look(
         committed: [TopicPartition: Int64],
         marks: [TopicPartition: ConsumerStatistics.Marks],
