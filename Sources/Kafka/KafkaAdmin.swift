@@ -42,7 +42,7 @@ package struct TopicPlan: Equatable, Sendable {
 /// Questions and orders to a cluster, for the command and for checks at start.
 ///
 /// Every call blocks until it is answered, at most for the deadline; an order also until a broker
-/// shows what came of it, at most 30 s.
+/// shows its result, at most 30 s.
 ///
 /// The embedded broker knows none of the orders and no configurations: those calls end as
 /// `.unavailable`.

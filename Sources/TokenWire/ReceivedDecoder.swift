@@ -40,7 +40,7 @@ package struct ReceivedDecoder: ~Copyable {
         unsafe unescaped.deallocate()
     }
 
-    /// Judges one value and appends what comes of it to an arena.
+    /// Judges one value and appends the resulting value to an arena.
     ///
     /// `recordTime` is Kafka's own time of the record. Tokens of every app but `apps` are refused.
     ///

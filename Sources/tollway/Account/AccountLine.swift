@@ -3,7 +3,7 @@
 /// Each stage is counted on both sides, so that what is lost or doubled between two topics shows:
 /// what a stage has not read yet is the remainder, and it may be no more than its group's lag.
 struct AccountLine: Equatable {
-    /// One stage: what came in, what came of it, and what it had not read when the count began.
+    /// One stage: its input, its output, and what it had not read when the count began.
     struct Stage: Equatable {
         /// Records that came in.
         var incoming = 0
