@@ -20,7 +20,7 @@ package enum JSONValue: Hashable, Sendable {
                 try Self.read(&scanner)
             }
         } catch {
-            // Where it broke helps nobody: the text is Apple's, or it is forged.
+            // The position of the fault is of no use: the text is Apple's, or it is forged.
             return nil
         }
     }

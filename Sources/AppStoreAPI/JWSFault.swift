@@ -14,7 +14,7 @@ package enum JWSFault: Error, Equatable, Sendable {
     /// A certificate of the chain is not marked as one that signs for the App Store.
     case objectIdentifier(CertificateRole)
     case signature
-    /// It speaks of another app.
+    /// It is about another app.
     case wrongApp(StaticReasonText)
     case wrongEnvironment
 

@@ -57,7 +57,7 @@ package enum LineItemParts {
         (JSONValue(Array(lineItems.utf8))?.elements ?? []).compactMap { $0["lineItemId"]?.text }
     }
 
-    /// The oldest `creationDate` among the line items that tell of something new: no restatement does.
+    /// The oldest `creationDate` among the line items that are new: a restatement is not.
     package static func oldestSale(in lineItems: String) -> Timestamp? {
         (JSONValue(Array(lineItems.utf8))?.elements ?? [])
             .filter { $0["restatement"] != .bool(true) }

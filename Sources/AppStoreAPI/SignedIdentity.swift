@@ -1,6 +1,6 @@
 package import TokenDomain
 
-/// Whom a signed payload speaks of: the app, and which of Apple's worlds.
+/// What a signed payload is about: the app, and which of Apple's environments.
 ///
 /// A notification says so in one of four sections, a transaction at its top. Where several places
 /// say something, all of them must say the right thing.

@@ -13,7 +13,7 @@ struct APIKeys {
 
     struct Key {
         var issuerID: String
-        /// Apps it may speak for; empty: any.
+        /// Apps it may sign for; empty: any.
         var bundleIDs: Set<String>
         var publicKey: P256PublicKey
     }
@@ -39,7 +39,7 @@ struct APIKeys {
     ///   - authorization: the header's value, nil where it is missing.
     ///   - seconds: real time since 1970.
     ///   - needsIssueTime: `iat` is documented as required, but Apple's own library for Python leaves
-    ///     it out, and the App Store Server API that it speaks to lets it pass.
+    ///     it out, and the App Store Server API, which it calls, lets it pass.
     /// - Returns: nil for whatever Apple answers with 401.
     mutating func caller(
         _ authorization: String?,
@@ -118,7 +118,7 @@ extension AppleWorld {
     ///   - keyID: the `kid` of its JWTs.
     ///   - issuerID: their `iss`.
     ///   - publicKeyPEM: P-256.
-    ///   - bundleIDs: the apps it may speak for; empty: any.
+    ///   - bundleIDs: the apps it may sign for; empty: any.
     /// - Throws: ``APIKeyFault/notAPublicKey``.
     package func addKey(
         keyID: String,

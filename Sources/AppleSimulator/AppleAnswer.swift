@@ -79,7 +79,7 @@ package struct AppleAnswer: Equatable, Sendable {
         body: Array("Simulated: malformed request\n".utf8)
     )
 
-    /// No JSON, so that nobody comes to need it on a 401 (S2).
+    /// No JSON, so that no client depends on it on a 401 (S2).
     static let unauthenticated = AppleAnswer(
         status: 401,
         headers: ["Content-Type": "text/plain"],

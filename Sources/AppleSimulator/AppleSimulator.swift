@@ -19,7 +19,7 @@ package final class AppleSimulator: @unchecked Sendable {
         package init() {}
     }
 
-    /// An API key as the simulator is told of it.
+    /// An API key as it is registered with the simulator.
     package struct RegisteredKey: Sendable {
         package var keyID: String
         package var issuerID: String

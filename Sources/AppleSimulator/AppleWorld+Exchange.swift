@@ -21,7 +21,7 @@ extension AppleWorld {
         var bundleID: String?
         var report: ReportBody?
         var fault: FaultRule?
-        /// Set by what ends the passage early; nil where the answer tells.
+        /// Set by what ends the passage early; nil where the answer is the outcome.
         var outcome: String?
     }
 
@@ -51,7 +51,7 @@ extension AppleWorld {
         }
         passage.target = target
         if target.endpoint == .report, request.hasJSONBody {
-            // A body that is no report is told so by the endpoint, in its turn.
+            // The endpoint itself refuses a body that is no report, later.
             do { passage.report = try ReportBody(reading: request.body) } catch {
                 passage.outcome = "malformed"
             }

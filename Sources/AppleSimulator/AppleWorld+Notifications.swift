@@ -1,6 +1,6 @@
 internal import Crypto
 
-/// What Apple means to send, when, and what became of it (S17, S18).
+/// What Apple means to send, when, and the result of each attempt (S17, S18).
 struct NotificationBook {
     /// Beyond it the schedule drops and counts, and the admin call is refused; 3 KB each.
     static let countMax = 500_000
@@ -221,7 +221,7 @@ extension AppleWorld {
     /// When ``takeDeliveries(at:limit:)`` has something next, in the world's time.
     var nextNotificationDue: UnixMilliseconds? { notifications.due.firstDue }
 
-    /// What became of a delivery; a failed one comes again when its time has come.
+    /// Notes the result of a delivery; a failed one is sent again when it is due.
     func noteAttempt(
         _ result: SendAttemptResult,
         notificationIndex index: Int,

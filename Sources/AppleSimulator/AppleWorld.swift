@@ -141,7 +141,7 @@ package final class AppleWorld {
         )
     }
 
-    /// The token is busy until ``release(_:)``: a report of it meanwhile meets code 26.
+    /// The token is busy until ``release(_:)``: a report of it meanwhile gets code 26.
     package func hold(_ externalPurchaseID: String) {
         busyTokens.insert(externalPurchaseID)
     }

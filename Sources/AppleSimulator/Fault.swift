@@ -17,7 +17,7 @@ package enum FaultKind: String, CaseIterable, Sendable {
     case simultaneous = "26"
     /// The connection is reset and nothing was processed.
     case resetBefore = "reset-before"
-    /// The request is processed, its answer lost: the next identical PUT meets S4.
+    /// The request is processed, its answer lost: the next identical PUT gets S4.
     case resetAfter = "reset-after"
     /// Processed; half of the answer arrives, then the connection is reset.
     case torn = "torn"
@@ -25,7 +25,7 @@ package enum FaultKind: String, CaseIterable, Sendable {
     case slow = "slow"
 }
 
-/// One fault and the requests it meets.
+/// One fault and the requests it applies to.
 ///
 /// Text form: `KIND[:NAME=VALUE[,NAME=VALUE…]]`, such as `429:every=50,retry-after=2s`.
 package struct FaultRule: Equatable, Sendable {

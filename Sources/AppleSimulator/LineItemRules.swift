@@ -2,7 +2,7 @@
 ///
 /// References look at the report as a whole: an item of the same report counts as accepted already.
 struct LineItemRules {
-    /// A year of restating and refunding; Apple does not say what becomes of leap days.
+    /// A year of restating and refunding; Apple does not say how leap days count.
     static let yearMilliseconds: Int64 = 365 * 86_400_000
 
     let now: UnixMilliseconds
@@ -172,7 +172,7 @@ struct LineItemRules {
             return
         }
         guard target.subscriptionEvent != .start else { return }
-        // Error 14 speaks of the event, so a target without one breaks 29 alone.
+        // Error 14 is about the event, so a target without one breaks 29 alone.
         if target.subscriptionEvent != nil {
             add(.referenceInvalidSubscriptionEvent, "referenceLineItemId")
         }

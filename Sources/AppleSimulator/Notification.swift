@@ -5,7 +5,7 @@ package enum NotificationSubtype: String, CaseIterable, Sendable {
     case unreported = "UNREPORTED"
 }
 
-/// What became of one attempt; Apple's words.
+/// The result of one attempt, in Apple's words.
 enum SendAttemptResult: String, Sendable {
     case success = "SUCCESS"
     case timedOut = "TIMED_OUT"

@@ -29,7 +29,7 @@ struct WakeDescriptor: ~Copyable, Sendable {
     }
 }
 
-/// Waits for descriptors; those below zero are passed over.
+/// Waits for descriptors; those below zero are skipped.
 struct DescriptorWait {
     private var entries: [pollfd]
 
@@ -42,7 +42,7 @@ struct DescriptorWait {
     mutating func wait(milliseconds: Int?) -> [Bool] {
         let timeout = milliseconds.map { Int32(clamping: max(0, $0)) } ?? -1
         let count = unsafe poll(&entries, nfds_t(entries.count), timeout)
-        // An interrupted wait has nothing to tell; the loop comes again.
+        // An interrupted wait found nothing; the loop waits again.
         return entries.map { count > 0 && $0.revents != 0 }
     }
 }

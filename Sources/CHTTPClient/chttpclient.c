@@ -24,7 +24,7 @@ static void start_library(void)
     library_result = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
-/* libcurl tells which sockets it waits for, and until when. */
+/* libcurl calls these with the sockets that it waits for, and until when. */
 
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *closure, void *known)
 {

@@ -13,7 +13,7 @@ struct bytes {
     size_t capacity;
 };
 
-/* One request and what became of it. */
+/* One request and its result. */
 struct transfer {
     struct transfer *next, *previous;
     uint64_t id;

@@ -1,4 +1,4 @@
-/* One request: what libcurl is told, and what it tells. */
+/* One request: the options that libcurl gets, and the result that it returns. */
 #include "internal.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Connections that come: which are let in, and which of those that are there give way to them. */
+/* New connections: which are accepted, and which open ones are closed for them. */
 #define _GNU_SOURCE /* accept4 */
 #include "internal.h"
 

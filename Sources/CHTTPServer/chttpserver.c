@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { LISTEN_BACKLOG = 1024 };
-/* Slots for those let go and not yet freed. */
+/* Slots for those closed and not yet freed. */
 enum { CONNECTION_HEADROOM = EVENT_COUNT_MAX };
 /* What an event of our epoll is about, where it is no connection's slot. */
 #define LISTEN_TAG UINT64_MAX

@@ -33,7 +33,7 @@ struct head {
 
 /**
  * chttp_head_scan(scan, bytes, length):
- * Look for the end of a head that starts with ${bytes.bytes}, on from where ${scan} stands.  Put
+ * Look for the end of a head that starts with ${bytes.bytes}, on from the offset of ${scan}.  Put
  * its length, the empty line included, into ${length}, 0 while it is not whole.  Return 0, or 400
  * for a line that does not end in CR LF.
  */

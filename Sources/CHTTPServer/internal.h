@@ -29,8 +29,8 @@ enum stage {
 };
 
 /*
- * One list a kind, every kind with one duration, so each list is in order.  Who gives way to a new
- * connection is the first of the first of these lists that is not empty.
+ * One list a kind, every kind with one duration, so each list is in order.  For a new connection
+ * the first of the first of these lists that is not empty is closed.
  */
 enum deadline_kind {
     DEADLINE_LINGER,

@@ -72,7 +72,7 @@ static void body_arrived(struct connection *connection, struct span data)
         chttp_refuse(connection, 408);
         return;
     }
-    /* Where there is no room, the one gives way whose last step is the longest ago. */
+    /* Where there is no room, the one is closed whose last progress is the longest ago. */
     while (lane->byte_count + data.count > lane->byte_count_max) {
         struct connection *slowest =
             server->deadlines[DEADLINE_BODY + connection->lane].first;

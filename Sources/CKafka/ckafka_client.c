@@ -207,7 +207,7 @@ int ckafka_client_topics(ckafka_client *c, const char *topic, int deadline_ms,
         rd_kafka_topic_destroy(handle);
     if (code)
         return ck_client_fail(c, fault, code, NULL);
-    /* One that may not be seen is told from one that is not there only where it is asked for. */
+    /* A topic that may not be seen differs from one that does not exist only if it is asked for. */
     bool is_hidden = topic && metadata->topic_cnt == 1 &&
                      metadata->topics[0].err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
     if (!is_hidden)

@@ -23,6 +23,6 @@ const char *ck_client_text(ckafka_client *c);
 
 /* What a failed answer means for the asker. */
 int ck_fail_answer(ckafka_fault *fault, rd_kafka_resp_err_t code, const char *text);
-/* A question that nobody answered, perhaps because no broker lets us in: that does not pass. */
+/* A request without an answer, perhaps because no broker accepts our login: that does not pass. */
 int ck_client_fail(ckafka_client *c, ckafka_fault *fault, rd_kafka_resp_err_t code,
                    const char *text);

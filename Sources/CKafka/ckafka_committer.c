@@ -79,7 +79,7 @@ static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
         if (list)
             rd_kafka_topic_partition_list_destroy(list);
         list = NULL;
-        /* While Kafka is away there is nobody to lose patience with. */
+        /* While Kafka is away the patience does not run out. */
         if (atomic_load(&c->watch->is_away))
             ck_transaction_enter(&c->transaction, ASKING);
         ck_pause_ms(STEP_RETRY_MS);
@@ -109,7 +109,7 @@ static rd_kafka_topic_partition_list_t *position_list(committer *c)
         rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_add(
             list, c->sources.items[from->topic], from->partition);
         at->offset = from->offset;
-        /* Text only: 2.0.2 cuts metadata at a zero byte (#4649).  The mark tells afterwards
+        /* Text only: 2.0.2 cuts metadata at a zero byte (#4649).  The mark shows afterwards
          * whether this very transaction was committed, also where no position moved. */
         at->metadata = strdup(c->mark);
         at->metadata_size = strlen(c->mark);
@@ -248,9 +248,9 @@ static enum verdict run_at_least_once(committer *c)
     return REBUILD;
 }
 
-/* Finds out what became of a transaction that did not simply succeed.  Where its producer is beyond
- * use, a new one with the same name has ended whatever was open; then the group's offsets carry
- * our mark, or it never was. */
+/* Finds out the result of a transaction whose commit failed.  Where its producer can no longer be
+ * used, a new one with the same name has ended whatever was open.  Then the transaction was
+ * committed if the group's offsets carry our mark, and aborted if not. */
 static void settle(committer *c, enum verdict verdict)
 {
     size_t written_count = keep_written(c);

@@ -43,7 +43,7 @@ struct committer {
     positions positions;
     unsigned epoch;
     uint64_t number;
-    char life[17];      /* tells this process from its predecessors in commit metadata */
+    char life[17];      /* identifies this process in commit metadata, not its predecessors */
     char mark[MARK_MAX]; /* what the offsets of this transaction carry */
     ckafka_outcome outcome;
     ckafka_position *outcome_positions;
@@ -69,7 +69,7 @@ bool ck_committer_count_rebuild(committer *c);
 bool ck_committer_await_fence_verdict(committer *c);
 /* A right or a target is missing: gives up when that lasts. */
 void ck_committer_note_refusal(committer *c);
-/* The loop hears of it with its next call. */
+/* The loop's next call returns it. */
 void ck_committer_give_up(committer *c, int kind, int code, const char *message);
 bool ck_committer_has_given_up(committer *c);
 /* Asked by a transaction while something lasts. */

@@ -1,4 +1,4 @@
-/* The loop's side of the committer: handing a transaction over, and hearing what became of it. */
+/* The loop's side of the committer: handing a transaction over, and polling its commit result. */
 #include "ckafka_committer.h"
 
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void free_committer(committer *c)
 
 committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
 {
-    /* What is wrong with the settings is told now, not by the thread. */
+    /* Wrong settings are refused now, not by the thread. */
     if (ckafka_check_settings(setup->settings, fault))
         return NULL;
     committer *c = ck_take_memory(sizeof *c);
@@ -168,7 +168,7 @@ int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka
         pthread_mutex_lock(&c->lock);
         if (c->state != NOTHING && c->state != DONE && ck_now_ms() < until)
             ck_wait_condition(&c->changed, &c->lock, COMMITTER_LOOK_MS);
-        /* Where the thread has given up its outcome is nobody's business any more. */
+        /* Where the thread has given up, its result is not returned any more. */
         bool is_done = c->state == DONE && c->fault.kind == CKAFKA_FAULT_NONE;
         bool is_waiting = c->state != NOTHING && !is_done && !c->is_discarded;
         if (is_done) {

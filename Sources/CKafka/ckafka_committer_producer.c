@@ -58,16 +58,16 @@ void ck_committer_note_refusal(committer *c)
 void ck_committer_drop_producer(committer *c)
 {
     atomic_store(&c->is_ready, 0);
-    /* Without the reports that are missing nobody knows when its messages are gone. */
+    /* Until the missing delivery reports are there, its messages may still be in use. */
     bool is_waiting = ck_deliveries_waiting(c->transaction.told) > 0;
     ck_transaction_drop(&c->transaction, is_waiting ? c->lent : NULL, c->lent_bit);
     if (is_waiting)
         c->lent_bit = 0;
 }
 
-/* A producer is told "fenced" by a newer instance with its name, but also after its transaction
- * timed out.  The group knows: the older of two static members learns it with its next heartbeat.
- * Waiting for that keeps two instances from fencing each other in turn. */
+/* A producer's error is "fenced" where a newer instance has its name, but also after its
+ * transaction timed out.  The group knows: the older of two static members learns it with its next
+ * heartbeat.  Waiting for that keeps two instances from fencing each other in turn. */
 bool ck_committer_await_fence_verdict(committer *c)
 {
     int64_t until = ck_now_ms() + FENCE_VERDICT_MS;

@@ -65,7 +65,7 @@ deliveries *ck_deliveries_make(rd_kafka_conf_t *conf)
 {
     deliveries *d = ck_take_memory(sizeof *d);
     pthread_mutex_init(&d->lock, NULL);
-    /* Events and no callback: rd_kafka_flush of 2.0.2 then waits for the count, and not in turns of
+    /* Events and no callback: rd_kafka_flush of 2.0.2 then waits for the count, and not in steps of
      * 10 ms; and only those of failures, which rd_kafka_poll drops: they are counted above. */
     rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR);
     rd_kafka_conf_set(conf, "delivery.report.only.error", "true", NULL, 0);
@@ -85,7 +85,7 @@ size_t ck_deliveries_waiting(deliveries *d)
     if (!d)
         return 0;
     pthread_mutex_lock(&d->lock);
-    /* One that is refused at once may be told of though it was not handed over. */
+    /* A record that is refused at once may be reported though it was not handed over. */
     size_t count = d->handed_count > d->told_count ? d->handed_count - d->told_count : 0;
     pthread_mutex_unlock(&d->lock);
     return count;

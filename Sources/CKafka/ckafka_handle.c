@@ -1,4 +1,4 @@
-/* Handles: their configuration, what their threads tell, and their end. */
+/* Handles: their configuration, what their threads report, and their end. */
 #include "ckafka_internal.h"
 
 #include <errno.h>
@@ -94,7 +94,7 @@ static void on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque)
     case RD_KAFKA_RESP_ERR__TIMED_OUT:
     case RD_KAFKA_RESP_ERR__SSL: /* an unclean TLS close looks like this (#4294) */
         /* A connection that was up, and not one more attempt to reach a dead broker: the code is
-         * the same, only the text tells. */
+         * the same, only the text differs. */
         if (strstr(reason, "state UP"))
             atomic_fetch_add(&w->disconnect_count, 1);
         else if (code == RD_KAFKA_RESP_ERR__SSL)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    ANSWER_FRESH_MS = 2000, /* an older answer may say less than its asker believes */
+    ANSWER_FRESH_MS = 2000, /* an older answer may be out of date for its caller */
     ASK_DEADLINE_MS = 5000,
     PROBE_EVERY_MS = 500,
     QUESTION_MAX = 64,

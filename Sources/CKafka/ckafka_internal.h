@@ -15,11 +15,11 @@ _Static_assert(sizeof(void *) == 8, "tags travel as pointers");
 
 enum {
     NOTES_KEPT = 64,
-    /* Twice the transaction timeout and some: what holds offsets back by then is ended by nobody. */
+    /* Twice the transaction timeout and some: what holds offsets back by then is hanging. */
     UNTOLD_PATIENCE_MS = 90000,
 };
 
-/* What the library's own threads tell about one handle; its opaque. */
+/* What the library's own threads report about one handle; its opaque. */
 typedef struct watch {
     pthread_mutex_t lock;
     ckafka_note notes[NOTES_KEPT];
@@ -204,7 +204,7 @@ void ck_inquiries_ask_starts(inquiries *q, rd_kafka_t *consumer,
                           const rd_kafka_topic_partition_list_t *partitions);
 /* Why there will be no answer: records are gone, or the group's offsets stay unknown. */
 int ck_inquiries_check_starts(inquiries *q, ckafka_fault *fault);
-/* What there is of a partition, asked now; a negative start where nobody answers. */
+/* The offsets of a partition, asked now; a negative start where no broker answers. */
 void ck_fail_lost(ckafka_fault *fault, rd_kafka_t *asker, const char *topic, int32_t partition,
                   int64_t position);
 /* The answer, the caller's to destroy; null while it is not there. */
@@ -239,7 +239,7 @@ int ck_committer_submit(committer *c, const uint8_t *arena, unsigned lent_bit,
                         const ckafka_position *positions, size_t position_count,
                         kept_headers *kept, ckafka_fault *fault);
 int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault);
-/* Nobody waits for the outcome of the transaction under way any more. */
+/* The loop does not wait for the result of the transaction under way any more. */
 void ck_committer_discard(committer *c);
 /* Whether a discarded transaction is still under way. */
 bool ck_committer_is_discarding(committer *c);

@@ -65,7 +65,7 @@ static bool is_name_taken(rd_kafka_t *consumer)
 /* Where no heartbeat was answered for a whole session, librdkafka ends the session by itself and
  * forgets its member id.  Until the lost partitions are given back it goes on with heartbeats, which
  * name nobody then; a coordinator that is back from an outage, and still knows the member, calls
- * that fenced, and for the library it is fatal (#3437).  No twin is to be waited for there. */
+ * that fenced, and for the library it is fatal (#3437).  There is no other instance to wait for. */
 int ck_fail_fatal(rd_kafka_t *consumer, ckafka_fault *fault)
 {
     char text[360];

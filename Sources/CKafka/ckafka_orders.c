@@ -260,7 +260,7 @@ static int judge_groups(rd_kafka_event_t *event, ckafka_fault *fault)
     const rd_kafka_topic_partition_list_t *list = rd_kafka_group_result_partitions(groups[0]);
     for (int i = 0; !code && list && i < list->cnt; i++)
         code = list->elems[i].err;
-    /* Kafka's words for it speak of members that do not exist. */
+    /* Kafka's message for it names members that do not exist. */
     if (code == RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID || code == RD_KAFKA_RESP_ERR_NON_EMPTY_GROUP ||
         code == RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS)
         return ck_fail(fault, CKAFKA_FAULT_FENCED, code, "the group still has members");

@@ -33,7 +33,7 @@ struct ckafka_producer {
     int wake_descriptor;
     rd_kafka_t *rk;
     rd_kafka_topic_t **topics;
-    bool is_named; /* the broker was told the targets */
+    bool is_named; /* the library has the targets' names */
     rd_kafka_queue_t *queue;
     inquiries *prober;
     size_t queue_byte_count_max;

@@ -69,7 +69,7 @@ int ckafka_reader_poll(ckafka_reader *r, size_t record_max, size_t byte_max, int
                         "records that were to be read next were removed meanwhile");
         if (ck_is_damage(code))
             return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the changelog cannot be read");
-        /* An end that was told is not told again: it goes out before the error does. */
+        /* An end is reported only once, so it goes out before the error does. */
         if (code && code != RD_KAFKA_RESP_ERR__PARTITION_EOF && r->in.record_count == 0 &&
             r->in.end_count == 0)
             return ck_fail_answer(fault, code, NULL);

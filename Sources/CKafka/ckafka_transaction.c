@@ -345,7 +345,7 @@ enum verdict ck_transaction_abort(transaction *t, int64_t until)
     rd_kafka_resp_err_t code = t->code;
     char text[sizeof t->text];
     memcpy(text, t->text, sizeof text);
-    /* In turns: it waits for what it has purged, which only rd_kafka_poll lets go. */
+    /* In steps: it waits for what it has purged, which only rd_kafka_poll frees. */
     enum verdict verdict = end(t, false, ABORT_TURN_MS, until);
     set_code(t, code, text); /* why it was aborted, not how */
     return verdict == FINE && ck_deliveries_waiting(t->told) == 0 ? FINE : REBUILD;

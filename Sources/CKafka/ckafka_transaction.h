@@ -37,8 +37,8 @@ deliveries *ck_deliveries_make(rd_kafka_conf_t *conf);
 /* Takes it as a thread's argument. */
 void ck_deliveries_free(void *d);
 void ck_deliveries_reset(deliveries *d);
-/* Records handed over that no broker has told of yet: they may still point to what was lent.  None of
- * null. */
+/* Records handed over without a delivery report yet: they may still point to what was lent.  None
+ * of null. */
 size_t ck_deliveries_waiting(deliveries *d);
 /* Why a record was not stored, and the target of the last one that was not; 0 while all were. */
 rd_kafka_resp_err_t ck_deliveries_failure(deliveries *d, size_t *target);

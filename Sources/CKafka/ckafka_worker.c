@@ -1,4 +1,4 @@
-/* The life of a worker: its handles, their threads, and what it tells of itself. */
+/* The life of a worker: its handles, their threads, and its statistics. */
 #include "ckafka_worker.h"
 
 #include <stdlib.h>

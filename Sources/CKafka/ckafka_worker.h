@@ -57,7 +57,7 @@ struct ckafka_worker {
     refusal refusal;
     int watchdog_ms;
 
-    /* The library's own, to be freed by it: the newest told, and the one last handed out. */
+    /* The library's own, to be freed by it: the newest, and the one last handed out. */
     char *statistics, *shown_statistics;
     size_t statistics_count;
 };
@@ -66,8 +66,8 @@ struct ckafka_worker {
 
 void ck_worker_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
                             rd_kafka_topic_partition_list_t *partitions, void *opaque);
-/* Whether the event may be told: an assignment waits until the predecessor's transaction was ended
- * by our own producer's start, and until it is known where reading goes on. */
+/* Whether the event may be returned: an assignment waits until our own producer's start has ended
+ * the predecessor's transaction, and until it is known where reading goes on. */
 bool ck_worker_event_is_ready(ckafka_worker *w);
 void ck_worker_show_event(ckafka_worker *w, ckafka_batch *batch);
 void ck_worker_finish_event(ckafka_worker *w);

@@ -223,7 +223,7 @@ static int rewind_holdings(ckafka_worker *w, ckafka_outcome *outcome, ckafka_fau
             offset;
     }
     bool is_done = true;
-    /* What is about to be let go is not read again; and an assign now would answer the group. */
+    /* What is about to be revoked is not read again; and an assign now would answer the group. */
     bool is_leaving = w->event == CKAFKA_EVENT_REVOKE || w->event == CKAFKA_EVENT_LOST;
     if (w->holding_count > 0 && !is_leaving) {
         /* -1: the timeout of 2.0.2's seek is a thousand times too short (#4230). */

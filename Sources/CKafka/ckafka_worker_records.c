@@ -23,7 +23,7 @@ static holding *holding_of(ckafka_worker *w, const rd_kafka_message_t *message)
     return h;
 }
 
-/* The library tells of it once, and goes on asking. */
+/* The library reports it once, and goes on asking. */
 static void remember_refusal(ckafka_worker *w, const rd_kafka_message_t *message)
 {
     refusal *r = &w->refusal;
@@ -61,7 +61,7 @@ static int check_refusal(ckafka_worker *w, ckafka_fault *fault)
             : r->code;
     if (ck_is_refusal(code))
         return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, r->code, r->text);
-    /* It is there again, or nobody says. */
+    /* It exists again, or no broker answered. */
     r->since = code ? ck_now_ms() : 0;
     return 0;
 }
@@ -200,7 +200,7 @@ static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_bat
         return -1;
     if (w->in.record_count > 0)
         ck_wake_brokers(w->consumer, w->user, w->password);
-    /* The descriptor tells of a queue that was empty; the rest of a full one must be told again. */
+    /* The descriptor wakes for a queue that was empty; the rest of a full one needs a new wake. */
     if (w->early_next < w->early_count || rd_kafka_queue_length(w->records) > 0)
         ck_wake(w->wake_descriptor);
     return w->in.record_count + w->in.end_count > 0;

@@ -79,7 +79,7 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     rocksdb_options_set_max_manifest_file_size(options, MANIFEST_LEN);
     rocksdb_options_set_paranoid_checks(options, 1);
     rocksdb_options_set_keep_log_file_num(options, 1);
-    /* Nothing is: what fails is told by the call that it fails.  The log lies on the same disk, and
+    /* Nothing is logged: the call that fails returns why.  The log lies on the same disk, and
      * RocksDB 7.8 asserts that no write to it follows one that failed: a full disk ended the process. */
     rocksdb_options_set_info_log_level(options, LOG_LEVEL_FATAL);
     rocksdb_options_set_stats_dump_period_sec(options, 0);

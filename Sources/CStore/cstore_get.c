@@ -14,7 +14,7 @@ static bool take_value(cstore *store, const void *value, size_t len)
     return true;
 }
 
-/* Copy a result behind the others and let go of it. */
+/* Copy a result behind the others and release it. */
 static bool take_slice(cstore *store, rocksdb_pinnableslice_t *slice, int64_t *value_len)
 {
     if (slice == NULL) {

@@ -88,7 +88,7 @@ bool filter_is_worn(const struct filter *filter, uint64_t key_count);
 /* Where there is no memory for one more key, nothing is denied any more. */
 void filter_add(struct filter *filter, uint64_t hash);
 bool filter_may_have(const struct filter *filter, uint64_t hash);
-/* Have the memory at hand that filter_may_have is about to read. */
+/* Prefetch the memory that filter_may_have is about to read. */
 void filter_prefetch(const struct filter *filter, uint64_t hash);
 size_t filter_len(const struct filter *filter);
 void filter_free(struct filter *filter);
@@ -151,7 +151,7 @@ struct cstore {
     struct store_state opened_at; /* before RocksDB opened it; without a sequence */
     struct bulk bulk;
 };
-/* A number that RocksDB tells of a table; 0 where it does not. */
+/* A property of a table that is a number; 0 where RocksDB has none. */
 uint64_t store_property(const cstore *store, int table, const char *name);
 /* An estimate. */
 uint64_t state_key_count(const cstore *store);

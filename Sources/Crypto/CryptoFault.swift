@@ -13,7 +13,7 @@ package enum CryptoFault: Error, Equatable, Sendable {
     /// OpenSSL itself could not: no memory, no randomness.
     case library
 
-    /// What to tell the person whose file it is; the caller names the file.
+    /// For the person whose file it is; the caller names the file.
     package var explanation: String {
         switch self {
         case .malformed: "it is not in the form expected"

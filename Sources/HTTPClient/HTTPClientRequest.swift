@@ -29,7 +29,7 @@ package struct HTTPClientRequest: Sendable {
     }
 }
 
-/// What became of a request.
+/// The result of a request.
 package struct HTTPClientResponse: Sendable {
     package enum Outcome: Sendable {
         case answered(Answer)

@@ -12,7 +12,7 @@ package final class HTTPServer {
         package var bodyByteCountMax: Int
         /// What all incomplete bodies of a lane may hold together, in bytes.
         ///
-        /// Where there is no room the slowest of that lane gives way, with 408.
+        /// Where there is no room the slowest of that lane is closed, with 408.
         package var laneByteCountsMax: [Int]
         /// Whether a request is given out as a head first, where its body is not there with it.
         package var judgesHeads: Bool
@@ -20,7 +20,7 @@ package final class HTTPServer {
         package var headerByteCountMax: Int
         /// Connections open at one time.
         ///
-        /// Beyond it one gives way: first who never spoke, then who was idle for longest.
+        /// Beyond it one is closed: first one that sent nothing, then the one idle for longest.
         package var connectionCountMax: Int
         /// From the first byte of a request to its last, and for taking the whole answer.
         package var requestTimeoutMilliseconds: Int

@@ -2,8 +2,8 @@
 enum CText {
     /// A list: each text ended by a zero, the list by an empty text.
     ///
-    /// A zero inside a text would end it early, so it is left out; what remains is refused by
-    /// whoever knows the name.
+    /// A zero inside a text would end it early, so it is left out; the library or the broker
+    /// refuses what remains.
     static func list(_ texts: [String]) -> [CChar] {
         var bytes: [CChar] = []
         for text in texts {

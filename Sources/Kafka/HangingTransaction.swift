@@ -102,8 +102,8 @@ package struct HangingTransactions {
 
     /// Writes the markers of transactions whose coordinator owes them.
     ///
-    /// - Returns: what the partitions' leaders refused, by Kafka's names; whether the partitions are
-    ///   free, another ``find(in:now:)`` tells.
+    /// - Returns: what the partitions' leaders refused, by Kafka's names; another ``find(in:now:)``
+    ///   shows whether the partitions are free.
     package func repair(
         _ transactions: [HangingTransaction]
     ) throws(LogFault) -> [(HangingTransaction, code: String)] {

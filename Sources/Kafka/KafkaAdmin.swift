@@ -42,12 +42,12 @@ package struct TopicPlan: Equatable, Sendable {
 /// Questions and orders to a cluster, for the command and for checks at start.
 ///
 /// Every call blocks until it is answered, at most for the deadline; an order also until a broker
-/// shows what came of it, at most 30 s.
+/// shows its result, at most 30 s.
 ///
 /// The embedded broker knows none of the orders and no configurations: those calls end as
 /// `.unavailable`.
 package final class KafkaAdmin {
-    /// Between two looks at what a broker does not tell yet.
+    /// Between two requests for what a broker does not show yet.
     private static let askAgainMilliseconds: Int32 = 20
     /// How long a broker may take to show what its controller has done: long, on a busy machine.
     private static let shownMillisecondsMax = 30_000
@@ -60,7 +60,7 @@ package final class KafkaAdmin {
     private static let coordinatorMilliseconds: Int32 = 200
 
     private let client: LogClient
-    /// For what only a read-committed reader is told.
+    /// For what Kafka returns only to a read-committed reader.
     private var committedClient: LogClient?
     private let settings: KafkaSettings
     private let deadlineMilliseconds: Int
@@ -72,7 +72,7 @@ package final class KafkaAdmin {
         client = try LogClient(settings: settings.inquirer(group: settings.clientID))
     }
 
-    /// What the client library has told since the last call: why a broker is not reached.
+    /// The client library's messages since the last call: why a broker is not reached.
     package func takeNotes() -> [KafkaNote] { client.takeNotes() }
 
     package func clusterID() throws(LogFault) -> String {
@@ -118,7 +118,7 @@ package final class KafkaAdmin {
         try awaitTopics(Set(plans.map(\.name)))
     }
 
-    /// The controller's yes comes before a broker tells of it, and whoever is started next asks a
+    /// The controller answers before a broker shows the topics, and whoever is started next asks a
     /// broker.
     private func awaitTopics(_ names: Set<String>) throws(LogFault) {
         var rest = names
@@ -153,10 +153,10 @@ package final class KafkaAdmin {
         try awaitConfiguration(ofTopic: name, changes)
     }
 
-    /// The controller's yes comes before a broker tells of it.
+    /// The controller answers before a broker shows the change.
     ///
-    /// The next change reads what the broker tells and writes all of it, so one that came too soon
-    /// would undo this one.
+    /// The next change reads the broker's configuration and writes all of it, so one that came too
+    /// soon would undo this one.
     private func awaitConfiguration(
         ofTopic name: String,
         _ changes: [String: String]
@@ -187,7 +187,7 @@ package final class KafkaAdmin {
         throw .unavailable(code: "_TIMED_OUT", message: complaint)
     }
 
-    /// Deletes topics; one that is not there is passed over.
+    /// Deletes topics; one that does not exist is skipped.
     package func deleteTopics(_ names: [String]) throws(LogFault) {
         guard !names.isEmpty else {
             return

@@ -36,7 +36,7 @@ final class KafkaChangelogReader: ChangelogReader {
         self.startOffset = startOffset
         self.endOffset = endOffset
         // Librdkafka 2.0.2 asks for metadata in a version that carries no topic ids, and it has no
-        // DescribeTopics, so a changelog made anew under its old name is told apart only by what
+        // DescribeTopics, so a changelog made anew under its old name is recognized only by what
         // differs: the cluster (its id is in the store's path), an end before the store's offset,
         // a start behind it. One made anew and grown beyond that offset is not noticed; who deletes
         // a changelog deletes the state with it (runbook).
@@ -63,7 +63,7 @@ final class KafkaChangelogReader: ChangelogReader {
         if batch.records.count > recordStart, let last = batch.records.last {
             next = max(next, last.offset + 1)
         }
-        // The end of a read_committed partition is told with the position after the markers.
+        // The end of a read_committed partition comes with the position after the markers.
         for end in batch.ends[endStart...] {
             next = max(next, end.offset)
         }
@@ -104,7 +104,7 @@ final class KafkaChangelogReader: ChangelogReader {
         return now - movedAt > .seconds(Self.stallSeconds)
     }
 
-    /// Started with the first read: many readers are only asked for their marks.
+    /// Started with the first read: many readers are only asked for their watermarks.
     private func started() throws(LogFault) -> LogReader {
         if let reader {
             return reader

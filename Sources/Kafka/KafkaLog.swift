@@ -108,8 +108,8 @@ package final class KafkaLog: RecordLog {
         offsets(try handle.assign(), of: sources)
     }
 
-    /// The outcome of a transaction under way is told to nobody afterwards; the next assignment
-    /// waits until it is known.
+    /// The result of a transaction under way is not returned afterwards; the next assignment waits
+    /// until it is known.
     package func completeRevocation() throws(LogFault) {
         try handle.unassign()
     }
@@ -175,9 +175,9 @@ package final class KafkaLog: RecordLog {
     /// What the client library said since the last call, oldest first; at most 64 a handle are kept.
     package func takeNotes() -> [KafkaNote] { handle.takeNotes() }
 
-    /// What the client library last told of itself, as JSON; empty where nothing is new.
+    /// The client library's last statistics, as JSON; empty where nothing is new.
     ///
-    /// Every five seconds; the marks of the partitions that are read are those of the last fetch.
+    /// Every five seconds; the watermarks of the partitions read are those of the last fetch.
     package func takeStatistics() -> [UInt8] { handle.takeStatistics() }
 
     /// True from the moment no broker answers until one does.
@@ -193,7 +193,7 @@ package final class KafkaLog: RecordLog {
     /// transaction of a predecessor may have to end first.
     package var isAssigning: Bool { handle.isAssigning }
 
-    /// Producers made since the start; more than one tells of fatal errors, doubtful commits and
+    /// Producers made since the start; more than one means fatal errors, unknown commit results or
     /// lost coordinators.
     package var producerCount: Int { handle.producerCount }
 

@@ -5,7 +5,7 @@ internal import CKafka
 /// Safe because the handle lives as long as this object, or until ``close(deadlineMilliseconds:)``,
 /// and what a call shows is copied before the next one. One thread calls it.
 @safe package final class KafkaProducer {
-    /// What became of outputs handed over one after the other with one tag.
+    /// The results of outputs handed over one after the other with one tag.
     package struct Receipt: Equatable, Sendable {
         /// Comes back as it was handed over.
         package var tag: UInt64

@@ -28,7 +28,7 @@ package struct KafkaSettings: Sendable, Equatable {
     ///
     /// Above the transaction's 40 s: until then the coordinator may still be right.
     package var watchdogMilliseconds = 45_000
-    /// How often a worker's consumer tells the marks that lag is told by.
+    /// How often a worker's consumer emits the watermarks that lag is counted from.
     package var statisticsMilliseconds = 5_000
 
     package init(bootstrapServers: String, clientID: String, extra: [String: String] = [:]) {
@@ -37,12 +37,12 @@ package struct KafkaSettings: Sendable, Equatable {
         self.extra = extra
     }
 
-    /// Settings on which the promises of ``RecordLog`` rest: not for an operator to turn.
+    /// Settings that the promises of ``RecordLog`` need: an operator may not change them.
     ///
     /// Among them the ladder of times (`heartbeat < session < socket < transaction`), what must be
-    /// ours to know whether a record is too large, lag's marks, up to which size the library copies
-    /// a value that is lent to it (`message.copy.max.bytes`), the order and the place in which records
-    /// and log lines arrive, and the group's protocol.
+    /// ours to know whether a record is too large, lag's interval, up to which size the library
+    /// copies a value that is lent to it (`message.copy.max.bytes`), the order and the place in
+    /// which records and log lines arrive, and the group's protocol.
     package static let reserved: Set<String> = [
         "acks", "allow.auto.create.topics", "auto.commit.enable", "auto.offset.reset",
         "batch.size", "bootstrap.servers", "check.crcs", "delivery.report.only.error",
@@ -186,7 +186,7 @@ package struct KafkaSettings: Sendable, Equatable {
                 ("heartbeat.interval.ms", "\(sessionMilliseconds / 5)"),
                 ("session.timeout.ms", "\(sessionMilliseconds)"),
                 ("max.poll.interval.ms", "300000"),
-                // The marks that lag is told by; they cost no request.
+                // The watermarks that lag is counted from; they cost no request.
                 ("statistics.interval.ms", "\(statisticsMilliseconds)"),
             ]
         )
@@ -203,7 +203,7 @@ package struct KafkaSettings: Sendable, Equatable {
     /// A client that asks, also for what groups have committed.
     ///
     /// It names a group and joins none: where a group's coordinator has moved or is away, librdkafka
-    /// 2.0.2 tells the asking handle's own group so without looking whether there is one, and dies
+    /// 2.0.2 notifies the asking handle's own group without looking whether there is one, and dies
     /// (`rd_kafka_handle_OffsetFetch`: seen when leaders went back to a Kafka node that had been
     /// killed).
     ///
@@ -222,8 +222,8 @@ package struct KafkaSettings: Sendable, Equatable {
 
     /// `topicByteCountMax` are the smallest and the largest `max.message.bytes` of the targets.
     ///
-    /// What a transaction holds back is held back until `transactionMilliseconds` after its producer
-    /// died, unless a new one takes its name.
+    /// An open transaction holds back the last stable offset until `transactionMilliseconds` after
+    /// its producer died, unless a new one takes its name.
     func workerProducer(
         transactionalID: String?,
         topicByteCountMax: ClosedRange<Int>,
@@ -250,7 +250,7 @@ package struct KafkaSettings: Sendable, Equatable {
                     "socket.timeout.ms",
                     "\(min(Self.socketMilliseconds, transactionMilliseconds / 2))"
                 ),
-                // The wait after CONCURRENT_TRANSACTIONS, which every second transaction meets:
+                // The wait after CONCURRENT_TRANSACTIONS, which every second transaction gets:
                 // 15,500 records/s with the default of 100, 50,700 with 5.
                 ("retry.backoff.ms", "5"),
             ]

@@ -93,7 +93,7 @@ internal import CKafka
         try unsafe show(named: nil, deadlineMilliseconds).broker_count
     }
 
-    /// What the cluster tells of itself; valid until the next question.
+    /// The cluster's metadata; valid until the next question.
     private func show(
         named name: String?,
         _ deadlineMilliseconds: Int

@@ -1,4 +1,4 @@
-/// The log as a worker sees it: read a batch, hand over one transaction, hear what became of it.
+/// The log as a worker sees it: read a batch, hand over one transaction, poll its result.
 ///
 /// Kept by the real client (`KafkaLog`) and by the `MemoryLog` of the pipeline simulation; what both
 /// promise is written down once, in `RecordLogContract` of the tests. One thread calls it.
@@ -26,10 +26,10 @@ package protocol RecordLog: AnyObject {
     /// - Returns: where each partition will be read from.
     func completeAssignment() throws(LogFault) -> [TopicPartition: Int64]
 
-    /// Lets go of the partitions of the last `.revoking` or `.lost` event, and of the transaction
-    /// under way: nobody hears of it, and nothing is assigned before it ended.
+    /// Gives back the partitions of the last `.revoking` or `.lost` event, drops the transaction
+    /// under way: its result is never returned, and nothing is assigned before it ended.
     ///
-    /// What was lost must be let go at once. Until then the client library's heartbeats name no
+    /// What was lost must be given back at once. Until then the client library's heartbeats name no
     /// member, and a coordinator that is back from an outage answers that with a fence, as if a twin
     /// had the worker's name.
     func completeRevocation() throws(LogFault)
@@ -48,7 +48,7 @@ package protocol RecordLog: AnyObject {
     /// Outputs to be filled for a transaction, with memory of an earlier one where there is some.
     func emptyOutputs() -> OutputBatch
 
-    /// What became of the transaction under way; nil while it is not known, or where there is none.
+    /// The commit result of the transaction under way; nil while it is unknown, or without one.
     func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome?
 
     /// The next offset that each partition of a topic will write (read uncommitted), by number.
@@ -93,14 +93,14 @@ package enum CommitOutcome: Equatable, Sendable {
     case aborted(code: String, resumedAt: [TopicPartition: Int64])
 }
 
-/// One partition of a changelog, read to the mark that stood when the reader was made.
+/// One partition of a changelog, read to its high watermark of when the reader was made.
 package protocol ChangelogReader: AnyObject {
     /// The high watermark to be reached: not the last stable offset, which an open transaction of a
     /// dead writer holds back while committed state lies behind it.
     var endOffset: Int64 { get }
     /// The first offset the log still has.
     var startOffset: Int64 { get }
-    /// Kafka's topic id, or its name where the broker tells none: tells a recreated topic apart.
+    /// Kafka's topic id, or its name where the broker gives none: a recreated topic has another id.
     var topicIdentity: String { get }
     /// Appends what is there; true once `endOffset` was reached.
     func read(into batch: inout RecordBatch, recordCountMax: Int, waitMilliseconds: Int)
@@ -112,7 +112,7 @@ package protocol ChangelogReader: AnyObject {
 package enum LogFault: Error, Equatable, Sendable {
     /// The broker is away or says try again: wait, keep asking, say so once a minute.
     case unavailable(code: String, message: String)
-    /// A newer instance has our name: let go, wait 60 s, exit 75.
+    /// A newer instance has our name: give the partitions back, wait 60 s, exit 75.
     case fenced(message: String)
     /// A call hangs or the client is beyond repair: exit 75 and be restarted.
     case unusable(message: String)
@@ -123,7 +123,7 @@ package enum LogFault: Error, Equatable, Sendable {
     /// What was to be read next is not there: records were removed before they were read, or the
     /// topic was cut off or made anew.
     ///
-    /// `start` and `end` are what there is, -1 where nobody tells. A person decides whether to go on.
+    /// `start` and `end` are what there is, -1 where unknown. A person decides whether to go on.
     case recordsLost(TopicPartition, position: Int64, start: Int64, end: Int64)
     /// A record larger than the topic takes, found before it was written.
     case recordTooLarge(outputIndex: Int, byteCount: Int, byteCountMax: Int)

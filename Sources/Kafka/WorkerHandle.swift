@@ -47,7 +47,7 @@ internal import CKafka
     }
 
     deinit {
-        // Nobody closed it: the process goes on, so its threads must not.
+        // It was not closed: the process goes on, so its threads must not.
         close(deadlineMilliseconds: 1000)
     }
 
@@ -223,7 +223,7 @@ internal import CKafka
     }
 }
 
-/// Memory that nobody frees.
+/// Memory that is never freed.
 private final class LeftBehind {
     private let outputs: [OutputBatch]
 

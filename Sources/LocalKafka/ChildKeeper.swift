@@ -4,8 +4,8 @@ internal import Synchronization
 /// Ends what this process has started when this process ends, however it ends: also by `kill -9`,
 /// or by a second Ctrl-C while it cleans up.
 ///
-/// One small shell for all of them, in a session of its own. It hears of each child through a socket,
-/// which the system closes with this process; then it kills those that are left. `PR_SET_PDEATHSIG`
+/// One small shell for all of them, in a session of its own. It reads each child's id from a
+/// socket, which the system closes with this process; then it kills the rest. `PR_SET_PDEATHSIG`
 /// would do without, but it is tied to the life of the thread that starts the child, and
 /// `posix_spawn` cannot set it.
 package enum ChildKeeper {

@@ -7,7 +7,7 @@ internal import Glibc
 final class ChildProcess {
     /// `POSIX_SPAWN_SETSID`, which the C library shows only to those who ask for its extensions.
     private static let ownSession: Int16 = 0x80
-    /// Every descriptor that a process has by default; one that is not open is passed over.
+    /// Every descriptor that a process has by default; one that is not open is skipped.
     private static let descriptorCountMax: Int32 = 1_024
 
     private let identifier: pid_t
@@ -47,7 +47,7 @@ final class ChildProcess {
         for descriptor in 3..<Self.descriptorCountMax {
             unsafe posix_spawn_file_actions_addclose(&actions, descriptor)
         }
-        // A worker blocks signals to take them by descriptor; the child is to hear them.
+        // A worker blocks signals to take them by descriptor; the child must receive them.
         var none = sigset_t()
         unsafe sigemptyset(&none)
         unsafe posix_spawnattr_setsigmask(&attributes, &none)
@@ -117,7 +117,7 @@ final class ChildProcess {
 
     /// Waits for its end, and makes one after the time given.
     ///
-    /// - Returns: its exit status as `waitpid` tells it.
+    /// - Returns: its exit status as `waitpid` returns it.
     @discardableResult
     func awaitEnd(secondsMax: Int) -> Int32 {
         let start = ContinuousClock.now

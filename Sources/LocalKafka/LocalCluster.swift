@@ -140,7 +140,7 @@ package final class LocalCluster {
     /// SIGTERM to all, SIGKILL after 10 s; the data stays.
     package func stop() {
         for case let node? in nodes where node.isRunning {
-            // One that is gone by itself needs no signal; a paused one must hear this one.
+            // A node that ended by itself needs no signal; a paused one must receive this one.
             _ = Result { () throws(Fault) in try node.send(SIGCONT) }
             _ = Result { () throws(Fault) in try node.send(SIGTERM) }
         }

@@ -1,6 +1,6 @@
 internal import TokenDomain
 
-/// The apps we speak for, and their keys for Apple: the content of `TOLLWAY_APPS_FILE`.
+/// The apps we report for, and their keys for Apple: the content of `TOLLWAY_APPS_FILE`.
 ///
 ///     {"apps":[{"appAppleId":1234567890,"bundleId":"com.example.app","issuerId":"…","keyId":"…",
 ///               "privateKeyFile":"app.p8","reportsPerSecond":5}]}

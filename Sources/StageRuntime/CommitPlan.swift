@@ -116,7 +116,7 @@ enum CommitPlan {
     private static let forwarded: StaticReason = "forwarded"
     private static let deadLetter: StaticReason = "dead_letter"
 
-    /// Marks an output that is taken back.
+    /// Marks an output that was removed from the plan.
     private static let droppedTopic = -1
 
     private static func byteCount(of output: OutputBatch.Output) -> Int {
@@ -160,8 +160,8 @@ enum CommitPlan {
                 trace: trace
             )
         } else {
-            // A compressed batch may hold what no topic would take by itself. The letter then says
-            // how large it is and where it lies; without it the worker would stop here for ever.
+            // A compressed batch may hold what no topic would take by itself. The dead letter then
+            // gives its size and its offset; without it the worker would stop here for ever.
             outputs.append(
                 letter,
                 topic: topic,

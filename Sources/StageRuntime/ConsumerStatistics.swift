@@ -1,11 +1,11 @@
 package import Kafka
 package import TokenWire
 
-/// What the client library tells of the topics that a worker reads: how far they go.
+/// The client library's statistics of the topics that a worker reads: their end offsets.
 ///
 /// Source: librdkafka's STATISTICS.md, `topics.*.partitions.*`.
 package struct ConsumerStatistics: Equatable, Sendable {
-    /// The ends of one partition as its last fetch told them.
+    /// The ends of one partition as of its last fetch.
     package struct Marks: Equatable, Sendable {
         /// The next offset to be written: the high watermark.
         package var end: Int64

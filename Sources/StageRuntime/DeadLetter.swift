@@ -2,7 +2,7 @@ package import Kafka
 internal import Telemetry
 package import TokenDomain
 
-/// What is told of a dead letter that was written: nothing of what it holds.
+/// What telemetry gets of a dead letter that was written: nothing of what it holds.
 package struct BuriedLetter: Sendable {
     package var fault: Fault
     package var origin: DeadLetter.Origin

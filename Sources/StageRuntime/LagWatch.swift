@@ -3,7 +3,7 @@ package import TokenDomain
 
 /// How far a worker is behind each partition that it reads, in records and in seconds.
 ///
-/// Pure: what happened is told to it, and the time with it.
+/// Pure: the caller hands in the events, and the time with them.
 package struct LagWatch: Sendable {
     /// One partition as its reader sees it.
     package struct Partition: Equatable, Sendable {
@@ -65,7 +65,7 @@ package struct LagWatch: Sendable {
 
     /// Takes a look: `committed` has what is done of each partition that is ours.
     ///
-    /// While Kafka is away the marks are as old as its last answer, and nothing counts as stuck.
+    /// While Kafka is away the watermarks are those of its last answer: nothing counts as stuck.
     package mutating func look(
         committed: [TopicPartition: Int64],
         marks: [TopicPartition: ConsumerStatistics.Marks],
@@ -81,7 +81,7 @@ package struct LagWatch: Sendable {
                 known.doneUntil = now
             }
             // Where something before it is left to do, the partition may not be fetched just now, and
-            // its marks may be old.
+            // its watermarks may be old.
             let isHeldBack =
                 !isAway && marks.lastStable < marks.end && committed >= marks.lastStable
             if isHeldBack, known.lastStable == marks.lastStable, let last = known.lookedAt {

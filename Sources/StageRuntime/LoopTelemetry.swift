@@ -1,7 +1,7 @@
 package import Kafka
 package import TokenDomain
 
-/// What the loop tells of itself.
+/// The loop's own events.
 ///
 /// The real one counts and logs; the simulation's keeps a tally.
 package protocol LoopTelemetry: AnyObject {
@@ -13,7 +13,7 @@ package protocol LoopTelemetry: AnyObject {
     func completed(_ outcome: String, recordCount: Int)
     /// One dead letter was written: for a record, or for a debt that a tick found refused.
     func buried(_ letter: BuriedLetter)
-    /// A transaction is committed, and with it this became of tokens.
+    /// A transaction is committed, and `tally` counts the tokens that it settled.
     func committed(_ tally: TokenTally)
     func aborted(code: String)
     func assigned(_ partitions: [TopicPartition])

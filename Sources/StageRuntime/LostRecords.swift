@@ -5,7 +5,7 @@ package struct LostRecords: Equatable, Sendable {
     package var partition: TopicPartition
     /// What was to be read next.
     package var position: Int64
-    /// The first offset there is and the next to be written; -1 where nobody tells.
+    /// The first offset there is and the next to be written; -1 where unknown.
     package var start: Int64
     package var end: Int64
 
@@ -27,7 +27,7 @@ package struct LostRecords: Equatable, Sendable {
     /// How many offsets are gone; nil where that cannot be said.
     package var lostCount: Int64? { position < start ? start - position : nil }
 
-    /// What happened to them, as far as the offsets tell.
+    /// What happened to them, as far as the offsets show.
     package var because: String {
         switch (start, lostCount) {
         case (..<0, _): "it is not there any more"

@@ -18,7 +18,7 @@ package struct ProcessSignals: Sendable {
         package var isStop: Bool { self != .reload }
     }
 
-    /// A worker told to stop is gone within 10 s.
+    /// A worker that gets a signal to stop ends within 10 s.
     package static let workerStopSeconds: UInt32 = 9
 
     /// Readable once a signal came.
@@ -41,8 +41,8 @@ package struct ProcessSignals: Sendable {
         signalPipe.store(ends[1], ordering: .sequentiallyConsistent)
         // A peer that closed its end is an error of one call, never the end of the worker.
         signal(SIGPIPE, SIG_IGN)
-        // The clock starts with the signal and not with its being heard: the loop may be waiting for
-        // a transaction.
+        // The clock starts with the signal, and not when the loop sees it: the loop may be waiting
+        // for a transaction.
         if seconds > 0 {
             signal(SIGALRM) { _ in _exit(0) }
             Self.unblock(SIGALRM)

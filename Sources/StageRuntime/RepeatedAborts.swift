@@ -2,7 +2,7 @@ internal import Kafka
 internal import TokenDomain
 
 /// What to do while transaction after transaction is aborted: wait longer each time, look for the
-/// record that Kafka refuses and have it buried, and in the end give up.
+/// record that Kafka refuses and have it dead-lettered, and in the end give up.
 ///
 /// A record is made the culprit only by the two codes that Kafka gives for what is in a record; a
 /// rebalance or a lost coordinator never makes it one.
@@ -46,7 +46,8 @@ struct RepeatedAborts {
     private(set) var count = 0
     private var retryAt: Timestamp?
     private var search: Search?
-    /// What is to be buried, with Kafka's code; at most one a partition, as reading goes on at it.
+    /// Records to be dead-lettered, with Kafka's code; at most one a partition, as reading goes on
+    /// at it.
     private(set) var culprits: [Place: String] = [:]
 
     var isHopeless: Bool { count >= Self.countMax }

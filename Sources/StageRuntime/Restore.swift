@@ -7,7 +7,7 @@ internal import StateStore
 final class Restore {
     /// Records applied at once: bounds memory, and the time a slice takes beyond its budget.
     static let recordCountMax = 10_000
-    /// A predecessor that is ending, or a twin that is about to be fenced, may still hold the store.
+    /// A predecessor that is ending, or a second instance about to be fenced, may hold the store.
     static let lockedMillisecondsMax = 90_000
 
     let partition: Int32

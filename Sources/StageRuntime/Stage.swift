@@ -32,7 +32,7 @@ package struct BatchPlan {
     package private(set) var verdicts: [Verdict] = []
     /// The app of each record that is a token's, one for each verdict.
     private(set) var apps: [Int64?] = []
-    /// What became of tokens beside the records of this batch.
+    /// Counts tokens that were settled without a record of this batch.
     package var tally = TokenTally()
     /// Called in turn once the transaction of this plan is known to be committed, and never else.
     private(set) var afterCommit: [() -> Void] = []
@@ -99,7 +99,7 @@ package struct BatchPlan {
     /// Adds a dead letter of the stage's own making: a refused debt has no source record.
     ///
     /// The topic is the dead-letter topic's index, which is `Worker.targets.count`; the origin in
-    /// the letter is that of the record that made the debt.
+    /// the dead letter is that of the record that made the debt.
     package mutating func append(
         _ letter: DeadLetter,
         topic: Int,

@@ -129,7 +129,7 @@ package final class StagedState {
 
     /// Has a store answer the questions of `lookup`, without what was put since its last write.
     ///
-    /// ``entry(_:of:partition:visit:)`` tells both together.
+    /// ``entry(_:of:partition:visit:)`` returns both together.
     ///
     /// - Throws: what the disk answers.
     package func look(up lookup: StoreLookup, partition: Int32) throws(StoreFault) {

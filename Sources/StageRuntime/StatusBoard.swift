@@ -19,7 +19,7 @@ package final class StatusBoard: Sendable {
     /// Nil before the first was published.
     package var json: [UInt8]? { text.withLock { $0 } }
 
-    /// What there is to say of a worker whose loop does not turn yet.
+    /// The status of a worker whose loop does not run yet.
     package static func beginning(_ worker: Worker, instance: String, health: Health) -> [UInt8] {
         var writer = JSONWriter()
         writer.beginObject()

@@ -1,4 +1,4 @@
-/// What became of the tokens that came in, by app: the account that must always close.
+/// How the tokens that came in ended, counted by app: the account that must always close.
 ///
 ///     accepted = repeat + dead_letter + reported + what is held
 ///

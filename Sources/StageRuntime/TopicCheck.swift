@@ -32,7 +32,7 @@ struct TopicCheck {
 
     /// Asks until the broker answers.
     ///
-    /// - Returns: nil when told to stop.
+    /// - Returns: nil when a stop is requested.
     /// - Throws: ``LogFault/misconfigured(message:)`` with a sentence that says how to repair it.
     func waitForTopics(isStopRequested: (_ waitingMilliseconds: Int) -> Bool) throws -> Cluster? {
         let admin = try KafkaAdmin(settings: configuration.kafka, deadlineMilliseconds: 2_000)
@@ -170,7 +170,7 @@ struct TopicCheck {
         try refuse(shortfalls.filter(\.isVital))
     }
 
-    /// How many replicas a topic has is told with the topic, also to who may not read its settings.
+    /// Metadata has a topic's replica count, also for who may not read the topic's settings.
     private func replicaShortfalls(_ shown: [TopicDescription]) -> [TopicShortfall] {
         let least = durability.replicationFactorMin
         let names = known.map {

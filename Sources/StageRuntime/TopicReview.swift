@@ -174,8 +174,8 @@ package struct TopicReview: Equatable, Sendable {
         .reduce(TopicShape.recordByteCountMax, max)
     }
 
-    /// How long a letter can lie in one of the dead-letter topics, or could once they are as they
-    /// must be; nil for ever.
+    /// How long a dead letter can lie in its topic, or could once the topics are as they must be;
+    /// nil for ever.
     private static func letterMilliseconds(
         prefix: String,
         present: [String: Present]

@@ -49,7 +49,7 @@ package struct TopicShape: Equatable, Sendable {
     /// What a dead letter may be larger than its source: its own headers, four times over, for
     /// those that Kafka and replays add.
     package static let deadLetterByteCountMore = 16 << 10
-    /// What a letter in the archive may be larger still: who put it there, when and why.
+    /// How much larger a dead letter in the archive may be: who put it there, when and why.
     package static let archivedByteCountMore = 4 << 10
     static let dayMilliseconds: Int64 = 86_400_000
     /// How long a dead letter can lie there: its retention, counted from the newest record of its
@@ -64,7 +64,7 @@ package struct TopicShape: Equatable, Sendable {
     ///
     /// `sourceByteCountMax` is the largest `max.message.bytes` of the topics whose records may come
     /// to lie in this one; only dead letters have such. `letterMilliseconds` is how long a dead
-    /// letter can lie there, nil for ever: what became of it is remembered for longer.
+    /// letter can lie there, nil for ever: its replay or discard is remembered for longer.
     /// `replicationFactor` is what the topic has, or is made with.
     package init(
         of topic: Topic,

@@ -43,7 +43,7 @@ package final class TopicWatch: Sendable {
         pthread_detach(thread)
     }
 
-    /// Nobody waits for the thread: it asks nothing more, and the process may end beside it.
+    /// Does not join the thread: it asks nothing more, and the process may end beside it.
     package func stop() {
         isStopped.store(true, ordering: .relaxed)
     }

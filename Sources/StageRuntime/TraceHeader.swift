@@ -14,7 +14,7 @@ package enum TraceHeader {
 
     /// Appends what a record carries; nothing where that is missing or not valid.
     ///
-    /// Topic, partition and offset name such a record: a new trace would tell nothing more, and cost a
+    /// Topic, partition and offset name such a record: a new trace would add nothing, and cost a
     /// tenth of what a worker writes.
     ///
     /// - Returns: where the header lies, a list of headers of its own; and whether that is all that the

@@ -16,7 +16,7 @@ package struct UsefulReplicas: Equatable, Sendable {
     package var laggingCount: Int
     /// 0 to 1: how much of its time this instance was at work.
     package var busyShare: Double
-    /// How many instances those outside would keep busy; nil where nobody bounds it.
+    /// How many instances those outside would keep busy; nil where there is no bound.
     package var bound: Int?
 
     package init(
@@ -33,7 +33,7 @@ package struct UsefulReplicas: Equatable, Sendable {
         self.bound = bound
     }
 
-    /// 0 where this instance has no partitions and so knows nothing: the largest word counts.
+    /// 0 where this instance has no partitions and so knows nothing: the largest value counts.
     package var count: Int {
         guard assignedCount > 0, partitionCount > 0 else {
             return 0

@@ -15,10 +15,10 @@ package struct WorkerEnd: Error {
         self.sentence = sentence
     }
 
-    /// What becomes of it where a signal to stop came while it ended.
+    /// This end, changed where a signal to stop came meanwhile.
     ///
-    /// Letting go takes seconds where Kafka is away: whoever gave the signal meanwhile wants the process
-    /// gone, and not tried again. A fault of ours or of the configuration is one all the same.
+    /// Leaving the group takes seconds where Kafka is away: a signal meanwhile means that the
+    /// process must end and not be restarted. A fault of ours or of the configuration stays one.
     var afterStopSignal: WorkerEnd {
         exitCode == 75 ? .toldToStop : self
     }

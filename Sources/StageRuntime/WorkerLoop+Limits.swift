@@ -17,7 +17,7 @@ extension WorkerLoop {
         package var outputRecordByteCountMax = outputRecordByteCountDefault
         /// Below Kafka's default of 1,048,588 with its framing.
         package static let outputRecordByteCountDefault = 1_000_000
-        /// Largest dead letter; of a larger record the letter says only where it lies.
+        /// Largest dead letter; for a larger record it holds only the record's offset.
         package var deadLetterByteCountMax = DeadLetter.topicByteCountMax - framingByteCountMax
         /// How long a revocation or a shutdown waits for the transaction under way: above the log's
         /// own watchdog, which ends it first.

@@ -14,7 +14,7 @@ package import TokenDomain
 /// 2. only after its commit is known do the stores learn of it,
 /// 3. only then may a stage act on what it planned.
 ///
-/// `step` never waits longer than it is told and does one thing at a time, so that the pipeline
+/// `step` never waits longer than its argument and does one thing at a time, so that the pipeline
 /// simulation can drive all of these loops in one thread, and crash any of them between two steps.
 package final class WorkerLoop {
     let worker: Worker
@@ -50,7 +50,7 @@ package final class WorkerLoop {
         didSet { telemetry.restoring(partitionCount: restores.count) }
     }
     package private(set) var assigned: [TopicPartition] = []
-    /// Up to where each assigned partition is known to be committed; at first, where it was begun.
+    /// The known committed offset of each assigned partition; at first, its start offset.
     package private(set) var done: [TopicPartition: Int64] = [:]
 
     package init(
@@ -92,7 +92,7 @@ package final class WorkerLoop {
     /// While a transaction that was aborted waits to be repeated: until when.
     package var nextAttempt: Timestamp? { aborts.nextAttempt(now: clock()) }
 
-    /// One turn: hears what became of the transaction under way, takes what there is, judges it,
+    /// One turn: polls the result of the transaction under way, takes what there is, judges it,
     /// and starts the next transaction.
     ///
     /// Waits at most `waitMilliseconds` when there is nothing to do.
@@ -105,7 +105,7 @@ package final class WorkerLoop {
             isBusy = try restoreSlice() || isBusy
             isBusy = try tick() || isBusy
         } catch LogFault.unavailable(let code, let message) {
-            // Kafka is away, perhaps for longer than a session: what is lost is let go at once.
+            // Kafka is away, perhaps for longer than a session: gives lost partitions back at once.
             _ = try take(waitMilliseconds: 0)
             throw LogFault.unavailable(code: code, message: message)
         }
@@ -115,7 +115,7 @@ package final class WorkerLoop {
         return isBusy
     }
 
-    /// Stops taking, commits what was judged, and lets go.
+    /// Stops taking, commits what was judged, and gives the partitions back.
     ///
     /// What cannot be committed is dropped: the next owner reads it again.
     package func finish(outcomeWaitMilliseconds: Int? = nil) throws {
@@ -307,7 +307,7 @@ package final class WorkerLoop {
         return true
     }
 
-    /// - Returns: whether an outcome was heard.
+    /// - Returns: whether a commit result was there.
     private func hearOutcome(waitMilliseconds: Int, startingNext: Bool = false) throws -> Bool {
         guard let sent = underWay,
             let outcome = try log.takeOutcome(waitMilliseconds: waitMilliseconds)
@@ -437,7 +437,7 @@ package final class WorkerLoop {
         done = startPositions
         committed = [:]
         beginRestores()
-        // Last: nobody is to see partitions assigned and none whose state is still to be read.
+        // Last: telemetry must not show partitions as assigned before those still to be restored.
         telemetry.assigned(assigned)
     }
 

@@ -43,7 +43,7 @@ package final class WorkerRun {
     private let board = StatusBoard()
     private let makeStage: (WorkerServices) throws -> any Stage
 
-    /// Runs a worker until it is told to stop, and exits.
+    /// Runs a worker until a signal to stop, and exits.
     ///
     /// `makeStage` throws ``ConfigurationFault`` or ``WorkerEnd``.
     package static func main(
@@ -373,8 +373,8 @@ package final class WorkerRun {
 
     /// Finishes what was judged and commits it.
     ///
-    /// ``ProcessSignals`` ends what hangs: the group hears of a worker that ends in the middle as it hears
-    /// of one that was killed, and nothing is lost.
+    /// ``ProcessSignals`` ends what hangs: for the group, a worker that ends in the middle is like
+    /// one that was killed, and nothing is lost.
     private func stop(_ loop: WorkerLoop) -> WorkerEnd {
         log.info("told to stop")
         health.setNotReady(because: "stopping")

@@ -76,7 +76,7 @@ package final class WorkerView {
     /// Partitions of ours that a hanging transaction holds back.
     var hanging: [TopicPartition] { lag.hanging }
 
-    // MARK: What the loop tells
+    // MARK: The loop's events
 
     func assigned(_ partitions: [TopicPartition], now: Timestamp) {
         lag.assigned(partitions, now: now)
@@ -127,7 +127,7 @@ package final class WorkerView {
 
     /// Takes a look at the loop and publishes what it saw.
     ///
-    /// `text` is what the client library told since the last look; empty where nothing is new.
+    /// `text` is the client library's newest statistics; empty where nothing is new.
     package func look(
         at loop: WorkerLoop,
         stage: any Stage,
@@ -141,7 +141,7 @@ package final class WorkerView {
             do throws(WireFault) {
                 statistics = try ConsumerStatistics(reading: text.span)
             } catch {
-                // The library's own text: without it the marks stay as they were.
+                // The library's own text: without it the watermarks stay as they were.
             }
         }
         lag.look(committed: loop.done, marks: statistics.marks, isAway: isAway, now: now)
@@ -174,7 +174,7 @@ package final class WorkerView {
                 laggingCounts[partition.topic, default: 0] += 1
             }
         }
-        // The topic that is furthest behind speaks for all: one member reads the same numbers of each.
+        // The topic that is furthest behind counts: one member reads the same numbers of each.
         let bound = (stage as? any BoundedStage)?.usefulReplicaBound
         return assignedCounts.map { topic, assignedCount in
             UsefulReplicas(

@@ -3,7 +3,7 @@ internal import Glibc
 
 /// Where the stores of one worker lie: `STATE_DIR/<cluster id>/<prefix>/<worker>/<partition>`.
 ///
-/// The path keeps apart what must not meet: another cluster's state, another prefix's, another
+/// The path separates what must not mix: another cluster's state, another prefix's, another
 /// worker's. Within it each store still says which changelog it belongs to.
 package final class StateDirectory {
     package let path: String

@@ -8,7 +8,7 @@ package struct StoreChanges: Sendable {
     static let prefixByteCount = 9
 
     package private(set) var count = 0
-    /// Why the record in hand cannot be read, if it cannot: whoever asked for its changes throws it.
+    /// Why the current record cannot be read, if it cannot: the caller throws it.
     package private(set) var refusal: String?
     private(set) var encoded: [UInt8] = []
 

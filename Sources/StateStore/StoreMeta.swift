@@ -1,4 +1,4 @@
-/// What a store says of itself, written in the same atomic write as the changes it speaks of.
+/// A store's metadata, written in the same atomic write as the changes it describes.
 struct StoreMeta: Equatable {
     /// The form of what lies on the disk; another one is wiped and replayed.
     static let formatVersion: UInt8 = 2

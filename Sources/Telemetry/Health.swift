@@ -7,7 +7,7 @@ internal import Synchronization
 /// Alive: the loop turned lately. Started: the first time it could work. Ready: it can take work
 /// now. Apple being away is a condition: shown, and no reason to fail any of the three.
 package final class Health: Sendable {
-    /// A loop that did not turn for so long is stuck; a call that may hang has a watchdog below it.
+    /// A loop without progress for so long is stuck; a call that may hang has a watchdog below it.
     package static let stuckAfterMilliseconds: Int64 = 60_000
 
     package struct Answer: Equatable, Sendable {
@@ -47,7 +47,7 @@ package final class Health: Sendable {
         state.withLock { $0.notReadyBecause = nil }
     }
 
-    /// - Parameter reason: shown to whoever asks, such as `restoring` or `stopping`.
+    /// - Parameter reason: shown in the probe's answer, such as `restoring` or `stopping`.
     package func setNotReady(because reason: String) {
         state.withLock { $0.notReadyBecause = reason }
     }

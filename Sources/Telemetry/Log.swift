@@ -37,7 +37,7 @@ package final class Log: Sendable {
     private let repeats = Mutex<[String: Repeats]>([:])
 
     /// - Parameters:
-    ///   - worker: who speaks, such as `decode`.
+    ///   - worker: who logs, such as `decode`.
     ///   - format: one of the two.
     ///   - now: UNIX milliseconds.
     ///   - write: takes one whole line, its line end included.

@@ -1,5 +1,5 @@
-/// What Apple accepted under one identifier, so far as a later request for the same identifier must
-/// be told from another report.
+/// What Apple accepted under one identifier: as much as is needed to distinguish a later request
+/// for the same identifier from another report.
 package struct AcceptedReport: Equatable, Sendable {
     /// Of the intent.
     package var number: Int
@@ -21,7 +21,7 @@ package struct AcceptedReport: Equatable, Sendable {
         self.contentHash = contentHash
     }
 
-    /// FNV-1a, 64 bits: to tell mistakes apart, not forgeries.
+    /// FNV-1a, 64 bits: to detect mistakes, not forgeries.
     package static func contentHash(of lineItems: String?) -> UInt64 {
         lineItems.map { text in
             text.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x0000_0100_0000_01b3 }

@@ -1,7 +1,7 @@
 /// The first half of a SHA-256, which stands for a customer's token or for a customer's period.
 ///
-/// So ten million of them lie close together on the disk, and no text has to be kept. Two different subjects meet
-/// in one key with odds of 10^-25 at ten million keys.
+/// So ten million of them lie close together on the disk, and no text has to be kept. Two
+/// different subjects share one key with odds of 10^-25 at ten million keys.
 package struct DedupeKey: Hashable, Sendable {
     package static let byteCount = 16
 

@@ -13,8 +13,8 @@
 /// | all together, ahead | time leaps: nothing is forgotten for ``pause`` |
 ///
 /// The last row is a time server that is wrong, or one machine that runs this worker and all that
-/// write for it. Longer than the pause nobody could tell it from time that passed while nothing
-/// ran; every report and receipt is wrong by then.
+/// write for it. Beyond the pause it looks like time that passed while nothing ran; every report
+/// and receipt is wrong by then.
 ///
 /// Where no records come, nothing is forgotten, and nothing grows.
 package struct ForgettingClock: Sendable {

@@ -20,7 +20,7 @@ package struct LinkList: Equatable, Sendable {
     package var link: PropertyValue?
     /// `SKExternalPurchaseMultiLink`, whatever it is; nil where absent.
     package var multiLink: PropertyValue?
-    /// The oldest system it runs on; nil where the platform or the version cannot be told.
+    /// The oldest system it runs on; nil where the platform or the version is unknown.
     package var minimumSystem: MinimumSystem?
 
     package init(

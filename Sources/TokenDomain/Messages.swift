@@ -240,7 +240,7 @@ extension AppleError {
     var isUnknownToken: Bool { code == 3 && fieldName == "externalPurchaseId" }
 }
 
-/// A value of `reports.outcomes.v1`, the ledger: what became of one intent.
+/// A value of `reports.outcomes.v1`, the ledger: the outcome of one intent.
 package struct ReportOutcome: Equatable, Sendable {
     package enum Outcome: String, Sendable, CaseIterable {
         /// Apple answered 200.
@@ -264,10 +264,10 @@ package struct ReportOutcome: Equatable, Sendable {
     package var settledAt: Timestamp
     /// The requests it took, oldest first: the first one and the newest.
     package var exchanges: [ReportExchange]
-    /// What Apple was told besides the status; records of older versions have none of it.
+    /// What was reported to Apple besides the status; records of older versions have none of it.
     package var told: Told
 
-    /// What proves, without the token's own topics, what was told and whether in time.
+    /// What proves, without the token's own topics, what was reported and whether in time.
     package struct Told: Equatable, Sendable {
         /// The JSON array as it was sent, byte for byte; only with LINE_ITEM.
         package var lineItems: String?

@@ -6,7 +6,7 @@ package enum DueEvent: Hashable, Sendable, CaseIterable {
     case duplicateDue
     /// Apple named it, and it is proven that we do not have it.
     case provenUnknown
-    /// Another calendar month of an active custom-link token has to be told.
+    /// Another calendar month of an active custom-link token has to be reported.
     case monthDue
 }
 

@@ -1,4 +1,4 @@
-/// The pipeline, once: its stages and topics in the order in which a token meets them.
+/// The pipeline, once: its stages and topics in the order in which a token passes them.
 ///
 ///     ingest ─▶ received ─▶ decode ─▶ decoded ─▶ dedupe ─▶ distinct ─▶ report ─▶ Apple, outcomes
 ///       ├─▶ notified ─▶ notifications ─▶ verified ─────────────────────┤

@@ -1,6 +1,6 @@
 // The values of the topics of sales, in the order of the pipeline; `Messages.swift` has the others.
 
-/// A value of `purchases.answered.v1`: what became of a report that carries sales.
+/// A value of `purchases.answered.v1`: the outcome of a report that carries sales.
 ///
 /// `report` writes it in the transaction that settles the report.
 package struct PurchaseAnswered: Equatable, Sendable {
@@ -45,7 +45,7 @@ package struct PurchaseAnswered: Equatable, Sendable {
     }
 }
 
-/// A value of `purchases.outcomes.v1`, the ledger of sales: what became of one event.
+/// A value of `purchases.outcomes.v1`, the ledger of sales: the outcome of one event.
 package struct PurchaseOutcome: Equatable, Sendable {
     package enum Outcome: String, Sendable, CaseIterable {
         /// Apple has it, in the report `requestIdentifier`.

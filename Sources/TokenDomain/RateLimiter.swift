@@ -48,7 +48,7 @@ package struct RateLimiter: Sendable {
 
     // MARK: The bucket
 
-    /// Takes one turn, if there is one.
+    /// Takes one slot, if there is one.
     package mutating func take(now: Timestamp) -> Bool {
         quota?.allow(rate * share, now: now)
         guard let turn = nextSend(now: now), turn <= now else {

@@ -21,7 +21,7 @@ package struct AppleReply: Equatable, Sendable {
     }
 
     package var transport: Transport
-    /// Why there was no answer, as far as the transport can tell; nil where there was one.
+    /// Why there was no answer, as far as the transport knows; nil where there was one.
     package var failure: TransportFailure?
     /// The reasons in the body, from `errors[]` or a bare object; nil where it holds none.
     package var errors: [AppleError]?
@@ -63,7 +63,7 @@ package enum LaneTrouble: String, Sendable, CaseIterable {
     case rateLimited = "rate_limited"
     /// 401: sign again once, then stop.
     case unauthorized
-    /// 403, 3xx, 404 and other answers that tell of a wrong address, role or way.
+    /// 403, 3xx, 404 and other answers that mean a wrong address, role or method.
     case misdirected
     /// No usable key for the app.
     case noKey = "no_key"
@@ -258,7 +258,7 @@ extension ReportAnswer {
 
 /// What one reason of a 400 asks for.
 package enum AppleErrorKind: Hashable, Sendable, CaseIterable {
-    /// The identifier was accepted before: by whom, GET tells.
+    /// The identifier was accepted before: a GET shows for whom.
     case taken
     /// Another report of the same data is under way at Apple's.
     case simultaneous

@@ -28,7 +28,7 @@ package struct ReportIntent: Equatable, Sendable {
     /// When Apple wants to have it; the earliest goes first.
     package var deadline: Timestamp
     package var phase: Phase
-    /// Since when Apple says that the identifier is taken; by whom, only a GET can tell.
+    /// Since when Apple says that the identifier is taken; only a GET can show by whom.
     package var takenSince: Timestamp?
     /// PUTs answered or given up so far.
     package var attempts: Int
@@ -49,8 +49,8 @@ package struct ReportIntent: Equatable, Sendable {
     package var purchaseKey: PurchaseKey?
     /// Under way once Apple calls line items of it known.
     package var search: LineItemSearch?
-    /// It names a number given before, and what became of that was not at hand when it came: its
-    /// turn decides.
+    /// It names a number given before, whose result was unknown when it came: the account decides
+    /// when it is due.
     package var isRepeat = false
 
     /// Requests that ended, oldest first: the first one and the newest; see ``exchangeCountMax``.

@@ -30,7 +30,7 @@ package struct ReportPolicy: Sendable {
     /// A month's report is due this long after the month: Apple's help page, second hand.
     package static let deadlineAfterMonth = Milliseconds.days(15)
     /// What is known of a token is forgotten this long after its expiry (creation, where there is
-    /// none) and after the last that was heard of it.
+    /// none) and after the last record of it.
     package static let memory = Milliseconds.days(400)
     /// Apple answers code 1, and GET finds nothing: after this long a person must look.
     package static let unverifiableAfter = Milliseconds.hours(24)
@@ -61,12 +61,12 @@ package struct ReportPolicy: Sendable {
         "\(id.text)/\(number)"
     }
 
-    /// Until when Apple wants to have heard of a sale: apple-api 2.9, second hand.
+    /// Until when Apple wants the report of a sale: apple-api 2.9, second hand.
     package static func deadline(ofSale creation: Timestamp) -> Timestamp {
         CalendarMonth(of: creation).adding(1).start + deadlineAfterMonth
     }
 
-    /// Until when Apple wants to have heard of a token; nil where its dates are not known.
+    /// Until when Apple wants the report of a token; nil where its dates are not known.
     ///
     /// Source: apple-api 2.9: 10 days after creation for tokens without expiry, soon after expiry
     /// for custom link tokens.

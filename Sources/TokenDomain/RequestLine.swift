@@ -1,8 +1,8 @@
 /// The reports asked for that wait behind the one under way, in the order in which they came.
 ///
 /// Each lies in a record of its own, under its place: any number of them may wait, and the account
-/// stays small. At hand is only the next one, where the state was asked for it. What joins and what
-/// leaves is kept for whoever writes the records: ``takeChanges()``.
+/// stays small. Only the next one is in memory, where the state was asked for it. What joins and
+/// what leaves is kept for the writer of the records: ``takeChanges()``.
 package struct RequestLine: Sendable {
     /// The place of the next report; places go on from it without a gap.
     package private(set) var first = 0
@@ -58,7 +58,7 @@ package struct RequestLine: Sendable {
         hand[first] = intent
     }
 
-    /// Takes the next report, if it is at hand.
+    /// Takes the next report, if it is in memory.
     package mutating func takeNext() -> ReportIntent? {
         guard let intent = hand.removeValue(forKey: first) else {
             return nil
@@ -71,8 +71,7 @@ package struct RequestLine: Sendable {
         return intent
     }
 
-    /// What became of the records since it was read: a report that joined, or nil for one that left,
-    /// by place.
+    /// The changes since the line was read, by place: a report that joined, nil for one that left.
     package mutating func takeChanges() -> [Int: ReportIntent?] {
         defer { changes = [:] }
         return changes
@@ -80,7 +79,7 @@ package struct RequestLine: Sendable {
 }
 
 extension RequestLine: Equatable {
-    /// As the state has it: what is at hand is no part of it.
+    /// As the state has it: what is in memory is no part of it.
     package static func == (one: RequestLine, other: RequestLine) -> Bool {
         one.first == other.first && one.end == other.end
             && one.lineItemByteCountMax == other.lineItemByteCountMax

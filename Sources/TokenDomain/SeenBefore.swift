@@ -24,7 +24,7 @@ package enum SeenBefore: Equatable, Sendable {
         }
     }
 
-    /// How long a key outlives its token, so that the latest notice Apple may send still meets it.
+    /// How long a key outlives its token, so that the latest notice Apple may send still finds it.
     package static let keyLifetime = Milliseconds.days(400)
 
     /// When the keys of a token may be forgotten.

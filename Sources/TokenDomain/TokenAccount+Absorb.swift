@@ -1,4 +1,4 @@
-/// What became of a record that an account absorbed: the fixed words that metrics count by.
+/// What an account did with a record that it absorbed: the fixed words that metrics count by.
 package enum Absorption: Equatable, Sendable {
     /// A debt was made; it is due now or later.
     case owed
@@ -43,7 +43,7 @@ package enum Absorption: Equatable, Sendable {
 extension TokenAccount {
     /// Absorbs a record of `tokens.distinct.v1`.
     ///
-    /// The first role absorbed stands, except that `seen` gives way to the token itself.
+    /// The first role absorbed stays, except that the token itself replaces `seen`.
     package mutating func absorb(
         _ distinct: TokenDistinct,
         origin: RecordOrigin,
@@ -118,7 +118,7 @@ extension TokenAccount {
             : absorbReminder(waiting, signedDate: notice.signedDate, policy: policy)
     }
 
-    /// A customer who is new to a token that Apple does not know: nobody has told it for them.
+    /// A customer who is new to a token that Apple does not know: it was not reported for them.
     ///
     /// - Parameters:
     ///   - distinct: what was absorbed.
@@ -159,7 +159,7 @@ extension TokenAccount {
             return wasDuplicate ? .promotedLate : .promoted
         }
         if current?.status == .duplicateToken, current?.reason != .request {
-            // It may have reached Apple: a GET tells, and if not, it is withdrawn.
+            // It may have reached Apple: a GET shows it, and if not, it is withdrawn.
             current?.phase = .doubtful
         }
         if let debt, debt.reason == .duplicate {
@@ -298,7 +298,7 @@ extension TokenAccount {
         return isBusy ? .underWay : .owed
     }
 
-    /// Makes the debt due earlier, or makes one; the earliest cause is the one that is told.
+    /// Makes the debt due earlier, or makes one; the earliest cause is the one that is reported.
     private mutating func bringForward(
         to time: Timestamp,
         reason: ReportReason,

@@ -15,7 +15,7 @@ package enum ReportEffect: Equatable, Sendable {
     case promotedLate
 }
 
-/// What becomes of a report that carries sales: ``PurchaseAnswered`` before its line items are read.
+/// The outcome of a report that carries sales: ``PurchaseAnswered`` before its line items are read.
 package struct PurchaseAnswer: Equatable, Sendable {
     package var purchaseKey: PurchaseKey
     package var requestIdentifier: String
@@ -35,8 +35,8 @@ extension TokenAccount {
     /// Does what time asks for: ends a wait before a retry, and makes the next intent if nothing is
     /// under way and something is due.
     ///
-    /// What waits in line goes first. Where its record is not at hand, nothing follows: the account
-    /// is due again at once.
+    /// What waits in line goes first. Where its record was not read yet, nothing follows: the
+    /// account is due again at once.
     package mutating func advance(now: Timestamp, policy: ReportPolicy) -> [ReportEffect] {
         var effects: [ReportEffect] = []
         if let nextAttemptAt = current?.nextAttemptAt, nextAttemptAt <= now {
@@ -62,7 +62,7 @@ extension TokenAccount {
         }
     }
 
-    /// What becomes of a report whose turn it is: others have ended since it was asked for.
+    /// Decides on a report that is due: others have ended since it was asked for.
     private mutating func takeTurn(
         _ intent: ReportIntent,
         policy: ReportPolicy
@@ -215,7 +215,7 @@ extension TokenAccount {
         guard next.start < expiration else {
             return
         }
-        // A month is told when it is over, or the token is.
+        // A month is reported when it is over, or the token has expired.
         let latest = expiration + ReportPolicy.deadlineAfterExpiry + -ReportPolicy.deadlineMargin
         debt = Debt(
             dueAt: min(next.adding(1).start, latest),

@@ -116,7 +116,7 @@ extension TokenAccount {
                 }
                 intent.nextAttemptAt = answer.retryAt
             } else if intent.inquiries > 1 {
-                // The last send left as little behind: PUT and GET must not turn without a pause.
+                // The last send left as little behind: PUT and GET must not alternate at once.
                 intent.nextAttemptAt = answer.retryAt
             }
             intent.phase = .planned
@@ -183,7 +183,7 @@ extension TokenAccount {
         )
         var effects: [ReportEffect] = [.outcome(ledger(intent, .rejected, answer, policy: policy))]
         if let purchaseKey = intent.purchaseKey {
-            // Whoever asked for it hears of it and asks anew: nothing of it is kept.
+            // Whoever asked for the report gets this answer and asks anew: nothing of it is kept.
             effects.append(
                 .answered(
                     self.answer(

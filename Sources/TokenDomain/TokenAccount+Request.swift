@@ -92,7 +92,7 @@ extension TokenAccount {
         let known = known(identifier, number: number)
         let isGiven = number.map { $0 <= intentCount } ?? false
         if isGiven, known == nil, !line.isEmpty {
-            // It may be one of those in line, which are not at hand.
+            // It may be one of those in line, whose records were not read.
             asked.isRepeat = true
             let absorption = enqueue(asked, request, time: time)
             return absorption == .owed ? .underWay : absorption
@@ -178,7 +178,7 @@ extension TokenAccount {
         return absorption
     }
 
-    /// Makes it the report under way, or lets it wait in line: its turn comes, however many wait.
+    /// Makes it the report under way, or lets it wait in line: it becomes due, however many wait.
     private mutating func enqueue(
         _ intent: ReportIntent,
         _ request: ReportRequested,

@@ -1,4 +1,4 @@
-/// Looking for line items that Apple calls known: were they told as they are now, by a report of ours?
+/// Looks for line items that Apple calls known: did a report of ours send them as they are now?
 extension TokenAccount {
     /// The identifier of the earlier report that is asked for next.
     package func searchedIdentifier(policy: ReportPolicy) -> String? {
@@ -56,7 +56,7 @@ extension TokenAccount {
         guard var search = intent.search else {
             return []
         }
-        // The newest report that has an item decides: it was told last.
+        // The newest report that has an item decides: it sent the item last.
         search.verified += search.open.filter { held[$0] == true }
         search.open.removeAll { held[$0] != nil }
         let next = earlierReport(than: search.number, but: intent.number)

@@ -1,4 +1,4 @@
-/// How large an account's record in the changelog can be, told without writing it.
+/// How large an account's record in the changelog can be, computed without writing it.
 extension TokenAccount {
     /// JSON writes a control character as `\u00XX`.
     private static let textFactor = 6
@@ -34,7 +34,7 @@ extension TokenAccount {
         textCount += (bundleID?.utf8.count ?? 0) + (tokenType?.text.utf8.count ?? 0)
         textCount += customer?.text.utf8.count ?? 0
         // The next in line takes the place of the one under way; those before it end up among the
-        // parked or the accepted, until others give way.
+        // parked or the accepted, until others are dropped.
         let askedCount = (current == nil ? 0 : 1) + line.count
         let askedTextCount = max(current?.textByteCount ?? 0, line.textByteCountMax)
         let lineItemCount = max(current?.lineItemByteCount ?? 0, line.lineItemByteCountMax)

@@ -5,9 +5,9 @@
 package struct TokenAccount: Equatable, Sendable {
     /// Repeats of notices are known by so many; the newest by `signedDate` are kept.
     package static let noticeCountMax = 16
-    /// Refused intents kept for a replay of their dead letter; the oldest gives way.
+    /// Refused intents kept for a replay of their dead letter; the oldest is dropped.
     package static let parkedCountMax = 8
-    /// Accepted reports kept to know a replay of them; the oldest gives way.
+    /// Accepted reports kept to recognize a replay of them; the oldest is dropped.
     package static let acceptedCountMax = 32
 
     /// A report that the token owes by itself.

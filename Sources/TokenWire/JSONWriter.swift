@@ -6,7 +6,7 @@
 ///         writer.endObject()
 ///     }
 ///
-/// Commas are its own business; that what is begun is ended is the caller's.
+/// It writes the commas itself; the caller must end every container that it starts.
 package struct JSONWriter {
     package private(set) var bytes: [UInt8] = []
     /// Whether a comma must stand before the next name or element.

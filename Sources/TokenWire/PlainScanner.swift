@@ -38,7 +38,7 @@ struct PlainScanner {
         return true
     }
 
-    /// Steps over one blank, where one stands there.
+    /// Skips one blank, if there is one.
     @inline(__always)
     mutating func skipBlank() {
         if unsafe position < bytes.count && bytes[position] == UInt8(ascii: " ") {

@@ -184,8 +184,8 @@ struct PurchaseReader {
         unreadable.append(slot.field)
     }
 
-    /// Whether the field stands there for the first time and has a value of the kind; what has not
-    /// is passed over.
+    /// Whether the field is there for the first time and has a value of the kind; any other value
+    /// is skipped.
     private mutating func isPresent(
         _ slot: Slot,
         _ kind: JSONScanner.Kind,

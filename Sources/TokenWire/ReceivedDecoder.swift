@@ -5,7 +5,7 @@ package import TokenDomain
 /// A record that looks as Apple and ingest write it costs no allocation.
 @safe
 package struct ReceivedDecoder: ~Copyable {
-    /// The apps we speak for: bundle id by app id.
+    /// The apps we report for: bundle id by app id.
     package struct Apps: Equatable, Sendable {
         private var bundleIDs: [Int64: [UInt8]] = [:]
 
@@ -40,7 +40,7 @@ package struct ReceivedDecoder: ~Copyable {
         unsafe unescaped.deallocate()
     }
 
-    /// Judges one value and appends what comes of it to an arena.
+    /// Judges one value and appends the resulting value to an arena.
     ///
     /// `recordTime` is Kafka's own time of the record. Tokens of every app but `apps` are refused.
     ///

@@ -117,7 +117,7 @@ struct ReceivedEnvelope {
 
 extension PlainScanner {
     /// The text of a member of this name, which may have a blank behind its colon; nil, and nothing
-    /// taken, where another stands there.
+    /// taken, where the member has another name.
     @inline(__always)
     fileprivate mutating func text(_ name: StaticString) -> JSONStringRange? {
         let before = self

@@ -10,7 +10,7 @@ package struct TokenLink: Equatable, Sendable {
 
     /// Reads an `http` or `https` URL.
     ///
-    /// Parameters are told by their exact names and split at their first `=`.
+    /// Parameters are matched by their exact names and split at their first `=`.
     ///
     /// - Throws: ``DecodeFault/badEnvelope(reason:)`` for another scheme, a percent sign without
     ///   two hexadecimal digits in one of the two parameters, or one of them repeated;

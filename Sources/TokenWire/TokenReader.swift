@@ -163,7 +163,7 @@ extension TokenReader {
     /// What is known of it, whether it was refused or not.
     var known: TokenFields { isRefused ? refused : TokenFields(token) }
 
-    /// Told by the id's first bytes, as ``TokenID/environment`` tells it.
+    /// By the id's first bytes, as ``TokenID/environment`` has it.
     var environment: AppleEnvironment {
         unsafe slice(fields.externalPurchaseID).starts(with: "SANDBOX".utf8)
             ? .sandbox : .production

@@ -178,7 +178,7 @@ struct BenchTally {
             let id = Array(try decodeToken(text.span).externalPurchaseID.text.utf8)
             return BenchTokens.number(ofID: id.span)
         } catch {
-            // What it is instead does not matter: nobody sent it.
+            // What it is instead does not matter: the bench did not send it.
             return nil
         }
     }

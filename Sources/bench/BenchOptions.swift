@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// What a bench is told on its command line.
+/// The command line of a bench.
 struct BenchOptions: Equatable {
     enum Measure: String, CaseIterable {
         case ingest, decode, dedupe, notifications, purchases

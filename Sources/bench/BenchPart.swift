@@ -8,7 +8,7 @@ enum BenchPart: String, CaseIterable {
     case copy, server, load, answer
 
     private static let messageByteCount = 512
-    /// What any of them may be told; what begins with `kafka.` goes to librdkafka.
+    /// The settings that any of them takes; what begins with `kafka.` goes to librdkafka.
     private static let names: Set<String> = [
         "group", "from", "to", "batch", "material", "bytes", "skip", "file", "port",
         "connections", "seconds",
@@ -123,7 +123,7 @@ enum BenchPart: String, CaseIterable {
         }
     }
 
-    /// Prints what became of it: `{"accepted":…,"refused":…,"microseconds":…}`.
+    /// Prints the result: `{"accepted":…,"refused":…,"microseconds":…}`.
     private func load(_ settings: Settings, _ message: inout [CChar]) -> Int32 {
         let count = message.count
         var result = cbench_load_result()

@@ -5,7 +5,7 @@ internal import LocalKafka
 /// The programs of a bench, each a process with its log in the bench's folder; they end with it, however
 /// it ends.
 final class BenchPrograms {
-    /// A worker that is told to stop is gone within 10 s.
+    /// A worker that gets a signal to stop ends within 10 s.
     private static let stopSeconds = 12.0
 
     private let folder: URL
@@ -117,7 +117,7 @@ final class BenchPrograms {
 
     func process(_ name: String) -> Process? { running[name] }
 
-    /// Whoever asks ends it, and answers for its end.
+    /// The caller ends it, and is responsible for its end.
     func letGo(_ name: String) -> Process? { running.removeValue(forKey: name) }
 
     func tail(_ name: String) -> String {

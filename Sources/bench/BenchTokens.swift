@@ -4,7 +4,7 @@ internal import TokenDomain
 internal import TokenWire
 
 /// Tokens by number, mixed as the apps of a platform mix them: number n of a seed always makes the
-/// same record, and a record tells its number.
+/// same record, and the number can be read from the record.
 ///
 /// Three apps, customers and ids by chance, a fifth of the JSON with blanks, half of the tokens padded,
 /// a third from links, and no header: an input that is all of one form flatters whoever reads it.
@@ -139,7 +139,7 @@ final class BenchTokens {
         Self.apps[mix(of: number).app]
     }
 
-    /// The id of the token with a number; with another salt, another id that tells the number.
+    /// The id of the token with a number; with another salt, another id that has the number.
     func id(_ number: Int, salt: UInt64 = 0) -> String {
         var bytes: [UInt8] = []
         appendID(number, salt: salt, to: &bytes)

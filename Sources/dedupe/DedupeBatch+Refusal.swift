@@ -100,7 +100,7 @@ extension DedupeBatch {
 
     /// The token of the lowest offset behind a place that Apple has not refused.
     ///
-    /// Those refused before are none any more, so each is passed over once in the life of a period.
+    /// Those refused before are none any more, so each is skipped once in the life of a period.
     private static func nextMember(
         after place: PeriodPlace,
         of head: PeriodHead,

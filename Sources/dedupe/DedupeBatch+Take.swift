@@ -3,7 +3,7 @@ internal import StageRuntime
 internal import StateStore
 internal import TokenDomain
 
-/// What the state has of a token that was heard.
+/// What the state has of a token that was read.
 extension DedupeBatch {
     func seat(of candidate: Candidate, head: PeriodHead?, isRefused: Bool) -> Seat {
         guard head != nil || isRefused else {

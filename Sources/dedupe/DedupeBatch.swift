@@ -281,7 +281,7 @@ struct DedupeBatch {
         take(
             candidate,
             candidate.hasPeriod ? seat(of: candidate, head: head, isRefused: isRefused) : nil,
-            // One that Apple has refused takes nobody's place.
+            // A token that Apple has refused replaces none.
             token: primary == nil || isRefused ? nil : Array(plan.outputs.arena[token]),
             into: &plan,
             &scratch

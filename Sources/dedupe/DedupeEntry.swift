@@ -3,9 +3,9 @@ internal import TokenDomain
 /// The entries of the state table that a ``DedupeRecord`` becomes.
 ///
 /// - An identity, `i` + key: when it expires (8 bytes, big-endian), then what is known of it. Nothing
-///   more: it was heard, and has no place in a period. The period's key: it is the first of it. The
+///   more: it was read, and has no place in a period. The period's key: it is the first of it. The
 ///   period's key and an index (4 bytes): it is a later one. One byte: Apple has refused it, and it
-///   was not heard.
+///   was not read.
 /// - A period, `p` + key: its ``PeriodHead``.
 /// - A duplicate that may yet become the primary, `m` + the period's key + index: the length of its id
 ///   (4 bytes), its id, and its value of `tokens.distinct.v1` up to the role.
@@ -18,10 +18,10 @@ enum DedupeEntry {
 
     /// What is known of an identity.
     enum Standing: Equatable {
-        /// Heard; no period, or taken before places were kept.
+        /// Read; no period, or read before places were kept.
         case heard
         case member(PeriodPlace)
-        /// Refused by Apple before it was heard.
+        /// Refused by Apple before it was read.
         case refusedUnheard
     }
 

@@ -14,7 +14,7 @@ internal import TokenWire
 ///   token of a period while it is its only one.
 /// - `token`, of a duplicate that may become the primary: its value of `tokens.distinct.v1` without
 ///   the role.
-/// - `isUnheard`: Apple has refused it, and it was not heard.
+/// - `isUnheard`: Apple has refused the token before it was read.
 struct DedupeRecord: Equatable {
     var identity: DedupeKey
     /// Nil for a token without a period.

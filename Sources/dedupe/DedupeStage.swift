@@ -8,7 +8,7 @@ internal import TokenWire
 ///
 /// A batch is read as a whole, looked up with one question a partition, and then answered record by
 /// record, each seeing what those before it took. The primary is the token with the lowest offset in
-/// `decoded` that Apple has not refused, in whatever order tokens and refusals are heard.
+/// `decoded` that Apple has not refused, in whatever order tokens and refusals are read.
 final class DedupeStage: StatefulStage {
     private var sweep = KeySweep()
     private var forgetting = ForgettingClock()

@@ -6,7 +6,7 @@ internal import TokenDomain
 /// stretch of its entries in key order.
 ///
 /// A table of keys by expiry would name them exactly, for a third more entries to write, to keep and
-/// to restore. Here ten million keys are passed over in under three hours of work, for a thing
+/// to restore. Here ten million keys are scanned in under three hours of work, for a thing
 /// that happens 400 days later; what is asked for is that the state does not grow for ever.
 struct KeySweep {
     static let entryCountMax = 1_024
@@ -31,7 +31,7 @@ struct KeySweep {
 
     /// The keys to be removed, if a stretch is due.
     ///
-    /// They expired by `horizon`, which is ``ForgettingClock``'s; `now` is for the turns alone.
+    /// They expired by `horizon`, which is ``ForgettingClock``'s; `now` only sets the sweep's rate.
     mutating func expired(
         by horizon: Timestamp,
         in state: StagedState,

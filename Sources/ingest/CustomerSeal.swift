@@ -4,7 +4,7 @@ internal import TokenWire
 /// Replaces a customer, who is personal, by what the pipeline may know: `c1.` and 43 characters of
 /// base64url over HMAC-SHA-256.
 ///
-/// The same customer and key give the same text, so tokens of one customer still meet.
+/// The same customer and key give the same text, so tokens of one customer share it.
 final class CustomerSeal {
     private let hmac: HMACSHA256
 
@@ -13,7 +13,7 @@ final class CustomerSeal {
         hmac = HMACSHA256(key: key)
     }
 
-    /// Appends the seal of a customer, whose text is in UTF-8, unescaped.
+    /// Appends the pseudonym of a customer, whose text is in UTF-8, unescaped.
     func seal(_ customer: [UInt8], to arena: inout [UInt8]) {
         arena.append(contentsOf: "c1.".utf8)
         Base64URL.encode(hmac.code(for: customer).span, to: &arena)

@@ -201,7 +201,7 @@ struct Door {
             ?? TraceParent(random: Array(random))
     }
 
-    /// The client's own where it can stand in logs and records as it is, else a new one.
+    /// The client's own where it is safe in logs and records as it is, else a new one.
     private func requestID(_ request: HTTPRequest, random: ArraySlice<UInt8>) -> String {
         if let own = request.header("x-request-id"), isPlain(own) {
             return own

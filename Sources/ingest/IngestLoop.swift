@@ -17,7 +17,7 @@ final class IngestLoop {
         var monotonic: () -> Int64
     }
 
-    /// The longest time between two turns, so that the probes see the loop alive.
+    /// The longest time between two rounds of the loop, so that the probes see it alive.
     private static let waitMillisecondsMax: Int64 = 1_000
     /// Between two looks at topics that are not known yet.
     private static let openWaitMilliseconds: Int64 = 20

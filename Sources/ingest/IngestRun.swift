@@ -22,7 +22,7 @@ struct IngestRun {
         idleTimeoutMilliseconds: 60_000
     )
 
-    /// Runs until it is told to stop, and exits.
+    /// Runs until a signal to stop, and exits.
     static func main() -> Never {
         WorkerArguments.answer(for: .ingest)
         ProcessMemory.tune(readsBatches: false)

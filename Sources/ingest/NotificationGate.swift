@@ -10,7 +10,7 @@ internal import TokenWire
 ///
 /// Apple has no key of ours, so whoever knows the address can send. What is not Apple's is refused
 /// and costs no more than it must: its form first, then the names in its certificates, then, where
-/// the chain is known, one cheap signature. Only a chain that nobody has seen waits in line.
+/// the chain is known, one cheap signature. Only a new chain waits in line.
 struct NotificationGate {
     /// What a holder of a genuine notification could store by sending it over and over.
     static let storedBytesPerSecond = 8 << 20

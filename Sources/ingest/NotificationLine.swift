@@ -1,12 +1,12 @@
 internal import HTTPServer
 
-/// Notifications under a chain of certificates that nobody has seen before: they wait for their turn.
+/// Notifications under a new chain of certificates: they wait in a queue with a rate limiter.
 ///
 /// To validate a chain costs ten times what a notification under a known one costs, and a forger can
 /// send a new one each time. So chains are validated at a bounded rate, in the order in which they
 /// came, and all else is judged at once. The line is bounded in bytes; where it is full the largest
-/// gives way, and then the peer that has most in it, not the newcomer: one of usual size waits six
-/// seconds at most, and nobody at another address can have it sent away.
+/// is dropped, and then one of the peer that has most in it, not the newcomer: one of usual size
+/// waits six seconds at most, and a peer at another address cannot displace it.
 struct NotificationLine {
     /// Of all that wait together; one counts at least ``slotByteCount``, more than Apple's need.
     static let byteCountMax = 8 << 20
@@ -14,7 +14,7 @@ struct NotificationLine {
     /// What a chain costs, as bytes of the rate.
     static let chainByteCount = 16 << 10
     static let bytesPerSecond = 4 << 20
-    /// As many turns are given between two looks at the sockets.
+    /// At most so many requests are verified between two polls of the sockets.
     static let turnCountMax = 4
 
     private var waiting: [HTTPRequest] = []
@@ -35,7 +35,7 @@ struct NotificationLine {
 
     /// Puts one at the end.
     ///
-    /// - Throws: 429 where the line is full and nobody in it gives way.
+    /// - Throws: 429 where the line is full and none in it may be dropped.
     mutating func add(_ request: HTTPRequest) throws(Problem) {
         while byteCount + Self.room(of: request) > Self.byteCountMax {
             guard let index = indexThatGivesWay(to: request) else {
@@ -80,14 +80,14 @@ struct NotificationLine {
         return first
     }
 
-    /// Milliseconds until the next turn; nil where nobody waits.
+    /// Milliseconds until the next may be verified; nil where none waits.
     mutating func millisecondsUntilTurn(now: Int64) -> Int64? {
         waiting.first.map { first in
             rate.milliseconds(until: Self.chainByteCount + first.body.count, now: now)
         }
     }
 
-    /// Those that had to give way since the last call.
+    /// Those dropped since the last call.
     mutating func takeDisplaced() -> [HTTPRequest.ID] {
         defer { displaced = [] }
         return displaced

@@ -1,8 +1,8 @@
 internal import TokenDomain
 internal import TokenWire
 
-/// A refusal, as `application/problem+json` tells it: nothing of the request was stored, except
-/// where the status is 503.
+/// A refusal, sent as `application/problem+json`: nothing of the request was stored, except where
+/// the status is 503.
 ///
 /// Source: RFC 9457
 struct Problem: Error, Equatable {

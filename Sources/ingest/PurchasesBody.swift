@@ -4,7 +4,7 @@ internal import TokenWire
 
 /// Makes records of `purchases.received` from the body of `POST /v1/purchases`.
 ///
-/// What can be judged of an event alone is judged here, so that its sender hears of it at once; the
+/// What can be judged of an event alone is judged here, so that the response names the faults; the
 /// fields that are known go into the record, and nothing else of the body.
 struct PurchasesBody {
     private let receivedAt: Timestamp

@@ -15,7 +15,7 @@ enum Route: String, CaseIterable {
     var bodyByteCountMax: Int {
         switch self {
         case .tokens, .purchases: IngestLimits.batchByteCountMax
-        // The envelope around the signed text is small; blanks in it are nobody's need.
+        // The envelope around the signed text is small; no client needs blanks in it.
         case .notifications, .accountTokens: IngestLimits.signedTextByteCountMax + 4_096
         }
     }
@@ -51,7 +51,7 @@ enum Route: String, CaseIterable {
     var acceptedStatus: Int { self == .notifications ? 200 : 202 }
 }
 
-/// Every limit of the door that a request can meet.
+/// Every limit of the door for a request.
 enum IngestLimits {
     static let batchByteCountMax = 1 << 20
     static let batchRecordCountMax = 10_000

@@ -22,7 +22,7 @@ struct AccountTokenBody {
                 detail: "The field \"appAccountToken\" is no UUID."
             )
         }
-        // The same transaction must meet itself in one partition: the newest request wins there.
+        // All requests for one transaction must be in one partition: the newest wins there.
         var keyText: String?
         switch request.subject {
         case .signedTransaction(let text):

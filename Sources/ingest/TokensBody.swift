@@ -148,7 +148,7 @@ struct TokensBody {
         slot = try scanner.stringBytes()
     }
 
-    /// Puts the sealed customer into the arena: it is the record's key.
+    /// Puts the customer's pseudonym into the arena: it is the record's key.
     private func placeCustomer(
         _ customer: [UInt8]?,
         in outputs: inout OutputBatch
@@ -175,7 +175,7 @@ struct TokensBody {
         arena.append(contentsOf: Self.tokenName)
         unsafe token.withUnsafeBufferPointer { unsafe arena.append(contentsOf: $0) }
         if !customer.isAbsent {
-            // Nothing in a seal is ever escaped.
+            // Nothing in a pseudonym is ever escaped.
             arena.append(contentsOf: Self.customerName)
             arena.append(contentsOf: Array(arena[customer.indices]))
             arena.append(UInt8(ascii: "\""))

@@ -45,7 +45,7 @@ struct Waiting {
         return tag
     }
 
-    /// Notes what became of records of a request.
+    /// Notes the receipt of records of a request.
     ///
     /// - Returns: the entry, once it is to be answered.
     mutating func note(_ receipt: KafkaProducer.Receipt) -> Entry? {

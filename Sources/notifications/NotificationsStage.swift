@@ -8,7 +8,7 @@ internal import TokenWire
 
 /// Believes a notification only after its signature, and hands on what it says about a token.
 ///
-/// | what came | what becomes of it |
+/// | input | output |
 /// | --- | --- |
 /// | `EXTERNAL_PURCHASE_TOKEN` of an app of ours | a `notifications.verified.v1` record |
 /// | any other genuine type | a `notifications.other.v1` record |
@@ -32,7 +32,7 @@ final class NotificationsStage: ReloadingStage {
     /// Reads the apps and the roots, now and at every reload.
     ///
     /// - Parameters:
-    ///   - log: hears of gaps and of files that cannot be read.
+    ///   - log: logs gaps and files that cannot be read.
     ///   - metrics: counts gaps.
     ///   - before: what had come in before this worker began.
     ///   - load: reads the files.

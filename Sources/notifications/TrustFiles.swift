@@ -1,7 +1,7 @@
 internal import Crypto
 internal import StageRuntime
 
-/// What the worker believes in: the roots that Apple signs under, and the apps that are ours.
+/// What the worker trusts: the roots that Apple signs under, and the apps that are ours.
 struct TrustFiles {
     var apps: AppsFile
     var roots: TrustedRoots

@@ -27,7 +27,7 @@ extension PurchasesStage {
         guard var token = try book.token(place), !token.inFlight.isEmpty,
             Set(token.inFlight) == Set(answer.lineItemIDs)
         else {
-            // The answer to a report by hand, or one that was heard before.
+            // The answer to a report by hand, or one that was read before.
             return .settled("unmatched")
         }
         let ids = token.inFlight

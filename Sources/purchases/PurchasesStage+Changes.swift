@@ -16,7 +16,7 @@ extension PurchasesStage {
             preconditionFailure("an item whose change is in turn has a sale")
         }
         guard let live = item.live else {
-            // Apple has nothing of it. What is told of it later is what was said last.
+            // Apple has nothing of it. The newest event decides what is reported later.
             return noteOfNotOwed(&item, change, sale, now: now)
         }
         if let fault = ReferenceRules.fault(ofRestating: sale, now: now) {

@@ -383,7 +383,7 @@ extension PurchasesStage {
 }
 
 extension ReplayHistory {
-    /// What a record's headers tell; nil where it is no replay.
+    /// From a record's headers; nil where it is no replay.
     init?(of record: RecordBatch.Record, in batch: RecordBatch) {
         let history = DeadLetter.History(headers: record.headers, of: batch.arena)
         guard history != .none else {

@@ -38,7 +38,7 @@ extension PurchasesStage {
 
         /// `report` says that the token is no primary.
         ///
-        /// It may not have heard yet that Apple refused
+        /// It may not have read yet that Apple refused
         /// the one before it.
         var isDuplicate: Bool { answer.primaryExternalPurchaseID != nil }
 
@@ -120,8 +120,8 @@ extension PurchasesStage {
                 into: &plan
             )
         } else {
-            // It goes again: under the next token, without the culprit, or alone where nobody says
-            // which one that was.
+            // It goes again: under the next token, without the refused item, or alone where Apple
+            // does not say which one that was.
             item.flight = nil
             item.goesAlone =
                 item.goesAlone || !(refusal.isTokenUnknown || refusal.isCulpritKnown)

@@ -14,7 +14,7 @@ struct Absorber {
     let output: ReportOutput
     let metrics: ReportMetrics
     let log: Log
-    /// Of `distinct`; nil until the log has told it, and until then no partition is checked.
+    /// Of `distinct`; nil until the log knows it, and until then no partition is checked.
     var partitionCount: Int?
 
     /// Takes a batch in.

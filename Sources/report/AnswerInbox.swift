@@ -2,7 +2,7 @@ internal import TokenDomain
 
 /// Apple's answers on their way into the accounts.
 ///
-/// They stand whatever happens to our transaction: one that is aborted hands them back.
+/// An aborted transaction does not lose them: they are handed back.
 struct AnswerInbox {
     private let countMax: Int
     private let interval: Milliseconds

@@ -4,7 +4,7 @@ internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 
-/// The apps we speak for and their keys, as the files say now: read at start, again on SIGHUP, and
+/// The apps we report for and their keys, as the files say now: read at start, again on SIGHUP, and
 /// before each probe of a lane that stopped.
 final class AppBook {
     private let path: String

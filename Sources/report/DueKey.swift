@@ -2,8 +2,8 @@ internal import TokenDomain
 
 /// One entry of the due table: when the account of a key wants attention, ordered by it.
 ///
-/// Four regions, told apart by the first byte: what waits for a time, what may be sent (by lane, the
-/// earliest deadline first), what waits for the guard, and what is to be forgotten. A key of the
+/// Four regions, by the first byte: what waits for a time, what may be sent (by lane, the earliest
+/// deadline first), what waits for the guard, and what is to be forgotten. A key of the
 /// state stands in one of them. What waits to be tried again stands in a fifth, too, ordered as what
 /// may be sent is: so the most urgent of all that is due is found without a search.
 enum DueKey {
@@ -148,7 +148,8 @@ enum DueKey {
     }
 }
 
-/// What shares a rate and a gate: one endpoint of Apple's for one app in one world.
+/// What shares a rate limiter and a circuit breaker: one endpoint of Apple's for one app in one
+/// environment.
 struct SendQueue: Hashable {
     enum Endpoint: UInt8 {
         case reports = 0

@@ -134,7 +134,7 @@ struct DueTable {
     }
 
     /// The earliest deadline of each queue that has something due: from the table and not from the
-    /// few debts that are at hand, for a lane that is stopped takes none, and what waits to be tried
+    /// few debts in memory, for a lane that is stopped takes none, and what waits to be tried
     /// again is due all the same.
     func firstDeadlines(
         in partitions: [Int32]

@@ -59,7 +59,7 @@ struct FailureSpell: Equatable {
 
     /// What time alone changes.
     ///
-    /// Where nothing is due, nobody asks Apple, and an outage is not known to go on.
+    /// Where nothing is due, no request is sent, so it is unknown whether an outage goes on.
     mutating func look(isDue: Bool, now: Timestamp) -> Change? {
         if let goodSince, now - goodSince >= Self.quietSpan {
             return end()

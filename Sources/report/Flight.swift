@@ -9,7 +9,7 @@ struct Flight {
     /// `PUT` or `GET`.
     var method: String
     var sentAt: Timestamp
-    /// It was started while the key's gate was stopped, or its endpoint's.
+    /// It probes a lane that the circuit breaker of its key, or of its endpoint, had stopped.
     var isKeyProbe: Bool
     var isEndpointProbe: Bool
 
@@ -27,7 +27,7 @@ struct Flight {
         }
     }
 
-    /// A report as far as the meaning of an answer hangs on it.
+    /// A report as far as the meaning of an answer depends on it.
     struct SentReport {
         var identifier: String
         /// Of its line items.

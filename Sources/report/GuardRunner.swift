@@ -69,7 +69,7 @@ final class GuardRunner {
                     }
                     proof.learn(committedOffsets: offsets)
                     guard let next = proof.step, next != step else {
-                        // The worker is behind, or nobody runs it: that may last for hours.
+                        // The worker is behind, or it does not run: that may last for hours.
                         nextInquiry = nextInquiry + limits.behindInterval
                         return
                     }
@@ -77,7 +77,7 @@ final class GuardRunner {
                 }
             }
         } catch {
-            // Without the log there is no proof; the loop meets the same trouble.
+            // Without the log there is no proof; the loop gets the same error.
         }
     }
 }

@@ -167,7 +167,7 @@ extension LaneCount where Key == DueDay {
                 return queue.endpoint == .reports
                     ? DueDay(queue.lane, .deadline, at: deadline, today: today) : nil
             }
-            // What waits to be tried again is counted where its deadline stands.
+            // What waits for its next attempt is counted at its deadline.
             guard let (time, _) = DueKey.timed(entry), !DueKey.isRetry(note: note),
                 let lane = DueKey.heldLane(note: note)
             else {

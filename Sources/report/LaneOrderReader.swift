@@ -14,7 +14,7 @@ protocol LaneOrderSource: AnyObject {
 /// The topic itself, read committed, whole, and without a group: every replica follows all of it.
 final class LaneOrderTopic: LaneOrderSource {
     private static let recordCountMax = 1_000
-    /// The loop stands still for as long.
+    /// The loop is blocked for as long.
     private static let questionMilliseconds = 1_000
 
     private let browser: LogBrowser
@@ -30,7 +30,7 @@ final class LaneOrderTopic: LaneOrderSource {
 
     func read(into batch: inout RecordBatch) throws(LogFault) -> Bool {
         if !isStarted {
-            // Where Kafka is away it has begun nowhere, and begins with a later read.
+            // Where Kafka is away it has no start offset yet, and gets one with a later read.
             try browser.start()
             isStarted = true
         }
@@ -54,7 +54,7 @@ final class LaneOrderReader {
     private(set) var isWhole = false
     /// Why the topic cannot be read now.
     private(set) var trouble: String?
-    /// Records passed over since the last look.
+    /// Records skipped since the last look.
     private(set) var unreadableCount = 0
 
     init(_ source: any LaneOrderSource, log: Log) {

@@ -13,7 +13,7 @@ extension DeadLetter.History {
 }
 
 extension ReplayHistory {
-    /// What a record's headers tell; nil where it is no replay.
+    /// From a record's headers; nil where it is no replay.
     init?(of record: RecordBatch.Record, in batch: RecordBatch) {
         let history = DeadLetter.History(headers: record.headers, of: batch.arena)
         guard history != .none else {

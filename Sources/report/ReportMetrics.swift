@@ -219,7 +219,7 @@ final class ReportMetrics {
         ownerConflicts.add(1)
     }
 
-    /// The gate of these queues of one lane changed.
+    /// The circuit breaker of these queues of one lane changed.
     func changed(_ queues: [SendQueue], _ change: String, isStopped stopped: Bool) {
         guard let lane = queues.first?.lane else {
             return
@@ -259,7 +259,7 @@ final class ReportMetrics {
         )
     }
 
-    /// Nil where nothing waits: a slack that stands still would be no slack.
+    /// Nil where nothing waits: a slack that no longer changes would be wrong.
     func slack(_ lane: Lane, seconds: Double?) {
         let labels = (String(lane.appAppleID), lane.environment.rawValue)
         if let seconds {

@@ -181,7 +181,7 @@ struct ReportOutput {
         to plan: inout BatchPlan,
         _ write: (inout [UInt8]) -> Void
     ) {
-        // A transaction that is not genuine names nobody.
+        // A transaction that is not genuine gives no key.
         let keyRange = key.isEmpty ? .absent : plan.outputs.place(key.utf8)
         let start = plan.outputs.arena.count
         write(&plan.outputs.arena)

@@ -6,7 +6,7 @@ internal import TokenDomain
 ///
 /// Due times are times of day, for they outlive the process. A wait that runs when the clock is set
 /// back keeps what was left of it, and is not prolonged by the jump. Forwards, what has become due
-/// is due; only forgetting believes no clock alone: ``ForgettingClock``.
+/// is due; only forgetting trusts no clock alone: ``ForgettingClock``.
 extension ReportStage {
     /// The clock may be slewed or stand still; less than this is no jump.
     static let backMin = Milliseconds.seconds(1)

@@ -23,7 +23,7 @@ extension ReportStage {
             try counts.count(in: partitions, table, metrics, now: now)
             sender.measure(deadlines: try table.firstDeadlines(in: partitions), now: now)
         } catch {
-            // A measure is not worth a worker; the next look at the table meets the fault.
+            // A failed measure must not end the worker; the table's next read throws the fault.
         }
     }
 

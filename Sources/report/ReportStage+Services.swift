@@ -108,7 +108,7 @@ extension ReportStage {
 }
 
 extension ReportStage: ReloadingStage {
-    /// Reads the apps and their keys again, and lets every lane try them at its next turn.
+    /// Reads the apps and their keys again, and lets every lane try them with its next request.
     func reload() {
         guard let apps else {
             return

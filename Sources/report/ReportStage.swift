@@ -50,7 +50,7 @@ final class ReportStage: TickingStage {
 
     var state: StagedState?
     var partitions: [Int32] = []
-    /// Of `distinct`; nil until the log has told it.
+    /// Of `distinct`; nil until the log knows it.
     var partitionCount: Int?
     var sweeps: [Int32: Sweep] = [:]
     /// Partitions whose due table has something earlier than it had, since the last commit and since
@@ -142,13 +142,13 @@ final class ReportStage: TickingStage {
     }
 
     private func partitionsChanged() {
-        // Whoever was proven unknown was so for the partitions of then.
+        // A token that was proven unknown was so for the partitions assigned then.
         guardRunner.end()
         counts.restart()
         sender.share(partitions, of: partitionCount)
     }
 
-    /// Asks how many partitions there are, until it is told: the replica's share hangs on it.
+    /// Asks how many partitions there are until the log answers: the replica's share depends on it.
     private func learnPartitionCount() {
         guard partitionCount == nil, !partitions.isEmpty else {
             return
@@ -160,7 +160,7 @@ final class ReportStage: TickingStage {
                 sender.share(partitions, of: partitionCount)
             }
         } catch {
-            // The loop meets the same trouble and knows what to do; the question is asked again.
+            // The loop gets the same error and handles it; the question is asked again.
         }
     }
 

@@ -1,6 +1,6 @@
 internal import TokenDomain
 
-/// A report that may go as soon as its queue has a turn.
+/// A report that may be sent as soon as its queue's rate limiter allows.
 struct ReadyDebt: Equatable {
     var place: AccountPlace
     var deadline: Timestamp

@@ -31,7 +31,7 @@ extension Sender {
 
     func pause(of lane: Lane) -> LaneOrder? { orderReader?.orders.pause(of: lane) }
 
-    /// What was ordered before this process began is told, and is no event.
+    /// Orders from before this process began are read as well, and are no events.
     private func obey(_ change: LaneOrders.Change, isNew: Bool, now: Timestamp) {
         switch change {
         case .paused(let order):

@@ -24,7 +24,7 @@ final class Sender {
     var generator: SeededGenerator
 
     private(set) var partitions: [Int32] = []
-    /// Of `distinct`; nil until the log has told it, and then nothing is sent.
+    /// Of `distinct`; nil until the log knows it, and until then nothing is sent.
     private var partitionCount: Int?
     var lanes: [SendQueue: SendLane] = [:]
     /// What Apple thinks of an app's key: a 401 at one endpoint holds every other of the lane.
@@ -148,7 +148,7 @@ final class Sender {
         queues.append(queue)
     }
 
-    /// Rates and keys are as configured now, and every lane tries them at its next turn.
+    /// Rates and keys are as configured now, and every lane uses them for its next request.
     func reload() {
         for queue in queues {
             lanes[queue]?.limiter.rate = requestsPerSecond(of: queue)
@@ -179,7 +179,7 @@ final class Sender {
         }
     }
 
-    // MARK: Turns
+    // MARK: Sending
 
     /// When something here wants a tick; nil where only an answer or a commit does.
     func nextSend(now: Timestamp) -> Timestamp? {
@@ -208,7 +208,7 @@ final class Sender {
         )
     }
 
-    /// Gives every lane its turns.
+    /// Sends from every queue what its rate limiter allows.
     func send(from table: DueTable, now: Timestamp) throws(StoreFault) {
         for queue in queues {
             while let debt = try nextDebt(queue, table, now: now) {

@@ -2,7 +2,7 @@ internal import StageRuntime
 internal import TokenDomain
 
 extension TokenTally {
-    /// Counts what became of a token that is held no more, and one that is held anew.
+    /// Counts how a token ended that is held no more, and one that is held anew.
     mutating func moved(from before: TokenAccount?, to after: TokenAccount) {
         let app = after.appAppleID ?? Self.unknownApp
         switch (before?.isHeld ?? false, after.isHeld) {

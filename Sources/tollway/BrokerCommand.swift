@@ -131,7 +131,7 @@ enum BrokerCommand {
         }
     }
 
-    /// Whole or not at all: whoever waits for the file must not read half of it.
+    /// Whole or not at all: a reader that waits for the file must not read half of it.
     private static func write(_ servers: String, to file: String) throws(CommandFailure) {
         do {
             try Data("\(servers)\n".utf8).write(to: URL(fileURLWithPath: file), options: .atomic)

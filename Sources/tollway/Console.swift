@@ -5,7 +5,7 @@ enum Console {
     static var errorIsTerminal: Bool { isatty(STDERR_FILENO) == 1 }
     static var outputIsTerminal: Bool { isatty(STDOUT_FILENO) == 1 }
 
-    /// Writes data, whole and at once: nothing is held back.
+    /// Writes data, whole and at once: nothing is buffered.
     static func write(_ text: String) {
         write(Array(text.utf8), to: STDOUT_FILENO)
     }

@@ -1,4 +1,4 @@
-/// What the command tells its caller.
+/// The exit status of the command.
 ///
 /// The numbers are a contract.
 enum ExitCode: Int32, Sendable {

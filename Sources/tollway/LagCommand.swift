@@ -43,7 +43,7 @@ enum LagCommand {
         var topic: String
         /// Nil where the topic is not there.
         var partitions: [Partition]?
-        /// Nil on the embedded broker, which does not tell.
+        /// Nil on the embedded broker, which does not answer this.
         var readers: StageReaders?
 
         var lag: Int64? { partitions.map { $0.reduce(0) { $0 + $1.lag } } }

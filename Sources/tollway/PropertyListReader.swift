@@ -20,7 +20,7 @@ enum PropertyListReader {
                 format: &format
             )
         } catch {
-            // Why it is none helps nobody: the reader's sentences are about itself.
+            // The reader's error is of no use: its sentences are about itself.
             return nil
         }
         // Any word is a property list of the oldest form, which Apple's tools no longer write.
@@ -35,7 +35,7 @@ enum PropertyListReader {
     private static func isBinary(_ bytes: [UInt8]) -> Bool { bytes.starts(with: "bplist".utf8) }
 
     /// Whether the objects of a binary list lie where its trailer says, and none is a set: no
-    /// property list may have one, and Foundation on Linux ends the process where it meets one.
+    /// property list may have one, and Foundation on Linux ends the process where it finds one.
     private static func hasNoSet(_ bytes: [UInt8]) -> Bool {
         let trailerCount = 32
         guard bytes.count > trailerCount else {
@@ -59,7 +59,7 @@ enum PropertyListReader {
         }
     }
 
-    /// How deep the elements of an XML text are nested, before a recursive reader meets them.
+    /// How deep the elements of an XML text are nested, before a recursive reader gets them.
     private static func depth(of bytes: [UInt8]) -> Int {
         var depth = 0
         var deepest = 0

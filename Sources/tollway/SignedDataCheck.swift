@@ -27,7 +27,7 @@ enum SignedDataCheck {
         .wrong_environment. Exit 2 if that cannot be found out.
         """
 
-    /// What Apple signs, told apart by the one field that every notification has and nothing else.
+    /// What Apple signs: only a notification has this one field, and every notification has it.
     enum Kind {
         case notification
         case transaction

@@ -26,7 +26,7 @@ struct StageReaders: Equatable, Sendable {
         }
     }
 
-    /// Asks the group of a worker; nil on the embedded broker, which does not tell.
+    /// Asks the group of a worker; nil on the embedded broker, which does not answer this.
     static func ask(
         _ worker: Worker,
         prefix: String,

@@ -1,7 +1,7 @@
 internal import Glibc
 internal import StageRuntime
 
-/// What tells a verb that runs until it is told to stop: Ctrl-C, SIGTERM, or a terminal that closed.
+/// What stops a verb that runs without an end: Ctrl-C, SIGTERM, or a terminal that closed.
 ///
 /// A second signal ends the process at once.
 struct StopSignal: Sendable {

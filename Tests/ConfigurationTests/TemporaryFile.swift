@@ -1,6 +1,6 @@
 import Foundation
 
-/// A file that goes away with its owner; only its owner may read it, unless told otherwise.
+/// A file that goes away with its owner; by default only its owner may read it.
 final class TemporaryFile {
     let path: String
 

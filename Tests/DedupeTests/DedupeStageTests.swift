@@ -10,7 +10,7 @@ import TokenWire
 @Suite struct `Dedupe` {
     static let day: Int64 = 86_400_000
 
-    /// A SERVICES token of customer `c` in one period, unless told otherwise.
+    /// By default a SERVICES token of customer `c` in one period.
     static func token(
         _ id: String,
         customer: String? = "c1.customer",

@@ -8,7 +8,7 @@ import TokenWire
 @testable import dedupe
 
 /// Goal: the primary of a period is the token with the lowest offset that Apple has not refused,
-/// whatever order tokens and refusals are heard in.
+/// whatever order tokens and refusals are read in.
 @Suite struct `The primary of a period` {
     private enum Event: Hashable, CustomStringConvertible {
         case token(String)
@@ -76,7 +76,7 @@ import TokenWire
             for event in order {
                 #expect(try answer(event, desk) == model.answer(event), "\(order) at \(event)")
             }
-            // Whoever comes later is told the primary of now, and it is the rule's.
+            // A later token gets the current primary, and it is the rule's.
             let later = try desk.judge([Dedupe.token("d")])
             #expect(later == [model.primary.map { .duplicate(of: $0) } ?? .primary], "\(order)")
         }
@@ -196,7 +196,7 @@ import TokenWire
         _ = try desk.judge([Dedupe.token("b")])
         try desk.submitAndCommit()
         #expect(try desk.entryCount() == 5)
-        // Refused before they are heard, with and without a customer.
+        // Refused before they are read, with and without a customer.
         _ = try desk.refuse(["u"])
         _ = try desk.refuse(["v"], customer: nil)
         try desk.submitAndCommit()

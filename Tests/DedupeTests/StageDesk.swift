@@ -19,12 +19,12 @@ final class StageDesk {
     private(set) var changelog: [Int32: [(key: [UInt8], value: [UInt8]?)]] = [:]
     private var offset: Int64 = 0
 
-    /// What became of one record.
+    /// The stage's verdict on one record.
     enum Answer: Equatable, CustomStringConvertible {
         case primary
         case duplicate(of: String)
         case again
-        /// Of `tokens.refused`: nobody takes its place.
+        /// Of `tokens.refused`: no other token replaces it.
         case refused
         /// Likewise: this one takes its place.
         case promoted(String, from: String)
@@ -95,7 +95,7 @@ final class StageDesk {
         }
     }
 
-    /// A record comes in that means nothing, so that the stage hears of the time.
+    /// A record without meaning comes in, so that the stage sees the time.
     func hearTime() throws {
         _ = try judge(values: [(0, [])])
     }

@@ -42,7 +42,7 @@ final class Pair {
         return true
     }
 
-    /// Sends one request and waits for what becomes of it.
+    /// Sends one request and waits for its result.
     func send(_ request: HTTPClientRequest) throws -> HTTPClientResponse {
         let count = responses.count
         _ = client.submit(request)

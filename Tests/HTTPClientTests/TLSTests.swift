@@ -43,7 +43,7 @@ private let nghttpd = ["/usr/sbin/nghttpd", "/usr/bin/nghttpd"].first {
 
 @Suite(.enabled(if: hasOpenSSL, "needs the openssl command (Debian: openssl)"))
 struct `HTTP over TLS` {
-    /// Turns the client until all is answered.
+    /// Runs the client until all is answered.
     private func turn(_ client: HTTPClient) -> [HTTPClientResponse] {
         var responses: [HTTPClientResponse] = []
         let end = ContinuousClock.now + .seconds(20)

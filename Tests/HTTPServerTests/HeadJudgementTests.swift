@@ -132,7 +132,7 @@ import Testing
         #expect(loopback.turn { steady.answer?.status == 200 && newcomer.answer?.status == 200 })
     }
 
-    /// Who is let go first, where there is room for no more connections.
+    /// Which is closed first, where there is room for no more connections.
     @Test func `is kept waiting by no connection that says nothing`() throws {
         let loopback = try Loopback(Self.limits(connectionCountMax: 4))
         open(loopback)

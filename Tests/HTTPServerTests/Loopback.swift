@@ -44,7 +44,7 @@ final class Loopback {
         }
     }
 
-    /// Turns until the condition holds; false after `seconds`.
+    /// Runs until the condition holds; false after `seconds`.
     func turn(seconds: Double = 10, until condition: () -> Bool) -> Bool {
         let end = ContinuousClock.now + .seconds(seconds)
         while !condition() {
@@ -80,7 +80,7 @@ struct Answer: Equatable {
     }
 }
 
-/// A socket that sends what it is told, right or wrong.
+/// A socket that sends any bytes, right or wrong.
 final class RawConnection {
     let descriptor: Int32
     private(set) var received: [UInt8] = []
@@ -121,7 +121,7 @@ final class RawConnection {
         send(Array(text.utf8))
     }
 
-    /// What the socket does not take at once goes out when the loop turns.
+    /// What the socket does not take at once goes out when the loop runs.
     func send(_ bytes: [UInt8]) {
         unsent.append(contentsOf: bytes)
         flush()

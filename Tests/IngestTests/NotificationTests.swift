@@ -9,7 +9,7 @@ import TokenWire
 
 @testable import ingest
 
-/// The door with roots, as far as notifications go; the test turns its clock.
+/// The door with roots, as far as notifications go; the test sets its clock.
 private struct NotificationDoor {
     static let receivedAt = Timestamp(milliseconds: SignedPayloads.signedSeconds * 1_000)
 
@@ -53,7 +53,7 @@ private struct NotificationDoor {
         return admit(request)
     }
 
-    /// Moves the clock in steps of 10 ms and gives turns, until nobody waits or the time is over.
+    /// Moves the clock in steps of 10 ms and runs the loop, until nobody waits or the time is over.
     ///
     /// - Returns: the answers by request, with the time of each.
     mutating func turns(milliseconds: Int64) -> [(HTTPRequest.ID, Int, Int64)] {
@@ -310,7 +310,7 @@ private struct NotificationDoor {
         for tag in 0..<300 {
             bench.post("/v1/notifications", "{\"signedPayload\":\"\(forged)\"}", tag: UInt64(tag))
         }
-        // The test's clock stands still, so the rate gives no more turns than its burst.
+        // The test's clock stands still, so the rate limiter allows no more than its burst.
         #expect(bench.turn { bench.answers.count >= 100 && bench.server.heldRequestCount > 0 })
         bench.loop.end()
         let codes = bench.rendered.split(separator: "\n").filter {

@@ -10,7 +10,7 @@ import Testing
 @Suite struct `The door of ingest under siege` {
     private static let key = "0123456789abcdef"
 
-    /// A socket that sends what it is told, as far as the server takes it.
+    /// A socket that sends any bytes, as far as the server takes them.
     private final class Attacker {
         let descriptor: Int32
         private var unsent: ArraySlice<UInt8>
@@ -77,7 +77,7 @@ import Testing
             "POST \(attack.path) HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
             + (attack.hasKey ? "Authorization: Bearer \(Self.key)\r\n" : "")
             + "Content-Length: \(attack.byteCount)\r\n\r\n"
-        // Half of them hold back the last byte, half send one; who is let go comes again.
+        // Half of them hold back the last byte, half send one; a closed one connects again.
         func make(_ index: Int) throws -> Attacker {
             try Attacker(
                 port: bench.server.port,
@@ -110,7 +110,7 @@ import Testing
             #expect(bench.turn { bench.answers[tag] != nil })
             statuses[bench.answers[tag]?.status ?? 0, default: 0] += 1
         }
-        // One may be let go: a batch that comes in while all of them step, and is behind them all.
+        // One may be closed: a batch that comes in while all of them step, and is behind them all.
         #expect(statuses[202, default: 0] >= 99)
         let lanes = Route.allCases.map { bench.server.incompleteByteCount(lane: $0.lane) }
         for (lane, route) in zip(lanes, Route.allCases) {

@@ -71,7 +71,7 @@ final class CopyLoop {
         }
     }
 
-    /// Hears what became of the transaction under way, and begins no other.
+    /// Waits for the result of the transaction under way, and begins no other.
     func settle() throws {
         try until(world, "no outcome came") {
             try hearOutcome()

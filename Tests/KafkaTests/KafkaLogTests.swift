@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    /// Goal: a coordinator that moves while it is asked for a group's offsets ends nobody.
+    /// Goal: a coordinator that moves while it is asked for a group's offsets ends no member.
     ///
     /// Method: the broker's answers as a moving coordinator gives them. A handle without a group of
     /// its own died of the first of them, with SIGSEGV.

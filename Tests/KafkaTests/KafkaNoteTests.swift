@@ -25,7 +25,7 @@ import Testing
         return (notes, callCount)
     }
 
-    /// More than fit at once: none is left for the next turn, none is told twice.
+    /// More than fit at once: none is left for the next call, none is returned twice.
     @Test(arguments: [0, 1, 2, 3, 4, 5, 100, 191])
     func `are all taken in one turn, in order`(count: Int) {
         let (notes, _) = collect(of: count)

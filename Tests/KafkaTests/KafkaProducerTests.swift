@@ -68,7 +68,7 @@ import Testing
             #expect(receipts.map(\.tag) == [7, 7, 8, 7])
             #expect(receipts.map(\.outputCount) == [2, 2, 1, 1])
             #expect(receipts.map(\.failure) == ["_QUEUE_FULL", nil, nil, nil])
-            // What was shown is told no more, and not added to.
+            // A receipt that was returned does not come again, and is not added to.
             try producer.produce(Self.outputs([7]), tags: [7])
             #expect(producer.flush(deadlineMilliseconds: world.patienceMilliseconds))
             #expect(try producer.takeReceipts().map(\.outputCount) == [1])
@@ -112,7 +112,7 @@ import Testing
         }
     }
 
-    /// Goal: what they share is freed once, whatever became of them.
+    /// Goal: what they share is freed once, whatever their results are.
     @Test func `gives up records that share their headers when it is closed`() async throws {
         try await Self.withProducer { mock, world, producer in
             let (outputs, tags) = Self.lettered(String(repeating: "aab-", count: 50))

@@ -109,7 +109,7 @@ struct `Records lost before they were read` {
                         recordCountMax: 10,
                         waitMilliseconds: 50
                     )
-                    // Stepped over in silence: nothing more will be told.
+                    // Skipped without an event: nothing more will be reported.
                     return batch.ends.contains { $0.offset == 150 } ? true : nil
                 }
             }

@@ -53,7 +53,7 @@ struct `A session that ends while Kafka is away` {
         }
     }
 
-    /// What Kafka calls a fence has no twin behind it: nobody is to be waited for.
+    /// Kafka reports a fence without a second instance: there is nothing to wait for.
     @Test func `asks for a restart of a worker that is slow to let go, and blames no twin`()
         async throws
     {
@@ -83,7 +83,7 @@ struct `A session that ends while Kafka is away` {
         }
     }
 
-    /// Who waits for longer does not hear meanwhile that its session ended.
+    /// A member that waits for longer does not see meanwhile that its session ended.
     @Test func `is not slept through by a question about a changelog`() async throws {
         try await withWorld { cluster, world in
             let source = try world.makeTopic(partitionCount: 1)
@@ -109,7 +109,7 @@ struct `A session that ends while Kafka is away` {
         }
     }
 
-    /// Its session has ended, Kafka is back, and it still has not let go.
+    /// Its session has ended, Kafka is back, and it still has not given its partitions back.
     private static func memberThatHoldsOn(
         _ cluster: LocalCluster,
         _ world: KafkaWorld

@@ -30,7 +30,7 @@ final class SkippedMarkersRig {
         world = KafkaWorld(
             bootstrapServers: cluster.bootstrapServers,
             delivery: .exactlyOnce,
-            // What is asked here is not what becomes of a session.
+            // These tests are not about sessions.
             sessionMilliseconds: 35_000
         )
         let source = try world.makeTopic(partitionCount: 1)

@@ -3,8 +3,8 @@ import LocalKafka
 import RecordLogContract
 import Testing
 
-/// What becomes of a transaction when the broker answers one of its requests with an error: the
-/// classes as they were measured on librdkafka 2.0.2.
+/// How a transaction ends when the broker answers one of its requests with an error: the classes
+/// as they were measured on librdkafka 2.0.2.
 @Suite struct `An error in a transaction` {
     enum Ending {
         /// Tried again inside of the client library.

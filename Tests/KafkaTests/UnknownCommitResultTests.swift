@@ -41,7 +41,7 @@ struct `A commit whose result is unknown` {
                 var outputs = OutputBatch()
                 let record = OutsideRecord(partition: 0, key: nil, value: [UInt8(number)])
                 outputs.append(record, topic: 0)
-                // Where no position moved, only the mark tells this transaction from others.
+                // Where no position moved, only the mark identifies this transaction.
                 let next = try member.commit(outputs, positions: [place: 0])
                 #expect(next.keys.map(\.topic) == [target])
                 #expect((log.producerCount > producerCount) == isLie)

@@ -84,7 +84,7 @@ final class SimulatedApple {
     /// When the next request arrives; nil where none is on its way.
     var nextArrival: Timestamp? { onTheWay.map(\.dueAt).min() }
 
-    /// Lets arrive what is due, whoever sent it.
+    /// Delivers what is due, of every sender.
     ///
     /// - Returns: the answers on their way back to one client.
     func deliver(now: Timestamp, to client: SimulatedAppleClient) -> [Answer] {

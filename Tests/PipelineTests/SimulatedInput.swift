@@ -12,7 +12,7 @@ struct SimulatedInput {
     enum Owed: Equatable {
         /// Exactly one report of the token.
         case report(id: String, status: String)
-        /// One report of the token, of either status: which, hangs on when Apple refused another.
+        /// One report of the token, of either status: it depends on when Apple refused another.
         case promotion(id: String)
         /// A report that Apple refuses, for it does not know the token: exactly one dead letter more.
         case refusal(id: String)

@@ -80,7 +80,7 @@ extension `The schemas of Protocols` {
                 #"{\#(sale),"revision":1,"type":"buy","outcome":"rejected","reason":"x","receivedAt":1}"#,
                 [
                     #"{\#(sale),"revision":0,"type":"buy","outcome":"rejected","reason":"x","receivedAt":1}"#,
-                    // What Apple has is told.
+                    // `reported` needs what Apple has.
                     #"{\#(sale),"revision":1,"type":"buy","outcome":"reported","reason":"x","receivedAt":1}"#,
                     #"{\#(sale),"revision":1,"type":"sell","outcome":"rejected","reason":"x","receivedAt":1}"#,
                 ]

@@ -9,7 +9,7 @@ import TokenWire
 @testable import purchases
 
 /// One or more instances of `purchases` on a cluster in memory, with a `report` and an Apple of our
-/// own and a clock that the test turns.
+/// own and a clock that the test sets.
 final class PurchasesBench {
     static let prefix = "tollway."
     static let start = Timestamp(milliseconds: 1_768_003_200_000)
@@ -126,7 +126,7 @@ final class PurchasesBench {
         return instance
     }
 
-    /// The process is gone at this instruction; its group hears of it.
+    /// The process is gone at this instruction; its session in the group expires.
     func crash(_ number: Int = 0) {
         instances[number]?.log.crash()
         instances[number]?.log.expireSession()

@@ -49,7 +49,7 @@ package final class Member {
         changelog: String? = nil
     ) throws {
         self.world = world
-        // A group of its own for each first source, so that tests do not meet.
+        // A group of its own for each first source, so that tests do not share one.
         self.group = "\(group)-\(sources[0])"
         let log = try world.openLog(
             group: self.group,

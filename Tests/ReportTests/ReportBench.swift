@@ -11,7 +11,7 @@ import TokenWire
 @testable import report
 
 /// One or more instances of `report` on a cluster in memory, with an Apple of our own and a clock
-/// that the test turns.
+/// that the test sets.
 final class ReportBench {
     static let prefix = "tollway."
     /// So often at least a worker looks around, though nothing is due: `WorkerRun` does.
@@ -146,7 +146,7 @@ final class ReportBench {
         return instance
     }
 
-    /// The process is gone at this instruction; its group hears of it.
+    /// The process is gone at this instruction; its session in the group expires.
     func crash(_ number: Int = 0) {
         instances[number]?.log.crash()
         instances[number]?.log.expireSession()
@@ -351,7 +351,7 @@ final class ReportBench {
         }
     }
 
-    /// What `purchases` is told, with the keys.
+    /// The answers that `purchases` reads, with the keys.
     func answers() throws -> [(key: String, answer: PurchaseAnswered)] {
         try cluster.committedRecords(of: Topic.purchasesAnswered.name(prefix: Self.prefix)).map {
             let value = $0.value ?? []
@@ -431,7 +431,7 @@ final class ReportBench {
     }
 }
 
-/// Counts dead letters only: of the rest, the log and Apple are the witnesses.
+/// Counts dead letters only: tests check the rest in the log and at Apple.
 final class Tally: LoopTelemetry {
     /// The code of each dead letter, in order.
     private(set) var buriedCodes: [String] = []

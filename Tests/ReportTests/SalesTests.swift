@@ -285,7 +285,7 @@ import TokenWire
         #expect(try bench.outcomes().map(\.status) == [.noLineItem])
     }
 
-    /// Apple has answered before the promotion is heard, or its answer was lost.
+    /// Apple has answered before the promotion is read, or its answer was lost.
     @Test(arguments: [false, true])
     func `is alarmed and never reported again where Apple has it`(isAnswerLost: Bool) throws {
         let bench = ReportBench()

@@ -3,8 +3,7 @@ import Testing
 import TokenDomain
 
 @Suite struct `The codes of faults` {
-    /// What a person meets in answers, logs and dead letters; each word is the part of the program
-    /// that says it.
+    /// Codes in answers, logs and dead letters; the prefix names the part of the program.
     private static var literal: Regex<(Substring, Substring)> {
         /"((?:decode|dedupe|report|notifications|purchases|jws|ingest|http|admin|config)\.[a-z0-9_]+)"/
     }

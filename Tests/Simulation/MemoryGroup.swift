@@ -5,7 +5,7 @@ struct MemoryGroup {
     enum MemberState {
         /// Works in the present generation.
         case settled
-        /// Has let go of everything and waits for the others.
+        /// Has given back all partitions and waits for the others.
         case joining
     }
 
@@ -34,7 +34,7 @@ struct MemoryGroup {
         members[member] = .joining
     }
 
-    /// Ends the rebalance once everybody has let go.
+    /// Ends the rebalance once all members have given their partitions back.
     mutating func settle() {
         guard isRebalancing, !members.isEmpty, members.values.allSatisfy({ $0 == .joining }) else {
             return

@@ -51,7 +51,7 @@ package final class MemoryLog: RecordLog {
 
     /// The process is gone, at any instruction.
     ///
-    /// The group hears of it when its session ends.
+    /// The group rebalances when its session ends.
     package func crash() {
         underWay = nil
         discarded = nil
@@ -67,7 +67,7 @@ package final class MemoryLog: RecordLog {
         recordCountMax: Int,
         waitMilliseconds: Int
     ) throws(LogFault) -> GroupEvent? {
-        // Told also with nobody there: the client library ends a session by itself.
+        // Reported also without a broker: the client library ends a session by itself.
         if pendingEvent == nil, !isMember, !assigned.isEmpty {
             pendingEvent = .lost(assigned)
         }

@@ -3,10 +3,10 @@ package import TokenDomain
 
 /// Apple's report API in memory, with a script for what goes wrong.
 ///
-/// It keeps the two rules that everything hangs on: an identifier is accepted once, and only what
+/// It keeps the two rules that everything depends on: an identifier is accepted once, and only what
 /// was accepted can be retrieved.
 package final class ScriptedApple: AppleClient {
-    /// What becomes of one request.
+    /// The result of one request.
     package enum Fate: Equatable, Sendable {
         /// Apple acts and answers.
         case answered

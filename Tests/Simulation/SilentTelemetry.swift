@@ -2,9 +2,9 @@ package import Kafka
 package import StageRuntime
 package import TokenDomain
 
-/// Keeps little: the log is the witness.
+/// Keeps little: tests check the log.
 package final class SilentTelemetry: LoopTelemetry {
-    /// How many partitions waited for their state, and how many were assigned, each time it was told.
+    /// How many partitions waited for their state, and how many were assigned, for each call.
     package private(set) var restoringCounts: [Int] = []
     package private(set) var assignedCounts: [Int] = []
     /// Why stores were wiped.

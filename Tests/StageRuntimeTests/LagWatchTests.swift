@@ -56,7 +56,7 @@ import TokenDomain
         )
         watch.assigned([second], now: time(10))
         #expect(Set(watch.partitions.keys) == [second])
-        // What is told of a partition that is not ours is nobody's.
+        // Statistics of a partition that is not ours are ignored.
         watch.look(committed: [first: 0], marks: [first: marks(3)], now: time(11))
         #expect(watch.partitions[first] == nil)
         watch.assigned([first, second], now: time(20))
@@ -101,7 +101,7 @@ import TokenDomain
         #expect(watch.hanging == [first])
     }
 
-    /// Kafka away, a stopped process, a clock that was set: old marks prove nothing.
+    /// Kafka away, a stopped process, a clock that was set: old watermarks prove nothing.
     @Test func `calls nothing hanging that it has not watched`() {
         var watch = watch([first])
         var now: Int64 = 0

@@ -3,7 +3,7 @@ import RecordLogContract
 import Simulation
 import Testing
 
-/// The log in memory that the simulations turn keeps the promises of the one on Kafka.
+/// The log in memory, for the simulations, keeps the promises of the one on Kafka.
 @Suite struct `The log in memory` {
     @Test(arguments: RecordLogContract.allCases)
     func `keeps the promise that it`(promise: RecordLogContract) throws {

@@ -54,7 +54,7 @@ import Testing
         }
         #expect(statistics.marks == wanted)
         #expect(statistics.partitionCounts["in"] == 2)
-        // What was taken is not told again.
+        // Statistics that were taken do not come again.
         while !log.takeStatistics().isEmpty {}
     }
 }

@@ -55,7 +55,7 @@ private final class FirstOfKeyStage: StatefulStage {
 
 @Suite struct `The loop of a worker` {
     /// Goal: whatever happens to its instances, every key goes out exactly once and every bad
-    /// record is buried exactly once.
+    /// record is dead-lettered exactly once.
     ///
     /// Method: one to three instances on a memory cluster; crashes, expired sessions, aborts,
     /// outages, lost disks and scaling drawn from the seed; then a calm end.
@@ -233,7 +233,7 @@ private struct LoopRun {
         }
         let key = UInt8.random(in: 0..<100, using: &generator)
         if generator.oneIn(20), refusedCount < 50 {
-            // A key of its own: what is buried was never seen.
+            // A key of its own: the stage never saw a dead-lettered record.
             cluster.append(
                 topic: "in",
                 key: [200 + UInt8(refusedCount)],

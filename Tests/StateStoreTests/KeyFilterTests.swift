@@ -4,7 +4,7 @@ import Testing
 @testable import StateStore
 
 /// The filter in front of RocksDB may say "perhaps" too often, and "no" never wrongly: a key that it
-/// denied would be a token told twice.
+/// denied would be a token reported twice.
 @Suite struct `What a store may have` {
     /// More than the first layer of a filter has room for, and than the second.
     private static let keyCount = 150_000

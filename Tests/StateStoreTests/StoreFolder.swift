@@ -3,7 +3,7 @@ import Testing
 
 @testable import StateStore
 
-/// A folder of its own for one test, gone with it, and a clock to turn.
+/// A folder of its own for one test, gone with it, and a clock to set.
 final class StoreFolder {
     /// Changes that wait in memory, of each store.
     static let writeBufferByteCount = 256 << 10

@@ -124,7 +124,7 @@ extension `Pipelines on the usual ports` {
             }
         }
 
-        /// A letter with its bytes, which are a stranger's; and the page by keyboard alone.
+        /// A dead letter with its bytes, which are a stranger's; and the page by keyboard alone.
         private func letters(_ console: String, _ folder: URL) throws {
             let seen = try Chromium.run(
                 [

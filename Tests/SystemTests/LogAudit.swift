@@ -3,8 +3,8 @@ import TokenDomain
 
 /// Reads every line that the programs of a run have logged.
 ///
-/// Nobody's secret may stand in one: the keys of the run's own files, raw customers and what they
-/// become, and anything that is long enough to be a token or a signature.
+/// No secret may be in one: the keys of the run's own files, raw customers and their pseudonyms,
+/// and anything that is long enough to be a token or a signature.
 struct LogAudit {
     /// The shortest token of the stream is several times as long; ids, hashes and names of ours are
     /// shorter.

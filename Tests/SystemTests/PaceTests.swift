@@ -4,7 +4,7 @@ import LocalKafka
 import Testing
 
 /// How much of what Apple allows the replicas of `report` use, and how often Apple refuses them:
-/// real processes, a real Kafka, and the simulator's request log as the witness.
+/// real processes, a real Kafka, and the simulator's request log to count in.
 ///
 /// `NIGHTLY=1` runs it, `PACE_SECONDS` says how long each row is measured (120), `PACE_REPLICAS`
 /// with how many replicas (`1,3`), `PACE_WINDOW` which rows (`1s`, `1h`, `1m`: those that keep it;
@@ -162,7 +162,7 @@ struct `The pace of real replicas` {
         if let processorMax = row.processorMax, Self.isRelease {
             #expect(processor.allSatisfy { $0 <= processorMax })
         }
-        // Code 1: a replica was gone before it heard the answer, and another sent it again.
+        // Code 1: a replica ended before it got the answer, and another sent the request again.
         let others = requests.filter { ![200, 429].contains($0.status) && $0.errorCodes != [1] }
         #expect(others.isEmpty, "\(others.prefix(5))")
     }

@@ -7,8 +7,8 @@ import TokenDomain
 ///
 /// Apple's side takes a report in and holds its answer back for a second. Meanwhile Kafka is stopped,
 /// so that the answer, when it comes, cannot be committed. Then the reporter dies, and Kafka goes
-/// on. What it had been told and could not write down it must find out again by asking: its ledger
-/// then says `verified`, not `accepted`.
+/// on. The new reporter must ask Apple for the answer that was not committed: the ledger then says
+/// `verified`, not `accepted`.
 final class ReporterKiller {
     /// One report whose answer was held back.
     struct Held: Hashable {
@@ -47,7 +47,7 @@ final class ReporterKiller {
         if case .resting = phase { false } else { true }
     }
 
-    /// It counts as a fault only once it struck, some turns later.
+    /// It counts as a fault only once it struck, some rounds later.
     func begin(_ storm: Storm) throws {
         guard !storm.isKafkaDisturbed,
             storm.fleet.members(of: .report).contains(where: { storm.fleet.isRunning($0) })

@@ -7,7 +7,7 @@ import TokenDomain
 ///
 /// The storm's supervisor holds each of them to its 10 s.
 final class RollingRestart {
-    /// Repeats that keep a worker busy while it is told to go.
+    /// Repeats that keep a worker busy while it gets its signal to stop.
     private static let burstCount = 1_000
 
     private var left: [Worker] = []
@@ -15,7 +15,7 @@ final class RollingRestart {
 
     var isUnderWay: Bool { current != nil || !left.isEmpty }
 
-    /// It counts as a fault only once it reached every worker, some turns later.
+    /// It counts as a fault only once it reached every worker, some rounds later.
     func begin() {
         if !isUnderWay {
             left = Worker.allCases

@@ -176,7 +176,7 @@ struct StageReplay {
         for record in contents[topic] {
             owed[Entry(key: record.key, value: record.value), default: 0] -= 1
         }
-        // A token whose keys had expired may be told twice by dedupe; report knows it.
+        // Dedupe may emit a token twice whose keys had expired; report knows it.
         let wrong = owed.filter { entry, count in count != 0 && !entry.isExpired }
         tell(
             "\(topic.name(prefix: prefix)): in the topic and owed by nothing it was made from",

@@ -189,7 +189,7 @@ extension Storm {
         return true
     }
 
-    /// - Returns: whether anything was told to go.
+    /// - Returns: whether any process got a signal to stop.
     @discardableResult
     private func scaleIn(_ worker: Worker) -> Bool {
         let spare = fleet.members(of: worker).filter { $0.number > 0 && due[$0] == nil }

@@ -32,15 +32,15 @@ final class Storm {
         var isToldToStop = false
     }
 
-    /// A worker told to stop has gone by then: design section 7.
+    /// A worker that got a signal to stop has ended by then: design section 7.
     static let stopSecondsMax = 10.0
     /// Past the session of 15 s, so that the group has given the worker up.
     static let pauseSeconds = 17.0
     /// Long enough for new records to come in, well within the session.
     static let fencePauseSeconds = 1.5
     static let fenceMillisecondsMax = 5_000
-    /// The older of two twins hears of it with its next heartbeat or transaction, waits 60 s and
-    /// ends; the rest is a busy machine's.
+    /// The older of two twins is fenced at its next heartbeat or transaction, waits 60 s and ends;
+    /// the rest is for a busy machine.
     static let elderSecondsMax = 120.0
     /// A broker that is back is left alone for so long: one that never is tests nothing but itself.
     static let brokerRestSeconds = 20.0
@@ -211,7 +211,7 @@ final class Storm {
             return
         }
         guard let process = fleet.process(member), !process.isRunning else {
-            // One that was on its way up when all were told to go.
+            // One that was still starting when all got a signal to stop.
             if isStopping, fleet.isRunning(member) {
                 terminate(member, isLast: false)
             }
@@ -273,8 +273,8 @@ final class Storm {
         }
     }
 
-    /// A twin that was told to go before it had joined fences nobody, and is not started again: the
-    /// older one is told to go as well.
+    /// A twin that got a signal to stop before it had joined fences nobody, and is not started
+    /// again: the older one gets a signal to stop as well.
     private func stopElderUnlessFenced(of member: Member) {
         for index in elders.indices where elders[index].member == member {
             let name = elders[index].processName
@@ -348,7 +348,7 @@ final class Storm {
         }
     }
 
-    /// - Returns: whether one was ended, or Kafka does not say: what it held back goes on.
+    /// - Returns: whether one was ended, or Kafka does not say: readers then go on.
     func repairHangingTransactions() throws -> Bool {
         let repaired: [TransactionRepair.Held]
         do {

@@ -132,7 +132,7 @@ struct StormAudit {
         return verified
     }
 
-    /// What `report` believes to have been told is what Apple was told.
+    /// The reports that `report` counts as accepted are those that Apple has.
     private mutating func checkAccounts(apple: [String: [String]]) throws {
         var believed: [String: String] = [:]
         for record in contents[.reportState] {

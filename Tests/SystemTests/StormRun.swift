@@ -14,7 +14,8 @@ final class StormRun {
     private static let lookSeconds = 1.5
     /// Kafka ends what its producer left after 40 s.
     private static let openSeconds = 60.0
-    /// More lost answers than a demo has: each makes a report that was told and not known.
+    /// More lost answers than a demo has: each makes a report that Apple has and whose result is
+    /// unknown.
     private static let moreLostAnswers = ["reset-after:every=23", "torn:every=41"]
     /// Requests that Apple's side remembers: all of them.
     private static let requestLogCount = 100_000

@@ -1,6 +1,6 @@
 import Foundation
 
-/// How long and how hard, from the environment of whoever runs the tests.
+/// How long and how hard, from the environment of the tests.
 ///
 /// `Deploy/chaos.sh` sets it; none of it reaches the programs under test.
 struct StormSettings {
@@ -10,7 +10,7 @@ struct StormSettings {
     var saleRoundCount: Int { max(tokenCount / 400, 1) }
     /// Between two posts at the door: the stream should last as long as the storm.
     var pauseMilliseconds: Int
-    /// Records written to Kafka beside the stream at every turn, all of them repeats: so that
+    /// Records written to Kafka beside the stream in every round, all of them repeats: so that
     /// workers die in the middle of work, not between two batches.
     var repeatsPerTurn: Int
     /// Faults in one round.

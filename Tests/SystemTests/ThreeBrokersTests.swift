@@ -142,8 +142,8 @@ import TokenDomain
             process.waitUntilExit()
             #expect(process.terminationStatus == 0, "\(processes.tail(name))")
             let lines = text.split(separator: "\n")
-            // Before: one that the asked broker does not know of yet is to be created, and then
-            // turns out to be there.
+            // Before: a topic that the asked broker does not know yet is to be created, and then
+            // it exists already.
             let action = arguments[0] == "apply" ? "(create|change)" : "keep"
             let others = try lines.filter { line in
                 try line.firstMatch(of: Regex(#""action":"\#(action)""#)) == nil

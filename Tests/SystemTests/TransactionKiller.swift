@@ -14,7 +14,7 @@ final class TransactionKiller {
         case resting
         /// The work was given; Kafka stops at this time.
         case armed(Fleet.Member, at: Date)
-        /// Kafka stands still; the worker has told how it stands by this time.
+        /// Kafka stands still; by this time the worker's status shows its transaction.
         case frozen(Fleet.Member, until: Date)
     }
 
@@ -44,7 +44,7 @@ final class TransactionKiller {
         if case .resting = phase { false } else { true }
     }
 
-    /// It counts as a fault only once it struck, some turns later.
+    /// It counts as a fault only once it struck, some rounds later.
     func begin(_ storm: Storm) throws {
         guard !storm.isKafkaDisturbed,
             let worker = Self.victims.randomElement(using: &storm.generator)

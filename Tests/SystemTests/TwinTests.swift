@@ -22,7 +22,7 @@ import Testing
         try rig.awaitReady([2])
         try rig.wait(seconds: 40, for: "the older says that it is not ready") {
             // While it joins or restores it is not ready either, for another reason.  Its status
-            // and metrics follow once it has let go of what it had assigned.
+            // and metrics follow once it has given its partitions back.
             try rig.log(1).contains("a newer instance has this name")
                 && rig.readiness(1) == 503
                 && rig.isReadyInStatus(1) == false

@@ -53,7 +53,7 @@ extension `Pipelines on the usual ports` {
             let addresses = try #require(page["addresses"] as? [String: String])
             #expect(addresses["admin ports"]?.contains("decode-2 :") == true)
 
-            // The first time it dies it is told of, the second time too.
+            // `up` prints the first death of a worker, and the second too.
             for _ in 0..<2 {
                 try up.kill("tollway-decode")
                 try up.awaitTalk("was killed by signal 9, and is started again")

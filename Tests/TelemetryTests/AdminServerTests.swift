@@ -95,7 +95,7 @@ import Testing
         server.start()
         defer { server.stop() }
         #expect(try ask(server, "/livez").status == 200)
-        // The loop does not turn any more; only the admin thread does.
+        // The loop does not run any more; only the admin thread does.
         time.withLock { $0 = Health.stuckAfterMilliseconds }
         let answer = try ask(server, "/livez?verbose")
         #expect(answer.status == 503)

@@ -205,7 +205,7 @@ import Testing
         #expect(account == before)
     }
 
-    /// What waits is not at hand: the turn of the second decides.
+    /// What waits is not in memory: it is decided when the second is due.
     @Test(arguments: [
         ("\(ReportFixtures.id.text)#2", "[2]", ReportAnswer.accepted, String?.none),
         ("\(ReportFixtures.id.text)#2", "[1]", .accepted, "report.identifier_conflict"),
@@ -245,7 +245,7 @@ import Testing
         case (.cancelled(let intent)?, nil):
             #expect(intent.origin.offset == 3)
         case (.deadLetter(let letter, let fault, let origin, _)?, "taken up again"):
-            // The first letter is the refused one's.
+            // The first dead letter is the refused one's.
             #expect(fault.code == "report.rejected" && origin.offset == 2)
             #expect(letter.lineItems == "[2]")
             #expect(account.current?.lineItems == lineItems)

@@ -145,7 +145,7 @@ extension TokenAccount {
         return absorption
     }
 
-    /// Has the next report in line at hand, as the state would have it.
+    /// Has the next report in line in memory, as the state would have it.
     mutating func layNext(from records: [Int: ReportIntent?]) {
         if !line.isEmpty, case .some(.some(let intent)) = records[line.first] {
             line.lay(intent)

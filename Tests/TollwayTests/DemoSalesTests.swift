@@ -54,7 +54,7 @@ import TokenWire
         #expect(Self.sales.buyers.count == Set(Self.sales.buyers.map(\.token.text)).count)
     }
 
-    /// The truth as the ledger, Apple's side and the door would tell it.
+    /// The expectation as the ledger, Apple's side and the door would show it.
     private struct Told {
         var refused: [String: String] = [:]
         var ledger: [DemoSalesAccount.LedgerEntry] = []

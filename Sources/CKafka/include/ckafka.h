@@ -158,7 +158,7 @@ int ckafka_worker_poll(ckafka_worker *worker, size_t record_max, size_t byte_max
 int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position **positions, size_t *count,
                          ckafka_fault *fault);
 
-/* ckafka_worker_unassign: let go of everything. */
+/* ckafka_worker_unassign: give all partitions back. */
 int ckafka_worker_unassign(ckafka_worker *worker, ckafka_fault *fault);
 
 /*
@@ -182,7 +182,7 @@ int ckafka_worker_submit(ckafka_worker *worker, const uint8_t *arena, uint32_t l
 /* ckafka_worker_lent: the bits of all arenas that are in use. */
 uint32_t ckafka_worker_lent(const ckafka_worker *worker);
 
-/* ckafka_worker_take_outcome: what became of it; kind NONE while it is not known. */
+/* ckafka_worker_take_outcome: the commit result; kind NONE while it is unknown. */
 int ckafka_worker_take_outcome(ckafka_worker *worker, int wait_ms, ckafka_outcome *outcome,
                                ckafka_fault *fault);
 
@@ -197,8 +197,8 @@ int ckafka_worker_inquire(ckafka_worker *worker, const char *group, const char *
 
 /*
  * ckafka_worker_take_statistics(worker, json):
- * What the library last told of itself, librdkafka's STATISTICS.md; 0 where nothing is new.  Not
- * ended by a NUL.
+ * The library's last statistics, librdkafka's STATISTICS.md; 0 where nothing is new.  Not ended by
+ * a NUL.
  */
 size_t ckafka_worker_take_statistics(ckafka_worker *worker, const char **json);
 
@@ -209,7 +209,7 @@ const char *ckafka_worker_refusal(const ckafka_worker *worker);
 /* ckafka_worker_is_assigning: whether partitions were assigned and it is not known yet where they
  * are to be read from. */
 int ckafka_worker_is_assigning(const ckafka_worker *worker);
-/* ckafka_worker_producer_count: producers made so far; more than one tells of failures. */
+/* ckafka_worker_producer_count: producers made so far; more than one means failures. */
 unsigned ckafka_worker_producer_count(const ckafka_worker *worker);
 size_t ckafka_worker_take_notes(ckafka_worker *worker, ckafka_note *notes, size_t capacity);
 
@@ -221,7 +221,7 @@ int ckafka_worker_close(ckafka_worker *worker, int deadline_ms);
 
 typedef struct ckafka_producer ckafka_producer;
 
-/* What became of outputs handed over one after the other with one tag: those of a request mostly
+/* The results of outputs handed over one after the other with one tag: those of a request mostly
  * come back together. */
 typedef struct ckafka_receipt {
     uint64_t tag;

@@ -44,8 +44,8 @@ cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error
 
 /**
  * cstore_close(store, error):
- * Write what is in memory to files, all tables or none, and let go.  The store is gone also where that
- * failed, which is not always told (-1): it is behind then, not wrong.
+ * Write what is in memory to files, all tables or none, and close.  The store is gone also where
+ * that failed, which is not always reported (-1): it is behind then, not wrong.
  */
 int cstore_close(cstore *store, cstore_error *error);
 

@@ -3,7 +3,7 @@
 ///     2026-03-01,ISK,EUR,0.0068
 ///
 /// `date` is an ISO day (UTC). Blank lines, lines that begin with `#` and a line of the four names
-/// are passed over.
+/// are skipped.
 package struct ExchangeRates: Sendable {
     /// No rate at all.
     package static let none = ExchangeRates()

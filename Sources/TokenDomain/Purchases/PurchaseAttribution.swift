@@ -38,7 +38,7 @@ package struct CustomerToken: Hashable, Sendable {
 /// for goes under the token of its start only where that has no expiry.
 ///
 /// A function of the set of the customer's tokens and of those that Apple refused: the order in
-/// which they were heard of changes nothing.
+/// which their records were read changes nothing.
 package struct PurchaseAttribution {
     /// What a sale is to the choice.
     package struct Sale: Hashable, Sendable {

@@ -179,7 +179,7 @@ package struct PurchaseRules {
     }
 
     /// The fields that a restatement leaves out come from the item; of amounts two must be there,
-    /// since nobody can say which of the others a single one would change.
+    /// since it is unknown which of the others a single one would change.
     private mutating func judgeRestatement() {
         let count = amounts.count { $0.1 != nil }
         if count == 1 {

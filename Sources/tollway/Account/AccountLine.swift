@@ -1,9 +1,9 @@
-/// What became of one app's tokens that came in during a span of time, counted in the topics.
+/// How one app's tokens of a span of time ended, counted in the topics.
 ///
 /// Each stage is counted on both sides, so that what is lost or doubled between two topics shows:
 /// what a stage has not read yet is the remainder, and it may be no more than its group's lag.
 struct AccountLine: Equatable {
-    /// One stage: what came in, what came of it, and what it had not read when the count began.
+    /// One stage: its input, its output, and what it had not read when the count began.
     struct Stage: Equatable {
         /// Records that came in.
         var incoming = 0
@@ -44,7 +44,7 @@ struct AccountLine: Equatable {
     }
 }
 
-/// What became of one app's sales that came in during a span of time.
+/// How one app's sales of a span of time ended.
 struct SalesLine: Equatable {
     var received = 0
     var repeats = 0

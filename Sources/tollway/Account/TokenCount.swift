@@ -102,7 +102,7 @@ struct TokenCount {
             }
             let letter = Letter(record, stage: worker, in: batch.arena.span)
             let value = batch.arena.span.extracting(record.value.indices)
-            // The record's own time is gone with it: its letter is a moment younger.
+            // The record's own time is gone with it: its dead letter is a moment younger.
             let time = TokenReceived.receivedAt(
                 stated: StatedTime.read(value),
                 recordTime: Timestamp(milliseconds: record.timestampMilliseconds)

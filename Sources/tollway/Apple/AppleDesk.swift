@@ -5,8 +5,8 @@ internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 
-/// Asks Apple about many subjects: signed as `report` signs, several at once, each lane within its
-/// rate, repeated while Apple limits or fails it.
+/// Sends Apple one request for each of many subjects: signed as `report` signs, several in flight,
+/// each lane within its rate, repeated while Apple limits or fails it.
 ///
 /// ```
 /// desk.add(subject, in: lane)
@@ -17,7 +17,7 @@ final class AppleDesk<Subject> {
     typealias Make = (Subject, AppleEnvironment, _ webToken: String, _ tag: UInt64) ->
         HTTPClientRequest
 
-    /// What came of a subject; exactly one for each.
+    /// The result of a subject's request; exactly one for each.
     struct Result {
         var subject: Subject
         var lane: Lane
@@ -68,7 +68,7 @@ final class AppleDesk<Subject> {
     private var nextTag: UInt64 = 1
     private var ready: [Result] = []
 
-    /// A desk for one verb.
+    /// A request loop for one verb.
     ///
     /// - Parameters:
     ///   - keys: what signs.
@@ -176,7 +176,7 @@ final class AppleDesk<Subject> {
         }
         let milliseconds = min(turns.min() ?? .infinity, AppleDeskLimits.waitMilliseconds)
         var entry = pollfd(fd: http.wakeDescriptor, events: Int16(POLLIN), revents: 0)
-        // A signal ends it early: whoever called looks.
+        // A signal ends it early: the caller checks for one.
         _ = unsafe poll(&entry, 1, Int32(max(0, milliseconds.rounded(.up))))
     }
 

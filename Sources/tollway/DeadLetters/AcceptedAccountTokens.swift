@@ -1,7 +1,7 @@
 internal import TokenDomain
 internal import TokenWire
 
-/// What Apple has accepted for the transactions that are asked about, as their ledger tells.
+/// What Apple has accepted for the transactions that are asked about, by their ledger.
 struct AcceptedAccountTokens {
     private struct Accepted {
         /// Of the app account token.

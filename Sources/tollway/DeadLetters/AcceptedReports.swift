@@ -1,7 +1,7 @@
 internal import TokenDomain
 internal import TokenWire
 
-/// What Apple has accepted of the tokens that are asked about, as the ledger tells.
+/// What Apple has accepted of the tokens that are asked about, by the ledger.
 struct AcceptedReports {
     /// The last status accepted, by token; nil where nothing was.
     private var tokens: [UInt64: ReportStatus?] = [:]

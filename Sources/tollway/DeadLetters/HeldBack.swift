@@ -45,12 +45,12 @@ enum TextDigest {
     }
 }
 
-/// Says of each letter where it goes, or why it does not; asks nobody.
+/// Says of each dead letter to which topic it goes, or why it is held back; without a request.
 struct LetterJudge {
     let prefix: String
     /// Replays of one record, this one not counted.
     let replayCountMax: Int
-    /// What became of letters of before is not known; UNIX milliseconds.
+    /// The results of older dead letters are unknown; UNIX milliseconds.
     let forgottenBefore: Int64?
 
     enum Judgement {
@@ -116,7 +116,7 @@ struct LetterJudge {
                 )
             }
         case .accountTokensRequested:
-            // Of a signed transaction that was not verified, the id is nobody's word.
+            // The id of a signed transaction that was not verified is not trusted.
             guard let id = subject.originalTransactionID, let value = subject.appAccountToken else {
                 return nil
             }

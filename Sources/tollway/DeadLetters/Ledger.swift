@@ -3,14 +3,14 @@ internal import StageRuntime
 internal import TokenDomain
 internal import TokenWire
 
-/// What is asked of Apple's answers before a letter goes back.
+/// What is asked of Apple's answers before a dead letter goes back.
 enum LedgerQuestion {
     struct Report {
         /// Of the externalPurchaseId.
         var token: UInt64
-        /// Of the requestIdentifier, where the letter names one.
+        /// Of the requestIdentifier, where the dead letter names one.
         var identifier: UInt64?
-        /// Of a report; nil for a token, with which nothing goes that Apple has heard of.
+        /// Of a report; nil for a token, which stands for nothing that Apple has received.
         var status: ReportStatus?
         /// When the token was made, where that is known: Apple has accepted nothing for it before.
         var since: Int64?
@@ -31,8 +31,8 @@ enum LedgerQuestion {
     case accountToken(AccountToken)
 }
 
-/// The two ledgers, asked once for all letters of a plan: each is read from the oldest letter's
-/// beginning on.
+/// The two ledgers, read once for all dead letters of a plan: each from the time of the oldest one
+/// on.
 struct Ledger {
     /// Others' clocks and ours may differ by this before an answer is missed.
     private static let clockSkewMilliseconds: Int64 = 3_600_000

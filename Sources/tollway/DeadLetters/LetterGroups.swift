@@ -53,7 +53,7 @@ struct LetterGroups {
 
     var count: Int { groups.reduce(otherCount) { $0 + $1.count } }
 
-    /// Counts a letter.
+    /// Counts a dead letter.
     ///
     /// - Returns: the index of its group; nil where there is no room for another.
     @discardableResult
@@ -79,7 +79,7 @@ struct LetterGroups {
         return index
     }
 
-    /// Most letters first.
+    /// Most dead letters first.
     var sorted: [Group] {
         groups.sorted { ($1.count, $0.code, $0.fingerprint) < ($0.count, $1.code, $1.fingerprint) }
     }

@@ -65,7 +65,7 @@ struct LetterHeaders {
 
 /// Whole numbers in plain digits, read from bytes.
 enum DecimalText {
-    /// Nil where anything but 1 to 18 digits stands there.
+    /// Nil for anything but 1 to 18 digits.
     static func read(_ text: Span<UInt8>) -> Int64? {
         guard (1...18).contains(text.count) else {
             return nil

@@ -3,7 +3,7 @@ internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 
-/// The newest of many letters, in bounded memory.
+/// The newest of many dead letters, in bounded memory.
 struct LetterList {
     private struct Row {
         var failedAt: Int64
@@ -76,7 +76,7 @@ struct LetterList {
             subject.appAppleID.map { "\($0)" } ?? "-",
             "\(letter.headers.number(.attempts, in: arena.span))",
             letter.settled?.text ?? "open",
-            // How long a masked one is, `show` tells; here a line is to fit a terminal.
+            // `show` prints how long a masked one is; here a line is to fit a terminal.
             PlainText.printable(
                 String(text.isRevealed ? key[...] : key.prefix { $0 != " " }),
                 characterCountMax: 64
@@ -100,7 +100,7 @@ struct LetterList {
     }
 }
 
-/// One letter on a page, for a person.
+/// One dead letter on a page, for a person.
 struct LetterSheet {
     private static let textCountMax = 4_000
 

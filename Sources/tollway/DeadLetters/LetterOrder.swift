@@ -28,21 +28,21 @@ struct LetterOrder {
     var plan: ReplayPlanFile?
     var patch: MergePatch?
     var replayCountMax = Self.replayCountMaxDefault
-    /// Letters a second; nil: as fast as Kafka takes them.
+    /// Dead letters a second; nil: as fast as Kafka takes them.
     var rate: Int?
     /// Of those that may go, the oldest so many.
     var countMax: Int?
     /// Sent first, and looked after.
     var canaryCount: Int?
-    /// Of the letters that the stage has read again, how many may have failed again.
+    /// Of the dead letters that the stage has read again, how many may have failed again.
     var failureRatioMax: Double?
 
-    /// What became of letters of before is not known; UNIX milliseconds.
+    /// The results of older dead letters are unknown; UNIX milliseconds.
     var forgottenBefore: Int64?
 
     var prefix: String { configuration.topicPrefix }
 
-    /// Where a discarded letter goes is one place; a replayed one goes where it failed.
+    /// Where a discarded dead letter goes is one place; a replayed one goes where it failed.
     func targets(of stage: Worker) -> [Topic] {
         switch action {
         case .replay: stage.sources

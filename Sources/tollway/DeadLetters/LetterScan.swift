@@ -37,7 +37,7 @@ struct LetterScan {
         return stages
     }
 
-    /// What became of dead letters so far, as far as it is committed.
+    /// The replays and discards of dead letters so far, as far as they are committed.
     ///
     /// Exactly: waits for transactions that are open now. Else what an open replay is about to
     /// commit is not seen. `since`: only of letters that were written then or later, for a letter is
@@ -88,7 +88,7 @@ struct LetterScan {
         return settled
     }
 
-    /// Shows every letter that matches: the letter, the batch that its bytes lie in and, where asked
+    /// Shows every dead letter that matches: with the batch that its bytes lie in and, where asked
     /// for, its subject; false ends the scan.
     ///
     /// What is settled is left out, or marked where settled ones are included.
@@ -155,8 +155,8 @@ struct LetterScan {
 
     /// Where the filter lets less than everything be read; nil where it does not.
     ///
-    /// A letter is written after it failed, so none that failed since a time is older in Kafka; the
-    /// clocks of workers and brokers may differ by a little.
+    /// A dead letter is written after the failure, so none that failed since a time is older in
+    /// Kafka; the clocks of workers and brokers may differ by a little.
     private func narrowed(
         _ stages: [Worker]
     ) throws(CommandFailure) -> [TopicPartition: LogBrowser.Start]? {

@@ -4,8 +4,8 @@ internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
-/// Writes what goes out for a letter, bytes to bytes: the record itself, what became of it, and in
-/// the end the audit; all of one transaction.
+/// Writes the outputs for a dead letter, bytes to bytes: the record itself, its result, and in the
+/// end the audit; all of one transaction.
 struct LetterShipment {
     static let droppedHeaders = "__dlq.errors.* and tollway.dlq.*"
     static let setHeaders = [
@@ -47,7 +47,7 @@ struct LetterShipment {
         counts.removeAll(keepingCapacity: true)
     }
 
-    /// Appends the record and what became of the letter.
+    /// Appends the record and the result of the dead letter.
     ///
     /// - Returns: false where it cannot go after all: nothing was appended.
     mutating func append(
@@ -236,9 +236,9 @@ struct LetterAudit {
     /// UNIX milliseconds.
     var at: Int64
     var state: State
-    /// Letters of this transaction, by where they went.
+    /// Dead letters of this transaction, by where they went.
     var counts: [Topic: Int]
-    /// Letters of the run so far, these included.
+    /// Dead letters of the run so far, these included.
     var runCount: Int
 
     func write(to arena: inout [UInt8]) {

@@ -21,7 +21,7 @@ struct LetterSubject {
     var requestedAt: Int64?
     var hasSignedTransaction = false
 
-    /// Until when Apple wants to have heard of it; nil where its dates are not known.
+    /// Until when Apple wants its report; nil where its dates are not known.
     func deadline(days: Int) -> Timestamp? {
         if let reportDeadline {
             return Timestamp(milliseconds: reportDeadline)

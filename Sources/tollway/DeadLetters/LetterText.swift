@@ -24,7 +24,7 @@ struct LetterText {
         do throws(WireFault) {
             return String(decoding: try masked(Array(bytes)), as: UTF8.self)
         } catch {
-            // In no form of ours: what in it is a secret cannot be told.
+            // In no form of ours: what in it is a secret is unknown.
             return "(\(bytes.count) bytes that are no JSON object; --reveal shows them)"
         }
     }
@@ -82,7 +82,7 @@ struct LetterText {
         guard text.utf8.count > 2 * shownCountMax else {
             return "… (\(text.utf8.count) bytes)"
         }
-        // What all customers' pseudonyms begin with tells none from another.
+        // All customers' pseudonyms begin with the same prefix, which identifies none.
         let form = text.hasPrefix(customerForm) ? customerForm.count : 0
         let count = form + shownCountMax
         return PlainText.printable(String(text.prefix(count)), characterCountMax: count)
@@ -98,7 +98,7 @@ struct LetterText {
         return Data(bytes).base64EncodedString()
     }
 
-    // MARK: - A whole letter
+    // MARK: - A whole dead letter
 
     /// One JSON object: where it lies, why, what it is about, and its parts.
     func object(

@@ -3,7 +3,7 @@ internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 
-/// `tollway dlq plan`, `replay` and `discard`: changing what becomes of dead letters.
+/// `tollway dlq plan`, `replay` and `discard`: settling dead letters.
 enum ReplayCommand {
     private static let yes = Verb.Option.flag("--yes", "do it; without, it is only shown")
     private static let why = Verb.Option.value("--why", "TEXT", "a sentence for the audit")

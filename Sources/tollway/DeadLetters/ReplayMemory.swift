@@ -2,16 +2,16 @@ internal import Kafka
 internal import StageRuntime
 internal import TokenDomain
 
-/// How far back it is known what became of dead letters.
+/// How far back the results of dead letters are known.
 ///
 /// `dlq.<prefix>replays.v1` is compacted, and its records go away when no dead letter of their time
-/// can lie there any more (``Topic/Retention/newestOfKeyOutlivingDeadLetters``). Where somebody keeps dead
-/// letters for longer than that, the oldest of them may have gone back already, and do not go again.
+/// can lie there any more (``Topic/Retention/newestOfKeyOutlivingDeadLetters``). Where dead letters
+/// are retained for longer, the oldest may have been replayed already, and are not replayed again.
 enum ReplayMemory {
-    /// The clocks of whoever wrote the letter and of whoever replays may differ by less.
+    /// The clocks of the worker that wrote the dead letter and of the replay may differ by less.
     private static let clockSkewMilliseconds: Int64 = 86_400_000
 
-    /// Letters of before are held back; UNIX milliseconds, nil where nothing is forgotten.
+    /// Older dead letters are held back; UNIX milliseconds, nil where nothing is forgotten.
     ///
     /// - Throws: exit 5 where a bound in bytes may take any record at any time.
     static func forgottenBefore(

@@ -4,7 +4,7 @@ internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
-/// What a change would do, letter by letter, before it is done.
+/// What a change would do with each dead letter, before it is done.
 struct ReplayPlan {
     struct Held {
         static let exampleCountMax = 3
@@ -29,7 +29,7 @@ struct ReplayPlan {
     static let sampleCountMax = 2
 
     var groups: LetterGroups
-    /// Letters that go, by index of their group.
+    /// Dead letters that go, by index of their group.
     var goingCounts: [Int: Int] = [:]
     var held: [HeldBack: Held] = [:]
     var targets: [Topic: Int] = [:]
@@ -68,7 +68,7 @@ struct ReplayPlan {
 
 /// Makes plans; reads and changes nothing.
 struct ReplayPlanner {
-    /// A letter that goes if Apple's answers do not say otherwise.
+    /// A dead letter that goes if Apple's answers do not say otherwise.
     private struct Candidate {
         var position: LetterPosition
         var failedAt: Int64

@@ -19,7 +19,7 @@ final class ReplayRun {
     private static let lossCountMax = 5
     private static let lossPauseMilliseconds: Int32 = 1_000
     private static let lookMilliseconds: Int64 = 1_000
-    /// Fewer letters say nothing about a ratio, but for a canary.
+    /// Fewer dead letters say nothing about a ratio, but for a canary.
     private static let sampleCountMin = 20
     private static let canaryMilliseconds: Int64 = 60_000
 

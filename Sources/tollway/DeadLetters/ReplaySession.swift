@@ -3,16 +3,16 @@ internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 
-/// Sends the letters of one stage, under a name that only one process can hold.
+/// Sends the dead letters of one stage, under a name that only one process can hold.
 ///
 /// Why a record goes back at most once, whatever is killed and whoever else is at it:
 ///
 /// 1. Each stage has one transactional id for all terminals, `<prefix>dlq-<stage>`. Taking it over
 ///    ends what its last owner left open, and from then on Kafka refuses every commit of that owner.
 /// 2. Only after that is `dlq.<prefix>replays.v1` read, to its high watermark: all that any earlier
-///    owner has sent is in it, because each letter's record there was committed in the transaction
-///    that sent the letter.
-/// 3. A letter that is in it is passed over; the others go out together with theirs.
+///    owner has sent is in it, because each dead letter's record there was committed in the
+///    transaction that sent the dead letter.
+/// 3. A dead letter that is in it is skipped; the others go out together with their records there.
 ///
 /// A consumer group per topic was the other choice. Its offsets can only say "all up to here", and
 /// filters leave gaps; and a dead member holds its partitions until the session ends. The id needs no
@@ -27,7 +27,7 @@ final class ReplaySession {
         case lost(LogFault)
     }
 
-    /// Letters of one transaction at the most: about 100 ms of work.
+    /// Dead letters of one transaction at the most: about 100 ms of work.
     static let batchCountMax = 5_000
     private static let batchByteCountMax = 6 << 20
     /// With a rate, so many transactions a second.
@@ -44,18 +44,18 @@ final class ReplaySession {
     private var startedAt = WallClock.monotonicMilliseconds()
     private var sentCount = 0
 
-    /// Called after every commit with its letters and where they ended; a state ends the run.
+    /// Called after every commit with its dead letters and where they ended; a state ends the run.
     var committed: (Int, [TopicPartition: Int64]) throws(CommandFailure) -> LetterAudit.State? = {
         _,
         _ in nil
     }
-    /// Letters of the run before this session.
+    /// Dead letters of the run before this session.
     var runCount = 0
     /// Transactions of the run so far.
     var part = 0
     /// What the audit says of the last transaction of a session that came to its end.
     var lastState = LetterAudit.State.finished
-    /// Letters that could not go after all.
+    /// Dead letters that could not go after all.
     private(set) var passedOverCount = 0
 
     init(
@@ -88,7 +88,7 @@ final class ReplaySession {
         transactor.close()
     }
 
-    /// Letters a transaction, by the rate.
+    /// Dead letters a transaction, by the rate.
     private var batchCount: Int {
         guard let rate = order.rate else {
             return Self.batchCountMax
@@ -153,7 +153,7 @@ final class ReplaySession {
     private func commit(_ state: LetterAudit.State) throws(CommandFailure) -> Ending? {
         let count = shipment.count
         guard count > 0 || runCount + sentCount > 0 else {
-            // Nothing was done, so there is nothing to tell.
+            // Nothing was done, so there is nothing to audit.
             return nil
         }
         part += 1

@@ -3,7 +3,7 @@ internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 
-/// Looks after letters that were sent back: how many their stage has read, and how many failed
+/// Counts dead letters that were sent back: how many their stage has read, and how many failed
 /// again.
 ///
 /// A stage commits what it has read and its new dead letters in one transaction, so what it has read
@@ -59,12 +59,12 @@ final class ReplayWatch {
         Double(failedCount) / Double(max(readCount, failedCount, 1))
     }
 
-    /// Letters of one transaction, and where they ended in the topics that their stage reads.
+    /// Dead letters of one transaction, and where they ended in the topics that their stage reads.
     func sent(_ ends: [TopicPartition: Int64], count: Int) {
         waiting.append(Sent(ends: ends, count: count))
     }
 
-    /// Asks what became of them since the last look.
+    /// Reads the results of the replayed records since the last look.
     func look() throws(CommandFailure) {
         do throws(LogFault) {
             // What is committed first: its dead letters are there then.

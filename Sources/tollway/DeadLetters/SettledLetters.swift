@@ -3,9 +3,9 @@ internal import StageRuntime
 internal import TokenDomain
 internal import TokenWire
 
-/// Which dead letters were replayed or discarded, as `dlq.<prefix>replays.v1` tells.
+/// Which dead letters were replayed or discarded, by `dlq.<prefix>replays.v1`.
 ///
-/// A record counts only for the letter that had its very time: offsets begin anew where somebody
+/// A record counts only for the dead letter with its timestamp: offsets begin anew where somebody
 /// deletes a topic and makes it again.
 struct SettledLetters {
     enum State: UInt8, CaseIterable {
@@ -38,7 +38,7 @@ struct SettledLetters {
         count += (entry == 0 ? 0 : 1) - (before == 0 ? 0 : 1)
     }
 
-    /// 30 bits: two letters at one position do not share a time, but for one pair in a billion.
+    /// 30 bits: two dead letters at one position share a time only for one pair in a billion.
     private static func digest(_ timestamp: Int64) -> UInt32 {
         UInt32((UInt64(bitPattern: timestamp) &* 0x9e37_79b9_7f4a_7c15) >> 34)
     }
@@ -70,7 +70,7 @@ struct SettledLetters {
                 set(state, of: position, timestamp: letterTimestamp)
                 settled(position)
             } catch {
-                // To go on would send a letter back twice.
+                // To go on would send a dead letter back twice.
                 throw CommandFailure(
                     .failed,
                     code: "dlq.bad_replay_record",
@@ -162,7 +162,7 @@ struct SettledLetter {
         )
     }
 
-    /// What alone decides whether a letter may go, without the rest.
+    /// What alone decides whether a dead letter may go, without the rest.
     static func essence(
         of value: Span<UInt8>
     ) throws(WireFault) -> (SettledLetters.State, letterTimestamp: Int64) {

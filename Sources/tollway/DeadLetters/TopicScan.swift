@@ -152,7 +152,7 @@ struct TopicScan {
         return marks
     }
 
-    /// A record, or the end of a partition with its transaction markers, may reach a mark.
+    /// A record, or the end of a partition with its transaction markers, may reach an end offset.
     private func advance(_ marks: inout [TopicPartition: Int64], past batch: RecordBatch) {
         guard !marks.isEmpty else {
             return

@@ -1,5 +1,5 @@
-/// What became of one app's tokens, as the workers' own metrics tell: `tollway_tokens_total` of all
-/// stages, and what `report` holds.
+/// How one app's tokens ended, by the workers' own metrics: `tollway_tokens_total` of all stages,
+/// and what `report` holds.
 struct AppAccount: Equatable {
     /// As the metrics name it: its Apple id, or `unknown`.
     var app: String

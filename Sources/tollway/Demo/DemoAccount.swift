@@ -141,7 +141,7 @@ struct DemoAccount {
     /// What the stages counted: tokens read by decode, and repeats settled by dedupe and report.
     var counted: (accepted: Int, repeats: Int)?
 
-    /// The same by app, as the workers' metrics tell it.
+    /// The same by app, by the workers' metrics.
     var apps: [AppAccount] = []
 
     /// Accepted at the door and neither a repeat, nor a dead letter, nor in the ledger.

@@ -30,7 +30,7 @@ enum DemoDelivery {
     case forgedNotice(externalPurchaseID: String)
 }
 
-/// What must have become of the inputs at the end: the generator's own truth, made with them.
+/// How the inputs must end: the generator's expectation, made with them.
 struct DemoTruth {
     struct Report: Equatable {
         var status: String

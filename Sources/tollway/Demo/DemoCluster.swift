@@ -27,7 +27,7 @@ enum DemoCluster {
         }
     }
 
-    /// Whether the workers must be told that this is a trial: three brokers of one's own are not.
+    /// Whether the workers need the setting for trials: on three brokers of one's own they do not.
     var isTrial: Bool {
         switch self {
         case .given, .embedded: true

@@ -8,7 +8,7 @@ internal import LocalKafka
 ///
 /// They end with it, however it ends.
 final class DemoProcesses {
-    /// A worker that is told to stop is gone within 10 s.
+    /// A worker that gets a signal to stop ends within 10 s.
     static let stopSeconds = 12.0
 
     private struct Running {
@@ -33,7 +33,7 @@ final class DemoProcesses {
             .deletingLastPathComponent()
     }
 
-    /// Nothing outlives whoever started it, also where that gave up half-way.
+    /// No process outlives its owner, also where the owner gave up half-way.
     deinit {
         _ = stopAll()
     }
@@ -108,7 +108,7 @@ final class DemoProcesses {
         )
     }
 
-    /// Those that ended although nobody asked them to, and how; each is told of once and let go.
+    /// Those that ended although nobody asked them to, and how; each is returned once.
     func takeEnded() -> [(name: String, how: String)] {
         let ended = running.filter { !$0.process.isRunning }
         running.removeAll { one in ended.contains { $0.name == one.name } }
@@ -174,12 +174,12 @@ final class DemoProcesses {
         }
     }
 
-    /// A process that runs or ended by itself; nil where it was let go.
+    /// A process that runs or ended by itself; nil where it is no longer watched.
     func process(_ name: String) -> Process? {
         running.first { $0.name == name }?.process
     }
 
-    /// Whoever asks ends it, and answers for its end.
+    /// The caller ends it, and is responsible for its end.
     func letGo(_ name: String) {
         running.removeAll { $0.name == name }
     }

@@ -99,7 +99,7 @@ extension DemoRun {
         return items
     }
 
-    /// Codes with which Apple's rules refused something; 1 is its word for a report that it has.
+    /// Codes with which Apple's rules refused something; 1 means a report that it has.
     private func rejectedCodes() throws -> [String: Int] {
         var counts: [String: Int] = [:]
         for code in 2...40 {

@@ -14,7 +14,7 @@ enum DemoSaleClass: String, CaseIterable {
     case faults = "each fault once"
 }
 
-/// One event for `POST /v1/purchases`, and what must become of it.
+/// One event for `POST /v1/purchases`, and how it must end.
 struct DemoSale {
     enum End: Equatable {
         /// Apple has it.

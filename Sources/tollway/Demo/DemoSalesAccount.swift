@@ -31,7 +31,7 @@ struct DemoSalesAccount {
 
     private(set) var rows: [Row] = []
     private(set) var differences: [String] = []
-    /// By app, as the metrics of `purchases` tell.
+    /// By app, from the metrics of `purchases`.
     var apps: [SaleAccount] = []
 
     var agrees: Bool {
@@ -185,7 +185,7 @@ struct DemoSalesAccount {
     }
 }
 
-/// What became of one app's sales, as the metrics of `purchases` tell.
+/// How one app's sales ended, by the metrics of `purchases`.
 struct SaleAccount: Equatable {
     /// As the metrics name it: its Apple id, 0 for none of ours.
     var app: String

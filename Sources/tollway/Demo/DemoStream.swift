@@ -6,7 +6,7 @@ internal import TokenDomain
 /// Every token that comes later refers to one that came earlier (a repeat, a duplicate), so the
 /// order of `deliveries` is part of the truth: the first of a period stays its primary.
 struct DemoStream {
-    /// The apps that the demo speaks for.
+    /// The apps that the demo reports for.
     static let apps: [(appAppleID: Int64, bundleID: String)] = [
         (PublishedSamples.appAppleID, PublishedSamples.bundleID),
         (2_000_000_001, "com.example.music"),

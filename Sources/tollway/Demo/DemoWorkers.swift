@@ -224,7 +224,7 @@ struct DemoWorkers {
             }
             let text = String(decoding: answer.body, as: UTF8.self)
             guard worker != .purchases else {
-                // Of sales: tokens that it reads again are nobody's repeats.
+                // Of sales: tokens that it reads again are not counted as repeats.
                 for outcome in ["repeat", "reported", "not_owed", "dead_letter"] {
                     counts.settledSales += DemoCounts.sum(
                         text,

@@ -66,7 +66,7 @@ struct DoctorFiles {
         return findings
     }
 
-    /// The keys that are as they must be; of the others ``keys()`` tells.
+    /// The keys that are as they must be; ``keys()`` reports the others.
     func signers() -> [DoctorApple.SigningKey] {
         do {
             let configuration = try Configuration(

@@ -11,7 +11,7 @@ struct DoctorKafka {
     private static let readWaitMilliseconds = 500
     private static let readCountMax = 10
     let configuration: Configuration
-    /// Whose rights are looked at; nil: whoever's they are enough for.
+    /// The role whose rights are checked; nil: any role that they suffice for.
     let role: DoctorRights.Role?
     /// UNIX milliseconds.
     let now: Int64
@@ -167,7 +167,7 @@ struct DoctorKafka {
             present: present
         )
         .filter { $0.present != nil }
-        // Of too few replicas it is told once for all topics, below.
+        // Too few replicas are reported once for all topics, below.
         for review in reviews where review.replicationFactorShort == nil {
             findings += review.refusals.map {
                 .failed(.topics, "\(review.name): \($0.sentence)", $0.repair)

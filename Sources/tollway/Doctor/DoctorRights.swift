@@ -78,7 +78,7 @@ struct DoctorRights {
     }
 
     let configuration: Configuration
-    /// Nil: whoever's they are enough for.
+    /// Nil: any role that they suffice for.
     let role: Role?
     /// UNIX milliseconds.
     let now: Int64

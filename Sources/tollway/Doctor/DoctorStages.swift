@@ -29,7 +29,7 @@ struct DoctorStages {
                     )
                 }
             } catch {
-                // Of a right that is missing it is told where rights are looked at.
+                // The check of rights reports a missing right.
                 unasked.append(worker.rawValue)
             }
         }

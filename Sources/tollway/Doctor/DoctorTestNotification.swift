@@ -169,7 +169,7 @@ final class DoctorTestNotification {
                 waitMilliseconds: 100
             )
         } catch {
-            // What does not show within the time is told as not arrived.
+            // What does not show within the time is reported as not arrived.
             return
         }
         for record in batch.records where !record.value.isAbsent {

@@ -4,7 +4,7 @@ internal import TokenDomain
 
 /// The lanes as a person or a program is shown them.
 struct LaneList {
-    /// One endpoint of a lane, as the workers tell of it; or a pause that none of them tells of.
+    /// One endpoint of a lane, as the workers report it; or a pause that none of them reports.
     struct Row: Equatable {
         var lane: Lane
         /// Nil where no worker that was asked has the lane.
@@ -74,7 +74,7 @@ struct LaneList {
         return told.state + (span.map { " " + TopScreen.span(Double(max($0, 0)) / 1_000) } ?? "")
     }
 
-    /// What no worker tells of itself is said here.
+    /// The worker's reason, or the order's where the worker does not report the pause.
     private func why(of row: Row) -> String {
         guard let order = row.order, order.state == .paused, row.told?.state != "paused" else {
             return row.told?.because ?? ""

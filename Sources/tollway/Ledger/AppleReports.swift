@@ -53,7 +53,7 @@ enum AppleReports {
         case unclear(String)
     }
 
-    /// A desk that asks so many times a second.
+    /// A request loop with this many requests a second.
     static func desk(
         _ configuration: Configuration,
         _ keys: AppleKeys,

@@ -1,7 +1,8 @@
 internal import StageRuntime
 internal import Telemetry
 
-/// `tollway ledger export`: what Apple was told, and what not, with its money, for finance and audit.
+/// `tollway ledger export`: what was reported to Apple, and what not, with its amounts, for finance
+/// and audit.
 enum LedgerCommand {
     static let export = Verb(
         words: ["ledger", "export"],

@@ -55,7 +55,7 @@ struct LedgerReader {
         unreadableCount += unreadable
     }
 
-    /// Shows every row of the selection: reports and line items first, then sales not told.
+    /// Shows every row of the selection: reports and line items first, then sales not reported.
     mutating func rows(
         _ restatements: Restatements,
         _ body: (LedgerRow) throws(CommandFailure) -> Void

@@ -2,7 +2,7 @@ internal import TokenDomain
 internal import TokenWire
 
 /// One row of the export: a report without line items, one line item of a report, or a sale that
-/// Apple was not told.
+/// was not reported to Apple.
 struct LedgerRow {
     enum Kind: String {
         case report

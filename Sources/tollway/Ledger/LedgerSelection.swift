@@ -4,8 +4,8 @@ internal import TokenDomain
 /// Which part of the ledger is asked for.
 ///
 /// A line item belongs to the month of its `creationDate`, as Apple counts a sale, whenever it was
-/// told; a report without line items to the month in which it was settled; a sale that Apple was not
-/// told to that of its `creationDate` or, where there is none, to that in which it came in.
+/// reported; a report without line items to the month in which it was settled; a sale that was not
+/// reported to that of its `creationDate` or, where there is none, to that in which it came in.
 struct LedgerSelection: Equatable {
     /// What the month of a line item is.
     enum Basis: String {
@@ -21,7 +21,7 @@ struct LedgerSelection: Equatable {
         .value("--by", "sale|told", "what month a line item belongs to; default: of the sale"),
     ]
 
-    /// Records are written after what they tell of; clocks may differ by this.
+    /// Records are written after the events they describe; clocks may differ by this.
     private static let clockSkew = Milliseconds.hours(1)
 
     var apps: Set<Int64> = []
@@ -76,7 +76,7 @@ struct LedgerSelection: Equatable {
 
     /// The ledger has nothing of the month before this; nil where all of it is asked for.
     ///
-    /// A sale is told after it happened, and corrected up to a year later: the end is open.
+    /// A sale is reported after it happened, and corrected up to a year later: the end is open.
     var readsFrom: Timestamp? { month.map { $0.start + -Self.clockSkew } }
 
     func month(of item: LedgerLineItem?, settledAt: Timestamp) -> CalendarMonth {

@@ -1,7 +1,7 @@
 internal import TokenDomain
 internal import TokenWire
 
-/// Which line items were told again, and by which report last: only the newest version counts.
+/// Which line items were reported again, and by which report last: only the newest version counts.
 ///
 /// One entry for each line item that was restated or retracted, which are few.
 struct Restatements {

@@ -36,7 +36,7 @@ final class BackfillRun {
     private var partSince = WallClock.monotonicMilliseconds()
     private var pageCount = 0
     private var troubles: [(lane: Lane, failure: CommandFailure)] = []
-    /// Lanes that were begun anew: once each.
+    /// Lanes that were started again: once each.
     private var restartedLanes: Set<Lane> = []
     private var isInterrupted = false
 

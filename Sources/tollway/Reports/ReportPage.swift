@@ -81,7 +81,7 @@ struct ReportPage {
     }
 }
 
-/// What became of a report by hand that was written.
+/// The result of a report by hand that was written.
 struct ReportResult {
     let order: HandOrder
     let place: String

@@ -11,7 +11,7 @@ final class AdminPorts {
     static let addressCountMax = 64
 
     private let addresses: [String]
-    /// Nobody named them: what is not there is not missed, and what belongs elsewhere not shown.
+    /// Not given by the user: an absent port is no fault, and another pipeline's is not shown.
     private let areGuessed: Bool
     private let http: HTTPClient
 

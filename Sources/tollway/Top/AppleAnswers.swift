@@ -4,7 +4,7 @@ enum AppleAnswers {
     /// Series of one page; there are a few for each app.
     private static let seriesCountMax = 10_000
 
-    /// Adds what one page of metrics tells.
+    /// Adds the numbers of one page of metrics.
     static func add(_ page: [UInt8], to snapshot: inout TopSnapshot) {
         var seriesCount = 0
         for line in String(decoding: page, as: UTF8.self).split(separator: "\n")

@@ -32,7 +32,7 @@ final class TopLetters {
     private let replays: LogBrowser?
     private let browser: LogBrowser
     private var settled = SettledLetters()
-    /// The group of each open letter, from 1.
+    /// The group of each open dead letter, from 1.
     private var open = PositionTable()
     private var groups: [Group] = []
     private var indices: [String: Int] = [:]
@@ -72,7 +72,7 @@ final class TopLetters {
 
     /// Takes in what came since the last look.
     ///
-    /// Replays first: a letter is in its topic before anybody can send it back.
+    /// Replays first: a dead letter is in its topic before anybody can send it back.
     ///
     /// - Throws: the command's own failure where a record about a replay cannot be read.
     func look() throws {

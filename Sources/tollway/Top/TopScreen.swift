@@ -36,7 +36,7 @@ struct TopScreen {
     }
 
     /// Blocks cut to the lines there are, a blank line before each; each keeps its title and a few
-    /// rows, the last ones give way first, and for a third nothing is set aside.
+    /// rows, the last ones are dropped first, and for a third nothing is set aside.
     static func fit(_ blocks: [[String]], into room: Int?) -> [[String]] {
         guard var left = room else {
             return blocks

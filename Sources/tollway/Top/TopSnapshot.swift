@@ -15,16 +15,16 @@ struct TopSnapshot: Equatable, Sendable {
         /// Records not done; nil where the topic is not there.
         var lag: Int64?
         var partitionCount = 0
-        /// Instances in the worker's group; nil on the embedded broker, which does not tell.
+        /// Instances in the worker's group; nil on the embedded broker, which does not answer this.
         var memberCount: Int?
         /// Partitions that one of them has.
         var assignedCount: Int?
-        /// Nil in the first snapshot, and where no admin port tells seconds.
+        /// Nil in the first snapshot, and where no admin port has it.
         var inPerSecond: Double?
         var donePerSecond: Double?
         var lagSeconds: Double?
         /// Partitions whose state is still being read, over all instances asked; nil where no admin
-        /// port tells.
+        /// port has it.
         var restoringCount: Int?
     }
 
@@ -74,7 +74,7 @@ struct TopSnapshot: Equatable, Sendable {
         var perSecond: Double?
     }
 
-    /// What the ledger says was told to Apple lately.
+    /// What was reported to Apple lately, by the ledger.
     struct Reported: Equatable, Sendable {
         var app: Int64
         var environment: String

@@ -37,9 +37,9 @@ struct LetterTrail {
         }
     }
 
-    /// Replays and discards of the letters: each settles the one that had its very time.
+    /// Replays and discards of the dead letters: each settles the one with its timestamp.
     ///
-    /// From here on the letters are in the order in which they failed.
+    /// From here on the dead letters are in the order in which they failed.
     mutating func readSettled(
         _ topics: inout TopicSearch,
         telling events: inout [TraceEvent]

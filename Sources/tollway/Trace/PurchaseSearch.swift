@@ -17,7 +17,7 @@ struct PurchaseSearch {
     private let needle: LineItemNeedle
 
     private(set) var events: [TraceEvent] = []
-    /// The newest word of the ledger about it.
+    /// The ledger's newest record of it.
     private(set) var outcome: PurchaseOutcome?
     /// Where it stands in the worker's book; nil where that was forgotten.
     private(set) var standing: BookStanding?
@@ -57,7 +57,7 @@ struct PurchaseSearch {
         }
         try readReports()
         try trail.readSettled(&topics, telling: &events)
-        // What happened at one time is told in the order of the pipeline.
+        // Events of one time are listed in the order of the pipeline.
         events = events.enumerated().sorted {
             ($0.element.at, $0.offset) < ($1.element.at, $1.offset)
         }.map(\.element)

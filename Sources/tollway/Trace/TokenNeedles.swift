@@ -16,8 +16,8 @@ struct TokenNeedles {
 
     /// Those of a token of which only the id is known.
     ///
-    /// Base64 makes of a text one of three, by where it stands; only the first and last character
-    /// also hang on their neighbours. Both alphabets are in use.
+    /// Base64 encodes a text in one of three ways, by its offset modulo 3; only the first and last
+    /// character also depend on their neighbours. Both alphabets are in use.
     init(id: TokenID) {
         let url = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
         var found: [[UInt8]] = []

@@ -4,7 +4,7 @@ internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 
-/// `tollway token trace`: where a token is, and what Apple was told about it.
+/// `tollway token trace`: where a token is, and what was reported to Apple about it.
 enum TokenTraceCommand {
     static let verb = Verb(
         words: ["token", "trace"],

@@ -32,7 +32,7 @@ struct TopicSearch {
 
     var readCount: Int { reader.readCount }
 
-    /// What this Kafka cannot tell.
+    /// What this Kafka cannot answer.
     var notes: [String] {
         isEmbedded
             ? [

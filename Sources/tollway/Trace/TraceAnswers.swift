@@ -1,7 +1,7 @@
 internal import TokenDomain
 internal import TokenWire
 
-/// What Apple was told, and what it answered.
+/// What was reported to Apple, and what it answered.
 enum TraceAnswers {
     /// Every request of a report that ended, and its end.
     static func events(of outcome: ReportOutcome, _ found: TopicReader.Found) -> [TraceEvent] {

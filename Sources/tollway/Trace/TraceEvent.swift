@@ -3,13 +3,13 @@ internal import TokenDomain
 
 /// One thing that happened to a token.
 struct TraceEvent: Equatable {
-    /// UNIX milliseconds: when it happened, by the record that tells of it.
+    /// UNIX milliseconds: when it happened, by the record that shows it.
     var at: Int64
     /// Where: a worker, or `apple`.
     var stage: String
     /// A few words, for a person.
     var text: String
-    /// Which record tells of it.
+    /// Which record shows it.
     var topic: String
     var partition: Int32
     var offset: Int64

@@ -70,7 +70,7 @@ extension TraceSearch {
         )
         if let letter = letters.first, !letter.key.isEmpty {
             // It came in before it failed, and a replay brought it again, whenever that was: under the
-            // letter's key, so in one partition.
+            // dead letter's key, so in one partition.
             let times = [first, letters.map(\.timestamp).min()].compactMap { $0 }
             readReceived(
                 try topics.search(

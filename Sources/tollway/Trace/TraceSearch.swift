@@ -7,11 +7,11 @@ internal import TokenWire
 /// Looks for everything that Kafka knows of one token.
 ///
 /// What is keyed by its id lies in one partition of each topic and is read there. What is keyed by
-/// its customer, or by nothing, is looked for at the time that the others tell.
+/// its customer, or by nothing, is looked for at the time that the others have.
 struct TraceSearch {
     /// Clocks differ, and a batch takes its time.
     static let slackMilliseconds: Int64 = 60_000
-    /// How long after a token was last told apart a repeat of it is still looked for.
+    /// How long after dedupe last judged a token a repeat of it is still looked for.
     static let repeatMilliseconds: Int64 = 600_000
     /// A report may be older than the newest clock says its token is.
     static let dayMilliseconds: Int64 = 86_400_000
@@ -62,7 +62,7 @@ struct TraceSearch {
         trail.add(try searchByID(.deadLetters(.report)), telling: &events)
         try searchIntake(told)
         try trail.readSettled(&topics, telling: &events)
-        // What happened at one time is told in the order of the pipeline.
+        // Events of one time are listed in the order of the pipeline.
         events = events.enumerated().sorted {
             ($0.element.at, $0.offset) < ($1.element.at, $1.offset)
         }.map(\.element)
@@ -164,7 +164,7 @@ struct TraceSearch {
             do throws(WireFault) {
                 waiting[record.key] = try WaitingReport.read(record.value.span)
             } catch {
-                // Its tombstone: its turn has come.
+                // Its tombstone: it is no longer waiting.
                 waiting[record.key] = nil
             }
         }

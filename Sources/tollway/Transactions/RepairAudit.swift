@@ -4,7 +4,7 @@ internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
-/// A value of `<prefix>audit.v1`: which markers are written, by whose order, and what came of it.
+/// A value of `<prefix>audit.v1`: which markers are written, by whose order, and the result.
 struct RepairAudit {
     enum State: String {
         case running, finished

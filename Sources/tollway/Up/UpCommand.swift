@@ -5,7 +5,7 @@ internal import LocalKafka
 internal import StageRuntime
 internal import TokenDomain
 
-/// `tollway up`: the whole pipeline on this machine, until it is told to stop.
+/// `tollway up`: the whole pipeline on this machine, until a signal to stop.
 enum UpCommand {
     /// Instances of one worker; more than a topic has partitions have nothing to do.
     static let instanceCountMax = DemoCluster.partitionCount

@@ -14,7 +14,7 @@ struct UpPage {
     private let kafka: String
     private let hold: String
 
-    /// Has Apple's side issue the tokens that the lines speak of.
+    /// Has Apple's side issue the tokens that the printed lines name.
     init(_ run: UpRun) throws {
         let tokens = try Self.mint(run)
         let workers = run.workers

@@ -42,7 +42,7 @@ struct ConsoleActs {
         var file: URL?
     }
 
-    /// Something that was begun.
+    /// An act that was started.
     struct Act {
         var number: Int
         /// Of the process; nil once it has ended.

@@ -40,7 +40,7 @@ enum ConsoleCommand {
 
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let gate = try ConsoleGate(invocation)
-        // Settings that are wrong are told at the terminal, not on the page.
+        // Wrong settings are reported at the terminal, not on the page.
         _ = try KafkaQuestion.configuration()
         _ = try AdminPorts(invocation.values("--admin"))
         let stop = StopSignal()

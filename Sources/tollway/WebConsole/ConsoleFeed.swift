@@ -31,7 +31,7 @@ final class ConsoleFeed {
             + admin.flatMap { ["--admin", $0] }
     }
 
-    /// Readable when there is something to take; -1 where there is nobody.
+    /// Readable when there is something to take; -1 where the feed's process does not run.
     var descriptor: Int32 { output?.fileDescriptor ?? -1 }
 
     /// Starts it where it does not run, and takes what it said.
@@ -143,7 +143,7 @@ struct ConsolePrograms {
         do {
             try process.run()
         } catch {
-            // The caller says so to whoever asked.
+            // The caller reports it to the browser.
             return nil
         }
         ChildKeeper.keep(process.processIdentifier)

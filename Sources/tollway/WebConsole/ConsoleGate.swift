@@ -132,7 +132,7 @@ struct ConsoleGate {
 
     var needsKey: Bool { people != nil }
 
-    /// As a browser on this machine is to be told.
+    /// The address for a browser on this machine.
     func listen(port: UInt16) -> ListenAddress {
         ListenAddress(host: address.host, port: port)
     }

@@ -149,7 +149,7 @@ final class ConsoleJobs {
             let handle = try FileHandle(forReadingFrom: file)
             return Array(try handle.read(upToCount: byteCountMax) ?? Data())
         } catch {
-            // Whoever asked sees an exit code without data.
+            // The browser gets an exit code without data.
             return []
         }
     }

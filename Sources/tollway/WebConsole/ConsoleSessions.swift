@@ -13,7 +13,7 @@ struct ConsoleSessions {
 
     private var sessions: [String: Session] = [:]
 
-    /// Opens one; the oldest gives way where there are too many.
+    /// Opens one; the oldest is closed where there are too many.
     mutating func open(for person: ConsoleGate.Person, now: Int64) -> String {
         sessions = sessions.filter { now - $0.value.openedAt < Self.milliseconds }
         if sessions.count >= Self.countMax,

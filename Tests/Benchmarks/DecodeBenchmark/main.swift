@@ -1,4 +1,4 @@
-// Decodes the same tokens with our reader and with one on simdjson, taking turns in one process.
+// Decodes the same tokens with our reader and with one on simdjson, alternately in one process.
 // The other reader is a shared library that Tests/Benchmarks/decode.sh builds.
 
 import CText

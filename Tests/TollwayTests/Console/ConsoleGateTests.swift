@@ -176,7 +176,7 @@ import Testing
         #expect(!sessions.accepts(secret, of: ConsoleGate.Person(name: "noah"), now: 0))
         #expect(!sessions.accepts(nil, of: mia, now: 0))
         #expect(!sessions.accepts("", of: mia, now: 0))
-        // The oldest gives way.
+        // The oldest is closed.
         for number in 1...ConsoleSessions.countMax {
             _ = sessions.open(for: mia, now: Int64(number))
         }

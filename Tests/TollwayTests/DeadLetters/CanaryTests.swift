@@ -11,7 +11,7 @@ import TokenDomain
     .enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped)
 )
 struct `A canary` {
-    /// First the apps file lacks what the letters are about; then it has it.
+    /// First the apps file lacks what the dead letters are about; then it has it.
     @Test func `stops the rest where it fails again, and lets it go where it does well`() throws {
         let world = try DeadLetterWorld()
         let folder = try TemporaryFolder()

@@ -33,7 +33,7 @@ struct `Looking at dead letters` {
         )
         let unknown = try #require(objects.first { $0["reason"] as? String == "unknown_app" })
         #expect((unknown["apps"] as? [Any])?.count == LetterMaker.apps.count)
-        // Created with the first letter, due after ten days.
+        // Created with the first dead letter, due after ten days.
         #expect(unknown["nearestDeadline"] as? Int == 1_700_000_000_001 + 864_000_000)
         #expect(unknown["firstFailedAt"] as? Int == 1_700_000_000_001)
 

@@ -18,7 +18,7 @@ import TokenDomain
         return try LetterFilter(invocation, now: Self.now)
     }
 
-    /// Ten letters of each kind, as a scan sees them.
+    /// Ten dead letters of each kind, as a scan sees them.
     private func letters() -> (RecordBatch, [Letter]) {
         var maker = LetterMaker(prefix: "tollway.", seed: 7)
         var outputs = OutputBatch()
@@ -123,7 +123,7 @@ import TokenDomain
         let (batch, letters) = letters()
         let whole = letters[0].headers.text(.fingerprint, of: batch.arena)
         #expect(whole.count == 16)
-        // The app's number is folded, so all letters of the kind have it.
+        // The app's number is folded, so all dead letters of the kind have it.
         #expect(try count(["--fingerprint", whole]) == 10)
         #expect(try count(["--fingerprint", String(whole.prefix(4)).uppercased()]) == 10)
     }

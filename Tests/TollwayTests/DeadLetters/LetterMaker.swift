@@ -24,11 +24,11 @@ struct LetterMaker {
 
     let prefix: String
     var generator: SeededGenerator
-    /// What the letters say of earlier failures.
+    /// What the dead letters say of earlier failures.
     var history = DeadLetter.History.none
     /// When they failed; each a millisecond after the one before.
     var failedAt = Timestamp(milliseconds: 1_700_000_000_000)
-    /// The next letter's number; in its key, and in its value.
+    /// The next dead letter's number; in its key, and in its value.
     var number = 0
 
     init(prefix: String, seed: UInt64) {
@@ -119,7 +119,7 @@ struct LetterMaker {
         )
     }
 
-    /// Writes letters and waits until all are stored.
+    /// Writes dead letters and waits until all are stored.
     mutating func write(_ kinds: [Kind], each count: Int, to settings: KafkaSettings) throws {
         let producer = try KafkaProducer(settings: settings, targets: topics)
         defer { producer.close(deadlineMilliseconds: 5_000) }

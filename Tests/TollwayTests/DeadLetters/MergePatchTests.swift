@@ -99,7 +99,7 @@ import TokenWire
         var settled = SettledLetters()
         settled.set(.replayed, of: position, timestamp: 1_000)
         #expect(settled.state(of: position, timestamp: 1_000) == .replayed)
-        // The topic was made anew: another letter lies at that offset.
+        // The topic was made anew: another dead letter lies at that offset.
         #expect(settled.state(of: position, timestamp: 1_001) == nil)
         for other in [
             LetterPosition(stage: .report, partition: 2, offset: 4_097),

@@ -64,8 +64,8 @@ struct `A replay that is killed` {
         print("\(killedCount) killed, \(takenOverCount) taken over, \(audit.count) transactions")
     }
 
-    /// Each kill comes as soon as a transaction's letters can be read: if what became of them were
-    /// not committed with them, the next run would send them again.
+    /// Each kill comes as soon as a transaction's records can be read: if the results of the dead
+    /// letters were not committed with them, the next run would send them again.
     @Test func `at the moment its letters are seen knows of them`() throws {
         let world = try DeadLetterWorld()
         var maker = LetterMaker(prefix: world.prefix, seed: Self.seed)
@@ -87,7 +87,7 @@ struct `A replay that is killed` {
         try expectOnce(world, .deadLetters(.decode), .tokensReceived, "REPLAY_SEED=\(Self.seed)")
     }
 
-    /// The newer goes on, the older says so and stops; between them each letter goes once.
+    /// The newer goes on, the older says so and stops; between them each dead letter goes once.
     @Test func `is safe from two terminals at once`() throws {
         let world = try DeadLetterWorld()
         var maker = LetterMaker(prefix: world.prefix, seed: Self.seed)

@@ -117,7 +117,7 @@ struct `Sending dead letters back` {
         let tokens = try world.records(of: .deadLetters(.decode))
             .filter { $0.headers["tollway.dlq.reason"] == "unknown_app" }
         // The first request was accepted after all; for the second's token Apple has a LINE_ITEM;
-        // the third was refused once more; nobody knows of the fourth.
+        // the third was refused once more; the fourth has no result.
         try world.account(of: requests[0], as: .accepted, status: .noLineItem)
         try world.account(
             of: requests[1],
@@ -152,7 +152,7 @@ struct `Sending dead letters back` {
         let failed = Timestamp(milliseconds: maker.failedAt.milliseconds)
         let other = "ffffffff-0000-4000-8000-000000000000"
         // The first was accepted after all; for the second a newer one was; for the third an older
-        // one; a newer one for the fourth was refused as well; nobody knows of the fifth.
+        // one; a newer one for the fourth was refused as well; the fifth has no result.
         try world.accountToken(of: letters[0], nil, .accepted, at: failed + Milliseconds(9))
         try world.accountToken(of: letters[1], other, .accepted, at: failed + Milliseconds(9))
         try world.accountToken(of: letters[2], other, .accepted, at: failed + Milliseconds(-999))
@@ -391,8 +391,8 @@ extension DeadLetterWorld {
         )
     }
 
-    /// Writes the ledger's record of what Apple said to an app account token: the letter's own, or
-    /// another one.
+    /// Writes the ledger's record of Apple's answer to an app account token: the dead letter's own,
+    /// or another one.
     func accountToken(
         of letter: Record,
         _ other: String?,

@@ -71,7 +71,7 @@ struct `tollway ledger` {
         {
             LedgerMaker.outcome(number, token: token, app: app, outcome: outcome)
         }
-        // Apple has the first two; of the second it was told something else than the ledger says.
+        // Apple has the first two; the second with another status than the ledger says.
         try apple.report(LedgerMaker.identifier(1), token: "a", status: "NO_LINE_ITEM")
         try apple.report(LedgerMaker.identifier(2), token: "b", status: "UNRECOGNIZED_TOKEN")
         try LedgerMaker.write(
