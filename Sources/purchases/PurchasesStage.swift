@@ -200,7 +200,7 @@ final class PurchasesStage: TickingStage {
             for partition in sweeps.keys {
                 sweeps[partition]?.ratesFrom = BookDue.start(.rate)
             }
-            for partition in changed.union(changedBefore) {
+            for partition in recent.partitions {
                 sweeps[partition]?.ratesLooksLeft = Self.commitsUnderWay
             }
         }

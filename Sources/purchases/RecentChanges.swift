@@ -53,13 +53,16 @@ final class RecentChanges {
         (before.tokens[customer] ?? []) + (now.tokens[customer] ?? [])
     }
 
+    /// In which something was put that the store may not show.
+    var partitions: Set<Int32> { now.partitions.union(before.partitions) }
+
     // MARK: Transactions
 
     /// The store has what was put before the last commit but one.
     ///
     /// - Returns: the partitions in which something was put that it may have only now.
     func committed() -> Set<Int32> {
-        let partitions = now.partitions.union(before.partitions)
+        let partitions = partitions
         before = now
         now = Generation()
         return partitions

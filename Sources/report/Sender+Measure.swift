@@ -93,7 +93,10 @@ extension Sender {
             write(state, queue, lane, &writer, now: now)
         }
         // In thousandths: a rate below one a second is one too.
-        writer.field("milliRequestsPerSecond", Int64(lane.limiter.requestsPerSecond(now: now) * 1_000))
+        writer.field(
+            "milliRequestsPerSecond",
+            Int64(lane.limiter.requestsPerSecond(now: now) * 1_000)
+        )
         writer.field("milliConfiguredPerSecond", Int64(lane.limiter.rate * 1_000))
         writer.field("startedCount", lane.startedCount)
         writer.field("inFlight", lane.flightCount)
