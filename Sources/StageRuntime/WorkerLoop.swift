@@ -440,15 +440,4 @@ package final class WorkerLoop {
         // Last: telemetry must not show partitions as assigned before those still to be restored.
         telemetry.assigned(assigned)
     }
-
-    private func place(of record: RecordBatch.Record) -> RepeatedAborts.Place {
-        RepeatedAborts.Place(
-            partition: sourcePartition(record.topic, record.partition),
-            offset: record.offset
-        )
-    }
-
-    private func sourcePartition(_ topic: Int, _ partition: Int32) -> TopicPartition {
-        TopicPartition(topic: log.sources[topic], partition: partition)
-    }
 }
