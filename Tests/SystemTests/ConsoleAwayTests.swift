@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import LocalKafka
 import Testing
 
 @testable import tollway
