@@ -59,6 +59,7 @@ extension PurchasesStage {
         try enact(decision, item, place, event, &book, into: &plan)
         // A token that came while a change of what is not owed was in turn has woken nobody.
         if number != 0, let rested = try book.item(place), case .reopening = rested.wait {
+            noteTokenless(place)
             try reopen(rested, place, &book, into: &plan)
         }
     }
@@ -90,10 +91,12 @@ extension PurchasesStage {
             // the store does not have all of it yet.
             book.put(record, at: tokenPlace)
         case .wait(let wait):
+            if case .token = wait { noteTokenless(place) }
             move(to: wait)
             book.put(item, at: place)
         case .notOwed(let reason):
             metrics.waited(now - item.waitingSince, for: item.wait)
+            noteTokenless(place)
             try notOwed(reason.text, item, place, event, &book, into: &plan)
         case .repeated:
             try repeated(item, place, event, &book, now: now)

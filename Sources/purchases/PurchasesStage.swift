@@ -71,6 +71,12 @@ final class PurchasesStage: TickingStage {
     /// next look at the committed store may miss what is still under way.
     private var changed: Set<Int32> = []
     private var changedBefore: Set<Int32> = []
+    /// Items that were decided without a token, and how many more commits they are looked at after: a
+    /// token that was taken in and not committed is in no scan of the store, and by the time it is, the
+    /// item may not be among those that wait for it.
+    private var tokenless: [BookPlace: Int] = [:]
+    private var lookingAgain: Set<BookPlace> = []
+    private var isLookingAgain = false
     var forgetting = ForgettingClock()
     var heldCount = HeldCount()
     private var nextMeasure = Timestamp(milliseconds: 0)
@@ -128,6 +134,8 @@ final class PurchasesStage: TickingStage {
         for partition in partitions {
             sweeps[partition] = nil
         }
+        tokenless = tokenless.filter { !partitions.contains($0.key.partition) }
+        lookingAgain = lookingAgain.filter { !partitions.contains($0.partition) }
         changed.subtract(partitions)
         changedBefore.subtract(partitions)
         heldCount.restart()
@@ -144,6 +152,8 @@ final class PurchasesStage: TickingStage {
         for partition in changed.union(changedBefore) {
             sweeps[partition]?.isDue = true
         }
+        lookingAgain.formUnion(tokenless.keys)
+        tokenless = tokenless.compactMapValues { $0 > 1 ? $0 - 1 : nil }
         for (partition, sweep) in sweeps where sweep.ratesLooksLeft > 0 {
             sweeps[partition]?.ratesLooksLeft -= 1
             sweeps[partition]?.ratesFrom = BookDue.start(.rate)
@@ -170,6 +180,27 @@ final class PurchasesStage: TickingStage {
         changed.formUnion(partitions)
     }
 
+    /// An item found no token: those that are under way to the store may fit.
+    func noteTokenless(_ place: BookPlace) {
+        if !isLookingAgain {
+            tokenless[place] = Self.commitsUnderWay
+        }
+    }
+
+    private func lookAgain(
+        _ book: inout Book,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        isLookingAgain = true
+        defer { isLookingAgain = false }
+        for place in lookingAgain.sorted(by: {
+            $0.key.bytes.lexicographicallyPrecedes($1.key.bytes)
+        }) {
+            try decide(place, isWoken: true, &book, into: &plan)
+        }
+        lookingAgain = []
+    }
+
     // MARK: Ticks
 
     func tick(into plan: inout BatchPlan) {
@@ -180,6 +211,7 @@ final class PurchasesStage: TickingStage {
             for partition in partitions {
                 try sweep(partition, &book, into: &plan)
             }
+            try lookAgain(&book, into: &plan)
             noteChanges(book.flush())
             try measure(now: now)
         } catch {
