@@ -14,6 +14,8 @@ import TokenDomain
 /// `SIMULATION_SEEDS=<n>` plays that many.
 @Suite struct `The whole pipeline in one thread` {
     private static let seedsPerCase: UInt64 = 25
+    /// Found a fault once.
+    private static let keptSeeds: [UInt64] = [509]
 
     private static var seeds: [Range<UInt64>] {
         let environment = ProcessInfo.processInfo.environment
@@ -21,9 +23,10 @@ import TokenDomain
             return [seed..<seed + 1]
         }
         let count = environment["SIMULATION_SEEDS"].flatMap(UInt64.init) ?? 200
-        return stride(from: 0, to: count, by: Int(seedsPerCase)).map {
+        let ranges = stride(from: 0, to: count, by: Int(seedsPerCase)).map {
             $0..<min($0 + seedsPerCase, count)
         }
+        return ranges + keptSeeds.map { $0..<$0 + 1 }
     }
 
     /// Apple refuses it 20 seconds after it came: before the others, between them, or after them.
@@ -43,14 +46,28 @@ import TokenDomain
         #expect(differences.isEmpty, "\(differences.joined(separator: "; "))")
     }
 
+    /// What no seed plays, no seed proves.
+    @Test func `plays everything that can happen to a sale`() throws {
+        var ends: Set<String> = []
+        for seed in UInt64(0)..<10 {
+            let pipeline = try SimulatedPipeline(seed: seed)
+            try pipeline.playToTheEnd()
+            ends.formUnion(try pipeline.ends())
+        }
+        let expected: Set = [
+            "buy reported", "refund reported", "restate reported", "retract reported",
+            "START reported", "RENEWAL reported", "refund retracted", "reopened",
+            "buy not_owed", "refund not_owed", "RENEWAL not_owed", "buy rejected", "verified",
+            "several tokens", "a refused token",
+        ]
+        #expect(expected.subtracting(ends).sorted() == [])
+    }
+
     @Test(arguments: Self.seeds)
     func `tells Apple about every token and sale exactly once`(seeds: Range<UInt64>) throws {
         for seed in seeds {
             let pipeline = try SimulatedPipeline(seed: seed)
-            try pipeline.storm(stepCount: 150)
-            try pipeline.calm()
-            try pipeline.feedLateTokens()
-            try pipeline.calm()
+            try pipeline.playToTheEnd()
             let differences = try pipeline.differences()
             #expect(
                 differences.isEmpty,

@@ -7,6 +7,15 @@ import TokenWire
 
 /// The account at the end: everything that came in has its one end.
 extension SimulatedPipeline {
+    /// Everything that goes wrong, then calm, and the tokens that come late.
+    func playToTheEnd() throws {
+        try storm(stepCount: 150)
+        try calm()
+        try sellOn(eventCount: 30)
+        try feedLateTokens()
+        try calm()
+    }
+
     func differences() throws -> [String] {
         var differences: [String] = []
         let told = Dictionary(grouping: apple.world.acceptedReports, by: \.externalPurchaseID)

@@ -110,6 +110,46 @@ extension SimulatedPipeline {
         }
     }
 
+    /// What happened to sales, in words.
+    func ends() throws -> Set<String> {
+        let outcomes = try outcomes()
+        var ends: Set<String> = []
+        var notOwed: Set<String> = []
+        var tokens: [String: Set<String>] = [:]
+        for outcome in outcomes {
+            let item = outcome.item ?? ""
+            let isPeriod = outcome.lineItemID.hasPrefix("month")
+            let isStart = item.contains("SUBSCRIPTION_START")
+            let kind =
+                outcome.type == .buy && isPeriod
+                ? (isStart ? "START" : "RENEWAL") : outcome.type.rawValue
+            ends.insert("\(kind) \(outcome.outcome.rawValue)")
+            ends.insert(outcome.reason)
+            if outcome.type == .retract, outcome.lineItemID.hasPrefix("refund") {
+                ends.insert("refund retracted")
+            }
+            switch outcome.outcome {
+            case .notOwed: notOwed.insert(outcome.lineItemID)
+            case .reported where notOwed.contains(outcome.lineItemID): ends.insert("reopened")
+            case .reported, .rejected: break
+            }
+            if let token = outcome.externalPurchaseID?.text, outcome.outcome == .reported {
+                let customer = shop.lives.sales[outcome.lineItemID]?.customer ?? -1
+                tokens["\(customer)", default: []].insert(token)
+            }
+        }
+        if tokens.values.contains(where: { $0.count == 3 }) {
+            ends.insert("several tokens")
+        }
+        let isRefused = apple.refusals.contains { refusal in
+            !refusal.lineItemIDs.isEmpty && forged.contains(refusal.token)
+        }
+        if isRefused {
+            ends.insert("a refused token")
+        }
+        return ends
+    }
+
     /// Value and code of a worker's dead letters.
     func deadLetters(of worker: Worker) -> [(value: [UInt8], code: String)] {
         guard let topic = worker.deadLetters?.name(prefix: Self.prefix) else {

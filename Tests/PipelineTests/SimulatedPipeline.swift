@@ -314,6 +314,15 @@ final class SimulatedPipeline {
         }
     }
 
+    /// Customers go on where nothing goes wrong and most of their sales are reported: what changes and
+    /// takes back sales finds some.
+    func sellOn(eventCount: Int) throws {
+        for _ in 0..<eventCount {
+            try feedShop()
+            try rest(until: now + .seconds(1))
+        }
+    }
+
     private func reportedItems() throws -> Set<String> {
         try Set(outcomes().filter { $0.outcome == .reported }.map(\.lineItemID))
     }
