@@ -235,9 +235,11 @@ package struct AppleError: Equatable, Sendable {
 
 extension AppleError {
     /// The line item was accepted before, in another report.
-    var isKnownLineItem: Bool { code == 1 && fieldName == "lineItemId" && lineItemID != nil }
+    var isKnownLineItem: Bool {
+        name == .duplicateValue && fieldName == "lineItemId" && lineItemID != nil
+    }
     /// Apple does not know the token.
-    var isUnknownToken: Bool { code == 3 && fieldName == "externalPurchaseId" }
+    package var isUnknownToken: Bool { name == .notFound && fieldName == "externalPurchaseId" }
 }
 
 /// A value of `reports.outcomes.v1`, the ledger: the outcome of one intent.

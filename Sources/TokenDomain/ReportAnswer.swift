@@ -80,11 +80,9 @@ package enum Rejection: String, Sendable, CaseIterable {
 
     /// The dead letter's fault: codes and fields, never Apple's text.
     func fault(httpStatus: Int, errors: [AppleError], externalPurchaseID: TokenID) -> Fault {
-        let reasons = errors.map { error in
-            "\(error.code)" + (error.fieldName.map { " (\($0))" } ?? "")
-        }
         let detail =
-            reasons.isEmpty ? "HTTP \(httpStatus)" : "code " + reasons.joined(separator: ", ")
+            errors.isEmpty
+            ? "HTTP \(httpStatus)" : errors.map(\.sentence).joined(separator: "; ")
         let sentence =
             switch self {
             case .refused: "Apple refuses the report: \(detail)"
@@ -245,7 +243,7 @@ extension ReportAnswer {
             return .verified
         case (200, false?):
             return .rejected(.conflict)
-        case (400, _) where reply.errors?.contains(where: { $0.code == 3 }) == true:
+        case (400, _) where reply.errors?.contains(where: { $0.name == .notFound }) == true:
             return .notHeld
         case (503, _):
             return .again(isDoubtful: true, notBefore: reply.retryAfter)
@@ -269,12 +267,12 @@ package enum AppleErrorKind: Hashable, Sendable, CaseIterable {
 
     /// Tells by the newest date sent a clock that is off from a wrong date.
     package init(_ error: AppleError, newestDate: Timestamp?, now: Timestamp) {
-        switch (error.code, error.fieldName) {
-        case (1, "requestIdentifier"), (1, nil):
+        switch (error.name, error.fieldName) {
+        case (.duplicateValue, "requestIdentifier"), (.duplicateValue, nil):
             self = .taken
-        case (26, _):
+        case (.simultaneousSubmission, _):
             self = .simultaneous
-        case (6, _):
+        case (.futureDate, _):
             // A date long past is none of a clock's doing: it would be refused for ever.
             let isNear =
                 newestDate.map {

@@ -6,7 +6,10 @@ internal import TokenDomain
 extension PurchasesStage {
     /// Apple's codes that say that something else must settle first, and how often an item is sent
     /// again for them.
-    private static let passingCodes: Set<Int64> = [22, 25, 26]
+    private static let passingCodes: Set<AppleErrorCode?> = [
+        .erroneousLineItemReferencedByValidLineItem, .validLineItemReferencesErroneousLineItem,
+        .simultaneousSubmission,
+    ]
     private static let attemptCountMax = 3
     /// How often an item waits a minute for what `report` knows of its token to agree with the book.
     private static let disagreementCountMax = 60
@@ -28,9 +31,7 @@ extension PurchasesStage {
             named = Dictionary(grouping: answer.errors.filter { $0.lineItemID != nil }) {
                 $0.lineItemID ?? ""
             }
-            isTokenUnknown = answer.errors.contains {
-                $0.code == 3 && $0.fieldName == "externalPurchaseId"
-            }
+            isTokenUnknown = answer.errors.contains(where: \.isUnknownToken)
             let named = named
             isCulpritKnown = ids.contains { named[$0] != nil }
             itemCount = ids.count
@@ -42,9 +43,9 @@ extension PurchasesStage {
         /// the one before it.
         var isDuplicate: Bool { answer.primaryExternalPurchaseID != nil }
 
-        /// Apple says that an item is retracted already (30): what was asked for is so.
+        /// Apple says that an item is retracted already: what was asked for is so.
         func isRetracted(_ id: String) -> Bool {
-            named[id].map { $0.allSatisfy { $0.code == 30 } } ?? false
+            named[id].map { $0.allSatisfy { $0.name == .repeatErroneousSubmission } } ?? false
         }
 
         /// What `report` knows of the token had no room: that passes.
@@ -179,8 +180,8 @@ extension PurchasesStage {
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
-        let codes = Set(errors.map(\.code))
-        if codes == [36], item.live == nil {
+        let codes = Set(errors.map(\.name))
+        if codes == [.lineItemCreationDateOutOfRange], item.live == nil {
             // Its date lies outside of this token.
             return try exclude(token.key.tokenID, &item, place, &book, now: plan.now)
         }
@@ -206,18 +207,18 @@ extension PurchasesStage {
     }
 
     private static func fault(_ errors: [AppleError], _ answer: PurchaseAnswered) -> Fault {
-        if errors.contains(where: { $0.code == 1 && $0.fieldName == "lineItemId" }) {
+        if errors.contains(where: { $0.name == .duplicateValue && $0.fieldName == "lineItemId" }) {
             return Fault(
                 code: PurchaseRule.conflict.code,
                 message: "Apple has another line item under this lineItemId: send another one."
             )
         }
-        let reasons = errors.map { "code \($0.code) on \($0.fieldName ?? "no field")" }
+        let reasons = errors.map(\.sentence)
         let reason = answer.reason ?? "no reason"
         return Fault(
             code: PurchaseRule.rejected.code,
             message: "Apple refuses the line item: "
-                + (reasons.isEmpty ? reason : reasons.joined(separator: ", "))
+                + (reasons.isEmpty ? reason : reasons.joined(separator: "; "))
         )
     }
 }

@@ -121,6 +121,24 @@ import TokenDomain
         #expect(meaning == row.meaning)
     }
 
+    @Test func `names every code of a refusal by its number`() {
+        #expect(AppleErrorCode.allCases.map(\.rawValue) == Array(1...40))
+        let some: [(AppleErrorCode, Int64)] = [
+            (.fieldNotAllowed, 5), (.lineItemsNotAllowedForStatus, 10),
+            (.negativeValueNotAllowed, 15), (.erroneouslySubmittedNotRestatement, 20),
+            (.validLineItemReferencesErroneousLineItem, 25), (.repeatErroneousSubmission, 30),
+            (.invalidTaxInclusiveAmountForSubscriptionPayment, 35),
+            (.lineItemCreationDateOutOfRange, 36), (.restatementNotAllowedCreationDate, 39),
+        ]
+        #expect(some.map(\.0.rawValue) == some.map(\.1))
+        func sentence(_ code: Int64, _ field: String?) -> String {
+            AppleError(code: code, fieldName: field, lineItemID: "secret").sentence
+        }
+        #expect(sentence(3, "externalPurchaseId") == "code 3 (notFound on externalPurchaseId)")
+        #expect(sentence(26, nil) == "code 26 (simultaneousSubmission)")
+        #expect(sentence(41, "status") == "code 41 (status)")
+    }
+
     /// Every row of apple-api 2.7, by what it asks of us.
     @Test(arguments: 1...40)
     func `knows every code of a refusal`(code: Int64) {

@@ -176,7 +176,7 @@ private func faults(_ value: [UInt8], _ origin: PurchaseOrigin = .door) -> [Purc
         let found = faults(object(base, changes))
         #expect(found.map(\.code) == ["purchases.\(rule)"])
         #expect(found.map(\.field) == [field])
-        #expect(found.map(\.appleCode) == [appleCode])
+        #expect(found.map { $0.appleCode.map { Int($0.rawValue) } } == [appleCode])
         #expect(found.allSatisfy { $0.repair.hasSuffix(".") })
     }
 

@@ -4,7 +4,7 @@ package struct PurchaseFault: Error, Hashable, Sendable {
     /// The field as it is named in JSON; empty where the whole event is meant.
     package var field: String
     /// The code that Apple would answer with; nil where Apple has no such rule.
-    package var appleCode: Int?
+    package var appleCode: AppleErrorCode?
     /// What to do, in one sentence without anything of the event but names of fields.
     package var repair: String
 
@@ -99,40 +99,40 @@ package enum PurchaseRule: String, Sendable, CaseIterable {
     package var code: String { "purchases.\(rawValue)" }
 
     /// Apple's code for the same mistake.
-    package var appleCode: Int? {
+    package var appleCode: AppleErrorCode? {
         switch self {
         case .notJSON, .wrongType, .repeatedField, .outOfRange, .unknownValue, .badCustomer,
             .wrongEnvironment, .unknownApp, .itemTooLarge, .rejected:
             nil
-        case .conflict: 1
-        case .reportingCurrencyMismatch: 2
-        case .referenceUnknown: 3
-        case .missingField: 4
-        case .fieldNotAllowed: 5
-        case .futureDate: 6
-        case .unknownCurrency, .unknownCountry: 7
-        case .amountsDisagree: 11
-        case .selfReference: 13
-        case .referenceNotStart: 14
-        case .negativeValue, .refundTooLarge: 15
-        case .notPositive: 16
-        case .endBeforeStart: 17
-        case .conversionNotAllowed: 18
-        case .tooLong: 19
-        case .referenceNotBuy: 21
-        case .taxCountryMismatch: 23
-        case .referenceRetracted: 25
-        case .dateTooOld: 27
-        case .refundOfRefund: 28
-        case .referenceYounger: 31
-        case .pricingCurrencyMismatch: 32
-        case .exchangeRateMismatch: 33
-        case .paidDaysOnStart: 34
-        case .paymentWithoutAmount: 35
-        case .tokenOutOfRange: 36
-        case .creationDateChanged: 38
-        case .restatementTooLate: 39
-        case .refundTooLate: 40
+        case .conflict: .duplicateValue
+        case .reportingCurrencyMismatch: .reportingCurrencyMismatch
+        case .referenceUnknown: .notFound
+        case .missingField: .omittedField
+        case .fieldNotAllowed: .fieldNotAllowed
+        case .futureDate: .futureDate
+        case .unknownCurrency, .unknownCountry: .unknownEnum
+        case .amountsDisagree: .incorrectAmountTaxInclusive
+        case .selfReference: .selfReference
+        case .referenceNotStart: .referenceInvalidSubscriptionEvent
+        case .negativeValue, .refundTooLarge: .negativeValueNotAllowed
+        case .notPositive: .positiveValueRequired
+        case .endBeforeStart: .startDateAfterEndDate
+        case .conversionNotAllowed: .reportingCurrencyExchangeNotAllowed
+        case .tooLong: .maximumLengthExceeded
+        case .referenceNotBuy: .referenceLineItemNotABuy
+        case .taxCountryMismatch: .taxCountryMismatch
+        case .referenceRetracted: .validLineItemReferencesErroneousLineItem
+        case .dateTooOld: .dateTooFarInPast
+        case .refundOfRefund: .refundReferencedByRefund
+        case .referenceYounger: .referencedCreationDateIncompatible
+        case .pricingCurrencyMismatch: .pricingCurrencyMismatch
+        case .exchangeRateMismatch: .exchangeRateMismatch
+        case .paidDaysOnStart: .subscriptionStartNonZeroDaysPaidService
+        case .paymentWithoutAmount: .invalidTaxInclusiveAmountForSubscriptionPayment
+        case .tokenOutOfRange: .lineItemCreationDateOutOfRange
+        case .creationDateChanged: .restatementCreationDateMismatch
+        case .restatementTooLate: .restatementNotAllowedCreationDate
+        case .refundTooLate: .refundNotAllowedCreationDate
         }
     }
 }

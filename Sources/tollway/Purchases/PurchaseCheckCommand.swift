@@ -82,7 +82,7 @@ enum PurchaseCheckCommand {
                 ]
             case .faults(let faults):
                 faults.map { fault in
-                    let apple = fault.appleCode.map { " (Apple's \($0))" } ?? ""
+                    let apple = fault.appleCode.map { " (Apple's \($0.rawValue), \($0))" } ?? ""
                     let field = fault.field.isEmpty ? "" : " \(fault.field)"
                     return "\(start)\(fault.code)\(apple)\(field): \(fault.repair)"
                 }
@@ -120,7 +120,7 @@ enum PurchaseCheckCommand {
         JSONLines.object([
             ("rule", JSONText.quoted(fault.code)),
             ("field", fault.field.isEmpty ? "null" : JSONText.quoted(fault.field)),
-            ("appleCode", fault.appleCode.map { "\($0)" } ?? "null"),
+            ("appleCode", fault.appleCode.map { "\($0.rawValue)" } ?? "null"),
             ("repair", JSONText.quoted(fault.repair)),
         ])
     }
