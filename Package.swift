@@ -212,7 +212,7 @@ let package = Package(
             ],
             readers: [
                 "CommandFailure.swift", "ExitCode.swift", "InputFile.swift",
-                "PropertyListReader.swift", "DeadLetters/LetterPosition.swift",
+                "PropertyListReader.swift", "DeadLetters/DeadLetterPosition.swift",
                 "DeadLetters/MergePatch.swift", "DeadLetters/PositionSet.swift",
                 "DeadLetters/ReplayPlanFile.swift",
             ]

@@ -173,7 +173,7 @@ enum CommitPlan {
                 omittedByteCount: byteCount
             )
         }
-        telemetry.buried(BuriedLetter(fault: fault, origin: letter.origin, trace: trace))
+        telemetry.buried(WrittenDeadLetter(fault: fault, origin: letter.origin, trace: trace))
     }
 }
 

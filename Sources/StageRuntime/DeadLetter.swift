@@ -3,7 +3,7 @@ internal import Telemetry
 package import TokenDomain
 
 /// What telemetry gets of a dead letter that was written: nothing of what it holds.
-package struct BuriedLetter: Sendable {
+package struct WrittenDeadLetter: Sendable {
     package var fault: Fault
     package var origin: DeadLetter.Origin
     /// The story that it is part of.

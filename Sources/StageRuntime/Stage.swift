@@ -37,7 +37,7 @@ package struct BatchPlan {
     /// Called in turn once the transaction of this plan is known to be committed, and never else.
     private(set) var afterCommit: [() -> Void] = []
     /// Each dead letter of the stage's own making: the loop counts them.
-    private(set) var buried: [BuriedLetter] = []
+    private(set) var buried: [WrittenDeadLetter] = []
     /// The state of the partitions assigned; empty for a stage without state.
     package let state: StagedState
     /// The time at which this batch is judged.
@@ -116,7 +116,7 @@ package struct BatchPlan {
             of: [],
             trace: trace
         )
-        buried.append(BuriedLetter(fault: letter.fault, origin: letter.origin, trace: trace))
+        buried.append(WrittenDeadLetter(fault: letter.fault, origin: letter.origin, trace: trace))
     }
 }
 

@@ -120,7 +120,7 @@ final class WorkerTelemetry: LoopTelemetry {
         series.add(Int64(recordCount))
     }
 
-    func buried(_ letter: BuriedLetter) {
+    func buried(_ letter: WrittenDeadLetter) {
         deadLetters.add(1, worker.rawValue, String(letter.fault.reason))
         log.limited(
             .warning,

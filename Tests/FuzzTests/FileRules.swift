@@ -40,13 +40,13 @@ enum FileRules {
             }
             for range in ranges {
                 count += range.count
-                let first = LetterPosition(
+                let first = DeadLetterPosition(
                     stage: partition.stage,
                     partition: partition.partition,
                     offset: range.lowerBound
                 )
                 guard plan.records.contains(first),
-                    LetterPosition(first.description, prefix: plan.prefix) == first
+                    DeadLetterPosition(first.description, prefix: plan.prefix) == first
                 else {
                     return "a record of the plan is not found in it"
                 }

@@ -8,7 +8,7 @@ import TokenDomain
 /// What `tollway` writes beside the records themselves.
 extension `The schemas of Protocols` {
     static func changedByHand() throws -> [Case] {
-        let replay = try LetterOrder(
+        let replay = try DeadLetterOrder(
             .replay,
             Invocation(
                 verb: ReplayCommand.replay,
@@ -18,7 +18,7 @@ extension `The schemas of Protocols` {
             ),
             now: MessageExamples.time
         )
-        let discard = try LetterOrder(
+        let discard = try DeadLetterOrder(
             .discard,
             Invocation(
                 verb: ReplayCommand.discard,
@@ -35,7 +35,7 @@ extension `The schemas of Protocols` {
         )
         let changes = [replay, discard].flatMap { order in
             let target: Topic = order.action == .replay ? .tokensReceived : .deadLetterArchive
-            let audit = LetterAudit(
+            let audit = DeadLetterAudit(
                 order: order,
                 stage: .decode,
                 part: 1,
@@ -44,7 +44,7 @@ extension `The schemas of Protocols` {
                 counts: [target: 3],
                 runCount: 3
             )
-            let settled = SettledLetter(
+            let settled = SettledDeadLetter(
                 state: order.action == .replay ? .replayed : .discarded,
                 letterTimestamp: 1,
                 replayID: order.runID,

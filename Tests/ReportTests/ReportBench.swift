@@ -441,7 +441,7 @@ final class Tally: LoopTelemetry {
     func judged(recordCount: Int, since instant: UInt64) {}
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
     func completed(_ outcome: String, recordCount: Int) {}
-    func buried(_ letter: BuriedLetter) { buriedCodes.append(letter.fault.code) }
+    func buried(_ letter: WrittenDeadLetter) { buriedCodes.append(letter.fault.code) }
     func committed(_ tally: TokenTally) { committed.merge(tally) }
     func aborted(code: String) {}
     func assigned(_ partitions: [TopicPartition]) {}

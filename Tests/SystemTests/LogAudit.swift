@@ -95,7 +95,7 @@ struct LogAudit {
         }
     }
 
-    /// Letters and digits as base64url has them, in one run.
+    /// DeadLetters and digits as base64url has them, in one run.
     private static func longestRun(_ line: Substring) -> Int {
         var longest = 0
         var run = 0

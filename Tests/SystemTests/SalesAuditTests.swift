@@ -26,7 +26,7 @@ import TokenDomain
             outcome("c", .buy, .rejected, revision: 1),
         ]
         evidence.letters = [
-            SalesEvidence.Letter(
+            SalesEvidence.DeadLetterRecord(
                 origin: "\(topic)/0/3",
                 code: "purchases.unknown_app",
                 value: Array("{\"lineItemId\":\"c\",\"type\":\"buy\"}".utf8)

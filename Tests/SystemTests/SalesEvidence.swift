@@ -16,7 +16,7 @@ struct SalesEvidence {
     }
 
     /// A dead letter of `purchases`.
-    struct Letter {
+    struct DeadLetterRecord {
         /// Where its record lay.
         var origin: String
         var code: String
@@ -47,7 +47,7 @@ struct SalesEvidence {
     var received: [String: Event] = [:]
     /// `purchases.outcomes.v1`, those of one line item in their order.
     var outcomes: [PurchaseOutcome] = []
-    var letters: [Letter] = []
+    var letters: [DeadLetterRecord] = []
     /// The items of our own book.
     var book: [String: BookedItem] = [:]
     var apple: [String: AppleItem] = [:]
@@ -77,7 +77,7 @@ extension SalesEvidence {
             outcomes.append(try PurchaseOutcome(reading: value.span))
         }
         letters = contents[.deadLetters(.purchases)].map { record in
-            Letter(
+            DeadLetterRecord(
                 origin: record.origin,
                 code: record.headers["tollway.dlq.code"] ?? "?",
                 value: record.value ?? []

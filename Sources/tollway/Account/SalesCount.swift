@@ -102,7 +102,7 @@ struct SalesCount {
             configuration
         ) { record, batch in
             let arena = batch.arena.span
-            let letter = Letter(record, stage: .purchases, in: arena)
+            let letter = DeadLetterRecord(record, stage: .purchases, in: arena)
             guard letter.headers.text(.topic, of: batch.arena) == source else {
                 return
             }

@@ -100,7 +100,7 @@ struct TokenCount {
             guard !record.value.isAbsent else {
                 return
             }
-            let letter = Letter(record, stage: worker, in: batch.arena.span)
+            let letter = DeadLetterRecord(record, stage: worker, in: batch.arena.span)
             let value = batch.arena.span.extracting(record.value.indices)
             // The record's own time is gone with it: its dead letter is a moment younger.
             let time = TokenReceived.receivedAt(

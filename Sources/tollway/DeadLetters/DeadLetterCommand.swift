@@ -25,7 +25,7 @@ enum DeadLetterCommand {
     static let groups = Verb(
         words: ["dlq", "groups"],
         summary: "what lies in the dead letters, by stage, reason and kind: start here",
-        options: LetterFilter.options + [all],
+        options: DeadLetterFilter.options + [all],
         details: """
             FIRST and LAST are how long ago; DUE is the nearest of Apple's deadlines among them;
             KIND is the fingerprint, equal for faults of one kind (--fingerprint takes it);
@@ -41,7 +41,7 @@ enum DeadLetterCommand {
     static let list = Verb(
         words: ["dlq", "ls"],
         summary: "single dead letters, newest first",
-        options: LetterFilter.options + [
+        options: DeadLetterFilter.options + [
             .value("--limit", "N", "lines at most; default 20"),
             .flag("--newest", "read from the newest on, and stop when there are enough"), all,
             reveal,
@@ -75,7 +75,7 @@ enum DeadLetterCommand {
     static let count = Verb(
         words: ["dlq", "count"],
         summary: "how many dead letters match, as a number",
-        options: LetterFilter.options + [all],
+        options: DeadLetterFilter.options + [all],
         details: "\(filterHelp)\nExit 3 if nothing matched.",
         run: runCount
     )
@@ -83,7 +83,7 @@ enum DeadLetterCommand {
     static let export = Verb(
         words: ["dlq", "export"],
         summary: "dead letters as NDJSON, one object a line",
-        options: LetterFilter.options + [
+        options: DeadLetterFilter.options + [
             .value("--max", "N", "stop after so many; default: all"), all, reveal,
         ],
         details: """
@@ -102,7 +102,7 @@ enum DeadLetterCommand {
         var scan = try scan(invocation, now: now)
         scan.readsSubjects = true
         let settled = try settled(scan)
-        var groups = LetterGroups(deadlineDays: scan.configuration.reportDeadlineDays)
+        var groups = DeadLetterGroups(deadlineDays: scan.configuration.reportDeadlineDays)
         try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
             letter,
             batch,
@@ -147,8 +147,8 @@ enum DeadLetterCommand {
         var scan = try scan(invocation, now: now)
         scan.readsSubjects = true
         let isNewest = invocation.has("--newest")
-        var settled = isNewest ? SettledLetters() : try settled(scan)
-        var list: LetterList
+        var settled = isNewest ? SettledDeadLetters() : try settled(scan)
+        var list: DeadLetterList
         var depth = newestDepth
         var isEnough = true
         repeat {
@@ -161,9 +161,9 @@ enum DeadLetterCommand {
                 isEnough = areAll
                 depth *= newestDepthFactor
             }
-            list = LetterList(
+            list = DeadLetterList(
                 countMax: limit,
-                text: LetterText(isRevealed: invocation.has("--reveal")),
+                text: DeadLetterText(isRevealed: invocation.has("--reveal")),
                 isTable: invocation.output == .table,
                 deadlineDays: scan.configuration.reportDeadlineDays,
                 now: now
@@ -192,7 +192,7 @@ enum DeadLetterCommand {
         var scan = try scan(invocation, now: now)
         scan.readsSubjects = true
         let settled = try settled(scan)
-        let text = LetterText(isRevealed: invocation.has("--reveal"))
+        let text = DeadLetterText(isRevealed: invocation.has("--reveal"))
         var page = ""
         var count = 0
         try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
@@ -231,10 +231,11 @@ enum DeadLetterCommand {
         _ = try invocation.onlyOperand(named: "POSITION")
         let configuration = try KafkaQuestion.configuration()
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
-        let text = LetterText(isRevealed: invocation.has("--reveal"))
-        var positions: [LetterPosition] = []
+        let text = DeadLetterText(isRevealed: invocation.has("--reveal"))
+        var positions: [DeadLetterPosition] = []
         for operand in invocation.operands {
-            guard let position = LetterPosition(operand, prefix: configuration.topicPrefix) else {
+            guard let position = DeadLetterPosition(operand, prefix: configuration.topicPrefix)
+            else {
                 throw .usage(
                     "bad_position",
                     "\"\(operand)\" is no position: it must be stage/partition/offset,"
@@ -244,7 +245,7 @@ enum DeadLetterCommand {
             positions.append(position)
         }
         var objects: [String] = []
-        var missing: [LetterPosition] = []
+        var missing: [DeadLetterPosition] = []
         let settled = try settled(positions, configuration)
         for position in positions {
             var isFound = false
@@ -252,7 +253,7 @@ enum DeadLetterCommand {
                 isFound = true
                 if invocation.output == .table {
                     objects.append(
-                        LetterSheet(text: text, configuration: configuration, now: now)
+                        DeadLetterSheet(text: text, configuration: configuration, now: now)
                             .text(letter, in: batch, subject: subject)
                     )
                 } else {
@@ -290,10 +291,10 @@ enum DeadLetterCommand {
 
     /// What became of some letters, read from the time of the oldest on.
     private static func settled(
-        _ positions: [LetterPosition],
+        _ positions: [DeadLetterPosition],
         _ configuration: Configuration
-    ) throws(CommandFailure) -> SettledLetters {
-        let scan = LetterScan(configuration: configuration, filter: LetterFilter())
+    ) throws(CommandFailure) -> SettledDeadLetters {
+        let scan = DeadLetterScan(configuration: configuration, filter: DeadLetterFilter())
         let ends = try ends(of: positions, configuration)
         var places: [TopicPartition: LogBrowser.Start] = [:]
         for position in positions {
@@ -307,14 +308,14 @@ enum DeadLetterCommand {
             places[place] = .offset(position.offset)
         }
         guard let oldest = try scan.oldestTime(from: places) else {
-            return SettledLetters()
+            return SettledDeadLetters()
         }
         return try scan.settled(since: oldest, of: positions)
     }
 
     /// The ends of the partitions that some letters lie in, as far as they are there.
     private static func ends(
-        of positions: [LetterPosition],
+        of positions: [DeadLetterPosition],
         _ configuration: Configuration
     ) throws(CommandFailure) -> [TopicPartition: Int64] {
         let topics = Set(positions.map { $0.place(prefix: configuration.topicPrefix).topic })
@@ -331,16 +332,16 @@ enum DeadLetterCommand {
     }
 
     private static func find(
-        _ position: LetterPosition,
+        _ position: DeadLetterPosition,
         _ configuration: Configuration,
-        _ settled: SettledLetters,
-        _ body: (Letter, RecordBatch, LetterSubject) -> Void
+        _ settled: SettledDeadLetters,
+        _ body: (DeadLetterRecord, RecordBatch, DeadLetterSubject) -> Void
     ) throws(CommandFailure) {
-        var filter = LetterFilter()
+        var filter = DeadLetterFilter()
         filter.stages = [position.stage]
         filter.partitions = [Int64(position.partition)...Int64(position.partition)]
         filter.offsets = [position.offset...position.offset]
-        var scan = LetterScan(configuration: configuration, filter: filter)
+        var scan = DeadLetterScan(configuration: configuration, filter: filter)
         scan.includesSettled = true
         scan.readsSubjects = true
         let place = position.place(prefix: configuration.topicPrefix)
@@ -359,9 +360,9 @@ enum DeadLetterCommand {
     private static func scan(
         _ invocation: Invocation,
         now: Timestamp
-    ) throws(CommandFailure) -> LetterScan {
-        let filter = try LetterFilter(invocation, now: now)
-        var scan = LetterScan(
+    ) throws(CommandFailure) -> DeadLetterScan {
+        let filter = try DeadLetterFilter(invocation, now: now)
+        var scan = DeadLetterScan(
             configuration: try KafkaQuestion.configuration(),
             filter: filter
         )
@@ -370,13 +371,13 @@ enum DeadLetterCommand {
     }
 
     private static func settled(
-        _ scan: LetterScan,
+        _ scan: DeadLetterScan,
         since: Int64? = nil
-    ) throws(CommandFailure) -> SettledLetters {
+    ) throws(CommandFailure) -> SettledDeadLetters {
         try scan.settled(since: since, progress: ScanProgress("records of earlier replays"))
     }
 
-    static func nothingMatched(_ scan: LetterScan) -> CommandFailure {
+    static func nothingMatched(_ scan: DeadLetterScan) -> CommandFailure {
         CommandFailure(
             .nothingMatched,
             code: "dlq.nothing_matched",

@@ -46,7 +46,7 @@ enum TextDigest {
 }
 
 /// Says of each dead letter to which topic it goes, or why it is held back; without a request.
-struct LetterJudge {
+struct DeadLetterJudge {
     let prefix: String
     /// Replays of one record, this one not counted.
     let replayCountMax: Int
@@ -58,17 +58,19 @@ struct LetterJudge {
         case held(HeldBack)
     }
 
-    init(_ order: LetterOrder) {
+    init(_ order: DeadLetterOrder) {
         prefix = order.prefix
         replayCountMax = order.replayCountMax
         forgottenBefore = order.forgottenBefore
     }
 
-    func isForgotten(_ letter: Letter) -> Bool {
+    func isForgotten(_ letter: DeadLetterRecord) -> Bool {
         letter.record.timestampMilliseconds < forgottenBefore ?? .min
     }
 
-    func judge(_ letter: Letter, in batch: RecordBatch, subject: LetterSubject) -> Judgement {
+    func judge(_ letter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
+        -> Judgement
+    {
         guard !isForgotten(letter) else {
             return .held(.forgotten)
         }
@@ -87,7 +89,9 @@ struct LetterJudge {
 
     /// The topic that it was read from, if its stage reads it; for a debt that Apple refused, the
     /// topic for reports asked for by hand.
-    func target(of letter: Letter, in batch: RecordBatch, subject: LetterSubject) -> Topic? {
+    func target(of letter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
+        -> Topic?
+    {
         let name = letter.headers.text(.topic, of: batch.arena)
         let origin = letter.stage.sources.first { $0.name(prefix: prefix) == name }
         guard origin != nil, letter.stage == .report, let request = subject.requestTopic else {
@@ -98,8 +102,8 @@ struct LetterJudge {
 
     private func question(
         _ target: Topic,
-        _ letter: Letter,
-        _ subject: LetterSubject
+        _ letter: DeadLetterRecord,
+        _ subject: DeadLetterSubject
     ) -> LedgerQuestion? {
         switch target {
         case .tokensReceived, .tokensDecoded, .tokensDistinct, .reportsRequested:

@@ -1,11 +1,11 @@
 internal import TokenDomain
 
 /// One partition of one stage's dead letters.
-struct LetterPartition: Hashable, Comparable {
+struct DeadLetterPartition: Hashable, Comparable {
     var stage: Worker
     var partition: Int32
 
-    static func < (left: LetterPartition, right: LetterPartition) -> Bool {
+    static func < (left: DeadLetterPartition, right: DeadLetterPartition) -> Bool {
         (left.stage.rawValue, left.partition) < (right.stage.rawValue, right.partition)
     }
 }
@@ -15,17 +15,17 @@ struct PositionSet: Equatable {
     /// More than any cluster holds: a plan that names as many was not written by us.
     static let countMax = 1 << 40
 
-    private(set) var ranges: [LetterPartition: [ClosedRange<Int64>]] = [:]
+    private(set) var ranges: [DeadLetterPartition: [ClosedRange<Int64>]] = [:]
     private(set) var count = 0
 
     init() {}
 
     /// In any order; none twice.
-    init(_ positions: some Sequence<LetterPosition>) {
-        var offsets: [LetterPartition: [Int64]] = [:]
+    init(_ positions: some Sequence<DeadLetterPosition>) {
+        var offsets: [DeadLetterPartition: [Int64]] = [:]
         for position in positions {
             offsets[
-                LetterPartition(stage: position.stage, partition: position.partition),
+                DeadLetterPartition(stage: position.stage, partition: position.partition),
                 default: []
             ].append(position.offset)
         }
@@ -36,7 +36,7 @@ struct PositionSet: Equatable {
     }
 
     /// Ranges as a plan has them: ascending, apart from each other.
-    init?(_ ranges: [LetterPartition: [ClosedRange<Int64>]]) {
+    init?(_ ranges: [DeadLetterPartition: [ClosedRange<Int64>]]) {
         for list in ranges.values {
             guard zip(list, list.dropFirst()).allSatisfy({ $0.upperBound < $1.lowerBound }) else {
                 return nil
@@ -59,8 +59,8 @@ struct PositionSet: Equatable {
         DeadLetters.stages.filter { stage in ranges.keys.contains { $0.stage == stage } }
     }
 
-    func contains(_ position: LetterPosition) -> Bool {
-        let partition = LetterPartition(stage: position.stage, partition: position.partition)
+    func contains(_ position: DeadLetterPosition) -> Bool {
+        let partition = DeadLetterPartition(stage: position.stage, partition: position.partition)
         guard let list = ranges[partition] else {
             return false
         }

@@ -14,7 +14,7 @@ struct PositionTable {
     private var chunks: [Chunk: [UInt32]] = [:]
 
     /// 0 where none was set.
-    subscript(position: LetterPosition) -> UInt32 {
+    subscript(position: DeadLetterPosition) -> UInt32 {
         get {
             chunks[Self.chunk(position)]?[Self.index(position)] ?? 0
         }
@@ -26,7 +26,7 @@ struct PositionTable {
         }
     }
 
-    private static func chunk(_ position: LetterPosition) -> Chunk {
+    private static func chunk(_ position: DeadLetterPosition) -> Chunk {
         Chunk(
             stage: position.stage,
             partition: position.partition,
@@ -34,7 +34,7 @@ struct PositionTable {
         )
     }
 
-    private static func index(_ position: LetterPosition) -> Int {
+    private static func index(_ position: DeadLetterPosition) -> Int {
         Int(position.offset & Int64(chunkCount - 1))
     }
 }

@@ -30,7 +30,7 @@ enum ReplayCommand {
         summary: "what a replay would do; with FILE, written down for replay to do exactly that",
         operands: "[FILE]",
         operandCountMax: 1,
-        options: LetterFilter.options + [rate, countMax, patch, replaysMax],
+        options: DeadLetterFilter.options + [rate, countMax, patch, replaysMax],
         details: """
             Changes nothing in Kafka. Counts by group, what is held back and why, the headers
             that change, values before and after --patch, and how long it takes at --rate.
@@ -46,7 +46,7 @@ enum ReplayCommand {
         summary: "send dead letters back to where they failed; a dry run until --yes",
         operands: "[PLAN]",
         operandCountMax: 1,
-        options: LetterFilter.options + [
+        options: DeadLetterFilter.options + [
             yes, rate, countMax,
             .value("--canary", "N", "send N first, and the rest if they do well"),
             .value(
@@ -73,7 +73,7 @@ enum ReplayCommand {
     static let discard = Verb(
         words: ["dlq", "discard"],
         summary: "give dead letters up: into the archive topic, never back",
-        options: LetterFilter.options + [
+        options: DeadLetterFilter.options + [
             .value("--why", "TEXT", "a sentence for the audit; required with --yes"),
             yes, rate, countMax,
         ],
@@ -91,7 +91,7 @@ enum ReplayCommand {
 
     private static func runPlan(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
-        let text = try planned(try LetterOrder(.replay, invocation, now: now), now: now)
+        let text = try planned(try DeadLetterOrder(.replay, invocation, now: now), now: now)
         Console.write(text.text(format: invocation.output))
         guard let path = invocation.operands.first else {
             return .ok
@@ -104,7 +104,7 @@ enum ReplayCommand {
 
     private static func runReplay(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
-        var order = try LetterOrder(.replay, invocation, now: now)
+        var order = try DeadLetterOrder(.replay, invocation, now: now)
         if let path = invocation.operands.first {
             guard order.filter.words.isEmpty else {
                 throw .usage("plan_and_filter", "a plan or a filter, not both")
@@ -122,7 +122,7 @@ enum ReplayCommand {
 
     private static func runDiscard(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
-        let order = try LetterOrder(.discard, invocation, now: now)
+        let order = try DeadLetterOrder(.discard, invocation, now: now)
         guard order.why != nil || !invocation.has("--yes") else {
             throw .usage("missing_why", "say --why: whoever reads the audit will ask")
         }
@@ -134,7 +134,7 @@ enum ReplayCommand {
 
     private static func take(
         _ plan: ReplayPlanFile,
-        _ order: inout LetterOrder
+        _ order: inout DeadLetterOrder
     ) throws(CommandFailure) {
         guard plan.prefix == order.prefix, plan.clusterID == (try clusterID(order)) else {
             throw CommandFailure(
@@ -152,7 +152,7 @@ enum ReplayCommand {
     }
 
     private static func carryOut(
-        _ asked: LetterOrder,
+        _ asked: DeadLetterOrder,
         _ invocation: Invocation,
         now: Timestamp
     ) throws(CommandFailure) -> ExitCode {
@@ -181,7 +181,7 @@ enum ReplayCommand {
     }
 
     private static func planned(
-        _ asked: LetterOrder,
+        _ asked: DeadLetterOrder,
         now: Timestamp
     ) throws(CommandFailure) -> ReplayPlanText {
         var order = asked
@@ -199,7 +199,7 @@ enum ReplayCommand {
         return ReplayPlanText(order: order, plan: plan)
     }
 
-    private static func clusterID(_ order: LetterOrder) throws(CommandFailure) -> String {
+    private static func clusterID(_ order: DeadLetterOrder) throws(CommandFailure) -> String {
         try KafkaQuestion.ask(order.configuration) { admin throws(LogFault) -> String in
             try admin.clusterID()
         }
@@ -208,7 +208,7 @@ enum ReplayCommand {
     // MARK: - The end
 
     private static func summary(
-        _ order: LetterOrder,
+        _ order: DeadLetterOrder,
         _ plan: ReplayPlan,
         _ run: ReplayRun,
         _ ending: ReplayRun.Ending,
@@ -242,7 +242,7 @@ enum ReplayCommand {
 
     private static func exit(
         _ ending: ReplayRun.Ending,
-        _ order: LetterOrder,
+        _ order: DeadLetterOrder,
         _ plan: ReplayPlan,
         _ run: ReplayRun
     ) -> ExitCode {

@@ -10,9 +10,9 @@ struct ReplayPlan {
         static let exampleCountMax = 3
 
         var count = 0
-        var examples: [LetterPosition] = []
+        var examples: [DeadLetterPosition] = []
 
-        mutating func add(_ position: LetterPosition) {
+        mutating func add(_ position: DeadLetterPosition) {
             count += 1
             if examples.count < Self.exampleCountMax {
                 examples.append(position)
@@ -21,14 +21,14 @@ struct ReplayPlan {
     }
 
     struct Sample {
-        var position: LetterPosition
+        var position: DeadLetterPosition
         var before: [UInt8]
         var after: [UInt8]
     }
 
     static let sampleCountMax = 2
 
-    var groups: LetterGroups
+    var groups: DeadLetterGroups
     /// Dead letters that go, by index of their group.
     var goingCounts: [Int: Int] = [:]
     var held: [HeldBack: Held] = [:]
@@ -49,10 +49,10 @@ struct ReplayPlan {
         guard !canary.isEmpty else {
             return records
         }
-        var positions: [LetterPosition] = []
+        var positions: [DeadLetterPosition] = []
         for (partition, ranges) in records.ranges {
             for offset in ranges.joined() {
-                let position = LetterPosition(
+                let position = DeadLetterPosition(
                     stage: partition.stage,
                     partition: partition.partition,
                     offset: offset
@@ -70,21 +70,21 @@ struct ReplayPlan {
 struct ReplayPlanner {
     /// A dead letter that goes if Apple's answers do not say otherwise.
     private struct Candidate {
-        var position: LetterPosition
+        var position: DeadLetterPosition
         var failedAt: Int64
         var group: Int?
         var target: Topic
         var question: LedgerQuestion?
     }
 
-    let order: LetterOrder
+    let order: DeadLetterOrder
 
     func plan() throws(CommandFailure) -> ReplayPlan {
-        var scan = LetterScan(configuration: order.configuration, filter: order.filter)
+        var scan = DeadLetterScan(configuration: order.configuration, filter: order.filter)
         scan.readsSubjects = true
         let settled = try scan.settled(progress: ScanProgress("records of earlier replays"))
         var plan = ReplayPlan(
-            groups: LetterGroups(deadlineDays: order.configuration.reportDeadlineDays)
+            groups: DeadLetterGroups(deadlineDays: order.configuration.reportDeadlineDays)
         )
         var candidates = try candidates(scan, settled, &plan)
         if order.action == .replay {
@@ -110,11 +110,11 @@ struct ReplayPlanner {
     }
 
     private func candidates(
-        _ scan: LetterScan,
-        _ settled: SettledLetters,
+        _ scan: DeadLetterScan,
+        _ settled: SettledDeadLetters,
         _ plan: inout ReplayPlan
     ) throws(CommandFailure) -> [Candidate] {
-        let judge = LetterJudge(order)
+        let judge = DeadLetterJudge(order)
         var candidates: [Candidate] = []
         try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
             letter,
@@ -155,7 +155,9 @@ struct ReplayPlanner {
     }
 
     /// Whether the value takes the patch, where there is one.
-    private func patch(_ letter: Letter, in batch: RecordBatch, _ plan: inout ReplayPlan) -> Bool {
+    private func patch(_ letter: DeadLetterRecord, in batch: RecordBatch, _ plan: inout ReplayPlan)
+        -> Bool
+    {
         guard let patch = order.patch else {
             return true
         }

@@ -46,8 +46,8 @@ extension ReplayPlanFile {
             ("groups", lines(text.groups)),
             ("targets", lines(text.targets)),
             ("held", lines(text.held)),
-            ("headersDropped", JSONText.quoted(LetterShipment.droppedHeaders)),
-            ("headersSet", lines(LetterShipment.setHeaders.map { JSONText.quoted($0) })),
+            ("headersDropped", JSONText.quoted(DeadLetterShipment.droppedHeaders)),
+            ("headersSet", lines(DeadLetterShipment.setHeaders.map { JSONText.quoted($0) })),
             (
                 "records",
                 "{\n    "

@@ -45,12 +45,15 @@ struct ReplayPlanFile {
         else {
             throw bad("prefix, clusterId, filter or records is missing")
         }
-        var ranges: [LetterPartition: [ClosedRange<Int64>]] = [:]
+        var ranges: [DeadLetterPartition: [ClosedRange<Int64>]] = [:]
         for (name, text) in texts {
-            guard let position = LetterPosition("\(name)/0", prefix: prefix) else {
+            guard let position = DeadLetterPosition("\(name)/0", prefix: prefix) else {
                 throw bad("\"\(name)\" is no partition of dead letters")
             }
-            let partition = LetterPartition(stage: position.stage, partition: position.partition)
+            let partition = DeadLetterPartition(
+                stage: position.stage,
+                partition: position.partition
+            )
             ranges[partition] = try PositionSet.ranges("records", text)
         }
         guard let records = PositionSet(ranges) else {

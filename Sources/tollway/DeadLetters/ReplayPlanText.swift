@@ -5,7 +5,7 @@ internal import TokenDomain
 
 /// A plan for a person, and for a program.
 struct ReplayPlanText {
-    let order: LetterOrder
+    let order: DeadLetterOrder
     let plan: ReplayPlan
 
     /// Seconds that it takes at the given rate; nil where none is given.
@@ -55,8 +55,9 @@ struct ReplayPlanText {
         guard order.action == .replay, !plan.records.isEmpty else {
             return ""
         }
-        var text = "\nheaders: own ones kept, \(LetterShipment.droppedHeaders) dropped, and set:\n"
-        for name in LetterShipment.setHeaders {
+        var text =
+            "\nheaders: own ones kept, \(DeadLetterShipment.droppedHeaders) dropped, and set:\n"
+        for name in DeadLetterShipment.setHeaders {
             text += "  \(name)\n"
         }
         if let seconds {
@@ -74,7 +75,7 @@ struct ReplayPlanText {
     }
 
     private static func masked(_ value: [UInt8]) -> String {
-        LetterText(isRevealed: false).value(value[...])
+        DeadLetterText(isRevealed: false).value(value[...])
     }
 
     static func time(_ seconds: Double) -> String {

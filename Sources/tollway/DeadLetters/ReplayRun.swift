@@ -23,7 +23,7 @@ final class ReplayRun {
     private static let sampleCountMin = 20
     private static let canaryMilliseconds: Int64 = 60_000
 
-    private let order: LetterOrder
+    private let order: DeadLetterOrder
     private let plan: ReplayPlan
     private let stop = StopSignal()
     private var watch: ReplayWatch?
@@ -35,7 +35,7 @@ final class ReplayRun {
     private var partCount = 0
     private var ending: Ending?
 
-    init(_ order: LetterOrder, plan: ReplayPlan) {
+    init(_ order: DeadLetterOrder, plan: ReplayPlan) {
         self.order = order
         self.plan = plan
         bar = ReplayBar(goal: plan.records.count)
@@ -105,7 +105,7 @@ final class ReplayRun {
         _ count: Int,
         _ ends: [TopicPartition: Int64],
         pauseMilliseconds: Int64
-    ) throws(CommandFailure) -> LetterAudit.State? {
+    ) throws(CommandFailure) -> DeadLetterAudit.State? {
         sentCount += count
         bar.show(sentCount)
         if count > 0 {
@@ -123,7 +123,7 @@ final class ReplayRun {
         return try judgeFailures()
     }
 
-    private func judgeFailures() throws(CommandFailure) -> LetterAudit.State? {
+    private func judgeFailures() throws(CommandFailure) -> DeadLetterAudit.State? {
         let now = WallClock.monotonicMilliseconds()
         guard let watch, let ratioMax = order.failureRatioMax,
             now - lookedAt >= Self.lookMilliseconds

@@ -22,7 +22,7 @@ final class ReplaySession {
     enum Ending: Equatable {
         case finished
         /// Told to stop, or by a limit of the run.
-        case stopped(LetterAudit.State)
+        case stopped(DeadLetterAudit.State)
         /// Kafka lost it: once more from the start.
         case lost(LogFault)
     }
@@ -35,31 +35,32 @@ final class ReplaySession {
     /// A transaction that took longer was ended by Kafka, which then looks like another owner.
     private static let timedOutMilliseconds = Int64(KafkaTransactor.transactionMilliseconds) - 3_000
 
-    private let order: LetterOrder
+    private let order: DeadLetterOrder
     private let stage: Worker
     private let positions: PositionSet
     private let transactor: KafkaTransactor
-    private var shipment: LetterShipment
+    private var shipment: DeadLetterShipment
     private var seenCount = 0
     private var startedAt = WallClock.monotonicMilliseconds()
     private var sentCount = 0
 
     /// Called after every commit with its dead letters and where they ended; a state ends the run.
-    var committed: (Int, [TopicPartition: Int64]) throws(CommandFailure) -> LetterAudit.State? = {
-        _,
-        _ in nil
-    }
+    var committed: (Int, [TopicPartition: Int64]) throws(CommandFailure) -> DeadLetterAudit.State? =
+        {
+            _,
+            _ in nil
+        }
     /// Dead letters of the run before this session.
     var runCount = 0
     /// Transactions of the run so far.
     var part = 0
     /// What the audit says of the last transaction of a session that came to its end.
-    var lastState = LetterAudit.State.finished
+    var lastState = DeadLetterAudit.State.finished
     /// Dead letters that could not go after all.
     private(set) var passedOverCount = 0
 
     init(
-        _ order: LetterOrder,
+        _ order: DeadLetterOrder,
         stage: Worker,
         positions: PositionSet,
         recordByteCountMax: [String: Int]
@@ -67,7 +68,7 @@ final class ReplaySession {
         self.order = order
         self.stage = stage
         self.positions = positions
-        shipment = LetterShipment(
+        shipment = DeadLetterShipment(
             order: order,
             stage: stage,
             recordByteCountMax: recordByteCountMax
@@ -102,7 +103,7 @@ final class ReplaySession {
         } catch {
             return .lost(error)
         }
-        var scan = LetterScan(configuration: order.configuration, filter: LetterFilter())
+        var scan = DeadLetterScan(configuration: order.configuration, filter: DeadLetterFilter())
         scan.filter.stages = [stage]
         scan.includesSettled = true
         scan.readsSubjects = order.action == .replay && stage == .report
@@ -150,7 +151,7 @@ final class ReplaySession {
     /// Commits what was gathered, and its audit.
     ///
     /// - Returns: why the session ends; nil where it goes on.
-    private func commit(_ state: LetterAudit.State) throws(CommandFailure) -> Ending? {
+    private func commit(_ state: DeadLetterAudit.State) throws(CommandFailure) -> Ending? {
         let count = shipment.count
         guard count > 0 || runCount + sentCount > 0 else {
             // Nothing was done, so there is nothing to audit.
@@ -158,7 +159,7 @@ final class ReplaySession {
         }
         part += 1
         shipment.appendAudit(
-            LetterAudit(
+            DeadLetterAudit(
                 order: order,
                 stage: stage,
                 part: part,

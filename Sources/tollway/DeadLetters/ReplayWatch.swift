@@ -26,7 +26,7 @@ final class ReplayWatch {
     private(set) var failedCount = 0
 
     /// Starts at the end that the stage's dead letters have now.
-    init(_ order: LetterOrder, stage: Worker) throws(CommandFailure) {
+    init(_ order: DeadLetterOrder, stage: Worker) throws(CommandFailure) {
         configuration = order.configuration
         group = "\(order.prefix)\(stage.rawValue)"
         runID = Array(order.runID.utf8)
@@ -98,7 +98,7 @@ final class ReplayWatch {
                 waitMilliseconds: 100
             )
             for record in batch.records {
-                let headers = LetterHeaders(record.headers, in: batch.arena.span)
+                let headers = DeadLetterHeaders(record.headers, in: batch.arena.span)
                 let id = batch.arena.span.extracting(headers[.replayID].indices)
                 if id.isEqual(to: runID) {
                     failedCount += 1

@@ -11,7 +11,7 @@ final class ReportFollower {
     enum Ending {
         case settled(ReportOutcome)
         /// It is a dead letter: refused by our rules, or by Apple.
-        case deadLetter(LetterPosition, code: String, message: String)
+        case deadLetter(DeadLetterPosition, code: String, message: String)
         case timedOut
         case interrupted
     }
@@ -143,7 +143,7 @@ final class ReportFollower {
         _ batch: RecordBatch,
         _ origin: RecordOrigin
     ) -> Ending? {
-        let letter = Letter(record, stage: .report, in: batch.arena.span)
+        let letter = DeadLetterRecord(record, stage: .report, in: batch.arena.span)
         let subject = SubjectReader().read(batch.arena.span.extracting(record.value.indices))
         let topic = Topic.reportsRequested.name(prefix: configuration.topicPrefix)
         let isFromOurs =

@@ -13,9 +13,9 @@ final class TopSource {
     private let configuration: Configuration
     private let ports: AdminPorts
     private var admin: KafkaAdmin?
-    private var letters: TopLetters?
+    private var letters: TopDeadLetters?
     /// Read anew from the beginning; it takes the place of the other one once it knows all.
-    private var renewed: TopLetters?
+    private var renewed: TopDeadLetters?
     private var ledger: TopTail?
     private var earlier: TopSnapshot?
 
@@ -134,7 +134,7 @@ final class TopSource {
             return
         }
         let hasReplays = there.contains(Topic.deadLetterReplays.name(prefix: prefix))
-        var letters: TopLetters
+        var letters: TopDeadLetters
         if let known = self.letters {
             letters = known
         } else {
@@ -143,7 +143,8 @@ final class TopSource {
         }
         do {
             try letters.look()
-            if WallClock.monotonicMilliseconds() - letters.madeAt > TopLetters.lifeMilliseconds {
+            if WallClock.monotonicMilliseconds() - letters.madeAt > TopDeadLetters.lifeMilliseconds
+            {
                 letters = try renew(letters, stages, hasReplays)
                 self.letters = letters
             }
@@ -163,11 +164,11 @@ final class TopSource {
     ///
     /// - Returns: the new one once it knows all, else the old one.
     private func renew(
-        _ letters: TopLetters,
+        _ letters: TopDeadLetters,
         _ stages: [Worker],
         _ hasReplays: Bool
-    ) throws -> TopLetters {
-        let fresh: TopLetters
+    ) throws -> TopDeadLetters {
+        let fresh: TopDeadLetters
         if let renewed {
             fresh = renewed
         } else {
@@ -186,8 +187,8 @@ final class TopSource {
     private func openLetters(
         _ stages: [Worker],
         _ hasReplays: Bool
-    ) throws(LogFault) -> TopLetters {
-        try TopLetters(
+    ) throws(LogFault) -> TopDeadLetters {
+        try TopDeadLetters(
             settings: configuration.kafka,
             prefix: configuration.topicPrefix,
             stages: stages,

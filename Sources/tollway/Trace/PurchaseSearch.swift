@@ -13,7 +13,7 @@ struct PurchaseSearch {
     /// Whose it may be: as it was given, or as its records say.
     private(set) var purchaseKeys: [String]
     var topics: TopicSearch
-    private var trail: LetterTrail
+    private var trail: DeadLetterTrail
     private let needle: LineItemNeedle
 
     private(set) var events: [TraceEvent] = []
@@ -29,7 +29,7 @@ struct PurchaseSearch {
     /// The tokens that it was to be reported under.
     private var tokens: Set<String> = []
 
-    var letters: [TraceLetter] { trail.letters }
+    var letters: [TraceDeadLetter] { trail.letters }
     var readCount: Int { topics.readCount }
 
     init(
@@ -42,7 +42,7 @@ struct PurchaseSearch {
         self.topics = topics
         purchaseKeys = purchaseKey.map { [$0] } ?? []
         needle = LineItemNeedle(lineItemID)
-        trail = LetterTrail(
+        trail = DeadLetterTrail(
             prefix: configuration.topicPrefix,
             deadlineDays: configuration.reportDeadlineDays
         )

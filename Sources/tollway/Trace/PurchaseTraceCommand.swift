@@ -234,7 +234,7 @@ extension PurchaseSearch {
     }
 }
 
-extension TraceLetter {
+extension TraceDeadLetter {
     /// Without a command: a sale is corrected by who sent it.
     var saleJSON: String {
         var members = Fact.text("position", position.description)

@@ -21,7 +21,7 @@ struct TraceSearch {
 
     let id: TokenID
     var topics: TopicSearch
-    var trail: LetterTrail
+    var trail: DeadLetterTrail
 
     var events: [TraceEvent] = []
     /// The newest value of report's state.
@@ -31,14 +31,14 @@ struct TraceSearch {
     /// The newest word of dedupe about it.
     private(set) var distinct: TokenDistinct?
     /// In the order in which they failed.
-    var letters: [TraceLetter] { trail.letters }
+    var letters: [TraceDeadLetter] { trail.letters }
     var readCount: Int { topics.readCount }
     var notes: [String] { topics.notes }
 
     init(id: TokenID, _ configuration: Configuration, _ topics: TopicSearch) {
         self.id = id
         self.topics = topics
-        trail = LetterTrail(
+        trail = DeadLetterTrail(
             prefix: configuration.topicPrefix,
             deadlineDays: configuration.reportDeadlineDays
         )

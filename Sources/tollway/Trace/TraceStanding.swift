@@ -5,7 +5,7 @@ internal import TokenDomain
 struct TraceStanding {
     let id: TokenID
     let account: TokenAccount?
-    let letters: [TraceLetter]
+    let letters: [TraceDeadLetter]
     let now: Timestamp
 
     var lines: [String] {
@@ -17,7 +17,7 @@ struct TraceStanding {
         return words.isEmpty ? ["nothing is owed"] : words
     }
 
-    private func line(_ letter: TraceLetter) -> String {
+    private func line(_ letter: TraceDeadLetter) -> String {
         let isOwed = letter.isOwed(lastAccepted: account?.lastAccepted)
         var text = "dead letter \(letter.position) is open since \(Self.time(letter.failedAt)): "
         text += letter.code + (letter.message.isEmpty ? "" : ", \(letter.message)")

@@ -77,7 +77,7 @@ struct ConsoleQuestion: Equatable {
         }
         var arguments: [String] = []
         for (name, value) in members.sorted(by: { $0.key < $1.key }) {
-            guard LetterFilter.options.contains(where: { $0.name == "--\(name)" }) else {
+            guard DeadLetterFilter.options.contains(where: { $0.name == "--\(name)" }) else {
                 throw ConsoleFault("dead letters have no filter \(name)")
             }
             let values = value as? [Any] ?? [value]

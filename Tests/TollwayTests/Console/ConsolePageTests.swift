@@ -95,14 +95,14 @@ import TokenDomain
         let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
             .appendingPathComponent("../../../Deploy/RUNBOOK.md")
         let runbook = try String(contentsOf: file, encoding: .utf8).filter { $0 != "`" }
-        for row in LetterAdvice.rows where row.codes != ["report.identifier_conflict"] {
+        for row in DeadLetterAdvice.rows where row.codes != ["report.identifier_conflict"] {
             let codes = row.codes.joined(separator: ", ")
             #expect(
                 runbook.contains("\n| \(codes) | \(row.means) | \(row.todo) |\n"),
                 "RUNBOOK.md says something else of \(codes)"
             )
         }
-        #expect(Set(LetterAdvice.rows.flatMap(\.codes)).count > 30)
+        #expect(Set(DeadLetterAdvice.rows.flatMap(\.codes)).count > 30)
     }
 
     @Test func `sees whether a lane makes its deadlines`() {

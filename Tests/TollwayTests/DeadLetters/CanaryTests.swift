@@ -15,7 +15,7 @@ struct `A canary` {
     @Test func `stops the rest where it fails again, and lets it go where it does well`() throws {
         let world = try DeadLetterWorld()
         let folder = try TemporaryFolder()
-        var maker = LetterMaker(prefix: world.prefix, seed: 9)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 9)
         try maker.write([.unknownApp], each: 60, to: world.settings)
 
         try decoding(world, folder, apps: [1]) {
@@ -32,7 +32,7 @@ struct `A canary` {
             .filter { $0.headers["tollway.dlq.replay_count"] == "1" }
         #expect(again.count == 10)
 
-        try decoding(world, folder, apps: LetterMaker.apps) {
+        try decoding(world, folder, apps: DeadLetterMaker.apps) {
             let run = try world.dlq("replay", "--canary", "10", "--yes", "-o", "json")
             #expect(run.exitCode == 0, "\(run.talk)")
             #expect(run.talk.contains("of which 0 failed again"))

@@ -23,7 +23,7 @@ struct DeadLetterBenchmark {
 
     @Test func `groups and replays`() throws {
         let world = try DeadLetterWorld(partitionCount: 12)
-        var maker = LetterMaker(prefix: world.prefix, seed: 1)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 1)
         try maker.write([.unknownApp, .notBase64URL], each: letterCount / 2, to: world.settings)
         try run(world, ["groups"])
         try run(world, ["count", "--grep", "nowhere"])

@@ -14,7 +14,7 @@ struct `Looking at dead letters` {
     @Test func `groups, counts, lists, shows and exports them`() throws {
         let world = try DeadLetterWorld()
         #expect(try world.dlq("groups").exitCode == 3, "there is nothing yet")
-        var maker = LetterMaker(prefix: world.prefix, seed: 1)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 1)
         try maker.write([.unknownApp, .rejected], each: 40, to: world.settings)
         try maker.write([.notBase64URL], each: 5, to: world.settings)
 
@@ -32,7 +32,7 @@ struct `Looking at dead letters` {
             ]
         )
         let unknown = try #require(objects.first { $0["reason"] as? String == "unknown_app" })
-        #expect((unknown["apps"] as? [Any])?.count == LetterMaker.apps.count)
+        #expect((unknown["apps"] as? [Any])?.count == DeadLetterMaker.apps.count)
         // Created with the first dead letter, due after ten days.
         #expect(unknown["nearestDeadline"] as? Int == 1_700_000_000_001 + 864_000_000)
         #expect(unknown["firstFailedAt"] as? Int == 1_700_000_000_001)
@@ -71,7 +71,7 @@ struct `Looking at dead letters` {
 
     @Test func `counts in top only what is open`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: 5)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 5)
         try maker.write([.unknownApp], each: 3, to: world.settings)
         try maker.write([.notBase64URL], each: 2, to: world.settings)
         func open() throws -> [String: Int] {
@@ -99,12 +99,12 @@ struct `Looking at dead letters` {
 
     @Test func `says of a refused report what is due, and when`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: 6)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 6)
         try maker.write([.rejected], each: 1, to: world.settings)
         let group = try #require(try world.dlq("groups", "-o", "ndjson").objects().first)
-        #expect(group["nearestDeadline"] as? Int64 == LetterMaker.deadline.milliseconds)
+        #expect(group["nearestDeadline"] as? Int64 == DeadLetterMaker.deadline.milliseconds)
         let letter = try #require(try world.dlq("export").objects().first)
-        #expect(letter["deadline"] as? Int64 == LetterMaker.deadline.milliseconds)
+        #expect(letter["deadline"] as? Int64 == DeadLetterMaker.deadline.milliseconds)
         #expect(letter["status"] as? String == "NO_LINE_ITEM")
         let sheet = try world.dlq("show", try #require(letter["position"] as? String)).output
         #expect(sheet.contains("NO_LINE_ITEM") && sheet.contains("due at Apple"))
@@ -120,7 +120,7 @@ struct `Looking at dead letters` {
     /// Every byte of every secret, wherever it could come out.
     @Test func `shows no token, customer or key unless told to`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: 2)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 2)
         try maker.write([.unknownApp, .notBase64URL], each: 3, to: world.settings)
         var secrets: [String] = []
         for record in try world.records(of: .deadLetters(.decode)) {

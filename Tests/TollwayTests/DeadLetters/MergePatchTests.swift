@@ -51,10 +51,10 @@ import TokenWire
 @Suite struct `A set of positions` {
     @Test func `knows each one, whatever their order`() {
         var generator = SeededGenerator(seed: 11)
-        var positions: Set<LetterPosition> = []
+        var positions: Set<DeadLetterPosition> = []
         for _ in 0..<2_000 {
             positions.insert(
-                LetterPosition(
+                DeadLetterPosition(
                     stage: generator.next() % 2 == 0 ? .decode : .report,
                     partition: Int32(generator.next() % 3),
                     offset: Int64(generator.next() % 1_000)
@@ -66,7 +66,7 @@ import TokenWire
         for stage in DeadLetters.stages {
             for partition in Int32(0)..<4 {
                 for offset in Int64(0)...1_000 {
-                    let position = LetterPosition(
+                    let position = DeadLetterPosition(
                         stage: stage,
                         partition: partition,
                         offset: offset
@@ -81,7 +81,7 @@ import TokenWire
     }
 
     @Test func `refuses ranges that overlap or lie the wrong way`() {
-        let partition = LetterPartition(stage: .decode, partition: 0)
+        let partition = DeadLetterPartition(stage: .decode, partition: 0)
         #expect(PositionSet([partition: [0...5, 5...9]]) == nil)
         #expect(PositionSet([partition: [7...9, 0...5]]) == nil)
         #expect(PositionSet([partition: [0...Int64.max]]) == nil)
@@ -93,18 +93,18 @@ import TokenWire
 }
 
 @Suite struct `What became of dead letters` {
-    private let position = LetterPosition(stage: .decode, partition: 2, offset: 4_097)
+    private let position = DeadLetterPosition(stage: .decode, partition: 2, offset: 4_097)
 
     @Test func `is known by place and time`() {
-        var settled = SettledLetters()
+        var settled = SettledDeadLetters()
         settled.set(.replayed, of: position, timestamp: 1_000)
         #expect(settled.state(of: position, timestamp: 1_000) == .replayed)
         // The topic was made anew: another dead letter lies at that offset.
         #expect(settled.state(of: position, timestamp: 1_001) == nil)
         for other in [
-            LetterPosition(stage: .report, partition: 2, offset: 4_097),
-            LetterPosition(stage: .decode, partition: 1, offset: 4_097),
-            LetterPosition(stage: .decode, partition: 2, offset: 1),
+            DeadLetterPosition(stage: .report, partition: 2, offset: 4_097),
+            DeadLetterPosition(stage: .decode, partition: 1, offset: 4_097),
+            DeadLetterPosition(stage: .decode, partition: 2, offset: 1),
         ] {
             #expect(settled.state(of: other, timestamp: 1_000) == nil)
         }
@@ -118,19 +118,19 @@ import TokenWire
 
     @Test func `is read as it was written`() throws {
         var bytes: [UInt8] = []
-        SettledLetter(
+        SettledDeadLetter(
             state: .discarded,
             letterTimestamp: 7,
             replayID: "r",
             at: 9,
             target: "t"
         ).write(to: &bytes)
-        let read = try SettledLetter(reading: bytes.span)
+        let read = try SettledDeadLetter(reading: bytes.span)
         #expect(read.state == .discarded && read.letterTimestamp == 7 && read.at == 9)
         #expect(read.replayID == "r" && read.target == "t")
         let wrong = Array(#"{"state":"lost","letterTimestamp":7}"#.utf8)
         #expect(throws: WireFault.outOfRange(field: "state")) {
-            try SettledLetter(reading: wrong.span)
+            try SettledDeadLetter(reading: wrong.span)
         }
     }
 }

@@ -22,7 +22,7 @@ struct `A replay that is killed` {
     /// Kills run after run at random moments, lets two run against each other, and counts.
     @Test func `sends each letter once, whatever happens to it`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: Self.seed)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: Self.seed)
         try maker.write([.unknownApp, .rejected], each: Self.letterCount, to: world.settings)
         var generator = SeededGenerator(seed: Self.seed)
         var killedCount = 0
@@ -68,7 +68,7 @@ struct `A replay that is killed` {
     /// letters were not committed with them, the next run would send them again.
     @Test func `at the moment its letters are seen knows of them`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: Self.seed)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: Self.seed)
         try maker.write([.unknownApp], each: Self.letterCount, to: world.settings)
         let admin = try world.openAdmin()
         defer { admin.close() }
@@ -90,7 +90,7 @@ struct `A replay that is killed` {
     /// The newer goes on, the older says so and stops; between them each dead letter goes once.
     @Test func `is safe from two terminals at once`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: Self.seed)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: Self.seed)
         try maker.write([.unknownApp], each: Self.letterCount, to: world.settings)
         // So fast that much goes while the second looks at what went: what it thinks is open then
         // is not any more when it has the name.
@@ -106,7 +106,7 @@ struct `A replay that is killed` {
 
     @Test func `by Ctrl-C ends between two transactions and says so`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: Self.seed)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: Self.seed)
         try maker.write([.unknownApp], each: 500, to: world.settings)
         let process = try start(world, rate: 20)
         try awaitWork(world, from: 0, of: process)

@@ -14,7 +14,7 @@ import TokenWire
 struct `Sending dead letters back` {
     @Test func `is a dry run until told, and then keeps every byte`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: 3)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 3)
         maker.history.firstFailedAt = "2026-01-01T00:00:00.000Z"
         maker.history.attempts = 4
         maker.history.replayCount = 1
@@ -108,7 +108,7 @@ struct `Sending dead letters back` {
 
     @Test func `holds back what was settled, would break the order, or came back twice`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: 4)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 4)
         try maker.write([.rejected], each: 4, to: world.settings)
         try maker.write([.unknownApp], each: 2, to: world.settings)
         maker.history.replayCount = 2
@@ -146,7 +146,7 @@ struct `Sending dead letters back` {
 
     @Test func `holds back account tokens that Apple has, or has a newer one for`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: 10)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 10)
         try maker.write([.accountToken], each: 5, to: world.settings)
         let letters = try world.records(of: .deadLetters(.report))
         let failed = Timestamp(milliseconds: maker.failedAt.milliseconds)
@@ -171,7 +171,7 @@ struct `Sending dead letters back` {
 
     @Test func `lets nothing go of which it may be forgotten whether it went`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: 11)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 11)
         try maker.write([.unknownApp], each: 3, to: world.settings)
         let admin = try world.openAdmin()
         defer { admin.close() }
@@ -206,7 +206,7 @@ struct `Sending dead letters back` {
         let world = try DeadLetterWorld()
         let folder = try TemporaryFolder()
         let path = folder.url.appendingPathComponent("plan.json").path
-        var maker = LetterMaker(prefix: world.prefix, seed: 5)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 5)
         try maker.write([.unknownApp, .notBase64URL], each: 20, to: world.settings)
         let patch = #"{"bundleId":"com.example.other","extra":1.0}"#
         let plan = try world.dlq(
@@ -245,7 +245,7 @@ struct `Sending dead letters back` {
 
     @Test func `patches values, keeps to the oldest, and to a rate`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: 6)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 6)
         try maker.write([.unknownApp], each: 40, to: world.settings)
         let patch = #"{"bundleId":"com.example.other","customer":null}"#
         let dry = try world.dlq("replay", "--patch", patch)
@@ -280,7 +280,7 @@ struct `Sending dead letters back` {
 
     @Test func `gives up what is discarded, with a reason, into the archive`() throws {
         let world = try DeadLetterWorld()
-        var maker = LetterMaker(prefix: world.prefix, seed: 8)
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 8)
         try maker.write([.unknownApp, .notBase64URL], each: 12, to: world.settings)
         // Shown without a reason; done with one only.
         #expect(try world.dlq("discard", "--reason", "not_base64url").exitCode == 5)
@@ -305,7 +305,7 @@ struct `Sending dead letters back` {
             #expect(record.headers["tollway.dlq.discarded_why"] == "no tokens at all")
             #expect(record.headers["tollway.dlq.discarded_by"]?.hasPrefix("somebody@") == true)
             let from = try #require(record.headers["tollway.dlq.discarded_from"])
-            let position = try #require(LetterPosition(from, prefix: world.prefix))
+            let position = try #require(DeadLetterPosition(from, prefix: world.prefix))
             let letter = letters.first {
                 $0.partition == position.partition && $0.offset == position.offset
             }

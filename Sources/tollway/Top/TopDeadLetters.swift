@@ -4,7 +4,7 @@ internal import Telemetry
 internal import TokenDomain
 
 /// The dead letters that are open, by stage and code: read on from look to look.
-final class TopLetters {
+final class TopDeadLetters {
     /// What one look takes in; the rest comes with the next one.
     private static let recordCountMax = 500_000
     /// So many are taken in however long it takes, and more only for some time: somebody waits for
@@ -31,7 +31,7 @@ final class TopLetters {
     private let stages: [Worker]
     private let replays: LogBrowser?
     private let browser: LogBrowser
-    private var settled = SettledLetters()
+    private var settled = SettledDeadLetters()
     /// The group of each open dead letter, from 1.
     private var open = PositionTable()
     private var groups: [Group] = []
@@ -122,7 +122,7 @@ final class TopLetters {
     }
 
     private func add(_ record: RecordBatch.Record, _ batch: RecordBatch) {
-        let letter = Letter(record, stage: stages[record.topic], in: batch.arena.span)
+        let letter = DeadLetterRecord(record, stage: stages[record.topic], in: batch.arena.span)
         let state = settled.state(
             of: letter.position,
             timestamp: record.timestampMilliseconds
@@ -136,7 +136,7 @@ final class TopLetters {
         open[letter.position] = UInt32(index + 1)
     }
 
-    private func close(_ position: LetterPosition) {
+    private func close(_ position: DeadLetterPosition) {
         let number = Int(open[position])
         if number > 0 {
             groups[number - 1].count -= 1
@@ -144,7 +144,7 @@ final class TopLetters {
         }
     }
 
-    private func group(of letter: Letter, _ batch: RecordBatch) -> Int {
+    private func group(of letter: DeadLetterRecord, _ batch: RecordBatch) -> Int {
         let text = letter.headers.text(.code, of: batch.arena)
         var code = text.isEmpty ? "unknown" : text
         if groups.count >= Self.groupCountMax, indices["\(letter.stage.rawValue) \(code)"] == nil {

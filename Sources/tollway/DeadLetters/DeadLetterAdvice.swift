@@ -2,7 +2,7 @@
 /// "Dead letters grow", for the page.
 ///
 /// A test compares it. A code that is not here is looked up in the runbook by a person.
-enum LetterAdvice {
+enum DeadLetterAdvice {
     struct Row: Equatable {
         var codes: [String]
         var means: String

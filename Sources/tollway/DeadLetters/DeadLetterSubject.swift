@@ -3,7 +3,7 @@ internal import TokenDomain
 internal import TokenWire
 
 /// What a dead letter is about, as far as its value can be read; a claim and no proof.
-struct LetterSubject {
+struct DeadLetterSubject {
     var appAppleID: Int64?
     var bundleID: String?
     var environment: AppleEnvironment?
@@ -48,8 +48,8 @@ final class SubjectReader {
     private var tokens = TokenReader()
 
     /// What can be read; a value in no form of ours gives an empty subject.
-    func read(_ value: Span<UInt8>) -> LetterSubject {
-        var subject = LetterSubject()
+    func read(_ value: Span<UInt8>) -> DeadLetterSubject {
+        var subject = DeadLetterSubject()
         var token: [UInt8] = []
         var signedPayload: [UInt8] = []
         do throws(WireFault) {
@@ -69,7 +69,7 @@ final class SubjectReader {
         return subject
     }
 
-    private func readToken(_ text: Span<UInt8>, into subject: inout LetterSubject) {
+    private func readToken(_ text: Span<UInt8>, into subject: inout DeadLetterSubject) {
         do throws(DecodeFault) {
             try tokens.read(text)
         } catch {
@@ -85,7 +85,7 @@ final class SubjectReader {
     }
 
     /// The middle part of a JWS, unverified.
-    private static func readPayload(_ jws: [UInt8], into subject: inout LetterSubject) {
+    private static func readPayload(_ jws: [UInt8], into subject: inout DeadLetterSubject) {
         let parts = jws.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3 else {
             return
@@ -109,7 +109,7 @@ final class SubjectReader {
 
     private static func scan(
         _ value: Span<UInt8>,
-        _ subject: inout LetterSubject,
+        _ subject: inout DeadLetterSubject,
         _ token: inout [UInt8],
         _ signedPayload: inout [UInt8]
     ) throws(WireFault) {
@@ -120,7 +120,7 @@ final class SubjectReader {
 
     private static func scanMembers(
         _ scanner: inout JSONScanner,
-        _ subject: inout LetterSubject,
+        _ subject: inout DeadLetterSubject,
         _ token: inout [UInt8],
         _ signedPayload: inout [UInt8]
     ) throws(WireFault) {

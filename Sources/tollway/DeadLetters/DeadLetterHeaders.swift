@@ -1,7 +1,7 @@
 internal import Kafka
 
 /// Where the diagnostic headers of one dead letter lie, found in one walk without an allocation.
-struct LetterHeaders {
+struct DeadLetterHeaders {
     enum Field: Int, CaseIterable {
         // In the order in which they are written, so that the first guess is right.
         case topic, partition, offset, message, reason, code, fingerprint, failedAt

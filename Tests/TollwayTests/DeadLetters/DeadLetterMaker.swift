@@ -6,7 +6,7 @@ import TokenDomain
 import TokenWire
 
 /// Dead letters as the stages write them, from a seed.
-struct LetterMaker {
+struct DeadLetterMaker {
     enum Kind {
         /// A good token of an app that was not configured: may go back once it is.
         case unknownApp

@@ -3,7 +3,7 @@ internal import Telemetry
 internal import TokenDomain
 
 /// Dead letters by stage, reason and fingerprint.
-struct LetterGroups {
+struct DeadLetterGroups {
     struct Key: Hashable {
         var stage: Worker
         var code: UInt64
@@ -27,7 +27,7 @@ struct LetterGroups {
         var appCounts: [Int64: Int] = [:]
         var hasMoreApps = false
         /// For `show`.
-        var example: LetterPosition
+        var example: DeadLetterPosition
 
         mutating func count(app: Int64) {
             if appCounts.count < Self.appCountMax || appCounts[app] != nil {
@@ -58,9 +58,9 @@ struct LetterGroups {
     /// - Returns: the index of its group; nil where there is no room for another.
     @discardableResult
     mutating func add(
-        _ letter: Letter,
+        _ letter: DeadLetterRecord,
         in batch: RecordBatch,
-        subject: LetterSubject
+        subject: DeadLetterSubject
     ) -> Int? {
         guard let index = index(of: letter, in: batch) else {
             otherCount += 1
@@ -84,7 +84,7 @@ struct LetterGroups {
         groups.sorted { ($1.count, $0.code, $0.fingerprint) < ($0.count, $1.code, $1.fingerprint) }
     }
 
-    private mutating func index(of letter: Letter, in batch: RecordBatch) -> Int? {
+    private mutating func index(of letter: DeadLetterRecord, in batch: RecordBatch) -> Int? {
         let arena = batch.arena.span
         let key = Key(
             stage: letter.stage,
@@ -97,7 +97,7 @@ struct LetterGroups {
         guard groups.count < Self.groupCountMax else {
             return nil
         }
-        func text(_ field: LetterHeaders.Field, atMost characterCountMax: Int = 64) -> String {
+        func text(_ field: DeadLetterHeaders.Field, atMost characterCountMax: Int = 64) -> String {
             PlainText.printable(
                 letter.headers.text(field, of: batch.arena),
                 characterCountMax: characterCountMax

@@ -5,7 +5,7 @@ internal import TokenDomain
 /// Which dead letters are meant: one language in every verb.
 ///
 /// Different options must all hold; of one option given twice, either.
-struct LetterFilter {
+struct DeadLetterFilter {
     /// An app, by Apple's number or by bundle id.
     enum App: Equatable {
         case number(Int64)
@@ -42,7 +42,7 @@ struct LetterFilter {
     var offsetMin: Int64 { offsets.map(\.lowerBound).min() ?? 0 }
 
     /// What headers, key and bytes say; the subject is asked apart.
-    func matches(_ letter: Letter, in batch: RecordBatch) -> Bool {
+    func matches(_ letter: DeadLetterRecord, in batch: RecordBatch) -> Bool {
         let record = letter.record
         let arena = batch.arena.span
         guard Self.holds(partitions, Int64(record.partition)), Self.holds(offsets, record.offset),
@@ -73,7 +73,7 @@ struct LetterFilter {
             }
     }
 
-    func matches(_ subject: LetterSubject) -> Bool {
+    func matches(_ subject: DeadLetterSubject) -> Bool {
         if !apps.isEmpty {
             let isOurs = apps.contains { app in
                 switch app {

@@ -2,7 +2,7 @@ internal import Telemetry
 internal import TokenDomain
 
 /// The filter as it is typed.
-extension LetterFilter {
+extension DeadLetterFilter {
     /// More alternatives than this in one option are a mistake.
     private static let alternativeCountMax = 1_000
 

@@ -3,10 +3,10 @@ internal import TokenDomain
 internal import TokenWire
 
 /// The dead letters of what is traced, and what was made of each.
-struct LetterTrail {
+struct DeadLetterTrail {
     let prefix: String
     let deadlineDays: Int
-    private(set) var letters: [TraceLetter] = []
+    private(set) var letters: [TraceDeadLetter] = []
 
     init(prefix: String, deadlineDays: Int) {
         self.prefix = prefix
@@ -31,7 +31,7 @@ struct LetterTrail {
                         + Fact.text("replayCount", found.header("tollway.dlq.replay_count"))
                 )
             )
-            if let letter = TraceLetter(found, prefix: prefix, deadlineDays: deadlineDays) {
+            if let letter = TraceDeadLetter(found, prefix: prefix, deadlineDays: deadlineDays) {
                 letters.append(letter)
             }
         }
@@ -74,7 +74,7 @@ struct LetterTrail {
         }
         let stage = letters[index].position.stage.rawValue
         do throws(WireFault) {
-            let settled = try SettledLetter(reading: found.value.span)
+            let settled = try SettledDeadLetter(reading: found.value.span)
             guard settled.letterTimestamp == letters[index].timestamp else {
                 // Of a topic that is no more.
                 return

@@ -4,8 +4,8 @@ internal import Telemetry
 internal import TokenDomain
 
 /// A dead letter of the token that is traced, and what was made of it since.
-struct TraceLetter {
-    let position: LetterPosition
+struct TraceDeadLetter {
+    let position: DeadLetterPosition
     /// In the topic of replays.
     let key: [UInt8]
     let code: String
@@ -18,12 +18,12 @@ struct TraceLetter {
     /// Of a report that was asked for, or refused.
     let status: ReportStatus?
     /// Nil while it is open.
-    var settled: SettledLetter?
+    var settled: SettledDeadLetter?
 
     /// Nil for a record of another topic than a stage's dead letters.
     init?(_ found: TopicReader.Found, prefix: String, deadlineDays: Int) {
         let place = "\(found.topic)/\(found.partition)/\(found.offset)"
-        guard let position = LetterPosition(place, prefix: prefix) else {
+        guard let position = DeadLetterPosition(place, prefix: prefix) else {
             return nil
         }
         let subject = SubjectReader().read(found.value.span)

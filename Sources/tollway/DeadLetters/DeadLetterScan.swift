@@ -4,9 +4,9 @@ internal import Telemetry
 internal import TokenDomain
 
 /// Goes through the dead letters that a filter means, in the order in which Kafka gives them.
-struct LetterScan {
+struct DeadLetterScan {
     let configuration: Configuration
-    var filter: LetterFilter
+    var filter: DeadLetterFilter
     /// Also those that were replayed or discarded.
     var includesSettled = false
     /// Whether `body` wants to know what each is about.
@@ -45,10 +45,10 @@ struct LetterScan {
     func settled(
         isExact: Bool = false,
         since: Int64? = nil,
-        of positions: [LetterPosition]? = nil,
+        of positions: [DeadLetterPosition]? = nil,
         progress: ScanProgress? = nil
-    ) throws(CommandFailure) -> SettledLetters {
-        var settled = SettledLetters()
+    ) throws(CommandFailure) -> SettledDeadLetters {
+        var settled = SettledDeadLetters()
         let topic = Topic.deadLetterReplays.name(prefix: prefix)
         let isThere = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Bool in
             try admin.topics().contains { $0.name == topic && !$0.partitions.isEmpty }
@@ -93,9 +93,9 @@ struct LetterScan {
     ///
     /// What is settled is left out, or marked where settled ones are included.
     func run(
-        settled: SettledLetters,
+        settled: SettledDeadLetters,
         progress: ScanProgress? = nil,
-        _ body: (Letter, RecordBatch, LetterSubject) throws(CommandFailure) -> Bool
+        _ body: (DeadLetterRecord, RecordBatch, DeadLetterSubject) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) {
         let stages = try stages()
         let scan = TopicScan(
@@ -127,7 +127,11 @@ struct LetterScan {
                     )
                     continue
                 }
-                var letter = Letter(record, stage: stages[record.topic], in: batch.arena.span)
+                var letter = DeadLetterRecord(
+                    record,
+                    stage: stages[record.topic],
+                    in: batch.arena.span
+                )
                 guard filter.matches(letter, in: batch) else {
                     continue
                 }
@@ -138,7 +142,7 @@ struct LetterScan {
                 guard letter.settled == nil || includesSettled else {
                     continue
                 }
-                var subject = LetterSubject()
+                var subject = DeadLetterSubject()
                 if needsSubject, !record.value.isAbsent {
                     subject = subjects.read(batch.arena.span.extracting(record.value.indices))
                     guard filter.matches(subject) else {

@@ -4,16 +4,16 @@ internal import Telemetry
 internal import TokenDomain
 
 /// The newest of many dead letters, in bounded memory.
-struct LetterList {
+struct DeadLetterList {
     private struct Row {
         var failedAt: Int64
-        var position: LetterPosition
+        var position: DeadLetterPosition
         var cells: [String]
         var object: String
     }
 
     let countMax: Int
-    let text: LetterText
+    let text: DeadLetterText
     /// Whether it will be a table; else objects.
     let isTable: Bool
     let deadlineDays: Int
@@ -23,7 +23,7 @@ struct LetterList {
     /// Nothing older can be among the newest.
     private var cutoff = Int64.min
 
-    init(countMax: Int, text: LetterText, isTable: Bool, deadlineDays: Int, now: Timestamp) {
+    init(countMax: Int, text: DeadLetterText, isTable: Bool, deadlineDays: Int, now: Timestamp) {
         self.countMax = countMax
         self.text = text
         self.isTable = isTable
@@ -31,7 +31,8 @@ struct LetterList {
         self.now = now
     }
 
-    mutating func add(_ letter: Letter, in batch: RecordBatch, subject: LetterSubject) {
+    mutating func add(_ letter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
+    {
         seenCount += 1
         guard letter.failedAt >= cutoff else {
             return
@@ -60,9 +61,9 @@ struct LetterList {
     }
 
     private func cells(
-        _ letter: Letter,
+        _ letter: DeadLetterRecord,
         _ batch: RecordBatch,
-        _ subject: LetterSubject
+        _ subject: DeadLetterSubject
     ) -> [String] {
         let arena = batch.arena
         let record = letter.record
@@ -101,16 +102,18 @@ struct LetterList {
 }
 
 /// One dead letter on a page, for a person.
-struct LetterSheet {
+struct DeadLetterSheet {
     private static let textCountMax = 4_000
 
-    let text: LetterText
+    let text: DeadLetterText
     let configuration: Configuration
     let now: Timestamp
 
-    func text(_ letter: Letter, in batch: RecordBatch, subject: LetterSubject) -> String {
+    func text(_ letter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
+        -> String
+    {
         let arena = batch.arena
-        func header(_ field: LetterHeaders.Field) -> String {
+        func header(_ field: DeadLetterHeaders.Field) -> String {
             PlainText.printable(
                 letter.headers.text(field, of: arena),
                 characterCountMax: Self.textCountMax

@@ -7,7 +7,7 @@ internal import TokenWire
 ///
 /// A record counts only for the dead letter with its timestamp: offsets begin anew where somebody
 /// deletes a topic and makes it again.
-struct SettledLetters {
+struct SettledDeadLetters {
     enum State: UInt8, CaseIterable {
         case replayed = 1
         case discarded = 2
@@ -23,7 +23,7 @@ struct SettledLetters {
     private(set) var count = 0
     private var entries = PositionTable()
 
-    func state(of position: LetterPosition, timestamp: Int64) -> State? {
+    func state(of position: DeadLetterPosition, timestamp: Int64) -> State? {
         let entry = entries[position]
         guard entry >> 2 == Self.digest(timestamp) else {
             return nil
@@ -31,7 +31,7 @@ struct SettledLetters {
         return State(rawValue: UInt8(entry & 3))
     }
 
-    mutating func set(_ state: State?, of position: LetterPosition, timestamp: Int64) {
+    mutating func set(_ state: State?, of position: DeadLetterPosition, timestamp: Int64) {
         let entry = state.map { Self.digest(timestamp) << 2 | UInt32($0.rawValue) } ?? 0
         let before = entries[position]
         entries[position] = entry
@@ -49,7 +49,7 @@ struct SettledLetters {
     mutating func absorb(
         _ batch: RecordBatch,
         prefix: String,
-        _ settled: (LetterPosition) -> Void = { _ in }
+        _ settled: (DeadLetterPosition) -> Void = { _ in }
     ) throws(CommandFailure) {
         let topics = DeadLetters.stages.map { stage in
             (stage, Array((Topic.deadLetters(stage).name(prefix: prefix) + "/").utf8))
@@ -66,7 +66,7 @@ struct SettledLetters {
             }
             do throws(WireFault) {
                 let value = batch.arena.span.extracting(record.value.indices)
-                let (state, letterTimestamp) = try SettledLetter.essence(of: value)
+                let (state, letterTimestamp) = try SettledDeadLetter.essence(of: value)
                 set(state, of: position, timestamp: letterTimestamp)
                 settled(position)
             } catch {
@@ -86,7 +86,7 @@ struct SettledLetters {
     private static func position(
         _ key: Span<UInt8>,
         _ topics: [(Worker, [UInt8])]
-    ) -> LetterPosition? {
+    ) -> DeadLetterPosition? {
         for (stage, topic) in topics where key.starts(with: topic) {
             let rest = key.extracting(topic.count..<key.count)
             var slash = 0
@@ -99,7 +99,7 @@ struct SettledLetters {
             else {
                 return nil
             }
-            return LetterPosition(
+            return DeadLetterPosition(
                 stage: stage,
                 partition: Int32(clamping: partition),
                 offset: offset
@@ -110,8 +110,8 @@ struct SettledLetters {
 }
 
 /// A value of `dlq.<prefix>replays.v1`.
-struct SettledLetter {
-    var state: SettledLetters.State
+struct SettledDeadLetter {
+    var state: SettledDeadLetters.State
     /// Kafka's own time of the dead letter.
     var letterTimestamp: Int64
     var replayID: String
@@ -121,7 +121,7 @@ struct SettledLetter {
     var target: String
 
     init(
-        state: SettledLetters.State,
+        state: SettledDeadLetters.State,
         letterTimestamp: Int64,
         replayID: String,
         at: Int64,
@@ -150,7 +150,8 @@ struct SettledLetter {
             default: try scanner.skip()
             }
         }
-        guard let known = SettledLetters.State.allCases.first(where: { $0.text == state }) else {
+        guard let known = SettledDeadLetters.State.allCases.first(where: { $0.text == state })
+        else {
             throw state == nil ? .missing(field: "state") : .outOfRange(field: "state")
         }
         self.init(
@@ -165,14 +166,14 @@ struct SettledLetter {
     /// What alone decides whether a dead letter may go, without the rest.
     static func essence(
         of value: Span<UInt8>
-    ) throws(WireFault) -> (SettledLetters.State, letterTimestamp: Int64) {
-        var state: SettledLetters.State?
+    ) throws(WireFault) -> (SettledDeadLetters.State, letterTimestamp: Int64) {
+        var state: SettledDeadLetters.State?
         var letterTimestamp: Int64?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "state":
                 let text = try scanner.string()
-                state = SettledLetters.State.allCases.first { $0.text == text }
+                state = SettledDeadLetters.State.allCases.first { $0.text == text }
                 guard state != nil else {
                     throw .outOfRange(field: "state")
                 }

@@ -38,10 +38,10 @@ extension ConsoleScript {
           ]) : counted.map(group => [
             el('a', { href: addressOf({ stage: group.stage, code: group.code }) }, group.code),
             number(group.count), when(group.newest)]);
-          const columns = read.length ? [{ title: 'Code' }, { title: 'Letters', n: true },
+          const columns = read.length ? [{ title: 'Code' }, { title: 'DeadLetters', n: true },
             { title: 'First' }, { title: 'Last' }, { title: 'Due at Apple' }, { title: 'Apps' },
             { title: 'Message and kind' }]
-            : [{ title: 'Code' }, { title: 'Letters', n: true }, { title: 'Last' }];
+            : [{ title: 'Code' }, { title: 'DeadLetters', n: true }, { title: 'Last' }];
           return [
             el('p', { class: 'dim' }, !snap ? '' : !snap.clusterId
               ? 'How many are open is not known: Kafka does not answer. '
@@ -87,13 +87,13 @@ extension ConsoleScript {
             (filter.code || []).map(advise),
             filterForm(filter, isAll),
             loading(entry, 'the newest letters'),
-            letters.length > 0 && table([{ title: 'Letter' }, { title: 'Failed' },
+            letters.length > 0 && table([{ title: 'DeadLetterRecord' }, { title: 'Failed' },
               { title: 'Due at Apple' }, { title: 'App' }, { title: 'Attempts', n: true },
               { title: 'State' }, { title: 'Message' }], letters.map(letter => [
               el('a', { href: '/letters/' + letter.position, class: 'mono' }, letter.position),
               when(letter.failedAt), letter.deadline ? when(letter.deadline) : '–',
               letter.appAppleId || '–', number(letter.attempts), letter.state,
-              letter.message || '']), 'Letters'),
+              letter.message || '']), 'DeadLetters'),
             letters.length === 50 && el('p', { class: 'dim' }, 'The newest 50; a plan counts all.'),
             letters.length > 0 ? planForms(filter) : actsList(),
           ];
@@ -124,7 +124,7 @@ extension ConsoleScript {
           const head = [el('p', { class: 'crumbs' }, el('a', { href: '/letters' }, 'Dead letters'),
             letter ? [' / ', el('a', { href: addressOf({ stage: letter.stage, code: letter.code,
               fingerprint: letter.fingerprint }) }, letter.code)] : ''),
-          el('h1', null, 'Letter ', el('span', { class: 'mono' }, position))];
+          el('h1', null, 'DeadLetterRecord ', el('span', { class: 'mono' }, position))];
           if (!letter) return [...head, loading(entry, 'the letter')];
           const from = letter.source;
           return [...head, advise(letter.code),

@@ -6,7 +6,7 @@ internal import TokenWire
 
 /// Writes the outputs for a dead letter, bytes to bytes: the record itself, its result, and in the
 /// end the audit; all of one transaction.
-struct LetterShipment {
+struct DeadLetterShipment {
     static let droppedHeaders = "__dlq.errors.* and tollway.dlq.*"
     static let setHeaders = [
         "tollway.dlq.first_failed_at", "tollway.dlq.attempts", "tollway.dlq.replay_count",
@@ -16,12 +16,12 @@ struct LetterShipment {
     /// Heads of batch and record, at the most.
     private static let overheadByteCount = 128
 
-    let order: LetterOrder
+    let order: DeadLetterOrder
     let stage: Worker
     let targets: [Topic]
     /// `max.message.bytes` by full name.
     let recordByteCountMax: [String: Int]
-    let judge: LetterJudge
+    let judge: DeadLetterJudge
     private(set) var outputs = OutputBatch()
     private(set) var count = 0
     private(set) var counts: [Topic: Int] = [:]
@@ -31,12 +31,12 @@ struct LetterShipment {
     var topics: [Topic] { targets + [.deadLetterReplays, .audit] }
     var byteCount: Int { outputs.arena.count }
 
-    init(order: LetterOrder, stage: Worker, recordByteCountMax: [String: Int]) {
+    init(order: DeadLetterOrder, stage: Worker, recordByteCountMax: [String: Int]) {
         self.order = order
         self.stage = stage
         self.recordByteCountMax = recordByteCountMax
         targets = order.targets(of: stage)
-        judge = LetterJudge(order)
+        judge = DeadLetterJudge(order)
         letterTopic = Array(Topic.deadLetters(stage).name(prefix: order.prefix).utf8)
         runID = Array(order.runID.utf8)
     }
@@ -51,9 +51,9 @@ struct LetterShipment {
     ///
     /// - Returns: false where it cannot go after all: nothing was appended.
     mutating func append(
-        _ letter: Letter,
+        _ letter: DeadLetterRecord,
         in batch: RecordBatch,
-        subject: LetterSubject,
+        subject: DeadLetterSubject,
         now: Int64
     ) -> Bool {
         let target: Topic
@@ -96,7 +96,7 @@ struct LetterShipment {
         return true
     }
 
-    private func value(_ letter: Letter, _ batch: RecordBatch) -> ArraySlice<UInt8>? {
+    private func value(_ letter: DeadLetterRecord, _ batch: RecordBatch) -> ArraySlice<UInt8>? {
         let bytes = batch.arena[letter.record.value.indices]
         guard let patch = order.patch else {
             return bytes
@@ -113,7 +113,11 @@ struct LetterShipment {
 
     /// The record's own; then, for a replay, what the next failure must know of the earlier ones;
     /// for the archive, all there was and who put it there.
-    private mutating func appendHeaders(_ letter: Letter, in batch: RecordBatch, now: Int64) {
+    private mutating func appendHeaders(
+        _ letter: DeadLetterRecord,
+        in batch: RecordBatch,
+        now: Int64
+    ) {
         var cursor = HeaderCursor(letter.record.headers)
         while let (name, value) = cursor.next(in: batch.arena.span) {
             guard order.action == .discard || !isDiagnostic(name, in: batch.arena.span) else {
@@ -139,7 +143,7 @@ struct LetterShipment {
         return false
     }
 
-    private mutating func appendHistory(_ letter: Letter, in batch: RecordBatch) {
+    private mutating func appendHistory(_ letter: DeadLetterRecord, in batch: RecordBatch) {
         let first = letter.headers[.firstFailedAt]
         if !first.isAbsent {
             HeaderList.append(
@@ -170,7 +174,7 @@ struct LetterShipment {
     private static let replayCount = Array("tollway.dlq.replay_count".utf8)
     private static let replayID = Array("tollway.dlq.replay_id".utf8)
 
-    private mutating func appendDiscard(_ letter: Letter, now: Int64) {
+    private mutating func appendDiscard(_ letter: DeadLetterRecord, now: Int64) {
         let pairs = [
             ("tollway.dlq.discarded_from", letter.position.description),
             ("tollway.dlq.discarded_at", WallClock.rfc3339(milliseconds: now)),
@@ -185,14 +189,14 @@ struct LetterShipment {
 
     // MARK: - Progress and audit
 
-    private mutating func appendProgress(_ letter: Letter, target: String, now: Int64) {
+    private mutating func appendProgress(_ letter: DeadLetterRecord, target: String, now: Int64) {
         let record = letter.record
         let keyStart = outputs.arena.count
         outputs.arena += letterTopic
         outputs.arena += "/\(record.partition)/\(record.offset)".utf8
         let key = outputs.placed(from: keyStart)
         let valueStart = outputs.arena.count
-        SettledLetter(
+        SettledDeadLetter(
             state: order.action == .replay ? .replayed : .discarded,
             letterTimestamp: record.timestampMilliseconds,
             replayID: order.runID,
@@ -209,7 +213,7 @@ struct LetterShipment {
     }
 
     /// Appends the audit of this transaction; its counts are those of ``append(_:in:subject:now:)``.
-    mutating func appendAudit(_ audit: LetterAudit) {
+    mutating func appendAudit(_ audit: DeadLetterAudit) {
         let key = outputs.place(runID)
         let start = outputs.arena.count
         audit.write(to: &outputs.arena)
@@ -224,12 +228,12 @@ struct LetterShipment {
 }
 
 /// A value of `<prefix>audit.v1`: what one transaction changed, by whose order.
-struct LetterAudit {
+struct DeadLetterAudit {
     enum State: String {
         case running, finished, interrupted, stopped
     }
 
-    var order: LetterOrder
+    var order: DeadLetterOrder
     var stage: Worker
     /// From 1, within the run and the stage.
     var part: Int

@@ -2,7 +2,7 @@ internal import Kafka
 internal import TokenDomain
 
 /// Where a dead letter lies, as people and `show` write it: `decode/3/1234`.
-struct LetterPosition: Hashable, Comparable, CustomStringConvertible {
+struct DeadLetterPosition: Hashable, Comparable, CustomStringConvertible {
     var stage: Worker
     var partition: Int32
     var offset: Int64
@@ -48,7 +48,7 @@ struct LetterPosition: Hashable, Comparable, CustomStringConvertible {
         "\(Topic.deadLetters(stage).name(prefix: prefix))/\(partition)/\(offset)"
     }
 
-    static func < (left: LetterPosition, right: LetterPosition) -> Bool {
+    static func < (left: DeadLetterPosition, right: DeadLetterPosition) -> Bool {
         (left.stage.rawValue, left.partition, left.offset)
             < (right.stage.rawValue, right.partition, right.offset)
     }

@@ -4,7 +4,7 @@ internal import TokenDomain
 internal import TokenWire
 
 /// A change to dead letters that somebody asked for.
-struct LetterOrder {
+struct DeadLetterOrder {
     enum Action: String {
         /// Back to the topic where they failed.
         case replay
@@ -18,7 +18,7 @@ struct LetterOrder {
 
     var action: Action
     var configuration: Configuration
-    var filter: LetterFilter
+    var filter: DeadLetterFilter
     /// Names the change in headers, progress and audit.
     var runID: String
     /// Who asked: the user of this machine.
@@ -57,7 +57,7 @@ struct LetterOrder {
     ) throws(CommandFailure) {
         self.action = action
         configuration = try KafkaQuestion.configuration()
-        filter = try LetterFilter(invocation, now: now)
+        filter = try DeadLetterFilter(invocation, now: now)
         let order = try HandOrder(
             action.rawValue,
             why: invocation.value("--why"),

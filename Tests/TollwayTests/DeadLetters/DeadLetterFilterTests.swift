@@ -7,7 +7,7 @@ import TokenDomain
 @Suite struct `The filter of dead letters` {
     private static let now = Timestamp(milliseconds: 1_700_000_600_000)
 
-    private func filter(_ arguments: [String]) throws -> LetterFilter {
+    private func filter(_ arguments: [String]) throws -> DeadLetterFilter {
         let request = try ArgumentReader.read(
             ["dlq", "count"] + arguments,
             verbs: TollwayCommand.verbs
@@ -15,14 +15,14 @@ import TokenDomain
         guard case .invocation(let invocation) = request else {
             preconditionFailure("dlq count was asked for")
         }
-        return try LetterFilter(invocation, now: Self.now)
+        return try DeadLetterFilter(invocation, now: Self.now)
     }
 
     /// Ten dead letters of each kind, as a scan sees them.
-    private func letters() -> (RecordBatch, [Letter]) {
-        var maker = LetterMaker(prefix: "tollway.", seed: 7)
+    private func letters() -> (RecordBatch, [DeadLetterRecord]) {
+        var maker = DeadLetterMaker(prefix: "tollway.", seed: 7)
         var outputs = OutputBatch()
-        for kind in [LetterMaker.Kind.unknownApp, .notBase64URL, .rejected] {
+        for kind in [DeadLetterMaker.Kind.unknownApp, .notBase64URL, .rejected] {
             for _ in 0..<10 {
                 maker.append(kind, to: &outputs)
             }
@@ -43,7 +43,11 @@ import TokenDomain
             )
         }
         let letters = batch.records.map { record in
-            Letter(record, stage: record.topic == 0 ? .decode : .report, in: batch.arena.span)
+            DeadLetterRecord(
+                record,
+                stage: record.topic == 0 ? .decode : .report,
+                in: batch.arena.span
+            )
         }
         return (batch, letters)
     }
@@ -85,9 +89,9 @@ import TokenDomain
     }
 
     @Test func `asks the token for its app and environment`() throws {
-        let apps = try LetterMaker.apps.map { try count(["--app", "\($0)"]) }
+        let apps = try DeadLetterMaker.apps.map { try count(["--app", "\($0)"]) }
         #expect(apps.reduce(0, +) == 20, "letters without a token have no app")
-        let bundles = try LetterMaker.apps.map { try count(["--app", "com.example.\($0)"]) }
+        let bundles = try DeadLetterMaker.apps.map { try count(["--app", "com.example.\($0)"]) }
         #expect(bundles == apps)
         let production = try count(["--environment", "production"])
         let sandbox = try count(["--environment", "sandbox"])
@@ -95,7 +99,7 @@ import TokenDomain
     }
 
     @Test func `knows a token by its id and by its text`() throws {
-        let maker = LetterMaker(prefix: "tollway.", seed: 7)
+        let maker = DeadLetterMaker(prefix: "tollway.", seed: 7)
         let (batch, letters) = letters()
         let first = letters[0].record.value
         let subject = SubjectReader().read(batch.arena.span.extracting(first.indices))
@@ -114,8 +118,8 @@ import TokenDomain
         ("decode/3/100/1", false), ("other/3/100", false), ("decode/-3/100", false),
     ])
     func `reads positions as every verb prints them`(text: String, isOne: Bool) {
-        let position = LetterPosition(text, prefix: "tollway.")
-        let expected = LetterPosition(stage: .decode, partition: 3, offset: 100)
+        let position = DeadLetterPosition(text, prefix: "tollway.")
+        let expected = DeadLetterPosition(stage: .decode, partition: 3, offset: 100)
         #expect(position == (isOne ? expected : nil))
     }
 

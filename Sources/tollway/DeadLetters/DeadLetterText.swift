@@ -6,7 +6,7 @@ internal import TokenDomain
 internal import TokenWire
 
 /// A dead letter as it is shown: tokens, payloads, customers and keys masked unless revealed.
-struct LetterText {
+struct DeadLetterText {
     /// Members of our messages that say more than a person on call needs.
     private static let maskedMembers: Set<String> = [
         "token", "customer", "signedPayload", "signedTransaction", "appAccountToken",
@@ -102,13 +102,13 @@ struct LetterText {
 
     /// One JSON object: where it lies, why, what it is about, and its parts.
     func object(
-        _ letter: Letter,
+        _ letter: DeadLetterRecord,
         in batch: RecordBatch,
-        subject: LetterSubject,
+        subject: DeadLetterSubject,
         deadlineDays: Int
     ) -> String {
         let arena = batch.arena
-        func header(_ field: LetterHeaders.Field) -> String {
+        func header(_ field: DeadLetterHeaders.Field) -> String {
             letter.headers[field].isAbsent
                 ? "null" : JSONText.quoted(letter.headers.text(field, of: arena))
         }
