@@ -388,3 +388,10 @@ enum DeadLetterCommand {
         )
     }
 }
+
+extension DeadLetterPosition {
+    /// Its topic and partition.
+    fileprivate func place(prefix: String) -> TopicPartition {
+        TopicPartition(topic: Topic.deadLetters(stage).name(prefix: prefix), partition: partition)
+    }
+}

@@ -1,4 +1,3 @@
-internal import Kafka
 internal import TokenDomain
 
 /// Where a dead letter lies, as people and `show` write it: `decode/3/1234`.
@@ -38,12 +37,7 @@ struct DeadLetterPosition: Hashable, Comparable, CustomStringConvertible {
         self.init(stage: stage, partition: partition, offset: offset)
     }
 
-    /// Its topic and partition.
-    func place(prefix: String) -> TopicPartition {
-        TopicPartition(topic: Topic.deadLetters(stage).name(prefix: prefix), partition: partition)
-    }
-
-    /// The key of the record that says what became of it.
+    /// The key of the record that says how it was settled.
     func settledKey(prefix: String) -> String {
         "\(Topic.deadLetters(stage).name(prefix: prefix))/\(partition)/\(offset)"
     }
