@@ -8,7 +8,8 @@ package final class LogBrowser {
     package enum Start: Equatable, Sendable {
         case earliest
         case offset(Int64)
-        /// The first record not older than this, UNIX milliseconds.
+        /// The first record not older than this, UNIX milliseconds; on the embedded broker, which
+        /// finds nothing by time, the earliest. Older ones may follow: the reader passes over them.
         case timestamp(Int64)
         /// So many offsets before the end; transaction markers and what was compacted away count.
         case last(Int64)
@@ -169,12 +170,21 @@ package final class LogBrowser {
             return earliest.map { max($0, offset) }
         case .timestamp(let milliseconds):
             let found = try offsets(of: topic, at: max(milliseconds, 0), &asked)
-            // Kafka answers -1 where nothing is as young.
+            // Kafka answers -1 where nothing is as young, and the embedded broker always does.
+            if found.contains(where: { $0 < 0 }), try isEmbedded() {
+                return try offsets(of: topic, at: -2, &asked)
+            }
             return zip(found, ends).map { $0 < 0 ? $1 : $0 }
         case .last(let count):
             let earliest = try offsets(of: topic, at: -2, &asked)
             return zip(earliest, ends).map { max($0, $1 - count) }
         }
+    }
+
+    private func isEmbedded() throws(LogFault) -> Bool {
+        EmbeddedBroker.isClusterID(
+            try client.clusterID(deadlineMilliseconds: deadlineMilliseconds)
+        )
     }
 
     /// As ``offsets(of:at:)``, asked once for all partitions of a topic.

@@ -107,6 +107,8 @@ struct `Questions and orders to a real Kafka` {
         (.offset(3), [3, 4]),
         (.offset(5), []),
         (.offset(99), []),
+        // A time that is past, as of a month: what the embedded broker cannot find it can read.
+        (.timestamp(1_000), [0, 1, 2, 3, 4]),
     ])
     func `reads from a place to the end that there was`(
         place: LogBrowser.Start,

@@ -85,6 +85,10 @@ final class BackfillRun {
     func run(stop: StopSignal) throws(CommandFailure) -> BackfillEnding {
         // Before Apple is asked: what cannot be stored is not fetched.
         try open()
+        if isReal {
+            // What is killed says nothing at its end.
+            Console.say("\(order.id) begins: killed, it goes on with --resume \(order.id)")
+        }
         while let lane = plan.lane, !isInterrupted {
             try fetchPage(of: lane, stop)
             try storeIfDue(isLast: false, state: .running)
@@ -195,6 +199,10 @@ final class BackfillRun {
     private func open() throws(CommandFailure) {
         guard isReal else {
             return
+        }
+        // A producer waits a minute for a Kafka that is away, and calls a missing topic a timeout.
+        for topic in topics {
+            _ = try TopicScan.places(of: topic, from: .earliest, configuration)
         }
         do throws(LogFault) {
             let made = try KafkaTransactor(

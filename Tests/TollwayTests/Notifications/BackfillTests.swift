@@ -1,5 +1,6 @@
 import AppStoreAPI
 import Foundation
+import LocalKafka
 import Testing
 import TokenDomain
 
@@ -102,6 +103,20 @@ import TokenDomain
         #expect(run.exitCode == 7)
         let failed = try #require(try run.object()["failed"] as? [[String: Any]])
         #expect(failed.count == 4 && failed[0]["code"] as? String == "apple.refused")
+    }
+
+    @Test func `asks Apple nothing where a topic it would write to is missing`() throws {
+        let broker = try MockBroker(topics: ["tollway.notifications.received.v1": 1])
+        defer { broker.close() }
+        let apple = try SimulatedApple()
+        let run = try TollwayProcess.run(
+            ["notifications", "backfill", "--from", "1h", "-o", "json"],
+            environment: apple.environment.merging(
+                ["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers]
+            ) { $1 }
+        )
+        #expect(run.exitCode == 3)
+        #expect(try run.errorCode() == "kafka.no_topic")
     }
 
     @Test(.enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))
