@@ -2,6 +2,7 @@ internal import Foundation
 internal import Kafka
 internal import LocalKafka
 internal import StageRuntime
+internal import Telemetry
 internal import TokenDomain
 
 /// The processes of `tollway up`: started in the order in which they need each other, and started
@@ -12,6 +13,8 @@ final class UpRun {
     static let grace = "10s"
     private static let lookMilliseconds = 250
     private static let startSeconds = 60.0
+    /// For each question about the transactions of the last run.
+    private static let repairMilliseconds = 10_000
     /// Between an end and the next start: doubled with each one in a row.
     private static let pauseSeconds = 1.0
     private static let pauseSecondsMax = 30.0
@@ -136,7 +139,40 @@ final class UpRun {
             isKept: isKept
         )
         running = cluster
-        try cluster.createTopics(prefix: prefix, settings: try settings(cluster))
+        let settings = try settings(cluster)
+        try cluster.createTopics(prefix: prefix, settings: settings)
+        if case .local = cluster, isKept {
+            repairTransactions(settings)
+        }
+    }
+
+    /// A node that stops between a commit and its markers never writes them (KAFKA-20734), and
+    /// ``end()`` stops the node right after the workers: what they read next would wait for ever.
+    private func repairTransactions(_ settings: KafkaSettings) {
+        do throws(LogFault) {
+            let admin = try KafkaAdmin(
+                settings: settings,
+                deadlineMilliseconds: Self.repairMilliseconds
+            )
+            defer { admin.close() }
+            let hanging = try HangingTransactions(settings: settings, admin: admin)
+            let topics = Topic.all.map { $0.name(prefix: prefix) }
+            let owed = try hanging.find(in: topics, now: WallClock.nowMilliseconds())
+                .filter(\.isOwed)
+            guard !owed.isEmpty else {
+                return
+            }
+            let refused = try hanging.repair(owed)
+            Console.say(
+                "the last run ended before the markers of \(owed.count) transactions were written;"
+                    + " \(owed.count - refused.count) are written now"
+            )
+        } catch {
+            Console.say(
+                "the transactions of the last run were not checked: \(DoctorKafka.sentence(error));"
+                    + " where a worker is not ready, see tollway transactions list"
+            )
+        }
     }
 
     private func settings(_ cluster: DemoCluster) throws -> KafkaSettings {
