@@ -15,6 +15,8 @@ final class UpRun {
     private static let startSeconds = 60.0
     /// For each question about the transactions of the last run.
     private static let repairMilliseconds = 10_000
+    /// Until a node that was started leads its partitions.
+    private static let leaderSeconds = 20.0
     /// Between an end and the next start: doubled with each one in a row.
     private static let pauseSeconds = 1.0
     private static let pauseSecondsMax = 30.0
@@ -142,37 +144,49 @@ final class UpRun {
         let settings = try settings(cluster)
         try cluster.createTopics(prefix: prefix, settings: settings)
         if case .local = cluster, isKept {
-            repairTransactions(settings)
+            try repairTransactions(settings)
         }
     }
 
     /// A node that stops between a commit and its markers never writes them (KAFKA-20734), and
     /// ``end()`` stops the node right after the workers: what they read next would wait for ever.
-    private func repairTransactions(_ settings: KafkaSettings) {
-        do throws(LogFault) {
-            let admin = try KafkaAdmin(
-                settings: settings,
-                deadlineMilliseconds: Self.repairMilliseconds
-            )
-            defer { admin.close() }
-            let hanging = try HangingTransactions(settings: settings, admin: admin)
-            let topics = Topic.all.map { $0.name(prefix: prefix) }
-            let owed = try hanging.find(in: topics, now: WallClock.nowMilliseconds())
-                .filter(\.isOwed)
-            guard !owed.isEmpty else {
-                return
+    private func repairTransactions(_ settings: KafkaSettings) throws {
+        let deadline = Date().addingTimeInterval(Self.leaderSeconds)
+        while true {
+            do throws(LogFault) {
+                return try writeMarkers(settings)
+            } catch {
+                // A node that has just started leads none of its partitions for a moment.
+                guard case .unavailable = error, Date() < deadline else {
+                    return Console.say(
+                        "the transactions of the last run were not checked:"
+                            + " \(DoctorKafka.sentence(error)); where a worker is not ready, see"
+                            + " tollway transactions list"
+                    )
+                }
             }
-            let refused = try hanging.repair(owed)
-            Console.say(
-                "the last run ended before the markers of \(owed.count) transactions were written;"
-                    + " \(owed.count - refused.count) are written now"
-            )
-        } catch {
-            Console.say(
-                "the transactions of the last run were not checked: \(DoctorKafka.sentence(error));"
-                    + " where a worker is not ready, see tollway transactions list"
-            )
+            try http.pause(milliseconds: Self.lookMilliseconds)
         }
+    }
+
+    private func writeMarkers(_ settings: KafkaSettings) throws(LogFault) {
+        let admin = try KafkaAdmin(
+            settings: settings,
+            deadlineMilliseconds: Self.repairMilliseconds
+        )
+        defer { admin.close() }
+        let hanging = try HangingTransactions(settings: settings, admin: admin)
+        let topics = Topic.all.map { $0.name(prefix: prefix) }
+        let owed = try hanging.find(in: topics, now: WallClock.nowMilliseconds())
+            .filter(\.isOwed)
+        guard !owed.isEmpty else {
+            return
+        }
+        let refused = try hanging.repair(owed)
+        Console.say(
+            "the last run ended before the markers of \(owed.count) transactions were written;"
+                + " \(owed.count - refused.count) are written now"
+        )
     }
 
     private func settings(_ cluster: DemoCluster) throws -> KafkaSettings {
