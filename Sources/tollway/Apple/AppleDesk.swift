@@ -37,8 +37,11 @@ final class AppleDesk<Subject> {
         var flightCount = 0
         /// Monotonic milliseconds.
         var nextAt = 0.0
-        /// Failures without an answer between.
+        /// Failures without an answer between, and when the first was, in monotonic milliseconds.
         var failureCount = 0
+        var failingSince = 0.0
+        /// That Apple fails was said.
+        var isSaid = false
         var limitCount = 0
         var trouble: AppleTrouble?
 
@@ -244,15 +247,28 @@ final class AppleDesk<Subject> {
         _ state: inout LaneState,
         in lane: Lane
     ) {
+        let now = Double(WallClock.monotonicMilliseconds())
         state.failureCount += 1
-        guard state.failureCount < AppleDeskLimits.failureCountMax else {
+        if state.failureCount == 1 {
+            state.failingSince = now
+        }
+        if !state.isSaid {
+            state.isSaid = true
+            Console.say(
+                "Apple's \(lane.environment.rawValue) does not answer for app"
+                    + " \(lane.appAppleID) (\(why)): it is asked again"
+            )
+        }
+        guard state.failureCount < AppleDeskLimits.failureCountMax,
+            now - state.failingSince < AppleDeskLimits.failingMillisecondsMax
+        else {
             let trouble = AppleTrouble.away(lane, because: why)
             state.trouble = trouble
             ready.append(Result(subject: waiting.subject, lane: lane, outcome: .failure(trouble)))
             return
         }
         let wait = AppleDeskLimits.firstWaitMilliseconds * Double(1 << min(state.failureCount, 5))
-        state.nextAt = max(state.nextAt, Double(WallClock.monotonicMilliseconds()) + wait)
+        state.nextAt = max(state.nextAt, now + wait)
         state.waiting.insert(waiting, at: state.takenCount)
     }
 }
@@ -266,6 +282,8 @@ private enum AppleDeskLimits {
     static let longWaitMilliseconds = 5_000.0
     /// Failures in a row before Apple counts as away: some twenty seconds.
     static let failureCountMax = 8
+    /// Where each takes as long as a request may: the second that Apple leaves without an answer.
+    static let failingMillisecondsMax = 25_000.0
 }
 
 /// Why Apple gave no answer to a question in one lane.
