@@ -34,3 +34,18 @@ package enum Partitioner {
         return hash
     }
 }
+
+extension RecordBatch {
+    /// Whether a keyed record lies in another partition than its key's; no where the topic's
+    /// partition count is not known.
+    package func isMisplaced(_ record: Record, partitionCount: Int?) -> Bool {
+        guard let partitionCount else {
+            return false
+        }
+        let partition = Partitioner.partition(
+            ofKey: arena.span.extracting(record.key.indices),
+            partitionCount: Int32(partitionCount)
+        )
+        return partition != record.partition
+    }
+}

@@ -218,12 +218,7 @@ extension PurchasesStage {
         }
         // The customer's tokens are in another partition: the sale would wait for one in vain, and
         // then not be owed.
-        if let partitionCount,
-            Partitioner.partition(
-                ofKey: batch.arena.span.extracting(record.key.indices),
-                partitionCount: Int32(partitionCount)
-            ) != record.partition
-        {
+        if batch.isMisplaced(record, partitionCount: partitionCount) {
             return Fault(
                 code: "purchases.wrong_partition",
                 message: "the record was not partitioned by murmur2 of its key"
@@ -379,21 +374,5 @@ extension PurchasesStage {
         }
         book.put(item, at: place)
         return .settled("held")
-    }
-}
-
-extension ReplayHistory {
-    /// From a record's headers; nil where it is no replay.
-    init?(of record: RecordBatch.Record, in batch: RecordBatch) {
-        let history = DeadLetter.History(headers: record.headers, of: batch.arena)
-        guard history != .none else {
-            return nil
-        }
-        self.init(
-            firstFailedAt: history.firstFailedAt,
-            attempts: history.attempts,
-            replayCount: history.replayCount,
-            replayID: history.replayID
-        )
     }
 }

@@ -275,13 +275,3 @@ extension PurchasesStage {
         book.put(item, at: place)
     }
 }
-
-extension DeadLetter.History {
-    init(_ history: ReplayHistory) {
-        self = .none
-        firstFailedAt = history.firstFailedAt
-        attempts = history.attempts
-        replayCount = history.replayCount
-        replayID = history.replayID
-    }
-}

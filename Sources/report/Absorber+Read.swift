@@ -84,12 +84,7 @@ extension Absorber {
                 externalPurchaseID: id
             )
         }
-        if let partitionCount,
-            Partitioner.partition(
-                ofKey: batch.arena.span.extracting(record.key.indices),
-                partitionCount: Int32(partitionCount)
-            ) != record.partition
-        {
+        if batch.isMisplaced(record, partitionCount: partitionCount) {
             return Fault(
                 code: "report.wrong_partition",
                 message: "the record was not partitioned by murmur2 of its key",

@@ -51,7 +51,7 @@ final class ReportStage: TickingStage {
     var state: StagedState?
     var partitions: [Int32] = []
     /// Of `distinct`; nil until the log knows it.
-    var partitionCount: Int?
+    private var partitionCount: Int? { absorber.partitionCount }
     var sweeps: [Int32: Sweep] = [:]
     /// Partitions whose due table has something earlier than it had, since the last commit and since
     /// the one before: the next look at the committed store may miss what is still under way.
@@ -155,7 +155,6 @@ final class ReportStage: TickingStage {
         }
         do throws(LogFault) {
             if let ends = try inquiry.endOffsets(of: .tokensDistinct) {
-                partitionCount = ends.count
                 absorber.partitionCount = ends.count
                 sender.share(partitions, of: partitionCount)
             }

@@ -1,9 +1,9 @@
-internal import Kafka
-internal import StageRuntime
-internal import TokenDomain
+package import Kafka
+package import TokenDomain
 
+/// What is kept of a replay with the debt that it makes, and goes into its next dead letter.
 extension DeadLetter.History {
-    init(_ history: ReplayHistory) {
+    package init(_ history: ReplayHistory) {
         self = .none
         firstFailedAt = history.firstFailedAt
         attempts = history.attempts
@@ -14,7 +14,7 @@ extension DeadLetter.History {
 
 extension ReplayHistory {
     /// From a record's headers; nil where it is no replay.
-    init?(of record: RecordBatch.Record, in batch: RecordBatch) {
+    package init?(of record: RecordBatch.Record, in batch: RecordBatch) {
         let history = DeadLetter.History(headers: record.headers, of: batch.arena)
         guard history != .none else {
             return nil
