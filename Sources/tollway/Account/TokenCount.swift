@@ -113,8 +113,9 @@ struct TokenCount {
                 return
             }
             let subject = book.subjects.read(value)
-            // A report that Apple refused: report's state has its token.
-            guard subject.status == nil else {
+            // A report that Apple refused: report's state has its token. What came in elsewhere may
+            // have any field.
+            guard worker != .report || subject.status == nil else {
                 return
             }
             let app = subject.appAppleID ?? 0

@@ -469,6 +469,9 @@ extension AccountWorld {
         var outputs = OutputBatch()
         let start = outputs.arena.count
         value.write(to: &outputs.arena)
+        // Whoever writes the topic may add a field that elsewhere means a report.
+        outputs.arena.removeLast()
+        outputs.arena.append(contentsOf: #","status":"LINE_ITEM"}"#.utf8)
         let range = outputs.placed(from: start)
         let headersStart = outputs.arena.count
         letter.appendHeaders(to: &outputs.arena)
