@@ -150,6 +150,9 @@ package final class LocalCluster {
         nodes = Array(repeating: nil, count: nodeCount)
     }
 
+    /// Where a node has its logs, a folder for each partition.
+    package func dataFolder(node: Int) -> String { "\(folder)/\(node)/data" }
+
     /// Stops, and removes the folder.
     package func wipe() {
         stop()
@@ -271,7 +274,7 @@ package final class LocalCluster {
                 + extra,
             "advertised.listeners=PLAINTEXT://127.0.0.1:\(own.client)\(extra)",
             "controller.listener.names=CONTROLLER",
-            "log.dirs=\(folder)/\(node)/data",
+            "log.dirs=\(dataFolder(node: node))",
             "num.network.threads=2",
             "num.io.threads=4",
             "num.partitions=4",

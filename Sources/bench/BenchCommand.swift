@@ -53,8 +53,8 @@ enum BenchCommand {
         settings.bootstrapServers = cluster.bootstrapServers
         settings.clientID = "tollway-bench"
         let http = try BenchHTTP()
-        var rows: [BenchRow] = []
-        for measure in options.measures {
+        // Each measure has topics and state of its own, so that none is slowed by what another left.
+        func inWorld<Result>(_ measure: (BenchWorld) throws -> Result) throws -> Result {
             let world = try BenchWorld(
                 cluster: cluster,
                 settings: settings,
@@ -65,7 +65,24 @@ enum BenchCommand {
             )
             defer { world.end() }
             try cluster.createTopics(prefix: world.prefix, settings: settings)
-            rows += try self.rows(measure, options, world)
+            return try measure(world)
+        }
+        guard !options.isScale else {
+            let points = try inWorld { world in
+                try BenchScale(
+                    world: world,
+                    recordCount: options.recordCount,
+                    storedCountMax: options.keyCount,
+                    kafkaFolder: cluster.dataFolder
+                )
+                .run()
+            }
+            return Console.write(
+                BenchScaleReport.text(points, cluster: cluster.sentence, format: options.format)
+            )
+        }
+        let rows = try options.measures.flatMap { measure in
+            try inWorld { try self.rows(measure, options, $0) }
         }
         Console.write(
             BenchReport.text(rows, cluster: cluster.sentence, format: options.format)
@@ -115,7 +132,6 @@ enum BenchCommand {
         return rows
     }
 
-    /// Each measure has topics and state of its own, so that none is slowed by what another left.
     private static func rows(
         _ measure: BenchOptions.Measure,
         _ options: BenchOptions,

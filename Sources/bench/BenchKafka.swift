@@ -24,6 +24,14 @@ enum BenchKafka {
         }
     }
 
+    /// Where the logs of a Kafka of the bench's own lie; nil of another.
+    var dataFolder: URL? {
+        switch self {
+        case .given: nil
+        case .local(let cluster): URL(fileURLWithPath: cluster.dataFolder(node: 0))
+        }
+    }
+
     /// Starts what the environment asks for.
     static func start(folder: URL) throws -> BenchKafka {
         if let servers = ProcessInfo.processInfo.environment[Setting.kafkaBootstrapServers] {

@@ -14,12 +14,16 @@ struct BenchOptions: Equatable {
 
     var measures = Measure.allCases
     var recordCount = 300_000
-    var keyCount = 1_000_000
+    /// Nil: a million, or all steps of a scale.
+    var keyCountAsked: Int?
+    var keyCount: Int { keyCountAsked ?? (isScale ? BenchScale.storedCountMax : 1_000_000) }
     var runCount = 3
     var connectionCount = 64
     var seed: UInt64 = 1
     /// Another build's programs; nil: none.
     var otherPrograms: String?
+    /// Measures ``BenchScale`` instead.
+    var isScale = false
     var keepsFolder = false
     var format = Format.table
 
@@ -45,6 +49,9 @@ struct BenchOptions: Equatable {
         programs lie beside this one. The parts (copy, server, load, answer) are the programs that it
         starts of itself.
 
+          --scale           instead: what a token costs decode and dedupe with 10,000, a million and
+                            ten million stored and with 1, 3 and 6 instances, in processor, state,
+                            Kafka and time to restore; --keys N leaves out the steps above N
           --only MEASURES   of ingest, decode, dedupe, notifications, purchases, large-customers,
                             chain; comma-separated
           --records N       of each timed run; decode and batches four times, single tokens a tenth,
@@ -65,9 +72,14 @@ struct BenchOptions: Equatable {
     init(_ arguments: [String]) throws(BenchFailure) {
         var rest = arguments[...]
         while let argument = rest.popFirst() {
-            if argument == "--keep" {
+            switch argument {
+            case "--keep":
                 keepsFolder = true
                 continue
+            case "--scale":
+                isScale = true
+                continue
+            default: break
             }
             guard let value = rest.popFirst() else {
                 throw .usage(
@@ -78,7 +90,7 @@ struct BenchOptions: Equatable {
             switch argument {
             case "--only": measures = try Self.measures(value)
             case "--records": recordCount = try Self.integer(argument, value, 100...10_000_000)
-            case "--keys": keyCount = try Self.integer(argument, value, 0...50_000_000)
+            case "--keys": keyCountAsked = try Self.integer(argument, value, 0...50_000_000)
             case "--runs": runCount = try Self.integer(argument, value, 1...99)
             case "--connections": connectionCount = try Self.integer(argument, value, 1...1_000)
             case "--seed": seed = UInt64(try Self.integer(argument, value, 0...65_535))

@@ -146,7 +146,7 @@ enum BenchReport {
     }
 
     /// Columns as wide as their widest entry; all but the first and the last are numbers.
-    private static func aligned(_ lines: [[String]]) -> String {
+    static func aligned(_ lines: [[String]]) -> String {
         let widths = lines[0].indices.map { index in lines.map { $0[index].count }.max() ?? 0 }
         return lines.map { cells in
             cells.enumerated().map { index, cell in
@@ -159,7 +159,7 @@ enum BenchReport {
     }
 
     /// An object of names, and values that are JSON already.
-    private static func object(_ members: [(name: String, json: String)]) -> String {
+    static func object(_ members: [(name: String, json: String)]) -> String {
         "{" + members.map { "\(JSONText.quoted($0.name)):\($0.json)" }.joined(separator: ",") + "}"
     }
 

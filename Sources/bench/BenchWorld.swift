@@ -18,7 +18,7 @@ final class BenchWorld {
     /// The same for what a worker counts itself: its metrics cost it more to tell.
     private static let askMilliseconds = 100
     /// Nothing moved for so long: it will not come.
-    private static let stalledSeconds = 60.0
+    static let stalledSeconds = 60.0
 
     let settings: KafkaSettings
     let prefix = "bench-\(UUID().uuidString.prefix(8).lowercased())."
@@ -28,7 +28,8 @@ final class BenchWorld {
     private let admin: KafkaAdmin
     private let programs: BenchPrograms
     private let kafkaEnvironment: [String: String]
-    private var ports: [Worker: (admin: Int, door: Int)] = [:]
+    /// By the name of the process.
+    private var ports: [String: (admin: Int, door: Int)] = [:]
     let tokens: BenchTokens
     private let appsFile: String
     private let keysFile: String
@@ -113,22 +114,25 @@ final class BenchWorld {
 
     /// Starts a worker as a deployment would: configured by environment.
     ///
-    /// Its program lies beside this one, where `otherPrograms` names no other folder.
+    /// Its program lies beside this one, where `otherPrograms` names no other folder. Each instance
+    /// has a state directory of its own.
     ///
     /// - Returns: the door's port, for ingest.
     @discardableResult
     func start(
         _ worker: Worker,
+        instance: Int = 1,
         otherPrograms: URL? = nil,
         settings: [String: String] = [:]
     ) throws -> Int {
         let taken = try FreePorts.take(count: 2)
-        ports[worker] = (taken[0], taken[1])
+        let name = Self.name(worker, instance)
+        ports[name] = (taken[0], taken[1])
         var environment = kafkaEnvironment
         environment[Setting.delivery.fullName] = KafkaDelivery.exactlyOnce.rawValue
         environment[Setting.topicPrefix.fullName] = prefix
-        environment[Setting.instance.fullName] = "bench"
-        environment[Setting.stateDirectory.fullName] = folder.appendingPathComponent("state").path
+        environment[Setting.instance.fullName] = "bench-\(instance)"
+        environment[Setting.stateDirectory.fullName] = stateDirectory(instance).path
         environment[Setting.adminListen.fullName] = "127.0.0.1:\(taken[0])"
         environment[Setting.appsFile.fullName] = appsFile
         environment[Setting.ingestListen.fullName] = "127.0.0.1:\(taken[1])"
@@ -139,11 +143,20 @@ final class BenchWorld {
         }
         try programs.start(
             "tollway-\(worker.rawValue)",
-            name: worker.rawValue,
+            name: name,
             environment: environment.merging(settings) { $1 },
             otherPrograms: otherPrograms
         )
         return taken[1]
+    }
+
+    /// What the process of an instance is known by.
+    static func name(_ worker: Worker, _ instance: Int) -> String {
+        instance == 1 ? worker.rawValue : "\(worker.rawValue)-\(instance)"
+    }
+
+    func stateDirectory(_ instance: Int) -> URL {
+        folder.appendingPathComponent(instance == 1 ? "state" : "state-\(instance)")
     }
 
     func awaitReady(_ worker: Worker) throws {
@@ -161,8 +174,8 @@ final class BenchWorld {
     }
 
     /// A page of a worker's admin port.
-    func adminURL(_ worker: Worker, _ page: String) -> String {
-        "http://127.0.0.1:\(ports[worker]?.admin ?? 0)/\(page)"
+    func adminURL(_ worker: Worker, _ page: String, instance: Int = 1) -> String {
+        "http://127.0.0.1:\(ports[Self.name(worker, instance)]?.admin ?? 0)/\(page)"
     }
 
     /// Starts one of the bench's own programs.
@@ -254,12 +267,16 @@ final class BenchWorld {
 
     /// Waits until dedupe has committed so many records of a topic that decode writes: transaction
     /// markers take offsets there, so records are counted by dedupe itself.
-    func awaitDeduped(_ count: Int, topic: String) throws {
+    ///
+    /// All instances together, since they started.
+    func awaitDeduped(_ count: Int, topic: String, instanceCount: Int = 1) throws {
         var last = -1
         var movedAt = Date()
-        let url = adminURL(.dedupe, "metrics")
+        let urls = (1...instanceCount).map { adminURL(.dedupe, "metrics", instance: $0) }
         while true {
-            let judged = try http.sum("tollway_records_completed_total", at: url)
+            let judged = try urls.reduce(0) {
+                try $0 + http.sum("tollway_records_completed_total", at: $1)
+            }
             if judged >= count,
                 try committedCount(group: Worker.dedupe.rawValue, topic: topic)
                     >= endCount(topic)

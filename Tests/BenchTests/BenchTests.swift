@@ -224,6 +224,52 @@ import TokenWire
     }
 }
 
+@Suite struct `The report of a scale` {
+    private func point(_ stored: Int, cost: Double) -> BenchScale.Point {
+        var point = BenchScale.Point(storedCount: stored, instanceCount: 1)
+        point.cpuMicroseconds = [.decode: 2, .dedupe: cost - 2]
+        point.kafkaByteCount = ["a": 100, "b": 20]
+        return point
+    }
+
+    @Test(arguments: [(10, "flat"), (11.4, "flat"), (11.6, "grows"), (8.6, "flat"), (8.4, "falls")])
+    func `calls a cost flat that differs little from the first`(cost: Double, verdict: String) {
+        let points = [point(10, cost: 10), point(20, cost: cost)]
+        let table = BenchScaleReport.text(points, cluster: "a cluster", format: .table)
+        let lines = table.split(separator: "\n")
+        #expect(lines.count == 5)
+        #expect(lines[2].hasSuffix(verdict))
+        #expect(lines[3].hasSuffix("a 100, b 20"))
+    }
+
+    @Test func `is JSON for a program`() throws {
+        let json = BenchScaleReport.text([point(10, cost: 10)], cluster: "c", format: .json)
+        let object = try JSONSerialization.jsonObject(with: Data(json.utf8)) as? [String: Any]
+        let points = try #require(object?["points"] as? [[String: Any]])
+        #expect(points[0]["dedupeMicroseconds"] as? Double == 8)
+        #expect(points[0]["kafkaBytesPerToken"] as? [String: Double] == ["a": 100, "b": 20])
+    }
+
+    @Test func `weighs the files of a folder`() throws {
+        let folder = FileManager.default.temporaryDirectory
+            .appendingPathComponent("tollway-test-\(UUID().uuidString)")
+        let inner = folder.appendingPathComponent("inner")
+        try FileManager.default.createDirectory(at: inner, withIntermediateDirectories: true)
+        defer {
+            do {
+                try FileManager.default.removeItem(at: folder)
+            } catch {
+                Issue.record(error)
+            }
+        }
+        try Data(count: 10).write(to: folder.appendingPathComponent("0.log"))
+        try Data(count: 100).write(to: inner.appendingPathComponent("0.index"))
+        #expect(try BenchScale.byteCount(under: folder) == 110)
+        #expect(try BenchScale.byteCount(under: folder, suffix: ".log") == 10)
+        #expect(try BenchScale.byteCount(under: inner.appendingPathComponent("none")) == 0)
+    }
+}
+
 @Suite struct `tollway-bench` {
     private struct Run {
         var exitCode: Int32
@@ -287,6 +333,27 @@ import TokenWire
         let copy = try run(["copy", "group=g", "kafka.no.such=1"])
         #expect(copy.exitCode == 1)
         #expect(copy.talk.contains("no.such"))
+    }
+
+    @Test(.enabled(if: LocalCluster.homeFromEnvironment != nil, "KAFKA_HOME has no Kafka"))
+    func `shows what a token costs one instance and several`() throws {
+        let environment = ProcessInfo.processInfo.environment
+            .filter { ["KAFKA_HOME", "JAVA_HOME", "PATH"].contains($0.key) }
+        let run = try run(
+            ["--scale", "--records", "1000", "--keys", "10000", "-o", "json"],
+            environment: environment
+        )
+        #expect(run.exitCode == 0, "\(run.output) \(run.talk)")
+        let object = try JSONSerialization.jsonObject(with: Data(run.output.utf8))
+        let points = try #require((object as? [String: Any])?["points"] as? [[String: Any]])
+        #expect(points.map { $0["instances"] as? Int } == [1, 3, 6])
+        // 10,000 that the state was grown by, then for each line the warm-up and what is measured.
+        #expect(points.map { $0["stored"] as? Int } == [10_000, 21_000, 32_000])
+        for point in points {
+            let kafka = try #require(point["kafkaBytesPerToken"] as? [String: Double])
+            #expect(kafka.count == 4 && kafka.values.allSatisfy { $0 > 50 })
+            #expect(try #require(point["stateBytesPerToken"] as? Double) > 30)
+        }
     }
 
     /// The programs themselves, on a real Kafka: everything sent is counted again, so a pass is a
