@@ -15,7 +15,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { EVENT_MAX = 256, CONNECTION_MAX = 4096, ANSWER_MAX = 4096, LOOK_EVERY_MS = 20 };
+enum {
+    EVENT_MAX = 256,
+    CONNECTION_MAX = 4096,
+    IDLE_MAX = 20000,
+    ANSWER_MAX = 4096,
+    LOOK_EVERY_MS = 20
+};
 
 struct line {
     int fd;
@@ -23,6 +29,7 @@ struct line {
     size_t request_count, sent_count;
     char answer[ANSWER_MAX];
     size_t answer_count;
+    int64_t begun_us;
     int64_t send_again_us; /* after a 503; 0: not waiting */
 };
 
@@ -31,6 +38,7 @@ struct client {
     size_t count, position;
     int epoll;
     size_t open_count; /* in flight, or to be sent again */
+    uint32_t *latencies_us; /* of those accepted, as many as there may be requests */
     cbench_load_result *result;
     char *message;
     size_t message_size;
@@ -85,6 +93,7 @@ static bool take_request(struct client *c, struct line *line)
     line->request = c->bytes + c->position;
     line->request_count = count;
     line->sent_count = line->answer_count = 0;
+    line->begun_us = bench_now_us();
     c->position += count;
     c->open_count++;
     return true;
@@ -118,7 +127,8 @@ static int read_answer(struct client *c, struct line *line)
         if (!line->request || whole_answer(line, &status) == 0)
             continue;
         if (status == 202) {
-            c->result->accepted_count++;
+            c->latencies_us[c->result->accepted_count++] =
+                (uint32_t)(bench_now_us() - line->begun_us);
             c->open_count--;
             line->request = NULL;
             if (take_request(c, line) && send_more(c, line))
@@ -178,6 +188,51 @@ static int run(struct client *c, struct line *lines, const cbench_load *load)
                : bench_fail(c->message, c->message_size, "the file of requests", "is cut short");
 }
 
+static int ascending(const void *a, const void *b)
+{
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+static void sort_latencies(struct client *c)
+{
+    size_t count = c->result->accepted_count;
+    if (count == 0)
+        return;
+    qsort(c->latencies_us, count, sizeof *c->latencies_us, ascending);
+    c->result->p500_us = c->latencies_us[(count - 1) * 500 / 1000];
+    c->result->p990_us = c->latencies_us[(count - 1) * 990 / 1000];
+    c->result->p999_us = c->latencies_us[(count - 1) * 999 / 1000];
+}
+
+static size_t count_requests(const struct client *c)
+{
+    size_t requests = 0, position = 0;
+    uint32_t count;
+    while (c->count - position >= sizeof count) {
+        memcpy(&count, c->bytes + position, sizeof count);
+        if (count > c->count - position - sizeof count)
+            break; /* cut short, as run() will say */
+        position += sizeof count + count;
+        requests++;
+    }
+    return requests;
+}
+
+/* Connections that say nothing. */
+static int open_idle(struct client *c, const cbench_load *load, int *idle)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(load->port),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    for (unsigned i = 0; i < load->idle_count; i++) {
+        idle[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (idle[i] < 0 || connect(idle[i], (struct sockaddr *)&address, sizeof address) != 0)
+            return fail_errno(c, "connecting without a word");
+    }
+    return 0;
+}
+
 int cbench_load_run(const cbench_load *load, cbench_load_result *result, char *message,
                     size_t message_size)
 {
@@ -186,6 +241,8 @@ int cbench_load_run(const cbench_load *load, cbench_load_result *result, char *m
     *result = (cbench_load_result){0};
     if (load->connection_count == 0 || load->connection_count > CONNECTION_MAX)
         return bench_fail(message, message_size, "connections", "there must be some");
+    if (load->idle_count > IDLE_MAX)
+        return bench_fail(message, message_size, "idle connections", "there are too many");
     int file = open(load->file, O_RDONLY | O_CLOEXEC);
     if (file < 0 || fstat(file, &status) != 0)
         return fail_errno(&c, load->file);
@@ -196,11 +253,20 @@ int cbench_load_run(const cbench_load *load, cbench_load_result *result, char *m
         return fail_errno(&c, load->file);
     c.bytes = map;
     c.epoll = epoll_create1(EPOLL_CLOEXEC);
+    c.latencies_us = bench_take_memory(sizeof *c.latencies_us * (count_requests(&c) + 1));
+    int *idle = bench_take_memory(sizeof *idle * (load->idle_count + 1));
+    if (open_idle(&c, load, idle))
+        return -1;
     struct line *lines = bench_take_memory(sizeof *lines * load->connection_count);
     for (unsigned i = 0; i < load->connection_count; i++)
         if (open_line(&c, &lines[i], load->port))
             return -1;
     int outcome = run(&c, lines, load);
+    sort_latencies(&c);
+    for (unsigned i = 0; i < load->idle_count; i++)
+        close(idle[i]);
+    free(idle);
+    free(c.latencies_us);
     for (unsigned i = 0; i < load->connection_count; i++)
         close(lines[i].fd);
     free(lines);

@@ -119,6 +119,11 @@ enum BenchCommand {
         let sales = BenchDoor.Item.sale(world.sales(customerCount: BenchTokens.customerCount))
         let rows = [
             try door.measure(perRequest: 1, firstNumber: &tokenCount),
+            try door.measure(
+                perRequest: 1,
+                idleCount: BenchDoor.idleCount,
+                firstNumber: &tokenCount
+            ),
             try door.measure(perRequest: batch, firstNumber: &tokenCount),
             try door.measure(sales, perRequest: batch, firstNumber: &saleCount),
         ]

@@ -11,7 +11,7 @@ enum BenchPart: String, CaseIterable {
     /// The settings that any of them takes; what begins with `kafka.` goes to librdkafka.
     private static let names: Set<String> = [
         "group", "from", "to", "batch", "material", "bytes", "skip", "file", "port",
-        "connections", "seconds",
+        "connections", "idle", "seconds",
     ]
 
     /// Runs until the process is ended; `load` until all requests are accepted.
@@ -123,7 +123,7 @@ enum BenchPart: String, CaseIterable {
         }
     }
 
-    /// Prints the result: `{"accepted":…,"refused":…,"microseconds":…}`.
+    /// Prints the result: `{"accepted":…,"refused":…,"microseconds":…,"latency":[p50,p99,p999]}`.
     private func load(_ settings: Settings, _ message: inout [CChar]) -> Int32 {
         let count = message.count
         var result = cbench_load_result()
@@ -132,12 +132,14 @@ enum BenchPart: String, CaseIterable {
             unsafe options.file = file
             unsafe options.port = UInt16(clamping: settings.number("port"))
             unsafe options.connection_count = UInt32(clamping: settings.number("connections"))
+            unsafe options.idle_count = UInt32(clamping: settings.number("idle"))
             unsafe options.deadline_ms = Int32(clamping: max(settings.number("seconds"), 1) * 1_000)
             return unsafe cbench_load_run(&options, &result, &message, count)
         }
         Console.write(
             "{\"accepted\":\(result.accepted_count),\"refused\":\(result.refused_count),"
-                + "\"microseconds\":\(result.elapsed_us)}\n"
+                + "\"microseconds\":\(result.elapsed_us),"
+                + "\"latency\":[\(result.p500_us),\(result.p990_us),\(result.p999_us)]}\n"
         )
         return status
     }

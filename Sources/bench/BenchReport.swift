@@ -10,6 +10,8 @@ struct BenchSample: Equatable {
     var peakByteCount: Int
     /// From its start to its first output; nil where that is not asked.
     var startSeconds: Double?
+    /// Of a request to its answer: p50, p99, p99.9; empty where nothing is asked.
+    var latencyMicroseconds: [Int] = []
 
     var recordsPerSecond: Double { Double(recordCount) / max(seconds, 1e-9) }
     /// Of processor time, for one record.
@@ -27,6 +29,13 @@ struct BenchSeries: Equatable {
     var recordsPerSecond: Double { BenchRow.median(samples.map(\.recordsPerSecond)) }
     var cpuMicroseconds: Double { BenchRow.median(samples.map(\.cpuMicroseconds)) }
     var peakByteCount: Int { samples.map(\.peakByteCount).max() ?? 0 }
+    /// The medians of the runs' p50, p99 and p99.9, in milliseconds; empty where nothing is asked.
+    var latencyMilliseconds: [Double] {
+        let known = samples.map(\.latencyMicroseconds)
+        return (known.first ?? []).indices.map { index in
+            BenchRow.median(known.map { Double($0[index]) / 1_000 })
+        }
+    }
     var startSeconds: Double? {
         let known = samples.compactMap(\.startSeconds)
         return known.isEmpty ? nil : BenchRow.median(known)
@@ -142,7 +151,18 @@ enum BenchReport {
                 "\(row.measure), \($0.program): peak \(BenchRow.megabytes($0.byteCount)) MB\n"
             }
         }
-        return table + peaks.joined() + "on \(cluster)\n"
+        return table + peaks.joined() + rows.map(latencies).joined() + "on \(cluster)\n"
+    }
+
+    /// A sentence for each series whose answers were timed.
+    private static func latencies(_ row: BenchRow) -> String {
+        ([row.own] + row.beside).filter { !$0.latencyMilliseconds.isEmpty }
+            .map { series in
+                let values = zip(["p50", "p99", "p99.9"], series.latencyMilliseconds)
+                    .map { "\($0) \(BenchRow.decimal($1, 2)) ms" }
+                return "\(row.measure), \(series.program): \(values.joined(separator: ", "))\n"
+            }
+            .joined()
     }
 
     /// Columns as wide as their widest entry; all but the first and the last are numbers.
@@ -214,6 +234,12 @@ enum BenchReport {
             ("outputBytesPerRecord", BenchRow.decimal(series.outputByteCount, 2)),
             ("peakBytes", "\(series.peakByteCount)"),
             ("startSeconds", number(series.startSeconds, 3)),
+            (
+                "latencyMilliseconds",
+                "["
+                    + series.latencyMilliseconds.map { BenchRow.decimal($0, 3) }
+                    .joined(separator: ",") + "]"
+            ),
             ("runs", array(series.samples)),
         ]
     }

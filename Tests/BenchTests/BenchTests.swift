@@ -371,7 +371,8 @@ import TokenWire
         let measures = try #require((object as? [String: Any])?["measures"] as? [[String: Any]])
         #expect(
             measures.map { $0["measure"] as? String } == [
-                "ingest, single tokens", "ingest, batches of 100 tokens",
+                "ingest, single tokens", "ingest, single tokens beside 10000 idle connections",
+                "ingest, batches of 100 tokens",
                 "ingest, batches of 100 sales", "decode", "dedupe at 5000 keys",
                 "notifications: signatures", "purchases at 5000 sales, 10 a customer",
                 "purchases at 5000 sales, 10000 a customer", "chain, batches of 100",
