@@ -19,11 +19,13 @@ enum LedgerCommand {
             (line_item), or a sale that Apple was not told: not owed, or a dead letter (sale).
             A line item belongs to the month of its sale, whenever it was told (--by told: to the
             month in which Apple had it); another report to that in which it was settled.
-            superseded: a later restatement says it anew. The totals count what Apple holds as
-            accepted, the newest version of each line item, without retracted ones. late_by_seconds
+            superseded: a later report restates it. repeated: the ledger has the same accepted
+            report (request identifier, token, status) in another record as well. The totals
+            count what Apple holds as accepted, the newest version of each line item, without
+            retracted ones, and a report once. late_by_seconds
             is 0 for what was in time; reports of older versions of Tollway do not say.
-            Reads the ledger twice, from the month on. Memory is some 100 MB, whatever the ledger's
-            size, and 50 more at a million restatements. Totals go to standard error, too.
+            Reads the ledger twice, from the month on. Memory is some 150 MB, whatever the
+            ledger's size, and 50 more at a million restatements. Totals go to standard error, too.
             Exit 1 if a record could not be read, 3 if nothing matches, 6 without Kafka.
             """,
         writesCSV: true,
@@ -34,13 +36,13 @@ enum LedgerCommand {
         let selection = try LedgerSelection(invocation)
         let configuration = try KafkaQuestion.configuration()
         var reader = LedgerReader(configuration, selection)
-        let restatements = try Restatements(&reader)
+        let corrections = try LedgerCorrections(&reader)
         let unreadableBefore = reader.unreadableCount
         var totals = LedgerTotals()
         let isTotalsOnly = invocation.has("--totals")
         var writer = LedgerWriter(format: invocation.output, isTotalsOnly: isTotalsOnly)
         writer.begin()
-        try reader.rows(restatements) { row throws(CommandFailure) in
+        try reader.rows(corrections) { row throws(CommandFailure) in
             totals.add(row)
             writer.add(row)
         }
@@ -60,7 +62,8 @@ enum LedgerCommand {
         let unreadable = reader.unreadableCount - unreadableBefore
         guard unreadable == 0, reader.unreadableItemCount == 0 else {
             Console.say(
-                "\(unreadable) records and the line items of \(reader.unreadableItemCount) reports"
+                CountText.of(unreadable, "record") + " and the line items of "
+                    + CountText.of(reader.unreadableItemCount, "report")
                     + " cannot be read: they are not in the totals"
             )
             return .failed

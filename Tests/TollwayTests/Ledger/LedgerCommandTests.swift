@@ -37,13 +37,12 @@ struct `tollway ledger` {
         #expect(lines.count == 5 && lines[0].hasPrefix("kind,app_apple_id,"))
         #expect(
             lines.allSatisfy {
-                $0.split(separator: ",", omittingEmptySubsequences: false).count == 38
+                $0.split(separator: ",", omittingEmptySubsequences: false).count == 39
                     || $0.contains("\"")
             }
         )
-        #expect(
-            csv.talk.contains("1 reports went out late, one by 2h") || csv.talk.contains("late")
-        )
+        #expect(csv.talk.contains("1 report was late, by 2h at most\n"))
+        #expect(csv.talk.contains("3 reports, 2 line items that Apple has\n"), "\(csv.talk)")
 
         let all = try run(world, ["-o", "ndjson", "ledger", "export", "--app", "1"])
         let objects = try all.objects()
@@ -58,6 +57,23 @@ struct `tollway ledger` {
         #expect((whole["rows"] as? [Any])?.count == 5 && (whole["totals"] as? [Any])?.count == 1)
         #expect(try run(world, ["lag", "-o", "csv"]).exitCode == 2)
         #expect(try run(world, ["ledger", "export", "--month", "october"]).exitCode == 2)
+    }
+
+    @Test func `counts an accepted report once that a hand copied into it again`() throws {
+        let world = try DeadLetterWorld()
+        let told = LedgerMaker.outcome(1, items: [LedgerMaker.item("1")], late: 60)
+        try LedgerMaker.write([told, LedgerMaker.outcome(2), told], to: world)
+        let run = try run(world, ["ledger", "export", "-o", "ndjson"])
+        #expect(run.exitCode == 0)
+        let objects = try run.objects()
+        let flags = objects.compactMap { $0["repeated"] as? Bool }
+        #expect(flags.count == 3 && flags.filter { $0 }.count == 1, "\(run.output)")
+        #expect(objects.last?["netTaxExclusive"] as? Int == 4_126)
+        #expect(run.talk.contains("2 reports, 1 line item that Apple has\n"), "\(run.talk)")
+        #expect(run.talk.contains("1 report was late"))
+        let repeated = try #require(objects.first { $0["repeated"] as? Bool == true })
+        let position = try #require(repeated["position"] as? String)
+        #expect(run.talk.contains("1 record repeats") && run.talk.contains(position))
     }
 
     @Test func `is held against what Apple has, and each difference is named`() throws {
