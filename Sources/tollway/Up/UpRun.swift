@@ -104,7 +104,31 @@ final class UpRun {
         for child in children {
             try child.probe.map { try awaitReady(child.name, $0) }
         }
+        try awaitLeaders()
         try addConsole()
+    }
+
+    /// Workers wait for the partitions that they read; a command may read any: a node that has just
+    /// started leads some of them a moment later.
+    private func awaitLeaders() throws {
+        guard case .local = cluster else {
+            return
+        }
+        let admin = try KafkaAdmin(
+            settings: try settings(cluster),
+            deadlineMilliseconds: Int(Self.leaderSeconds * 1_000)
+        )
+        defer { admin.close() }
+        do throws(LogFault) {
+            for topic in Topic.all {
+                _ = try admin.endOffsets(ofTopic: topic.name(prefix: prefix))
+            }
+        } catch {
+            Console.say(
+                "not every partition has its leader yet: \(DoctorKafka.sentence(error));"
+                    + " a first command may have to wait"
+            )
+        }
     }
 
     var consoleURL: String { "http://127.0.0.1:\(ports.console)" }
