@@ -15,6 +15,13 @@ struct AccountPage {
         shown(tokens).allSatisfy { $0.1.closes } && shown(sales).allSatisfy { $0.1.closes }
     }
 
+    /// Apps that were asked for, and of which there is nothing to show.
+    var missingApps: [Int64] {
+        apps.filter { app in
+            tokens[app] == nil && sales[app] == nil && months?.lines[app] == nil
+        }.sorted()
+    }
+
     private func shown<Line>(_ lines: [Int64: Line]) -> [(Int64, Line)] {
         lines.filter { apps.isEmpty || apps.contains($0.key) }.sorted { $0.key < $1.key }
             .map { ($0.key, $0.value) }

@@ -33,8 +33,8 @@ enum LedgerCommand {
     )
 
     private static func export(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
-        let selection = try LedgerSelection(invocation)
         let configuration = try KafkaQuestion.configuration()
+        let selection = try LedgerSelection(invocation, configuration)
         var reader = LedgerReader(configuration, selection)
         let corrections = try LedgerCorrections(&reader)
         let unreadableBefore = reader.unreadableCount

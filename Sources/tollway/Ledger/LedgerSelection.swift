@@ -15,7 +15,7 @@ struct LedgerSelection: Equatable {
     }
 
     static let options: [Verb.Option] = [
-        .value("--app", "ID", "appAppleId; default: all", isRepeatable: true),
+        .value("--app", "ID", "appAppleId or bundle id; default: all", isRepeatable: true),
         .value("--environment", "NAME", "production or sandbox; default: both"),
         .value("--month", "YYYY-MM", "of the UTC calendar; default: all there is"),
         .value("--by", "sale|told", "what month a line item belongs to; default: of the sale"),
@@ -31,13 +31,10 @@ struct LedgerSelection: Equatable {
 
     init() {}
 
-    /// - Throws: exit 2 for a value that can match nothing.
-    init(_ invocation: Invocation) throws(CommandFailure) {
-        for text in invocation.values("--app") {
-            guard let app = Int64(text), app > 0 else {
-                throw .usage("bad_value", "--app is \"\(text)\": it must be an appAppleId")
-            }
-            apps.insert(app)
+    /// - Throws: exit 2 for a value that can match nothing, 3 for a bundle id that no app has.
+    init(_ invocation: Invocation, _ configuration: Configuration) throws(CommandFailure) {
+        for name in try AppName.all(invocation) {
+            apps.insert(try name.number(configuration))
         }
         environment = try Self.environment(invocation)
         month = try Self.month(invocation)

@@ -37,7 +37,8 @@ enum LedgerVerifyCommand {
     )
 
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
-        var selection = try LedgerSelection(invocation)
+        let configuration = try KafkaQuestion.configuration()
+        var selection = try LedgerSelection(invocation, configuration)
         selection.basis = .told
         let isAll = invocation.has("--all")
         guard !isAll || !invocation.has("--sample") else {
@@ -49,7 +50,6 @@ enum LedgerVerifyCommand {
             in: 1...sampleMax
         )
         let seed = try invocation.integer("--seed", default: -1, in: 0...Int(Int32.max))
-        let configuration = try KafkaQuestion.configuration()
         let keys = try AppleKeys(configuration)
         let rate = try rate(invocation, keys)
         let run = LedgerVerification(

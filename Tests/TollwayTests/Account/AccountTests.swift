@@ -394,6 +394,23 @@ struct `tollway account` {
         #expect(try lines(try account(world, "--month", before))["month 1"] == nil)
     }
 
+    @Test func `says that nothing of an app came in`() throws {
+        let world = try AccountWorld()
+        try world.received(["a"])
+        try world.decoded(["a"])
+        try world.distinct(["a"])
+        try world.state(["a"], accepted: .noLineItem)
+        try world.commitAll()
+        let alone = try account(world, "--app", "99")
+        #expect(alone.exitCode == 3 && alone.output.isEmpty)
+        #expect(alone.talk.contains("no token or sale of app 99 came in"), "\(alone.talk)")
+        let both = try account(world, "--app", "99", "--app", "1")
+        #expect(both.exitCode == 3)
+        #expect(try lines(both)["tokens 1"]?["closes"] as? Bool == true, "\(both.output)")
+        #expect(both.talk.contains("no token or sale of app 99 came in"))
+        #expect(try account(world, "--app", "1").exitCode == 0)
+    }
+
     @Test func `finds a sale that was lost, and one that never came in`() throws {
         let world = try AccountWorld()
         try world.received(["a"])

@@ -59,6 +59,34 @@ struct `tollway ledger` {
         #expect(try run(world, ["ledger", "export", "--month", "october"]).exitCode == 2)
     }
 
+    @Test func `is of one app by its number or its bundle id`() throws {
+        let world = try DeadLetterWorld()
+        let apple = try SimulatedApple()
+        let (number, bundle) = SimulatedApple.apps[0]
+        try LedgerMaker.write(
+            [LedgerMaker.outcome(1, app: number), LedgerMaker.outcome(2, app: 7)],
+            to: world
+        )
+        for (app, exitCode, code) in [
+            ("\(number)", 0, ""), (bundle, 0, ""), ("7", 0, ""), ("8", 3, ""),
+            ("com.example.z", 3, "apple.unknown_app"),
+        ] as [(String, Int32, String)] {
+            let run = try TollwayProcess.run(
+                ["ledger", "export", "-o", "json", "--app", app],
+                environment: world.environment.merging(apple.environment) { $1 }
+            )
+            #expect(run.exitCode == exitCode, "\(app): \(run.talk)")
+            guard code.isEmpty else {
+                #expect(try run.errorCode() == code)
+                continue
+            }
+            #expect((try run.object()["rows"] as? [Any])?.count == (exitCode == 0 ? 1 : 0))
+        }
+        // Without the file nobody knows whose bundle it is.
+        let without = try run(world, ["ledger", "export", "-o", "json", "--app", bundle])
+        #expect(try without.errorCode() == "usage.missing_apps_file")
+    }
+
     @Test func `counts an accepted report once that a hand copied into it again`() throws {
         let world = try DeadLetterWorld()
         let told = LedgerMaker.outcome(1, items: [LedgerMaker.item("1")], late: 60)
