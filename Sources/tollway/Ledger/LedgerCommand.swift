@@ -16,7 +16,8 @@ enum LedgerCommand {
             thousandths of the reporting currency, and times are UTC. -o ndjson has Apple's names,
             UNIX milliseconds, and the totals as objects of kind "total" at the end; -o json is one
             document. A row is a report without line items (report), one line item of a report
-            (line_item), or a sale that Apple was not told: not owed, or a dead letter (sale).
+            (line_item), or a sale that was not reported: not owed, or a dead letter (sale); one
+            that is reported after all has its line_item row as well.
             A line item belongs to the month of its sale, whenever it was told (--by told: to the
             month in which Apple had it); another report to that in which it was settled.
             superseded: a later report restates it. repeated: the ledger has the same accepted
@@ -54,6 +55,7 @@ enum LedgerCommand {
         if !isTotalsOnly || invocation.output != .table {
             let table = totals.table
             if !table.isEmpty {
+                Console.say(selection.sentence)
                 Console.say(String(table.dropLast()))
             }
         }

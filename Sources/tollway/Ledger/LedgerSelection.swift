@@ -71,6 +71,18 @@ struct LedgerSelection: Equatable {
         return month
     }
 
+    /// For people: what the totals are of.
+    var sentence: String {
+        guard let month else {
+            return "sales of all months:"
+        }
+        let name = MonthText.of(month)
+        return switch basis {
+        case .sale: "sales of \(name) (UTC), whenever they were reported:"
+        case .told: "what Apple accepted in \(name) (UTC), whenever it was sold:"
+        }
+    }
+
     /// The ledger has nothing of the month before this; nil where all of it is asked for.
     ///
     /// A sale is reported after it happened, and corrected up to a year later: the end is open.

@@ -30,6 +30,8 @@ struct LedgerTotals {
 
     private(set) var money: [Key: Money] = [:]
     private(set) var reportCount = 0
+    /// Of these, refused by Apple.
+    private(set) var rejectedCount = 0
     private(set) var lineItemCount = 0
     private(set) var supersededCount = 0
     private(set) var retractedCount = 0
@@ -80,6 +82,7 @@ struct LedgerTotals {
 
     private mutating func addReport(_ row: LedgerRow) {
         reportCount += 1
+        rejectedCount += row.isAccepted ? 0 : 1
         guard let late = row.lateBySeconds else {
             undatedCount += 1
             return
@@ -170,8 +173,9 @@ struct LedgerTotals {
     var table: String {
         var table = TextTable(columns: [
             .init(title: "APP", isNumber: true), .init(title: ""), .init(title: "CURRENCY"),
-            .init(title: "BUYS", isNumber: true), .init(title: "SOLD", isNumber: true),
-            .init(title: "REFUNDS", isNumber: true), .init(title: "GIVEN BACK", isNumber: true),
+            .init(title: "BUYS", isNumber: true), .init(title: "SOLD, NO TAX", isNumber: true),
+            .init(title: "REFUNDS", isNumber: true),
+            .init(title: "REFUNDED, NO TAX", isNumber: true),
             .init(title: "NET, NO TAX", isNumber: true),
         ])
         table.rows = sorted.map { key, money in
@@ -188,8 +192,9 @@ struct LedgerTotals {
     /// What a person must know beside the sums, a sentence each.
     var notes: [String] {
         var notes = [
-            CountText.of(reportCount, "report") + ", "
-                + CountText.of(lineItemCount, "line item") + " that Apple has"
+            CountText.of(reportCount - rejectedCount, "accepted report") + " with "
+                + CountText.of(lineItemCount, "line item")
+                + (rejectedCount == 0 ? "" : ", \(rejectedCount) that Apple refused")
         ]
         if supersededCount + retractedCount > 0 {
             notes.append(
