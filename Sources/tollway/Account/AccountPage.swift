@@ -62,8 +62,9 @@ struct AccountPage {
                 for (_, count) in line.differences {
                     let what =
                         count < 0
-                        ? "\(-count) are in the ledger that never came in"
-                        : "\(count) were read, and no ledger, state or dead letter has them"
+                        ? CountText.of(-count, "is", "are") + " in the ledger and never came in"
+                        : CountText.of(count, "was", "were")
+                            + " read and found in no ledger, state or dead letter"
                     text += "app \(app): \(what)\n"
                 }
             }

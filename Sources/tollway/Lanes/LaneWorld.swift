@@ -60,7 +60,7 @@ struct LaneWorld {
         }
         self.orders = orders
         if unreadableCount > 0 {
-            troubles.append("\(unreadableCount) records of \(name) cannot be read")
+            troubles.append(CountText.of(unreadableCount, "record") + " of \(name) cannot be read")
         }
         return clusterID
     }

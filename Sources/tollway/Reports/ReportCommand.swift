@@ -12,7 +12,7 @@ enum ReportCommand {
 
     static let request = Verb(
         words: ["report", "request"],
-        summary: "tell Apple about a token by hand; a dry run until --yes",
+        summary: "report a token to Apple by hand; a dry run until --yes",
         operands: "EXTERNAL-PURCHASE-ID | TOKEN",
         operandCountMax: 1,
         options: [

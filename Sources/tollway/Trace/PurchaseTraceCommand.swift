@@ -10,7 +10,7 @@ internal import TokenWire
 enum PurchaseTraceCommand {
     static let verb = Verb(
         words: ["purchase", "trace"],
-        summary: "where a sale is, under which token Apple was told of it, and what it answered",
+        summary: "where a sale is, under which token it was reported, and Apple's answers",
         operands: "LINE-ITEM",
         operandCountMax: 1,
         options: [
@@ -62,7 +62,7 @@ enum PurchaseTraceCommand {
                 code: "trace.unknown",
                 "Kafka knows nothing of \(PlainText.printable(lineItemID, characterCountMax: 130))"
                     + (key == nil ? "" : " under that customer")
-                    + " (\(search.readCount) records looked at)"
+                    + " (" + CountText.of(search.readCount, "record") + " looked at)"
                     + search.topics.notes.map { "; " + $0 }.joined()
             )
         }
@@ -73,7 +73,8 @@ enum PurchaseTraceCommand {
                 Console.say("note: \(note)")
             }
             Console.say(
-                "\(search.readCount) records looked at in \(String(format: "%.1f", seconds)) s"
+                CountText.of(search.readCount, "record")
+                    + " looked at in \(String(format: "%.1f", seconds)) s"
             )
         case .json:
             Console.write(json(search) + "\n")
@@ -196,7 +197,7 @@ extension PurchaseSearch {
             lines.append(
                 receivedCount > 0
                     ? "received, and purchases has not settled it: see tollway lag"
-                    : "nothing is known of what became of it"
+                    : "no record says how it ended"
             )
         }
         for letter in letters where letter.settled == nil {

@@ -208,8 +208,9 @@ final class UpRun {
         }
         let refused = try hanging.repair(owed)
         Console.say(
-            "the last run ended before the markers of \(owed.count) transactions were written;"
-                + " \(owed.count - refused.count) are written now"
+            "the last run ended before the markers of " + CountText.of(owed.count, "transaction")
+                + " could be written; " + CountText.of(owed.count - refused.count, "is", "are")
+                + " written now"
         )
     }
 
@@ -328,7 +329,9 @@ final class UpRun {
     /// Its roots are new, and so is all that it knows.
     private func restartSimulator() throws {
         try workers.startSimulator(seed: UInt64.random(in: 1...(1 << 40)), faults: [], http: http)
-        Console.say("Apple's simulator has forgotten which tokens it issued, and what it was told")
+        Console.say(
+            "Apple's simulator has forgotten the tokens it issued and the reports it received"
+        )
     }
 
     private func lookAtKafka() throws {

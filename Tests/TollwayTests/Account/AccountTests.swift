@@ -435,7 +435,7 @@ struct `tollway account` {
         let differences = try lines(bad)["sales 1"]?["differences"] as? [[String: Any]]
         #expect(differences?.compactMap { $0["count"] as? Int } == [1, -1], "\(bad.output)")
         let shown = try TollwayProcess.run(["account"], environment: world.world.environment)
-        #expect(shown.output.contains("1 were read, and no ledger, state or dead letter has them"))
+        #expect(shown.output.contains("1 was read and found in no ledger, state or dead letter"))
 
         // One that the worker has not read yet is on its way.
         try world.sales(["new"])
