@@ -18,7 +18,8 @@ enum PurchaseTraceCommand {
                 "--customer",
                 "NAME",
                 "whose it is: the platform's name, or the pseudonym c1.…"
-            )
+            ),
+            .flag("--all", "without --customer: look on where one was found"),
         ],
         details: """
             Asks Kafka alone: no worker need run. LINE-ITEM is the platform's lineItemId.
@@ -27,8 +28,9 @@ enum PurchaseTraceCommand {
             dead letters and what sends them back, and what it waits for now.
             With --customer one partition of each topic is read; a name is replaced with the
             key of TOLLWAY_INGEST_CUSTOMER_KEY_FILE as ingest does it. Without, the sale is
-            looked for in all that came in within seven days, and then in the whole ledger of
-            sales. A sale without customer has its token's id as NAME. Exit 3 if Kafka knows
+            looked for from the newest records back until one is found: in what came in within
+            seven days, and then in the ledger of sales. An old one takes some seconds for each
+            million sales. A sale without customer has its token's id as NAME. Exit 3 if Kafka knows
             nothing of it.
             """,
         run: run
@@ -47,6 +49,7 @@ enum PurchaseTraceCommand {
         var search = PurchaseSearch(
             lineItemID: lineItemID,
             purchaseKey: key,
+            isEverything: invocation.has("--all"),
             configuration,
             try TopicSearch.open(configuration)
         )
@@ -63,13 +66,13 @@ enum PurchaseTraceCommand {
                 "Kafka knows nothing of \(PlainText.printable(lineItemID, characterCountMax: 130))"
                     + (key == nil ? "" : " under that customer")
                     + " (" + CountText.of(search.readCount, "record") + " looked at)"
-                    + search.topics.notes.map { "; " + $0 }.joined()
+                    + search.notes.map { "; " + $0 }.joined()
             )
         }
         switch invocation.output {
         case .table:
             Console.write(text(search))
-            for note in search.topics.notes {
+            for note in search.notes {
                 Console.say("note: \(note)")
             }
             Console.say(
@@ -164,7 +167,7 @@ enum PurchaseTraceCommand {
         members.append(
             (
                 "notes",
-                "[" + search.topics.notes.map(JSONText.quoted).joined(separator: ",") + "]"
+                "[" + search.notes.map(JSONText.quoted).joined(separator: ",") + "]"
             )
         )
         members.append(("events", "[" + search.events.map(\.json).joined(separator: ",") + "]"))

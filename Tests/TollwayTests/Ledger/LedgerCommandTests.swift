@@ -42,7 +42,10 @@ struct `tollway ledger` {
             }
         )
         #expect(csv.talk.contains("1 report was late, by 2h at most\n"))
-        #expect(csv.talk.contains("2 accepted reports with 2 line items, 1 that Apple refused\n"), "\(csv.talk)")
+        #expect(
+            csv.talk.contains("2 accepted reports with 2 line items, 1 that Apple refused\n"),
+            "\(csv.talk)"
+        )
 
         let all = try run(world, ["-o", "ndjson", "ledger", "export", "--app", "1"])
         let objects = try all.objects()
