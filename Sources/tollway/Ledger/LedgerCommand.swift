@@ -18,15 +18,15 @@ enum LedgerCommand {
             document. A row is a report without line items (report), one line item of a report
             (line_item), or a sale that was not reported: not owed, or a dead letter (sale); one
             that is reported after all has its line_item row as well.
-            A line item belongs to the month of its sale, whenever it was told (--by told: to the
-            month in which Apple had it); another report to that in which it was settled.
+            A line item belongs to the month of its sale, whenever it was reported (--by told: to
+            the month in which Apple accepted it); another report to that in which it was settled.
             superseded: a later report restates it. repeated: the ledger has the same accepted
-            report (request identifier, token, status) in another record as well. The totals
-            count what Apple holds as accepted, the newest version of each line item, without
-            retracted ones, and a report once. late_by_seconds
-            is 0 for what was in time; reports of older versions of Tollway do not say.
-            Reads the ledger twice, from the month on. Memory is some 150 MB, whatever the
-            ledger's size, and 50 more at a million restatements. Totals go to standard error, too.
+            report (request identifier, token, status) in another record as well. The totals count
+            each accepted report once, and the newest version of each line item, without retracted
+            ones. They go to standard error as well, with their decimal point. late_by_seconds is 0
+            for what was in time; reports of older versions of Tollway do not say.
+            Reads the ledger twice, from the month on. Memory is some 180 MB, whatever the ledger's
+            size, and 50 more at a million restatements.
             Exit 1 if a record could not be read, 3 if nothing matches, 6 without Kafka.
             """,
         writesCSV: true,
@@ -52,12 +52,10 @@ enum LedgerCommand {
             Console.say("nothing in the ledger matches")
             return .nothingMatched
         }
-        if !isTotalsOnly || invocation.output != .table {
-            let table = totals.table
-            if !table.isEmpty {
-                Console.say(selection.sentence)
-                Console.say(String(table.dropLast()))
-            }
+        let table = totals.table
+        if !table.isEmpty {
+            Console.say(selection.sentence)
+            Console.say(String(table.dropLast()))
         }
         totals.notes.forEach { Console.say($0) }
         // The first reading saw fewer records; the second saw all.

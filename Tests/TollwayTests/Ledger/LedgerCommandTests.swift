@@ -56,6 +56,7 @@ struct `tollway ledger` {
         #expect(item["amountTaxExclusive"] as? Int == 126 && item["lateBySeconds"] as? Int == 0)
         let totals = try run(world, ["ledger", "export", "--month", "2026-09", "--totals"])
         #expect(totals.output.contains("1,production,EUR,1,0,4126,864,4990,0,0,0,4126"))
+        #expect(totals.talk.contains("sales of 2026-09 (UTC)") && totals.talk.contains(" 4.126\n"))
         #expect(csv.talk.contains("sales of 2026-10 (UTC), whenever they were reported:\n"))
         let everything = try run(world, ["ledger", "export", "-o", "json"])
         #expect(
