@@ -57,13 +57,14 @@ enum AccountCommand {
         let selection = try LedgerSelection(invocation, configuration)
         try requireTopics(configuration)
         var page = try count(month, since, until, configuration)
+        page.apps = selection.apps
         if !page.closes {
             // What was being committed shows a moment later.
             Console.say("it does not close; looking once more")
             _ = StopSignal().wait(milliseconds: againMilliseconds)
             page = try count(month, since, until, configuration)
+            page.apps = selection.apps
         }
-        page.apps = selection.apps
         let missing = page.missingApps
         guard missing.isEmpty || missing.count < selection.apps.count else {
             throw noAccount(missing)
