@@ -26,6 +26,9 @@ package final class LogBrowser {
     private let deadlineMilliseconds: Int
     /// What is still to be read, by partition: the next offset and the end at the start.
     private var open: [TopicPartition: (next: Int64, end: Int64)] = [:]
+    /// Whether a partition that was started a number of offsets before its end has records before
+    /// that.
+    package private(set) var hasEarlierRecords = false
 
     /// The deadline is for each question asked at the start.
     package init(
@@ -177,6 +180,8 @@ package final class LogBrowser {
             return zip(found, ends).map { $0 < 0 ? $1 : $0 }
         case .last(let count):
             let earliest = try offsets(of: topic, at: -2, &asked)
+            hasEarlierRecords =
+                hasEarlierRecords || zip(earliest, ends).contains { $0 < $1 - count }
             return zip(earliest, ends).map { max($0, $1 - count) }
         }
     }

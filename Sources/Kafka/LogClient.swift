@@ -1,4 +1,5 @@
 internal import CKafka
+internal import Glibc
 
 /// The one owner of a C client: questions, orders, and what its readers share.
 ///
@@ -109,16 +110,48 @@ internal import CKafka
 
     /// The offset of every partition at a time in UNIX milliseconds; -1 is the end and -2 the
     /// start.
+    ///
+    /// Where a broker does not lead a partition any more, or not yet, as right after its start, it is
+    /// asked again within the deadline: each question begins with the topic's metadata.
     func offsets(
         ofTopic topic: String,
         at time: Int64,
         deadlineMilliseconds: Int
     ) throws(LogFault) -> [Int64] {
-        let deadline = Int32(clamping: deadlineMilliseconds)
-        return try unsafe offsets { shown, count, fault in
-            unsafe ckafka_client_offsets(handle, topic, time, deadline, &shown, &count, &fault)
+        let clock = ContinuousClock()
+        let deadline = clock.now.advanced(by: .milliseconds(deadlineMilliseconds))
+        let milliseconds = Int32(clamping: deadlineMilliseconds)
+        while true {
+            do throws(LogFault) {
+                return try unsafe offsets { shown, count, fault in
+                    unsafe ckafka_client_offsets(
+                        handle,
+                        topic,
+                        time,
+                        milliseconds,
+                        &shown,
+                        &count,
+                        &fault
+                    )
+                }
+            } catch {
+                guard case .unavailable(let code, _) = error,
+                    Self.movedLeaderCodes.contains(code), clock.now < deadline
+                else {
+                    throw error
+                }
+            }
+            _ = poll(nil, 0, Self.movedLeaderMilliseconds)
         }
     }
+
+    /// A partition's leader moves, or was not told yet that it is the leader.
+    private static let movedLeaderCodes: Set<String> = [
+        "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "REPLICA_NOT_AVAILABLE",
+        "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE",
+    ]
+    /// Between two questions about who leads.
+    private static let movedLeaderMilliseconds: Int32 = 100
 
     func groupOffsets(
         _ group: String,

@@ -70,6 +70,12 @@ struct ArgumentReader {
     }
 
     private mutating func request(_ verb: Verb) throws(CommandFailure) -> Request {
+        if verb.passesArgumentsOn, !asksForHelp, !["--help", "-h"].contains(rest.first) {
+            let arguments = rest.first == "--" ? rest.dropFirst() : rest
+            return .invocation(
+                Invocation(verb: verb, output: output, operands: Array(arguments), values: [:])
+            )
+        }
         var operands: [String] = []
         var values: [String: [String]] = [:]
         while let operand = try nextOperand(options: verb.options, verb: verb, values: &values) {

@@ -76,7 +76,9 @@ enum BrokerCommand {
         switch invocation.output {
         case .table:
             Console.write("\(broker.bootstrapServers)\n")
-            Console.say("\(topics.count) topics; Ctrl-C ends it and all that it holds")
+            Console.say(
+                CountText.of(topics.count, "topic") + "; Ctrl-C ends it and all that it holds"
+            )
         case .json, .ndjson:
             let servers = JSONText.quoted(broker.bootstrapServers)
             Console.write(JSONLines.object([("bootstrapServers", servers)]) + "\n")

@@ -53,7 +53,10 @@ enum OffsetsCommand {
             return .refusedBySafetyRule
         }
         try set(rows, configuration)
-        Console.say("done: \(rows.count) partitions go on at their first record")
+        Console.say(
+            "done: " + CountText.of(rows.count, "partition goes", "partitions go")
+                + " on at the first record"
+        )
         return .ok
     }
 
@@ -126,7 +129,8 @@ enum OffsetsCommand {
         throw CommandFailure(
             .partlyDone,
             code: "offsets.partly_done",
-            "\(doneCount) of \(rows.count) partitions were set: \(because.message); run it again"
+            "\(doneCount) of " + CountText.of(rows.count, "partition was", "partitions were")
+                + " set: \(because.message); run it again"
         )
     }
 

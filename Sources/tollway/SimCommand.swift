@@ -32,8 +32,8 @@ enum SimCommand {
             .value("--rate-answer", "FORM", "429 to reports: full, no-header or bare (full)"),
             .flag("--strict-duplicates", "DUPLICATE_TOKEN only beside another token of the period"),
             .flag("--bare-lookup-errors", "an unknown report's error without the errors list"),
-            .value("--clock", "TIME", "the world's time at start, UNIX ms (now)"),
-            .value("--clock-rate", "R", "world seconds per second (1)"),
+            .value("--clock", "TIME", "the simulated time at start, UNIX ms (now)"),
+            .value("--clock-rate", "R", "simulated seconds per second (1)"),
             .value("--request-log", "N", "requests remembered (10000)"),
             .value("--seed", "N", "of minted identifiers (1)"),
         ],
@@ -42,12 +42,12 @@ enum SimCommand {
             External Purchase reports, Set App Account Token, notification history and
             test notifications, with Apple's rules, errors and limits. Any client will
             do: give it http://127.0.0.1:9500 for a host. The admin port says who may
-            speak and what exists; curl http://127.0.0.1:9502/ lists all of it.
+            ask and what exists; curl http://127.0.0.1:9502/ lists all of it.
               curl localhost:9502/keys -d '{"keyId":"K","issuerId":"I","publicKey":PEM}'
               curl localhost:9502/tokens -d '{"mint":{"event":"install","appAppleId":1,
                     "bundleId":"com.example","customer":"mia"}}'
-              curl localhost:9502/reports                   what Apple was told
-              curl localhost:9502/clock -X PUT -d '{"advance":"10d"}'   --notify hears of it
+              curl localhost:9502/reports                   the reports that it received
+              curl localhost:9502/clock -X PUT -d '{"advance":"10d"}'   notices go to --notify
             For Tollway: --apps takes the keys of its apps, and the workers take
             TOLLWAY_APPLE_PRODUCTION_URL and _SANDBOX_URL. SIGINT or SIGTERM ends it.
 

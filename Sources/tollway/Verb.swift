@@ -38,6 +38,9 @@ struct Verb: Sendable {
     var details = ""
     /// Its form for a person is CSV: `-o csv` is another word for `table` then.
     var writesCSV = false
+    /// What follows its words is for another program: no option of it is read here, but for a help
+    /// that is asked for first.
+    var passesArgumentsOn = false
     var run: @Sendable (Invocation) throws(CommandFailure) -> ExitCode
 
     var name: String { words.joined(separator: " ") }

@@ -45,5 +45,6 @@ extension TollwayCommand {
         ConfigCommand.check,
         ConfigCommand.print,
         CompletionCommand.verb,
+        BenchCommand.verb,
     ]
 }

@@ -172,3 +172,38 @@ struct `Questions and orders to a real Kafka` {
         }
     }
 }
+
+@Suite struct `A partition whose leader moves` {
+    /// As it is right after a node has started: it answers, and leads nothing yet.
+    @Test(
+        arguments: [
+            (6, "NOT_LEADER_FOR_PARTITION"), (5, "LEADER_NOT_AVAILABLE"),
+            (78, "OFFSET_NOT_AVAILABLE"),
+        ] as [(Int32, String)]
+    )
+    func `is asked about again within the deadline`(code: Int32, name: String) async throws {
+        try await onThread {
+            let broker = try MockBroker(topics: ["t": 2])
+            defer { broker.close() }
+            let settings = KafkaSettings(bootstrapServers: broker.bootstrapServers, clientID: "c")
+            let admin = try KafkaAdmin(settings: settings)
+            defer { admin.close() }
+            broker.pushErrors([code, code, code], for: .listOffsets)
+            let ends = try admin.endOffsets(ofTopic: "t")
+            #expect(ends == [0, 0])
+
+            let impatient = try KafkaAdmin(settings: settings, deadlineMilliseconds: 300)
+            defer { impatient.close() }
+            _ = try impatient.topics()
+            broker.pushErrors(Array(repeating: code, count: 1_000), for: .listOffsets)
+            #expect {
+                try impatient.endOffsets(ofTopic: "t")
+            } throws: { error in
+                guard case .unavailable(let found, _)? = error as? LogFault else {
+                    return false
+                }
+                return found == name || found == "_TIMED_OUT"
+            }
+        }
+    }
+}

@@ -65,14 +65,16 @@ extension `The schemas of Protocols` {
             )
             return written("audit.v1", "lanes \(action.rawValue)", audit.write)
         }
+        var plan = BackfillPlan(
+            from: MessageExamples.time,
+            to: MessageExamples.time + .hours(1),
+            onlyFailures: true,
+            lanes: AppleEnvironment.allCases.map { Lane(appAppleID: 1, environment: $0) }
+        )
+        plan.advance(lane: 0, to: nil)
+        plan.advance(lane: 1, to: "next")
         let fetched = BackfillAudit(
-            plan: BackfillPlan(
-                from: MessageExamples.time,
-                to: MessageExamples.time + .hours(1),
-                onlyFailures: true,
-                lanes: [Lane(appAppleID: 1, environment: .production)],
-                paginationToken: "next"
-            ),
+            plan: plan,
             order: try HandOrder("backfill", why: nil, now: MessageExamples.time),
             part: 1,
             state: .running,

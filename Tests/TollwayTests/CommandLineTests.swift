@@ -48,6 +48,29 @@ import Testing
         #expect(bare.talk.contains("tollway \(word) does one of "))
     }
 
+    /// One idea a sentence, in the field's terms.
+    @Test func `speaks plainly in its help`() {
+        let riddles = [
+            "became of", "becomes of", "is told", "was told", "told of", "hears of", "errand",
+            "bury",
+            "buried", "witness", "a letter", "app and world", "app or world",
+        ]
+        for verb in TollwayCommand.verbs {
+            let help = HelpText.verb(verb)
+            for riddle in riddles {
+                #expect(!help.contains(riddle), "\(verb.name): \(riddle)")
+            }
+        }
+    }
+
+    @Test(arguments: [
+        (0, "0 reports", "0 were"), (1, "1 report", "1 was"), (2, "2 reports", "2 were"),
+    ])
+    func `counts one in the singular`(count: Int, noun: String, verb: String) {
+        #expect(CountText.of(count, "report") == noun)
+        #expect(CountText.of(count, "was", "were") == verb)
+    }
+
     @Test func `keeps its help within eighty columns, one screen a verb`() {
         for verb in TollwayCommand.verbs {
             let lines = HelpText.verb(verb).split(separator: "\n", omittingEmptySubsequences: false)

@@ -191,6 +191,38 @@ import TokenWire
         #expect(table.output.contains("now: Apple has it"))
     }
 
+    @Test func `looks from the newest records back until one is found, or everywhere`() throws {
+        let world = try World()
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        var older = Self.sale("twin", at: now)
+        older.customer = CustomerID("c1.P_1O96EW6DJGO5qYus7XAOhHyftOEf0WTrfWm_Fbs4k")
+        let olderKey = older.customer?.text ?? ""
+        try world.write(.purchasesReceived, key: olderKey) { older.write(to: &$0) }
+        older.lineItemID = "first"
+        try world.write(.purchasesReceived, key: olderKey) { older.write(to: &$0) }
+        // More than the first look takes in.
+        for _ in 0..<20_001 {
+            try world.write(.purchasesReceived, key: olderKey) { $0 += Array("{}".utf8) }
+        }
+        let newer = Self.sale("twin", at: now)
+        try world.write(.purchasesReceived, key: Self.customer.text) { newer.write(to: &$0) }
+        try world.flush()
+        func keys(_ words: String...) throws -> (Set<String>, isNoted: Bool) {
+            let run = try world.trace(["twin", "-o", "json"] + words)
+            let object = try run.object()
+            let notes = object["notes"] as? [String] ?? []
+            return (
+                Set(object["purchaseKeys"] as? [String] ?? []),
+                notes.contains { $0.contains("--all looks everywhere") }
+            )
+        }
+        #expect(try keys() == ([Self.customer.text], true))
+        #expect(try keys("--all") == ([Self.customer.text, olderKey], false))
+        // What is older than the first look is found by the second one.
+        let first = try world.trace(["first", "-o", "json"])
+        #expect(try first.object()["purchaseKeys"] as? [String] == [olderKey])
+    }
+
     @Test func `knows a customer by the name that the platform gives`() throws {
         let world = try World()
         let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))

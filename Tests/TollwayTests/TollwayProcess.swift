@@ -51,10 +51,14 @@ struct TollwayProcess {
     static func run(
         _ arguments: [String],
         input: Data = Data(),
-        environment: [String: String] = [:]
+        environment: [String: String] = [:],
+        command: URL? = nil
     ) throws -> TollwayProcess {
         let folder = try TemporaryFolder()
         let process = try make(arguments, environment: environment)
+        if let command {
+            process.executableURL = command
+        }
         process.standardInput = try FileHandle(forReadingFrom: try folder.file("in", input))
         let output = try folder.file("out")
         let talk = try folder.file("err")

@@ -16,7 +16,7 @@ enum AccountCommand {
             .value("--month", "YYYY-MM", "of the UTC calendar: what came in then, and its table"),
             .value("--since", "TIME", "what came in then or later: 2026-03-01, 12h, 7d (ago)"),
             .value("--until", "TIME", "what came in before then; default: now"),
-            .value("--app", "ID", "appAppleId; default: all", isRepeatable: true),
+            .value("--app", "ID", "appAppleId or bundle id; default: all", isRepeatable: true),
         ],
         details: """
             tokens: accepted at the door = repeats + dead letters + reported + held, and what is on
@@ -36,7 +36,8 @@ enum AccountCommand {
             Reads every token topic once and the states: ten million tokens take some minutes, and
             memory is 40 bytes for each token of one partition, 60 for each of its accounts, and
             some 50 for each sale of it.
-            Exit 1 if an account does not close, 3 without a topic, 6 without Kafka.
+            Exit 1 if an account does not close, 3 without a topic or where nothing of an app of
+            --app came in, 6 without Kafka.
             """,
         run: run
     )
@@ -52,19 +53,37 @@ enum AccountCommand {
             try invocation.instant("--until", now: now) ?? month?.adding(1).start ?? now,
             now
         )
-        let selection = try LedgerSelection(invocation)
         let configuration = try KafkaQuestion.configuration()
+        let selection = try LedgerSelection(invocation, configuration)
         try requireTopics(configuration)
         var page = try count(month, since, until, configuration)
+        page.apps = selection.apps
         if !page.closes {
             // What was being committed shows a moment later.
             Console.say("it does not close; looking once more")
             _ = StopSignal().wait(milliseconds: againMilliseconds)
             page = try count(month, since, until, configuration)
+            page.apps = selection.apps
         }
-        page.apps = selection.apps
+        let missing = page.missingApps
+        guard missing.isEmpty || missing.count < selection.apps.count else {
+            throw noAccount(missing)
+        }
         Console.write(page.text(invocation.output))
+        guard missing.isEmpty else {
+            Console.say(noAccount(missing).message)
+            return page.closes ? .nothingMatched : .failed
+        }
         return page.closes ? .ok : .failed
+    }
+
+    private static func noAccount(_ apps: [Int64]) -> CommandFailure {
+        let names = apps.map { "app \($0)" }.joined(separator: ", ")
+        return CommandFailure(
+            .nothingMatched,
+            code: "account.unknown_app",
+            "no token or sale of \(names) came in then, and no month has one"
+        )
     }
 
     private static func count(

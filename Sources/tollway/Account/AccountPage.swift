@@ -15,6 +15,13 @@ struct AccountPage {
         shown(tokens).allSatisfy { $0.1.closes } && shown(sales).allSatisfy { $0.1.closes }
     }
 
+    /// Apps that were asked for, and of which there is nothing to show.
+    var missingApps: [Int64] {
+        apps.filter { app in
+            tokens[app] == nil && sales[app] == nil && months?.lines[app] == nil
+        }.sorted()
+    }
+
     private func shown<Line>(_ lines: [Int64: Line]) -> [(Int64, Line)] {
         lines.filter { apps.isEmpty || apps.contains($0.key) }.sorted { $0.key < $1.key }
             .map { ($0.key, $0.value) }
@@ -55,8 +62,9 @@ struct AccountPage {
                 for (_, count) in line.differences {
                     let what =
                         count < 0
-                        ? "\(-count) are in the ledger that never came in"
-                        : "\(count) were read, and no ledger, state or dead letter has them"
+                        ? CountText.of(-count, "is", "are") + " in the ledger and never came in"
+                        : CountText.of(count, "was", "were")
+                            + " read and found in no ledger, state or dead letter"
                     text += "app \(app): \(what)\n"
                 }
             }

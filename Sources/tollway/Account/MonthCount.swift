@@ -67,7 +67,8 @@ struct MonthCount {
         }
         let progress = ScanProgress("reports of the ledger")
         var marks: [UInt64: Marks] = [:]
-        var lateCounts: [Int64: Int] = [:]
+        // By request identifier: an accepted report that the ledger has twice was late once.
+        var lateReports: [Int64: Set<UInt64>] = [:]
         let month = month
         let deadline = deadline
         try TopicScan(
@@ -102,13 +103,15 @@ struct MonthCount {
                 marks[digest] = mark
                 let isLate = outcome.told.lateBySeconds.map { $0 > 0 }
                 if isLate ?? (outcome.settledAt > deadline) {
-                    lateCounts[outcome.appAppleID, default: 0] += 1
+                    lateReports[outcome.appAppleID, default: []].insert(
+                        TextDigest.of(outcome.requestIdentifier.lowercased())
+                    )
                 }
             }
             return true
         }
-        for (app, count) in lateCounts {
-            lines[app, default: MonthLine()].late += count
+        for (app, reports) in lateReports {
+            lines[app, default: MonthLine()].late += reports.count
         }
         return marks
     }

@@ -51,23 +51,16 @@ struct AppleKeys {
 
     /// The apps that `--app` names, by id or bundle; all where it is not given.
     ///
-    /// - Throws: exit 3 for one that the file does not have.
+    /// - Throws: exit 2 for what names no app, 3 for one that the file does not have.
     func apps(_ invocation: Invocation) throws(CommandFailure) -> [AppsFile.App] {
-        let wanted = invocation.values("--app")
-        guard !wanted.isEmpty else {
+        let names = try AppName.all(invocation)
+        guard !names.isEmpty else {
             return apps
         }
         var found: [AppsFile.App] = []
-        for text in wanted {
-            let app = apps.first {
-                Int64(text) == $0.appAppleID || BundleID(text) == BundleID($0.bundleID)
-            }
-            guard let app else {
-                throw CommandFailure(
-                    .nothingMatched,
-                    code: "apple.unknown_app",
-                    "app \(text) is not in \(Setting.appsFile.fullName)"
-                )
+        for name in names {
+            guard let app = apps.first(where: name.names) else {
+                throw name.unknown
             }
             if !found.contains(app) {
                 found.append(app)

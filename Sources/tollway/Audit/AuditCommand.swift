@@ -50,7 +50,9 @@ enum AuditCommand {
         let unreadableCount = try read(configuration, filter, into: &list)
         list.prune()
         if unreadableCount > 0 {
-            Console.say("\(unreadableCount) records of the audit topic cannot be read")
+            Console.say(
+                CountText.of(unreadableCount, "record") + " of the audit topic cannot be read"
+            )
         }
         guard list.seenCount > 0 else {
             throw CommandFailure(

@@ -49,7 +49,8 @@ struct AuditEntry {
         let transactions = value["transactions"]?.elements ?? []
         let topics = Set(transactions.compactMap { $0["topic"]?.text }).sorted()
         return join([
-            "\(transactions.count) transactions of", topics.joined(separator: ", "), state,
+            CountText.of(transactions.count, "transaction") + " of", topics.joined(separator: ", "),
+            state,
         ])
     }
 

@@ -29,7 +29,7 @@ enum DeadLetterCommand {
         details: """
             FIRST and LAST are how long ago; DUE is the nearest of Apple's deadlines among them;
             KIND is the fingerprint, equal for faults of one kind (--fingerprint takes it);
-            APPS names the app with most letters and how many others. What each reason means
+            APPS names the app with most dead letters and how many others. What each reason means
             and what to do about it: Deploy/RUNBOOK.md, "Dead letters grow". -o json has the
             fault's sentence and an example for tollway dlq show.
             \(filterHelp)
@@ -49,7 +49,7 @@ enum DeadLetterCommand {
         details: """
             The first column is what tollway dlq show takes; DUE is Apple's deadline for it.
             --newest answers at once where there are millions, from --until back where that is
-            given; how many match in all is not said then, and letters of workers with very
+            given; how many match in all is not said then, and those of workers with very
             different clocks may be left out.
             \(filterHelp)
             Exit 3 if nothing matched.

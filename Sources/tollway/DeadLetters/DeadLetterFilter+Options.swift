@@ -65,8 +65,7 @@ extension DeadLetterFilter {
         case "--fingerprint": fingerprints.append(try Self.fingerprint(value))
         case "--key": keys.append(Array(value.utf8))
         case "--grep": texts.append(Array(value.utf8))
-        case "--app":
-            apps.append(Int64(value).map { .number($0) } ?? .bundle(value))
+        case "--app": apps.append(try AppName.read(value, of: option))
         case "--token":
             let id = try TokenOperand.id(value).text
             tokens.append(id)

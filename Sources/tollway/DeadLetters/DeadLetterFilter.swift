@@ -6,12 +6,6 @@ internal import TokenDomain
 ///
 /// Different options must all hold; of one option given twice, either.
 struct DeadLetterFilter {
-    /// An app, by Apple's number or by bundle id.
-    enum App: Equatable {
-        case number(Int64)
-        case bundle(String)
-    }
-
     var stages = DeadLetters.stages
     var reasons: [[UInt8]] = []
     var codes: [[UInt8]] = []
@@ -19,7 +13,7 @@ struct DeadLetterFilter {
     var fingerprints: [[UInt8]] = []
     var keys: [[UInt8]] = []
     var texts: [[UInt8]] = []
-    var apps: [App] = []
+    var apps: [AppName] = []
     var environments: [AppleEnvironment] = []
     /// Ids of tokens.
     var tokens: [String] = []
@@ -75,11 +69,8 @@ struct DeadLetterFilter {
 
     func matches(_ subject: DeadLetterSubject) -> Bool {
         if !apps.isEmpty {
-            let isOurs = apps.contains { app in
-                switch app {
-                case .number(let number): subject.appAppleID == number
-                case .bundle(let bundle): subject.bundleID.map(BundleID.init) == BundleID(bundle)
-                }
+            let isOurs = apps.contains {
+                $0.names(appAppleID: subject.appAppleID, bundleID: subject.bundleID)
             }
             guard isOurs else {
                 return false

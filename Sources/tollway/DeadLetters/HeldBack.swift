@@ -18,7 +18,7 @@ enum HeldBack: String, CaseIterable {
         case .orderRules: "Apple has accepted another since, which this one may not follow"
         case .replayedBefore: "replayed so often before, and failed again: see --replays-max"
         case .forgotten:
-            "older than what is remembered of replays: it may have gone back; see topics plan"
+            "older than the record of replays: it may have gone back already; see topics plan"
         case .leftOut: "too large for the dead letters: it lies where it came from"
         case .unknownTarget: "it names no topic that its stage reads"
         case .notPatchable: "its value is no JSON object that the patch could change"

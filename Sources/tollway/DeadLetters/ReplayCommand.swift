@@ -10,7 +10,7 @@ enum ReplayCommand {
     private static let rate = Verb.Option.value(
         "--rate",
         "N",
-        "letters a second; default: as fast as Kafka takes them"
+        "dead letters a second; default: as fast as Kafka takes them"
     )
     private static let countMax = Verb.Option.value("--max", "N", "the oldest N only")
     private static let replaysMax = Verb.Option.value(
@@ -58,7 +58,7 @@ enum ReplayCommand {
         ],
         details: """
             Mend the cause first. Then: run it with a filter (or a PLAN of dlq plan), read what it
-            would do, and add --yes. A letter goes back once and never twice: stop it with Ctrl-C,
+            would do, and add --yes. A dead letter goes back once, never twice: stop it with Ctrl-C,
             kill it, run it again, run it from two terminals (the newer goes on, the older stops,
             exit 75); what is left goes with the next run. Held back is what Apple has accepted
             already, what would break Apple's order of statuses, and what came back twice.
@@ -171,7 +171,7 @@ enum ReplayCommand {
             throw CommandFailure(
                 .refusedBySafetyRule,
                 code: "dlq.embedded_broker",
-                "the embedded broker's transactions are theatre: a letter could go back twice"
+                "the embedded broker has no real transactions: a dead letter could go back twice"
             )
         }
         let run = ReplayRun(order, plan: text.plan)

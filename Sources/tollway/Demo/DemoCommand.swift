@@ -16,9 +16,9 @@ enum DemoCommand {
         ],
         details: """
             Starts a broker, Apple's simulator and the six workers as processes of their
-            own, streams in tokens of every kind, notices and sales, and compares what
-            Apple was told with the generator's truth and with our ledgers. One token
-            missing, doubled or with the wrong status, or one sale, is exit 1.
+            own, streams in tokens of every kind, notices and sales, and compares the
+            reports that Apple received with what was owed and with the ledgers. One token
+            missing, reported twice or with the wrong status, or one sale, is exit 1.
 
             The broker is the embedded one; with KAFKA_HOME (and Java) a one-node Kafka of
             the demo's own; with TOLLWAY_KAFKA_BOOTSTRAP_SERVERS that cluster, under a
@@ -160,7 +160,7 @@ enum DemoCommand {
         let statuses = account.statusCounts.sorted { $0.key < $1.key }
             .map { "\($0.key) \($0.value)" }
         text += "reported: " + statuses.joined(separator: ", ") + "\n"
-        let struck = faults.map { "\($0.fault) \($0.count) times" }
+        let struck = faults.map { "\($0.fault) " + CountText.of(Int($0.count), "time") }
         text += "on the way: " + struck.joined(separator: ", ") + "\n"
         text +=
             "settled after a retry: \(account.retriedCount), of these by asking Apple what it"
@@ -179,7 +179,8 @@ enum DemoCommand {
         text +=
             account.agrees
             ? "every token once: Apple's side, the ledger and the input agree"
-            : "THE ACCOUNT DOES NOT CLOSE: \(account.differenceCount) differences (seed \(seed))"
+            : "THE ACCOUNT DOES NOT CLOSE: " + CountText.of(account.differenceCount, "difference")
+                + " (seed \(seed))"
         Console.write(text + " (\(Int(seconds)) s)\n")
     }
 

@@ -107,7 +107,9 @@ struct DemoSalesAccount {
             )
         }
         for (code, count) in rejectedCodes.sorted(by: { $0.key < $1.key }) {
-            differences.append("Apple refused \(count) reports with code \(code)")
+            differences.append(
+                "Apple refused " + CountText.of(count, "report") + " with code \(code)"
+            )
         }
     }
 

@@ -13,7 +13,7 @@ enum DoctorCommand {
             .flag("--no-kafka", "do not ask Kafka"),
             .flag(
                 "--test-notification",
-                "have Apple send a test for each app and world, and wait until it is in Kafka"
+                "have Apple send a test for each app and environment, and wait until it is in Kafka"
             ),
             .value(
                 "--for",
@@ -24,7 +24,7 @@ enum DoctorCommand {
         details: """
             Reads TOLLWAY_* as the workers would and changes nothing: no group is joined. Each
             key of each app signs one question to Apple's production and one to its sandbox,
-            for a report that nobody has; no other request of the app's rate is used. Whether
+            for a report that does not exist; no other request of the app's rate is used. Whether
             records may be written is asked with one that Kafka must refuse (it wants two
             acknowledgements), and transactions under names of doctor's own, ending in -doctor.
             A key that everybody can read is refused. Run it where a worker runs, with that

@@ -60,7 +60,7 @@ struct LaneWorld {
         }
         self.orders = orders
         if unreadableCount > 0 {
-            troubles.append("\(unreadableCount) records of \(name) cannot be read")
+            troubles.append(CountText.of(unreadableCount, "record") + " of \(name) cannot be read")
         }
         return clusterID
     }
@@ -105,20 +105,13 @@ struct LaneWorld {
     }
 
     private func app(_ text: String) throws(CommandFailure) -> Int64 {
-        let file = try appsFile()
-        let isNumber = !text.isEmpty && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
-        guard isNumber, let number = Int64(text), number > 0 else {
-            guard let file else {
-                throw .usage(
-                    "bad_value",
-                    "APP is \"\(text)\": it must be an appAppleId; a bundle ID needs"
-                        + " \(Setting.appsFile.fullName)"
-                )
-            }
-            guard let app = file.app(bundleID: text) else {
+        let file = try AppName.file(configuration)
+        let name = try AppName.read(text, of: "APP")
+        guard case .number(let number) = name else {
+            guard file == nil || file?.apps.contains(where: name.names) == true else {
                 throw unknown(text, file)
             }
-            return app.appAppleID
+            return try name.number(configuration)
         }
         let isKnown =
             file?.app(appAppleID: number) != nil || told.contains { $0.app == number }
@@ -127,16 +120,6 @@ struct LaneWorld {
             throw unknown(text, file)
         }
         return number
-    }
-
-    private func appsFile() throws(CommandFailure) -> AppsFile? {
-        do throws(ConfigurationFault) {
-            return try configuration.appsFile.map { (path) throws(ConfigurationFault) in
-                try AppsFile.load(path)
-            }
-        } catch {
-            throw CommandFailure(.usage, code: error.code, error.sentence)
-        }
     }
 
     private func unknown(_ app: String, _ file: AppsFile?) -> CommandFailure {

@@ -77,7 +77,7 @@ enum LanesCommand {
                 APP is an appAppleId, or a bundle ID of TOLLWAY_APPS_FILE; ENVIRONMENT is
                 production or sandbox. The order goes into lanes.control.v1, and who gave it,
                 when and why into the audit topic, in one transaction; each report follows
-                within a second: tollway lanes list. Exit 3 if nobody knows the app, 5 without
+                within a second: tollway lanes list. Exit 3 if the app is unknown, 5 without
                 --yes, 6 without Kafka.
                 """,
             run: { (invocation) throws(CommandFailure) in try run(action, invocation) }

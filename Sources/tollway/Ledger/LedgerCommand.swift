@@ -16,14 +16,17 @@ enum LedgerCommand {
             thousandths of the reporting currency, and times are UTC. -o ndjson has Apple's names,
             UNIX milliseconds, and the totals as objects of kind "total" at the end; -o json is one
             document. A row is a report without line items (report), one line item of a report
-            (line_item), or a sale that Apple was not told: not owed, or a dead letter (sale).
-            A line item belongs to the month of its sale, whenever it was told (--by told: to the
-            month in which Apple had it); another report to that in which it was settled.
-            superseded: a later restatement says it anew. The totals count what Apple holds as
-            accepted, the newest version of each line item, without retracted ones. late_by_seconds
-            is 0 for what was in time; reports of older versions of Tollway do not say.
-            Reads the ledger twice, from the month on. Memory is some 100 MB, whatever the ledger's
-            size, and 50 more at a million restatements. Totals go to standard error, too.
+            (line_item), or a sale that was not reported: not owed, or a dead letter (sale); one
+            that is reported after all has its line_item row as well.
+            A line item belongs to the month of its sale, whenever it was reported (--by told: to
+            the month in which Apple accepted it); another report to that in which it was settled.
+            superseded: a later report restates it. repeated: the ledger has the same accepted
+            report (request identifier, token, status) in another record as well. The totals count
+            each accepted report once, and the newest version of each line item, without retracted
+            ones. They go to standard error as well, with their decimal point. late_by_seconds is 0
+            for what was in time; reports of older versions of Tollway do not say.
+            Reads the ledger twice, from the month on. Memory is some 180 MB, whatever the ledger's
+            size, and 50 more at a million restatements.
             Exit 1 if a record could not be read, 3 if nothing matches, 6 without Kafka.
             """,
         writesCSV: true,
@@ -31,16 +34,16 @@ enum LedgerCommand {
     )
 
     private static func export(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
-        let selection = try LedgerSelection(invocation)
         let configuration = try KafkaQuestion.configuration()
+        let selection = try LedgerSelection(invocation, configuration)
         var reader = LedgerReader(configuration, selection)
-        let restatements = try Restatements(&reader)
+        let corrections = try LedgerCorrections(&reader)
         let unreadableBefore = reader.unreadableCount
         var totals = LedgerTotals()
         let isTotalsOnly = invocation.has("--totals")
         var writer = LedgerWriter(format: invocation.output, isTotalsOnly: isTotalsOnly)
         writer.begin()
-        try reader.rows(restatements) { row throws(CommandFailure) in
+        try reader.rows(corrections) { row throws(CommandFailure) in
             totals.add(row)
             writer.add(row)
         }
@@ -49,18 +52,18 @@ enum LedgerCommand {
             Console.say("nothing in the ledger matches")
             return .nothingMatched
         }
-        if !isTotalsOnly || invocation.output != .table {
-            let table = totals.table
-            if !table.isEmpty {
-                Console.say(String(table.dropLast()))
-            }
+        let table = totals.table
+        if !table.isEmpty {
+            Console.say(selection.sentence)
+            Console.say(String(table.dropLast()))
         }
         totals.notes.forEach { Console.say($0) }
         // The first reading saw fewer records; the second saw all.
         let unreadable = reader.unreadableCount - unreadableBefore
         guard unreadable == 0, reader.unreadableItemCount == 0 else {
             Console.say(
-                "\(unreadable) records and the line items of \(reader.unreadableItemCount) reports"
+                CountText.of(unreadable, "record") + " and the line items of "
+                    + CountText.of(reader.unreadableItemCount, "report")
                     + " cannot be read: they are not in the totals"
             )
             return .failed

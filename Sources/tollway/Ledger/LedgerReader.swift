@@ -57,10 +57,12 @@ struct LedgerReader {
 
     /// Shows every row of the selection: reports and line items first, then sales not reported.
     mutating func rows(
-        _ restatements: Restatements,
+        _ corrections: LedgerCorrections,
         _ body: (LedgerRow) throws(CommandFailure) -> Void
     ) throws(CommandFailure) {
         let selection = selection
+        let restatements = corrections.restatements
+        var repeats = corrections.repeats
         var unreadableItems = 0
         try reports { (outcome, position) throws(CommandFailure) in
             let items: [LedgerLineItem]
@@ -74,8 +76,10 @@ struct LedgerReader {
                 unreadableItems += 1
                 items = []
             }
+            let isRepeat = repeats.isRepeat(outcome)
             guard !items.isEmpty else {
-                let row = LedgerRow(outcome, nil, selection, position)
+                var row = LedgerRow(outcome, nil, selection, position)
+                row.isRepeat = isRepeat
                 if selection.matches(row) {
                     try body(row)
                 }
@@ -83,6 +87,7 @@ struct LedgerReader {
             }
             for item in items {
                 var row = LedgerRow(outcome, item, selection, position)
+                row.isRepeat = isRepeat
                 row.isSuperseded = restatements.isSuperseded(outcome, item)
                 if selection.matches(row) {
                     try body(row)

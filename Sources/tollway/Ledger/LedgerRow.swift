@@ -34,6 +34,8 @@ struct LedgerRow {
     var item: LedgerLineItem?
     /// A later report has replaced what this row says.
     var isSuperseded = false
+    /// The ledger has the same accepted report in another record, and that one counts.
+    var isRepeat = false
     /// `topic/partition/offset`.
     var position: String
 
@@ -67,7 +69,7 @@ struct LedgerRow {
         ("amount_tax_inclusive_thousandths", "amountTaxInclusive"),
         ("net_amount_tax_exclusive_thousandths", "netAmountTaxExclusive"),
         ("restatement", "restatement"), ("erroneously_submitted", "erroneouslySubmitted"),
-        ("superseded", "superseded"), ("ledger_position", "position"),
+        ("superseded", "superseded"), ("ledger_position", "position"), ("repeated", "repeated"),
     ]
 
     var values: [ExportValue] {
@@ -91,6 +93,7 @@ struct LedgerRow {
             item.map { .flag($0.isRestatement) } ?? .none,
             item.map { .flag($0.isErroneous) } ?? .none,
             item == nil ? .none : .flag(isSuperseded), .text(position),
+            kind == .sale ? .none : .flag(isRepeat),
         ]
     }
 

@@ -15,7 +15,7 @@ struct LedgerSelection: Equatable {
     }
 
     static let options: [Verb.Option] = [
-        .value("--app", "ID", "appAppleId; default: all", isRepeatable: true),
+        .value("--app", "ID", "appAppleId or bundle id; default: all", isRepeatable: true),
         .value("--environment", "NAME", "production or sandbox; default: both"),
         .value("--month", "YYYY-MM", "of the UTC calendar; default: all there is"),
         .value("--by", "sale|told", "what month a line item belongs to; default: of the sale"),
@@ -31,13 +31,10 @@ struct LedgerSelection: Equatable {
 
     init() {}
 
-    /// - Throws: exit 2 for a value that can match nothing.
-    init(_ invocation: Invocation) throws(CommandFailure) {
-        for text in invocation.values("--app") {
-            guard let app = Int64(text), app > 0 else {
-                throw .usage("bad_value", "--app is \"\(text)\": it must be an appAppleId")
-            }
-            apps.insert(app)
+    /// - Throws: exit 2 for a value that can match nothing, 3 for a bundle id that no app has.
+    init(_ invocation: Invocation, _ configuration: Configuration) throws(CommandFailure) {
+        for name in try AppName.all(invocation) {
+            apps.insert(try name.number(configuration))
         }
         environment = try Self.environment(invocation)
         month = try Self.month(invocation)
@@ -72,6 +69,18 @@ struct LedgerSelection: Equatable {
             throw .usage("bad_value", "--month is \"\(text)\": it must be a month such as 2026-10")
         }
         return month
+    }
+
+    /// For people: what the totals are of.
+    var sentence: String {
+        guard let month else {
+            return "sales of all months:"
+        }
+        let name = MonthText.of(month)
+        return switch basis {
+        case .sale: "sales of \(name) (UTC), whenever they were reported:"
+        case .told: "what Apple accepted in \(name) (UTC), whenever it was sold:"
+        }
     }
 
     /// The ledger has nothing of the month before this; nil where all of it is asked for.

@@ -30,6 +30,8 @@ struct LedgerTotals {
 
     private(set) var money: [Key: Money] = [:]
     private(set) var reportCount = 0
+    /// Of these, refused by Apple.
+    private(set) var rejectedCount = 0
     private(set) var lineItemCount = 0
     private(set) var supersededCount = 0
     private(set) var retractedCount = 0
@@ -38,11 +40,14 @@ struct LedgerTotals {
     /// Whether they were in time, the ledger does not say.
     private(set) var undatedCount = 0
     private(set) var notToldCount = 0
+    /// Accepted reports that the ledger has in another record as well: in no other count.
+    private(set) var repeatCount = 0
+    private(set) var firstRepeat = ""
     /// Their amounts are no whole numbers: they are in no sum.
     private(set) var unsummedCount = 0
     private var lastReport = ""
 
-    var isEmpty: Bool { reportCount + notToldCount == 0 }
+    var isEmpty: Bool { reportCount + repeatCount + notToldCount == 0 }
 
     mutating func add(_ row: LedgerRow) {
         guard row.kind != .sale else {
@@ -50,8 +55,14 @@ struct LedgerTotals {
             return
         }
         // The line items of a report follow one another.
-        if row.position != lastReport {
-            lastReport = row.position
+        let isNextReport = row.position != lastReport
+        lastReport = row.position
+        guard !row.isRepeat else {
+            repeatCount += isNextReport ? 1 : 0
+            firstRepeat = firstRepeat.isEmpty ? row.position : firstRepeat
+            return
+        }
+        if isNextReport {
             addReport(row)
         }
         guard row.kind == .lineItem, row.isAccepted, let item = row.item else {
@@ -71,6 +82,7 @@ struct LedgerTotals {
 
     private mutating func addReport(_ row: LedgerRow) {
         reportCount += 1
+        rejectedCount += row.isAccepted ? 0 : 1
         guard let late = row.lateBySeconds else {
             undatedCount += 1
             return
@@ -161,8 +173,9 @@ struct LedgerTotals {
     var table: String {
         var table = TextTable(columns: [
             .init(title: "APP", isNumber: true), .init(title: ""), .init(title: "CURRENCY"),
-            .init(title: "BUYS", isNumber: true), .init(title: "SOLD", isNumber: true),
-            .init(title: "REFUNDS", isNumber: true), .init(title: "GIVEN BACK", isNumber: true),
+            .init(title: "BUYS", isNumber: true), .init(title: "SOLD, NO TAX", isNumber: true),
+            .init(title: "REFUNDS", isNumber: true),
+            .init(title: "REFUNDED, NO TAX", isNumber: true),
             .init(title: "NET, NO TAX", isNumber: true),
         ])
         table.rows = sorted.map { key, money in
@@ -178,28 +191,52 @@ struct LedgerTotals {
 
     /// What a person must know beside the sums, a sentence each.
     var notes: [String] {
-        var notes = ["\(reportCount) reports, \(lineItemCount) line items that Apple has"]
+        var notes = [
+            CountText.of(reportCount - rejectedCount, "accepted report") + " with "
+                + CountText.of(lineItemCount, "line item")
+                + (rejectedCount == 0 ? "" : ", \(rejectedCount) that Apple refused")
+        ]
         if supersededCount + retractedCount > 0 {
             notes.append(
-                "not in the sums: \(supersededCount) line items told anew later,"
-                    + " \(retractedCount) retracted"
+                "not in the sums: "
+                    + CountText.of(
+                        supersededCount,
+                        "line item that a later report restates",
+                        "line items that later reports restate"
+                    )
+                    + ", \(retractedCount) retracted"
+            )
+        }
+        if repeatCount > 0 {
+            notes.append(
+                CountText.of(repeatCount, "record repeats", "records repeat")
+                    + " an accepted report that the ledger has already (column repeated, first"
+                    + " \(firstRepeat)): counted once"
             )
         }
         if notToldCount > 0 {
-            notes.append("\(notToldCount) sales that Apple was not told (kind sale)")
+            notes.append(
+                CountText.of(notToldCount, "sale was", "sales were")
+                    + " not reported to Apple (kind sale)"
+            )
         }
         if lateCount > 0 {
             let most = AgeText.of(.seconds(lateBySecondsMax))
-            notes.append("\(lateCount) reports went out late, one by \(most)")
+            notes.append(
+                CountText.of(lateCount, "report was", "reports were")
+                    + " late, by \(most) at most"
+            )
         }
         if undatedCount > 0 {
             notes.append(
-                "\(undatedCount) reports of which the ledger does not say whether they were in time"
+                "of " + CountText.of(undatedCount, "report")
+                    + " the ledger does not say whether in time"
             )
         }
         if unsummedCount > 0 {
             notes.append(
-                "\(unsummedCount) line items whose amounts are no whole numbers: in no sum"
+                CountText.of(unsummedCount, "line item has", "line items have")
+                    + " amounts that are no whole numbers: in no sum"
             )
         }
         return notes

@@ -30,14 +30,15 @@ enum LedgerVerifyCommand {
             the lane's whole rate: report then has less. A million reports at 1.25 a second are
             nine days: take a sample for a ledger of that size. One pass over the ledger; memory
             is bounded by the sample. Exit 1 if something differs or is not held, 3 if there is
-            nothing to ask for, 4 if an app or world could not be asked, 6 without Kafka, 7
+            nothing to ask for, 4 if Apple could not be asked for an app or environment, 6 without Kafka, 7
             without Apple, 130 interrupted.
             """,
         run: run
     )
 
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
-        var selection = try LedgerSelection(invocation)
+        let configuration = try KafkaQuestion.configuration()
+        var selection = try LedgerSelection(invocation, configuration)
         selection.basis = .told
         let isAll = invocation.has("--all")
         guard !isAll || !invocation.has("--sample") else {
@@ -49,7 +50,6 @@ enum LedgerVerifyCommand {
             in: 1...sampleMax
         )
         let seed = try invocation.integer("--seed", default: -1, in: 0...Int(Int32.max))
-        let configuration = try KafkaQuestion.configuration()
         let keys = try AppleKeys(configuration)
         let rate = try rate(invocation, keys)
         let run = LedgerVerification(
@@ -290,23 +290,27 @@ final class LedgerVerification {
 
     private var summary: String {
         var lines = [
-            "\(askedCount) of \(ledgerCount) reports asked for"
+            "Apple was asked for \(askedCount) of " + CountText.of(ledgerCount, "report")
                 + (seed.map { " (sample of seed \($0))" } ?? "")
                 + ": \(equalCount) equal, \(wrongCount) not"
         ]
         if unprovenCount > 0 {
-            lines.append("\(unprovenCount) are held, and their line items are not in the ledger")
+            lines.append(
+                CountText.of(unprovenCount, "is", "are")
+                    + " held whose line items are not in the ledger"
+            )
         }
         if unknownAppCount > 0 {
             lines.append(
-                "\(unknownAppCount) are of apps that \(Setting.appsFile.fullName) does not have"
+                CountText.of(unknownAppCount, "is", "are") + " of apps that"
+                    + " \(Setting.appsFile.fullName) does not have"
             )
         }
         if unreadableCount > 0 {
-            lines.append("\(unreadableCount) records of the ledger cannot be read")
+            lines.append(CountText.of(unreadableCount, "record") + " of the ledger cannot be read")
         }
         if !troubles.isEmpty {
-            lines.append("\(unansweredCount) were not answered:")
+            lines.append(CountText.of(unansweredCount, "was", "were") + " not answered:")
             lines += troubles.values.map(\.message).sorted()
         }
         return lines.map { $0 + "\n" }.joined()

@@ -12,23 +12,10 @@ struct Restatements {
         var report: UInt64
     }
 
-    private static let needle = ByteNeedle(Array("restatement".utf8))
-
     private var newest: [UInt64: Newest] = [:]
     var count: Int { newest.count }
 
     init() {}
-
-    /// Reads the ledger for them: from the selection's month to its end, as corrections come later.
-    init(_ reader: inout LedgerReader) throws(CommandFailure) {
-        var found = Restatements()
-        try reader.reports(isWanted: { Self.needle.isIn($0) }) {
-            (outcome, _) throws(CommandFailure) in
-            try found.take(outcome)
-            return true
-        }
-        self = found
-    }
 
     /// - Throws: exit 1 where there are more than fit.
     mutating func take(_ outcome: ReportOutcome) throws(CommandFailure) {

@@ -18,7 +18,7 @@ enum BackfillCommand {
             .flag("--only-failures", "those that Apple could not deliver, and no others"),
             .value("--app", "ID", "appAppleId or bundle id; default: all", isRepeatable: true),
             .value("--environment", "NAME", "production or sandbox; default: both"),
-            .value("--rate", "N", "requests a second, 1 to 50; default 50, Apple's limit"),
+            .value("--rate", "N", "requests a second and lane, 1 to 50; default 50, Apple's limit"),
             .value("--why", "TEXT", "a sentence for the audit"),
             .value("--resume", "RUN-ID", "go on where a run ended, instead of --from and --to"),
             .flag("--dry-run", "fetch and count, and store nothing"),
@@ -30,10 +30,12 @@ enum BackfillCommand {
             notifications.received, as ingest does; the worker verifies it, and report settles
             by its UUID what had come in before: fetching too much does no harm. Apple keeps 180
             days. How far it is lies in the audit topic, in the transaction of the notifications:
-            stopped or killed, it goes on with --resume and skips nothing. A page is one request,
-            and each waits for the one before: a million notifications are 50,000 requests, an
-            hour or three. Memory is bounded by one transaction (2,000 notifications).
-            Exit 3 if there were none, 4 if an app or world could not be fetched, 6 without
+            stopped or killed, it goes on with --resume and skips nothing. Lanes (an app in one
+            environment) are asked at once, up to 16 of them. A page is one request, and each
+            waits for the one before in its lane: a million notifications of one lane are 50,000
+            requests, an hour or three. A lane that could not be fetched is fetched by --resume.
+            Memory is bounded by one transaction (2,000 notifications).
+            Exit 3 if there were none, 4 if a lane could not be fetched, 6 without
             Kafka, 7 without Apple, 130 interrupted.
             """,
         run: run
@@ -145,7 +147,7 @@ struct BackfillEnding {
         }
         guard troubles.isEmpty else {
             // Nothing at all was fetched: that is no part.
-            return troubles.count == plan.lanes.count ? troubles[0].failure.exit : .partlyDone
+            return troubles.count == plan.places.count ? troubles[0].failure.exit : .partlyDone
         }
         return count == 0 ? .nothingMatched : .ok
     }
@@ -156,12 +158,15 @@ struct BackfillEnding {
 
     var text: String {
         let what = isReal ? "stored" : "found, and nothing was stored"
-        var text = "\(runID): \(state), \(count) notifications \(what)\n"
+        var text = "\(runID): \(state), " + CountText.of(count, "notification") + " \(what)\n"
         text += "\(plan.filter)\n"
         for (lane, failure) in troubles {
             text +=
                 "app \(lane.appAppleID) (\(lane.environment.rawValue)) was not fetched:"
                 + " \(PlainText.printable(failure.message, characterCountMax: 400))\n"
+        }
+        if !troubles.isEmpty, !isInterrupted, isReal {
+            text += "later: tollway notifications backfill --resume \(runID)\n"
         }
         return text
     }

@@ -6,26 +6,38 @@ internal import TokenWire
 
 /// What a backfill fetches, and how far it is: all that a later run needs to go on.
 struct BackfillPlan: Equatable {
+    /// How far one lane is.
+    struct Place: Equatable {
+        var lane: Lane
+        var isDone = false
+        /// Apple's, where some of its pages are stored and others are not.
+        var paginationToken: String?
+    }
+
     /// UNIX milliseconds; both are in.
     var from: Timestamp
     var to: Timestamp
     var onlyFailures: Bool
-    /// In the order in which they are fetched.
-    var lanes: [Lane]
-    /// How many of them are done.
-    var doneCount = 0
-    /// Of the lane after those, where some of its pages are stored.
-    var paginationToken: String?
+    /// In the order in which they are begun.
+    private(set) var places: [Place]
 
-    var lane: Lane? { lanes.indices.contains(doneCount) ? lanes[doneCount] : nil }
-    var isDone: Bool { doneCount >= lanes.count }
+    init(from: Timestamp, to: Timestamp, onlyFailures: Bool, lanes: [Lane]) {
+        self.from = from
+        self.to = to
+        self.onlyFailures = onlyFailures
+        places = lanes.map { Place(lane: $0) }
+    }
 
-    var query: NotificationHistoryQuery {
+    var doneCount: Int { places.reduce(0) { $0 + ($1.isDone ? 1 : 0) } }
+    var isDone: Bool { doneCount == places.count }
+
+    /// The next page of a lane.
+    func query(ofLane index: Int) -> NotificationHistoryQuery {
         NotificationHistoryQuery(
             startDate: from,
             endDate: to,
             onlyFailures: onlyFailures,
-            paginationToken: paginationToken
+            paginationToken: places[index].paginationToken
         )
     }
 
@@ -35,17 +47,15 @@ struct BackfillPlan: Equatable {
         return "from \(times[0]) to \(times[1])" + (onlyFailures ? ", only failures" : "")
     }
 
-    /// A page of the current lane is taken.
-    mutating func advance(to nextPaginationToken: String?) {
-        paginationToken = nextPaginationToken
-        if nextPaginationToken == nil {
-            doneCount += 1
-        }
+    /// A page of a lane is taken; the last one has no token for the next.
+    mutating func advance(lane index: Int, to nextPaginationToken: String?) {
+        places[index].paginationToken = nextPaginationToken
+        places[index].isDone = nextPaginationToken == nil
     }
 
-    /// The current lane is given up.
-    mutating func skipLane() {
-        advance(to: nil)
+    /// Apple does not know its position any more: its first page is the next.
+    mutating func restart(lane index: Int) {
+        places[index].paginationToken = nil
     }
 }
 
@@ -97,15 +107,16 @@ struct BackfillAudit {
             writer.field("onlyFailures", plan.onlyFailures)
             writer.name("lanes")
             writer.beginArray()
-            for lane in plan.lanes {
+            for place in plan.places {
                 writer.beginObject()
-                writer.field("appAppleId", lane.appAppleID)
-                writer.field("environment", lane.environment.rawValue)
+                writer.field("appAppleId", place.lane.appAppleID)
+                writer.field("environment", place.lane.environment.rawValue)
+                writer.field("isDone", place.isDone)
+                writer.field("paginationToken", place.paginationToken)
                 writer.endObject()
             }
             writer.endArray()
             writer.field("doneCount", plan.doneCount)
-            writer.field("paginationToken", plan.paginationToken)
             writer.endObject()
         }
     }
@@ -113,6 +124,9 @@ struct BackfillAudit {
 
 extension BackfillPlan {
     /// Reads what ``BackfillAudit`` writes; nil where it is something else.
+    ///
+    /// Older versions asked one lane after the other: their lanes say nothing of themselves, and
+    /// `doneCount` is the number of the one whose `paginationToken` stands beside it.
     init?(audit value: JSONValue) {
         guard value["action"]?.text == BackfillAudit.action,
             let from = value["from"]?.integer, let to = value["to"]?.integer,
@@ -122,24 +136,29 @@ extension BackfillPlan {
         else {
             return nil
         }
-        let lanes = elements.compactMap { element -> Lane? in
+        var places: [Place] = []
+        for (index, element) in elements.enumerated() {
             guard let app = element["appAppleId"]?.integer,
                 let environment = element["environment"]?.text.flatMap(AppleEnvironment.init)
             else {
                 return nil
             }
-            return Lane(appAppleID: app, environment: environment)
-        }
-        guard lanes.count == elements.count else {
-            return nil
+            var place = Place(lane: Lane(appAppleID: app, environment: environment))
+            if let isDone = element["isDone"]?.flag {
+                place.isDone = isDone
+                place.paginationToken = element["paginationToken"]?.text
+            } else {
+                place.isDone = index < done
+                place.paginationToken = index == done ? value["paginationToken"]?.text : nil
+            }
+            places.append(place)
         }
         self.init(
             from: Timestamp(milliseconds: from),
             to: Timestamp(milliseconds: to),
             onlyFailures: onlyFailures,
-            lanes: lanes,
-            doneCount: Int(done),
-            paginationToken: value["paginationToken"]?.text
+            lanes: []
         )
+        self.places = places
     }
 }

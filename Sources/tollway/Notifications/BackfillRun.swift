@@ -6,7 +6,8 @@ internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
 
-/// Fetches page after page, and stores them with the position after them, one transaction for many.
+/// Fetches page after page, of several lanes at once, and stores them with the position after them,
+/// one transaction for many.
 final class BackfillRun {
     /// Where a run begins.
     struct Start {
@@ -17,6 +18,16 @@ final class BackfillRun {
         var runCount = 0
     }
 
+    /// A page of one lane.
+    struct Question {
+        /// Of ``BackfillPlan/places``.
+        var laneIndex: Int
+        var query: NotificationHistoryQuery
+    }
+
+    /// Lanes that are asked at once, each for one page after the other: an Apple that is away is given
+    /// up after twenty seconds or more, and each lane has to find that out.
+    private static let laneCountMax = 16
     private static let recordCountMax = 2_000
     private static let byteCountMax = 8 << 20
     /// Fetched and not yet stored for no longer than this.
@@ -25,7 +36,7 @@ final class BackfillRun {
     private let order: HandOrder
     private let isReal: Bool
     private let configuration: Configuration
-    private let desk: AppleDesk<NotificationHistoryQuery>
+    private let desk: AppleDesk<Question>
     private let topics: [String]
     private let progress: FetchProgress?
     private var transactor: KafkaTransactor?
@@ -35,9 +46,13 @@ final class BackfillRun {
     private var outputs = OutputBatch()
     private var partSince = WallClock.monotonicMilliseconds()
     private var pageCount = 0
-    private var troubles: [(lane: Lane, failure: CommandFailure)] = []
+    /// Lanes with a question under way, and the first that was not begun.
+    private var openLanes: Set<Int> = []
+    private var nextLane = 0
+    /// Lanes that were given up.
+    private var troubles: [Int: CommandFailure] = [:]
     /// Lanes that were started again: once each.
-    private var restartedLanes: Set<Lane> = []
+    private var restartedLanes: Set<Int> = []
     private var isInterrupted = false
 
     init(
@@ -65,11 +80,11 @@ final class BackfillRun {
         )
         desk = try AppleDesk(
             keys: keys,
-            // One lane after the other: together they have the rate of one.
+            // Apple's limit is that of an app.
             rate: { _ in Double(requestsPerSecond) },
-            make: { query, environment, webToken, tag in
+            make: { question, environment, webToken, tag in
                 requests.notificationHistory(
-                    query,
+                    question.query,
                     environment: environment,
                     webToken: webToken,
                     tag: tag
@@ -89,8 +104,21 @@ final class BackfillRun {
             // What is killed says nothing at its end.
             Console.say("\(order.id) begins: killed, it goes on with --resume \(order.id)")
         }
-        while let lane = plan.lane, !isInterrupted {
-            try fetchPage(of: lane, stop)
+        beginLanes()
+        while desk.isBusy, !isInterrupted {
+            guard stop.wait(milliseconds: 0) == nil else {
+                isInterrupted = true
+                break
+            }
+            for result in desk.turn() {
+                take(result)
+            }
+            beginLanes()
+            progress?.show(
+                runCount,
+                CountText.of(pageCount, "page") + ", \(plan.doneCount) of"
+                    + " \(plan.places.count) lanes done"
+            )
             try storeIfDue(isLast: false, state: .running)
         }
         let state: BackfillAudit.State =
@@ -100,6 +128,7 @@ final class BackfillRun {
         if isInterrupted, isReal {
             Console.say("go on with: tollway notifications backfill --resume \(order.id)")
         }
+        let troubles = troubles.sorted { $0.key < $1.key }
         return BackfillEnding(
             runID: order.id,
             plan: plan,
@@ -107,65 +136,70 @@ final class BackfillRun {
             isInterrupted: isInterrupted,
             count: runCount,
             pageCount: pageCount,
-            troubles: troubles
+            troubles: troubles.map { (plan.places[$0.key].lane, $0.value) }
         )
     }
 
     // MARK: Apple
 
-    private func fetchPage(of lane: Lane, _ stop: StopSignal) throws(CommandFailure) {
-        desk.add(plan.query, in: lane)
-        var results: [AppleDesk<NotificationHistoryQuery>.Result] = []
-        while results.isEmpty {
-            guard stop.wait(milliseconds: 0) == nil else {
-                isInterrupted = true
-                return
+    private func beginLanes() {
+        while openLanes.count < Self.laneCountMax, nextLane < plan.places.count {
+            if !plan.places[nextLane].isDone {
+                ask(nextLane)
             }
-            results = desk.turn()
-        }
-        pageCount += 1
-        switch results[0].outcome {
-        case .failure(let trouble):
-            giveUp(lane, trouble.failure)
-        case .success(let answer):
-            try take(answer, of: lane)
+            nextLane += 1
         }
     }
 
-    private func take(
-        _ answer: HTTPClientResponse.Answer,
-        of lane: Lane
-    ) throws(CommandFailure) {
+    private func ask(_ index: Int) {
+        openLanes.insert(index)
+        desk.add(
+            Question(laneIndex: index, query: plan.query(ofLane: index)),
+            in: plan.places[index].lane
+        )
+    }
+
+    private func take(_ result: AppleDesk<Question>.Result) {
+        let index = result.subject.laneIndex
+        pageCount += 1
+        switch result.outcome {
+        case .failure(let trouble): troubles[index] = trouble.failure
+        case .success(let answer): take(answer, ofLane: index)
+        }
+        guard troubles[index] == nil, !plan.places[index].isDone else {
+            openLanes.remove(index)
+            return
+        }
+        ask(index)
+    }
+
+    private func take(_ answer: HTTPClientResponse.Answer, ofLane index: Int) {
         guard answer.status == 200 else {
             // A position of days ago may mean nothing to Apple any more: repeats are settled.
-            if plan.paginationToken != nil, restartedLanes.insert(lane).inserted {
+            let place = plan.places[index]
+            if place.paginationToken != nil, restartedLanes.insert(index).inserted {
                 Console.say(
-                    "Apple does not know the position of app \(lane.appAppleID)"
-                        + " (\(lane.environment.rawValue)) any more: it is fetched from --from again"
+                    "Apple does not know the position of app \(place.lane.appAppleID)"
+                        + " (\(place.lane.environment.rawValue)) any more: it is fetched from"
+                        + " --from again"
                 )
-                plan.paginationToken = nil
+                plan.restart(lane: index)
                 return
             }
             let codes = AppleBody(answer.body).errors?.map { "\($0.code)" } ?? []
             let code = codes.isEmpty ? "" : ", error \(codes.joined(separator: ", "))"
-            giveUp(
-                lane,
-                CommandFailure(
-                    .failed,
-                    code: "backfill.refused",
-                    "Apple refuses the question: HTTP \(answer.status)\(code)"
-                )
+            troubles[index] = CommandFailure(
+                .failed,
+                code: "backfill.refused",
+                "Apple refuses the question: HTTP \(answer.status)\(code)"
             )
             return
         }
         guard !answer.isCut, let page = NotificationHistoryPage(answer.body) else {
-            giveUp(
-                lane,
-                CommandFailure(
-                    .failed,
-                    code: "backfill.bad_page",
-                    "Apple's page cannot be read: what follows it is not known"
-                )
+            troubles[index] = CommandFailure(
+                .failed,
+                code: "backfill.bad_page",
+                "Apple's page cannot be read: what follows it is not known"
             )
             return
         }
@@ -173,14 +207,8 @@ final class BackfillRun {
         for payload in page.signedPayloads {
             append(NotificationReceived(signedPayload: payload, receivedAt: now))
         }
-        plan.advance(to: page.nextPaginationToken)
+        plan.advance(lane: index, to: page.nextPaginationToken)
         runCount += page.signedPayloads.count
-        progress?.show(runCount, "page \(pageCount), app \(lane.appAppleID)")
-    }
-
-    private func giveUp(_ lane: Lane, _ failure: CommandFailure) {
-        troubles.append((lane, failure))
-        plan.skipLane()
     }
 
     // MARK: Kafka

@@ -12,7 +12,7 @@ enum ReportCommand {
 
     static let request = Verb(
         words: ["report", "request"],
-        summary: "tell Apple about a token by hand; a dry run until --yes",
+        summary: "report a token to Apple by hand; a dry run until --yes",
         operands: "EXTERNAL-PURCHASE-ID | TOKEN",
         operandCountMax: 1,
         options: [
@@ -23,8 +23,12 @@ enum ReportCommand {
             ),
             .value("--line-items", "FILE", "a JSON array as Apple takes it; with LINE_ITEM only"),
             .value("--identifier", "UUID", "of a refused report that this one takes up again"),
-            .value("--app", "ID", "appAppleId, where report knows nothing of the token"),
-            .value("--bundle-id", "TEXT", "with --app"),
+            .value(
+                "--app",
+                "ID",
+                "appAppleId or bundle id, where report knows nothing of the token"
+            ),
+            .value("--bundle-id", "TEXT", "with an appAppleId as --app"),
             .value("--why", "TEXT", "a sentence for the audit; required with --yes"),
             .value("--wait", "TIME", "for Apple's answer, up to 1h; default 30s; 0s: not at all"),
             .flag("--yes", "do it; without, it is only shown"),
@@ -61,9 +65,10 @@ enum ReportCommand {
         guard !isReal || order.why != nil else {
             throw .usage("missing_why", "say --why: whoever reads the audit will ask")
         }
+        let name = try AppName.all(invocation).last
         let configuration = try KafkaQuestion.configuration()
         let account = try account(of: id, configuration)
-        let app = try app(of: id, account, invocation)
+        let app = try app(of: id, account, name, invocation, configuration)
         let report = ReportByHand(
             request: ReportRequested(
                 externalPurchaseID: id,
@@ -218,17 +223,23 @@ enum ReportCommand {
     private static func app(
         of id: TokenID,
         _ account: TokenAccount?,
-        _ invocation: Invocation
+        _ name: AppName?,
+        _ invocation: Invocation,
+        _ configuration: Configuration
     ) throws(CommandFailure) -> (number: Int64, bundleID: String) {
         var given: (Int64, String)?
-        if let text = invocation.value("--app") {
-            guard let number = Int64(text), number > 0 else {
-                throw .usage("bad_value", "--app is \"\(text)\": it must be an appAppleId")
+        if let name {
+            var bundleID = invocation.value("--bundle-id")
+            if case .bundle(let bundle) = name {
+                guard bundleID == nil || bundleID == bundle.text else {
+                    throw .usage("bad_value", "--app and --bundle-id name two bundles")
+                }
+                bundleID = bundle.text
             }
-            guard let bundleID = invocation.value("--bundle-id"), !bundleID.isEmpty else {
-                throw .usage("missing_bundle_id", "--app goes with --bundle-id")
+            guard let bundleID, !bundleID.isEmpty else {
+                throw .usage("missing_bundle_id", "--app with an appAppleId goes with --bundle-id")
             }
-            given = (number, bundleID)
+            given = (try name.number(configuration), bundleID)
         }
         if let number = account?.appAppleID, let bundleID = account?.bundleID {
             guard given == nil || given?.0 == number else {

@@ -10,7 +10,7 @@ internal import TokenWire
 enum ReportShowCommand {
     static let verb = Verb(
         words: ["report", "show"],
-        summary: "one report by its request identifier: what Apple was told, when, and its answer",
+        summary: "one report by its request identifier: what was sent, when, and Apple's answer",
         operands: "REQUEST-IDENTIFIER",
         operandCountMax: 1,
         options: [
@@ -25,7 +25,7 @@ enum ReportShowCommand {
             shown as well. With --ask-apple Apple is asked first, since it names the token, and
             each field that it holds otherwise is named. Without either the whole ledger is read:
             ten million records take a minute or two. Exit 1 if Apple holds something else or
-            nothing although the ledger says so, 3 if nobody knows the identifier, 6 without Kafka,
+            nothing although the ledger says so, 3 if the identifier is unknown, 6 without Kafka,
             7 without Apple.
             """,
         run: run

@@ -58,7 +58,7 @@ struct ReportShown {
             "  token     \(printable(outcome.externalPurchaseID.text))"
                 + " (\(outcome.externalPurchaseID.environment.rawValue)), app \(outcome.appAppleID)",
             "  because   \(printable(outcome.reason))",
-            "  told      \(time(outcome.firstSentAt)), settled \(time(outcome.settledAt))",
+            "  sent      \(time(outcome.firstSentAt)), settled \(time(outcome.settledAt))",
             "  deadline  \(deadline(outcome.told))",
         ]
         if !outcome.errors.isEmpty {

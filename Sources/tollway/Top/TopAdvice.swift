@@ -95,7 +95,8 @@ struct TopAdvice: Equatable {
                 TopAdvice(
                     severity: .note,
                     place: worker,
-                    what: "\(worker) reads the state of \(count) partitions before it goes on",
+                    what: "\(worker) reads the state of " + CountText.of(Int(count), "partition")
+                        + " before it goes on",
                     todo: "wait; a million keys take some seconds",
                     section: "State is restored for too long"
                 )

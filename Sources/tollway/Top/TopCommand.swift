@@ -29,8 +29,8 @@ enum TopCommand {
         ],
         details: """
             From Kafka alone: what each worker reads, by how many instances (a stage that
-            nobody runs is named on top), its rate and its lag, what was told to Apple in the
-            last hour by app, and the dead letters that are open, which is neither replayed nor
+            nobody runs is named on top), its rate and its lag, the reports to Apple in the last
+            hour by app, and the dead letters that are open, which is neither replayed nor
             discarded, by code. The admin ports that are named, else those of workers of this
             pipeline that run on this machine with default ports, add lanes with rate, hold and
             next deadline, lag in seconds, and each instance. Ctrl-C or q ends and leaves the

@@ -6,8 +6,8 @@ internal import TokenWire
 /// Looks for everything that Kafka knows of one sale.
 ///
 /// Sales, answers and the ledger are keyed by the customer, else the token: with that known, one
-/// partition of each topic is read. Else the sale is looked for in all that came in, and then in the
-/// whole ledger.
+/// partition of each topic is read. Else the sale is looked for in what came in, and then in the
+/// ledger, from the newest records back until one is found.
 struct PurchaseSearch {
     let lineItemID: String
     /// Whose it may be: as it was given, or as its records say.
@@ -15,6 +15,10 @@ struct PurchaseSearch {
     var topics: TopicSearch
     private var trail: DeadLetterTrail
     private let needle: LineItemNeedle
+    /// Whether to look on where one was found.
+    private let isEverything: Bool
+    /// Whether there are records before the one that was found.
+    private var hasEarlier = false
 
     private(set) var events: [TraceEvent] = []
     /// The ledger's newest record of it.
@@ -35,10 +39,12 @@ struct PurchaseSearch {
     init(
         lineItemID: String,
         purchaseKey: String?,
+        isEverything: Bool = false,
         _ configuration: Configuration,
         _ topics: TopicSearch
     ) {
         self.lineItemID = lineItemID
+        self.isEverything = isEverything
         self.topics = topics
         purchaseKeys = purchaseKey.map { [$0] } ?? []
         needle = LineItemNeedle(lineItemID)
@@ -67,11 +73,11 @@ struct PurchaseSearch {
 
     private mutating func findKeys() throws(LogFault) {
         let (needle, id) = (needle, lineItemID)
-        var found = try topics.searchAll(.purchasesReceived, from: nil, until: nil) { value in
+        var found = try look(in: .purchasesReceived) { value in
             needle.isIn(value) && TracedSale(value).lineItemID == id
         }
-        if found.isEmpty {
-            found = try topics.searchAll(.purchasesOutcomes, from: nil, until: nil) { value in
+        if found.isEmpty || isEverything {
+            found += try look(in: .purchasesOutcomes) { value in
                 needle.isIn(value) && Self.outcome(value)?.lineItemID == id
             }
         }
@@ -81,6 +87,29 @@ struct PurchaseSearch {
                 purchaseKeys.append(key)
             }
         }
+    }
+
+    private mutating func look(
+        in topic: Topic,
+        _ isWanted: (Span<UInt8>) -> Bool
+    ) throws(LogFault) -> [TopicReader.Found] {
+        guard !isEverything else {
+            return try topics.searchAll(topic, from: nil, until: nil, isWanted: isWanted)
+        }
+        let (found, hasEarlier) = try topics.searchNewest(topic, isWanted: isWanted)
+        self.hasEarlier = hasEarlier
+        return found
+    }
+
+    /// What a reader must know beside what is shown.
+    var notes: [String] {
+        guard hasEarlier, !purchaseKeys.isEmpty else {
+            return topics.notes
+        }
+        return topics.notes + [
+            "looked for from the newest records back until it was found; under another customer the"
+                + " same line item may be older: --all looks everywhere"
+        ]
     }
 
     // MARK: What is keyed by whose it is

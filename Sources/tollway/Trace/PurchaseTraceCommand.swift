@@ -10,7 +10,7 @@ internal import TokenWire
 enum PurchaseTraceCommand {
     static let verb = Verb(
         words: ["purchase", "trace"],
-        summary: "where a sale is, under which token Apple was told of it, and what it answered",
+        summary: "where a sale is, under which token it was reported, and Apple's answers",
         operands: "LINE-ITEM",
         operandCountMax: 1,
         options: [
@@ -18,7 +18,8 @@ enum PurchaseTraceCommand {
                 "--customer",
                 "NAME",
                 "whose it is: the platform's name, or the pseudonym c1.…"
-            )
+            ),
+            .flag("--all", "without --customer: look on where one was found"),
         ],
         details: """
             Asks Kafka alone: no worker need run. LINE-ITEM is the platform's lineItemId.
@@ -27,8 +28,9 @@ enum PurchaseTraceCommand {
             dead letters and what sends them back, and what it waits for now.
             With --customer one partition of each topic is read; a name is replaced with the
             key of TOLLWAY_INGEST_CUSTOMER_KEY_FILE as ingest does it. Without, the sale is
-            looked for in all that came in within seven days, and then in the whole ledger of
-            sales. A sale without customer has its token's id as NAME. Exit 3 if Kafka knows
+            looked for from the newest records back until one is found: in what came in within
+            seven days, and then in the ledger of sales. An old one takes some seconds for each
+            million sales. A sale without customer has its token's id as NAME. Exit 3 if Kafka knows
             nothing of it.
             """,
         run: run
@@ -47,6 +49,7 @@ enum PurchaseTraceCommand {
         var search = PurchaseSearch(
             lineItemID: lineItemID,
             purchaseKey: key,
+            isEverything: invocation.has("--all"),
             configuration,
             try TopicSearch.open(configuration)
         )
@@ -62,18 +65,19 @@ enum PurchaseTraceCommand {
                 code: "trace.unknown",
                 "Kafka knows nothing of \(PlainText.printable(lineItemID, characterCountMax: 130))"
                     + (key == nil ? "" : " under that customer")
-                    + " (\(search.readCount) records looked at)"
-                    + search.topics.notes.map { "; " + $0 }.joined()
+                    + " (" + CountText.of(search.readCount, "record") + " looked at)"
+                    + search.notes.map { "; " + $0 }.joined()
             )
         }
         switch invocation.output {
         case .table:
             Console.write(text(search))
-            for note in search.topics.notes {
+            for note in search.notes {
                 Console.say("note: \(note)")
             }
             Console.say(
-                "\(search.readCount) records looked at in \(String(format: "%.1f", seconds)) s"
+                CountText.of(search.readCount, "record")
+                    + " looked at in \(String(format: "%.1f", seconds)) s"
             )
         case .json:
             Console.write(json(search) + "\n")
@@ -163,7 +167,7 @@ enum PurchaseTraceCommand {
         members.append(
             (
                 "notes",
-                "[" + search.topics.notes.map(JSONText.quoted).joined(separator: ",") + "]"
+                "[" + search.notes.map(JSONText.quoted).joined(separator: ",") + "]"
             )
         )
         members.append(("events", "[" + search.events.map(\.json).joined(separator: ",") + "]"))
@@ -196,7 +200,7 @@ extension PurchaseSearch {
             lines.append(
                 receivedCount > 0
                     ? "received, and purchases has not settled it: see tollway lag"
-                    : "nothing is known of what became of it"
+                    : "no record says how it ended"
             )
         }
         for letter in letters where letter.settled == nil {

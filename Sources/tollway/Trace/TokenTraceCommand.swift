@@ -8,7 +8,7 @@ internal import TokenDomain
 enum TokenTraceCommand {
     static let verb = Verb(
         words: ["token", "trace"],
-        summary: "where a token is, and what Apple was told about it and answered",
+        summary: "where a token is, what was reported to Apple about it, and the answers",
         operands: "EXTERNAL-PURCHASE-ID | TOKEN",
         operandCountMax: 1,
         details: """
@@ -43,7 +43,7 @@ enum TokenTraceCommand {
                 .nothingMatched,
                 code: "trace.unknown",
                 "Kafka knows nothing of \(PlainText.printable(id.text, characterCountMax: 100))"
-                    + " (\(search.readCount) records looked at)"
+                    + " (" + CountText.of(search.readCount, "record") + " looked at)"
                     + search.notes.map { "; " + $0 }.joined()
             )
         }
@@ -54,7 +54,8 @@ enum TokenTraceCommand {
                 Console.say("note: \(note)")
             }
             Console.say(
-                "\(search.readCount) records looked at in \(String(format: "%.1f", seconds)) s"
+                CountText.of(search.readCount, "record")
+                    + " looked at in \(String(format: "%.1f", seconds)) s"
             )
         case .json:
             Console.write(json(search) + "\n")

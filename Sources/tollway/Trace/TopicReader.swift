@@ -93,27 +93,33 @@ struct TopicReader {
         return try read(browser, place, isWanted)
     }
 
-    /// What is nearest to the end of one partition: its last offsets, and more of them until
-    /// something is found.
+    /// What is nearest to the end of one partition, or of all: the last offsets of each, and more of
+    /// them until something is found.
     ///
-    /// What is found has nothing after it that was wanted; before it there may be more.
+    /// What is found has nothing after it that was wanted; before it there may be more, where
+    /// `hasEarlier` says so.
     mutating func searchNewest(
         topic: String,
-        partition: Int32,
+        partition: Int32?,
         isWanted: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
-    ) throws(LogFault) -> [Found] {
+    ) throws(LogFault) -> (found: [Found], hasEarlier: Bool) {
         var place = Place(topic: topic, partition: partition, last: Self.newestOffsetCount)
         while true {
             let browser = try LogBrowser(
-                settings: settings(isOnePartition: true),
+                settings: settings(isOnePartition: partition != nil),
                 topics: [topic]
             )
             defer { browser.close() }
-            try browser.start(at: [.init(topic: topic, partition: partition): place.start])
-            let isAll = browser.remainingCount < place.last ?? 0
+            if let partition {
+                try browser.start(at: [
+                    .init(topic: topic, partition: partition): place.start
+                ])
+            } else {
+                try browser.start(from: place.start)
+            }
             let found = try read(browser, place, isWanted)
-            guard found.isEmpty, !isAll else {
-                return found
+            guard found.isEmpty, browser.hasEarlierRecords else {
+                return (found, browser.hasEarlierRecords)
             }
             place.last = place.last.map { $0 * Self.newestOffsetFactor }
         }

@@ -94,7 +94,19 @@ struct TopicSearch {
             partition: TopicReader.partition(ofKey: key, partitionCount: count)
         ) { own, _ in
             Self.isEqual(own, key)
+        }.found
+    }
+
+    /// The newest records of all partitions that are wanted, and whether there are records before
+    /// those that were looked at.
+    mutating func searchNewest(
+        _ topic: Topic,
+        isWanted: (Span<UInt8>) -> Bool
+    ) throws(LogFault) -> (found: [TopicReader.Found], hasEarlier: Bool) {
+        guard partitionCounts[name(topic)] != nil else {
+            return ([], false)
         }
+        return try reader.searchNewest(topic: name(topic), partition: nil) { isWanted($1) }
     }
 
     mutating func searchAll(

@@ -101,11 +101,12 @@ enum TransactionsCommand {
             throw CommandFailure(
                 .partlyDone,
                 code: "transactions.partly_done",
-                "\(owed.count) markers were sent, and these partitions are still held back:"
+                CountText.of(owed.count, "marker was", "markers were")
+                    + " sent, and these partitions are still held back:"
                     + " \(Set(names).sorted().joined(separator: ", ")); run it again"
             )
         }
-        Console.say("done: \(owed.count) markers were written")
+        Console.say("done: " + CountText.of(owed.count, "marker was", "markers were") + " written")
         return .ok
     }
 

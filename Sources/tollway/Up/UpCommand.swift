@@ -32,7 +32,7 @@ enum UpCommand {
             the one of TOLLWAY_KAFKA_BOOTSTRAP_SERVERS where that is set (its topics are kept,
             missing ones are made), else a node of its own from KAFKA_HOME, else the embedded
             broker, which forgets everything at the end and takes no replays of dead letters.
-            What ends although nobody asked is named and started again. Other TOLLWAY_ settings
+            A process that ends by itself is named and started again. Other TOLLWAY_ settings
             go to every worker; a token nothing was bought with is reported after 10 s unless
             TOLLWAY_REPORT_HOLD says otherwise. Apple's simulator forgets what it issued when
             it ends. Ctrl-C stops all of it; a second one at once. Everything listens on

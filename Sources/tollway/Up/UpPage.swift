@@ -176,8 +176,7 @@ struct UpPage {
             Tollway runs on \(kafka).
 
             \(HelpText.table(addresses.map { ($0.name, $0.text) }))
-            \(notes.map { "\nnote: \($0)" }.joined())
-
+            \(notes.map { "\nnote: \($0)\n" }.joined())
             Paste one after the other. What nothing was bought with is reported after \(hold).
 
             \(lines.joined(separator: "\n\n"))

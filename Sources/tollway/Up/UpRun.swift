@@ -104,7 +104,31 @@ final class UpRun {
         for child in children {
             try child.probe.map { try awaitReady(child.name, $0) }
         }
+        try awaitLeaders()
         try addConsole()
+    }
+
+    /// Workers wait for the partitions that they read; a command may read any: a node that has just
+    /// started leads some of them a moment later.
+    private func awaitLeaders() throws {
+        guard case .local = cluster else {
+            return
+        }
+        let admin = try KafkaAdmin(
+            settings: try settings(cluster),
+            deadlineMilliseconds: Int(Self.leaderSeconds * 1_000)
+        )
+        defer { admin.close() }
+        do throws(LogFault) {
+            for topic in Topic.all {
+                _ = try admin.endOffsets(ofTopic: topic.name(prefix: prefix))
+            }
+        } catch {
+            Console.say(
+                "not every partition has its leader yet: \(DoctorKafka.sentence(error));"
+                    + " a first command may have to wait"
+            )
+        }
     }
 
     var consoleURL: String { "http://127.0.0.1:\(ports.console)" }
@@ -184,8 +208,9 @@ final class UpRun {
         }
         let refused = try hanging.repair(owed)
         Console.say(
-            "the last run ended before the markers of \(owed.count) transactions were written;"
-                + " \(owed.count - refused.count) are written now"
+            "the last run ended before the markers of " + CountText.of(owed.count, "transaction")
+                + " could be written; " + CountText.of(owed.count - refused.count, "is", "are")
+                + " written now"
         )
     }
 
@@ -304,7 +329,9 @@ final class UpRun {
     /// Its roots are new, and so is all that it knows.
     private func restartSimulator() throws {
         try workers.startSimulator(seed: UInt64.random(in: 1...(1 << 40)), faults: [], http: http)
-        Console.say("Apple's simulator has forgotten which tokens it issued, and what it was told")
+        Console.say(
+            "Apple's simulator has forgotten the tokens it issued and the reports it received"
+        )
     }
 
     private func lookAtKafka() throws {

@@ -106,7 +106,7 @@ struct ConsoleActs {
         }
         let filter = try ConsoleQuestion.filter(body["filter"])
         guard !filter.isEmpty else {
-            throw ConsoleFault("say which letters: a plan takes no everything")
+            throw ConsoleFault("say which dead letters: a plan needs a filter")
         }
         var limits: [String] = []
         if let count = try ConsoleQuestion.number(body["max"], in: 1...Self.letterCountMax) {

@@ -376,18 +376,15 @@ struct `tollway account` {
         try world.state(["b"], accepted: nil)
         try world.commitAll()
         let month = MonthText.of(CalendarMonth(of: world.now))
-        try LedgerMaker.write(
-            [
-                LedgerMaker.outcome(
-                    1,
-                    token: "a",
-                    items: [LedgerMaker.item("i", at: world.now)],
-                    settledAt: world.now,
-                    late: 5
-                )
-            ],
-            to: world.world
+        let told = LedgerMaker.outcome(
+            1,
+            token: "a",
+            items: [LedgerMaker.item("i", at: world.now)],
+            settledAt: world.now,
+            late: 5
         )
+        // A record that was copied back by hand makes no second report.
+        try LedgerMaker.write([told, told], to: world.world)
         let run = try account(world, "--month", month)
         #expect(run.exitCode == 0, "\(run.talk)\(run.output)")
         let line = try #require(try lines(run)["month 1"])
@@ -395,6 +392,23 @@ struct `tollway account` {
         #expect(names.map { line[$0] as? Int } == [2, 1, 1, 1, 0, 1])
         let before = MonthText.of(CalendarMonth(of: world.now).adding(-1))
         #expect(try lines(try account(world, "--month", before))["month 1"] == nil)
+    }
+
+    @Test func `says that nothing of an app came in`() throws {
+        let world = try AccountWorld()
+        try world.received(["a"])
+        try world.decoded(["a"])
+        try world.distinct(["a"])
+        try world.state(["a"], accepted: .noLineItem)
+        try world.commitAll()
+        let alone = try account(world, "--app", "99")
+        #expect(alone.exitCode == 3 && alone.output.isEmpty)
+        #expect(alone.talk.contains("no token or sale of app 99 came in"), "\(alone.talk)")
+        let both = try account(world, "--app", "99", "--app", "1")
+        #expect(both.exitCode == 3)
+        #expect(try lines(both)["tokens 1"]?["closes"] as? Bool == true, "\(both.output)")
+        #expect(both.talk.contains("no token or sale of app 99 came in"))
+        #expect(try account(world, "--app", "1").exitCode == 0)
     }
 
     @Test func `finds a sale that was lost, and one that never came in`() throws {
@@ -421,7 +435,7 @@ struct `tollway account` {
         let differences = try lines(bad)["sales 1"]?["differences"] as? [[String: Any]]
         #expect(differences?.compactMap { $0["count"] as? Int } == [1, -1], "\(bad.output)")
         let shown = try TollwayProcess.run(["account"], environment: world.world.environment)
-        #expect(shown.output.contains("1 were read, and no ledger, state or dead letter has them"))
+        #expect(shown.output.contains("1 was read and found in no ledger, state or dead letter"))
 
         // One that the worker has not read yet is on its way.
         try world.sales(["new"])

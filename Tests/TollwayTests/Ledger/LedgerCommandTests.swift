@@ -37,12 +37,14 @@ struct `tollway ledger` {
         #expect(lines.count == 5 && lines[0].hasPrefix("kind,app_apple_id,"))
         #expect(
             lines.allSatisfy {
-                $0.split(separator: ",", omittingEmptySubsequences: false).count == 38
+                $0.split(separator: ",", omittingEmptySubsequences: false).count == 39
                     || $0.contains("\"")
             }
         )
+        #expect(csv.talk.contains("1 report was late, by 2h at most\n"))
         #expect(
-            csv.talk.contains("1 reports went out late, one by 2h") || csv.talk.contains("late")
+            csv.talk.contains("2 accepted reports with 2 line items, 1 that Apple refused\n"),
+            "\(csv.talk)"
         )
 
         let all = try run(world, ["-o", "ndjson", "ledger", "export", "--app", "1"])
@@ -54,10 +56,61 @@ struct `tollway ledger` {
         #expect(item["amountTaxExclusive"] as? Int == 126 && item["lateBySeconds"] as? Int == 0)
         let totals = try run(world, ["ledger", "export", "--month", "2026-09", "--totals"])
         #expect(totals.output.contains("1,production,EUR,1,0,4126,864,4990,0,0,0,4126"))
-        let whole = try run(world, ["ledger", "export", "-o", "json"]).object()
+        #expect(totals.talk.contains("sales of 2026-09 (UTC)") && totals.talk.contains(" 4.126\n"))
+        #expect(csv.talk.contains("sales of 2026-10 (UTC), whenever they were reported:\n"))
+        let everything = try run(world, ["ledger", "export", "-o", "json"])
+        #expect(
+            everything.talk.contains("2 accepted reports with 3 line items, 1 that Apple refused")
+        )
+        let whole = try everything.object()
         #expect((whole["rows"] as? [Any])?.count == 5 && (whole["totals"] as? [Any])?.count == 1)
         #expect(try run(world, ["lag", "-o", "csv"]).exitCode == 2)
         #expect(try run(world, ["ledger", "export", "--month", "october"]).exitCode == 2)
+    }
+
+    @Test func `is of one app by its number or its bundle id`() throws {
+        let world = try DeadLetterWorld()
+        let apple = try SimulatedApple()
+        let (number, bundle) = SimulatedApple.apps[0]
+        try LedgerMaker.write(
+            [LedgerMaker.outcome(1, app: number), LedgerMaker.outcome(2, app: 7)],
+            to: world
+        )
+        for (app, exitCode, code) in [
+            ("\(number)", 0, ""), (bundle, 0, ""), ("7", 0, ""), ("8", 3, ""),
+            ("com.example.z", 3, "apple.unknown_app"),
+        ] as [(String, Int32, String)] {
+            let run = try TollwayProcess.run(
+                ["ledger", "export", "-o", "json", "--app", app],
+                environment: world.environment.merging(apple.environment) { $1 }
+            )
+            #expect(run.exitCode == exitCode, "\(app): \(run.talk)")
+            guard code.isEmpty else {
+                #expect(try run.errorCode() == code)
+                continue
+            }
+            #expect((try run.object()["rows"] as? [Any])?.count == (exitCode == 0 ? 1 : 0))
+        }
+        // Without the file nobody knows whose bundle it is.
+        let without = try run(world, ["ledger", "export", "-o", "json", "--app", bundle])
+        #expect(try without.errorCode() == "usage.missing_apps_file")
+    }
+
+    @Test func `counts an accepted report once that a hand copied into it again`() throws {
+        let world = try DeadLetterWorld()
+        let told = LedgerMaker.outcome(1, items: [LedgerMaker.item("1")], late: 60)
+        try LedgerMaker.write([told, LedgerMaker.outcome(2), told], to: world)
+        let run = try run(world, ["ledger", "export", "-o", "ndjson"])
+        #expect(run.exitCode == 0)
+        let objects = try run.objects()
+        let flags = objects.compactMap { $0["repeated"] as? Bool }
+        #expect(flags.count == 3 && flags.filter { $0 }.count == 1, "\(run.output)")
+        #expect(objects.last?["netTaxExclusive"] as? Int == 4_126)
+        #expect(run.talk.contains("2 accepted reports with 1 line item\n"), "\(run.talk)")
+        #expect(run.talk.contains("1 report was late"))
+        let repeated = try #require(objects.first { $0["repeated"] as? Bool == true })
+        let position = try #require(repeated["position"] as? String)
+        #expect(run.talk.contains("1 record repeats") && run.talk.contains(position))
     }
 
     @Test func `is held against what Apple has, and each difference is named`() throws {

@@ -1,6 +1,7 @@
 import StageRuntime
 import Testing
 import TokenDomain
+import TokenWire
 
 @testable import tollway
 
@@ -162,12 +163,62 @@ import TokenDomain
         ])
         #expect(totals.lateCount == 1 && totals.lateBySecondsMax == 90_000)
         #expect(totals.undatedCount == 1)
-        #expect(totals.notes.contains { $0.contains("late, one by 25h") })
+        #expect(totals.notes.contains { $0.contains("1 report was late, by 25h at most") })
     }
 
     @Test func `leave out amounts that are no whole numbers, and say so`() throws {
         let item = LedgerMaker.item("a").replacing("4126", with: "4126.5")
         let totals = try totals([LedgerMaker.outcome(1, items: [item])])
         #expect(totals.money.isEmpty && totals.unsummedCount == 1)
+    }
+}
+
+@Suite struct `Accepted reports that the ledger has twice` {
+    private func bytes(_ outcome: ReportOutcome) -> [UInt8] {
+        var bytes: [UInt8] = []
+        outcome.write(to: &bytes)
+        return bytes
+    }
+
+    @Test func `count once, whichever record comes first`() {
+        let outcomes = [
+            LedgerMaker.outcome(1), LedgerMaker.outcome(2), LedgerMaker.outcome(1),
+            LedgerMaker.outcome(1, outcome: .verified),
+            // Refused twice, and accepted at last: three records of which one is accepted.
+            LedgerMaker.outcome(3, outcome: .rejected), LedgerMaker.outcome(3, outcome: .rejected),
+            LedgerMaker.outcome(3),
+        ]
+        for order in [outcomes, outcomes.reversed()] {
+            var repeats = RepeatedReports()
+            for outcome in order {
+                repeats.take(bytes(outcome).span)
+            }
+            let counted = order.filter { $0.outcome != .rejected && !repeats.isRepeat($0) }
+            #expect(
+                counted.map(\.requestIdentifier).sorted() == (1...3).map(LedgerMaker.identifier)
+            )
+            #expect(order.filter { $0.outcome == .rejected && repeats.isRepeat($0) }.isEmpty)
+            #expect(repeats.suspectCount == 1)
+        }
+    }
+
+    @Test func `are told from those that only look so to the filter`() {
+        var repeats = RepeatedReports()
+        let outcomes = (1...200_000).map { LedgerMaker.outcome($0) }
+        for outcome in outcomes {
+            repeats.take(bytes(outcome).span)
+        }
+        #expect(repeats.suspectCount < 100)
+        let again = outcomes.filter { repeats.isRepeat($0) }
+        #expect(again.isEmpty)
+    }
+
+    @Test func `are of the apps that were asked for, and what cannot be read is none`() {
+        var repeats = RepeatedReports()
+        for _ in 0..<2 {
+            repeats.take(Array("{".utf8).span)
+            repeats.take(bytes(LedgerMaker.outcome(1, app: 7)).span) { $0 == 1 }
+        }
+        #expect(repeats.suspectCount == 0)
     }
 }

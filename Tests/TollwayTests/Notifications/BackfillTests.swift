@@ -17,38 +17,67 @@ import TokenDomain
         ]
     )
 
+    private func audit(_ plan: BackfillPlan) throws -> [UInt8] {
+        let audit = BackfillAudit(
+            plan: plan,
+            order: try HandOrder("backfill", why: "x", now: plan.from),
+            part: 1,
+            state: .running,
+            at: 1,
+            count: 0,
+            runCount: 0,
+            target: "t"
+        )
+        var arena: [UInt8] = []
+        audit.write(to: &arena)
+        return arena
+    }
+
     @Test func `comes back from the audit as it went there`() throws {
-        for pages in [["a", nil], ["a", "b"], []] as [[String?]] {
+        for pages in [[(0, "a"), (0, nil)], [(1, "a"), (0, "b")], []] as [[(Int, String?)]] {
             var plan = plan
-            for page in pages {
-                plan.advance(to: page)
+            for (lane, page) in pages {
+                plan.advance(lane: lane, to: page)
             }
-            let audit = BackfillAudit(
-                plan: plan,
-                order: try HandOrder("backfill", why: "x", now: plan.from),
-                part: 1,
-                state: .running,
-                at: 1,
-                count: 0,
-                runCount: 0,
-                target: "t"
-            )
-            var arena: [UInt8] = []
-            audit.write(to: &arena)
+            let arena = try audit(plan)
             let value = try #require(JSONValue(arena))
             #expect(BackfillPlan(audit: value) == plan)
             #expect(AuditEntry(arena.span)?.what.contains("only failures") == true)
         }
     }
 
-    @Test func `goes from page to page, and from lane to lane after the last one`() {
+    @Test(
+        arguments: [
+            (0, nil, [false, false], [nil, nil]), (0, "p", [false, false], ["p", nil]),
+            (1, "p", [true, false], [nil, "p"]), (2, nil, [true, true], [nil, nil]),
+        ] as [(Int, String?, [Bool], [String?])]
+    )
+    func `is read of a run that asked one lane after the other`(
+        doneCount: Int,
+        token: String?,
+        done: [Bool],
+        tokens: [String?]
+    ) throws {
+        let page = token.map { ",\"paginationToken\":\"\($0)\"" } ?? ""
+        let old =
+            #"{"action":"notifications.backfill","from":1000,"to":2000,"onlyFailures":true,"#
+            + #""lanes":[{"appAppleId":1,"environment":"production"},{"appAppleId":1,"#
+            + #""environment":"sandbox"}],"doneCount":\#(doneCount)\#(page)}"#
+        let value = try #require(JSONValue(Array(old.utf8)))
+        let plan = try #require(BackfillPlan(audit: value))
+        #expect(plan.places.map(\.isDone) == done)
+        #expect(plan.places.map(\.paginationToken) == tokens)
+    }
+
+    @Test func `goes from page to page in each lane by itself`() {
         var plan = plan
-        plan.advance(to: "next")
-        #expect(plan.lane?.environment == .production && plan.query.paginationToken == "next")
-        plan.advance(to: nil)
-        #expect(plan.lane?.environment == .sandbox && plan.query.paginationToken == nil)
-        plan.skipLane()
-        #expect(plan.isDone && plan.lane == nil)
+        plan.advance(lane: 1, to: "next")
+        #expect(plan.query(ofLane: 1).paginationToken == "next")
+        #expect(plan.query(ofLane: 0).paginationToken == nil && plan.doneCount == 0)
+        plan.advance(lane: 1, to: nil)
+        #expect(plan.doneCount == 1 && !plan.isDone)
+        plan.advance(lane: 0, to: nil)
+        #expect(plan.isDone)
     }
 }
 
@@ -91,6 +120,27 @@ import TokenDomain
         #expect(object["isWritten"] as? Bool == false)
     }
 
+    @Test func `asks lanes at once, and each within its own rate`() throws {
+        let apple = try SimulatedApple()
+        try apple.register((0..<25).map { "t-\($0)" })
+        try apple.notify((0..<25).map { "t-\($0)" })
+        // A request a second and lane: the second page of the first lane is the last request.
+        let run = try TollwayProcess.run(
+            [
+                "notifications", "backfill", "--from", "1h", "--dry-run", "--rate", "1", "-o",
+                "json",
+            ],
+            environment: apple.environment
+        )
+        #expect(run.exitCode == 0, "\(run.talk)")
+        #expect(try run.object()["requestCount"] as? Int == 5)
+        let log = try #require(try apple.call("GET", "/requests")["requests"] as? [[String: Any]])
+        let asked = log.filter { ($0["path"] as? String)?.contains("history") == true }
+        #expect(asked.count == 5, "\(log)")
+        let times = try asked.map { try #require($0["at"] as? Int) }.sorted()
+        #expect(times[3] - times[0] < 900 && times[4] - times[0] >= 900, "\(times)")
+    }
+
     @Test func `says that Apple refuses every key`() throws {
         let apple = try SimulatedApple(unknownKeys: 0)
         let other = try SimulatedApple()
@@ -102,6 +152,14 @@ import TokenDomain
         )
         #expect(run.exitCode == 7)
         let failed = try #require(try run.object()["failed"] as? [[String: Any]])
+        // In the order of the apps file, whichever was refused first.
+        let lanes = SimulatedApple.apps.flatMap { app in
+            ["production", "sandbox"].map { "\(app.0) \($0)" }
+        }
+        #expect(
+            failed.map { "\($0["appAppleId"] ?? 0) \($0["environment"] ?? "")" } == lanes,
+            "\(failed)"
+        )
         #expect(failed.count == 4 && failed[0]["code"] as? String == "apple.refused")
     }
 

@@ -6,7 +6,7 @@ extension ConsoleScript {
           const plan = app.plan && app.plan.filter === text ? app.plan : null;
           return [el('h2', { id: 'do' }, 'Do something about them'),
             el('p', { class: 'dim' }, 'Mend the cause first. Then plan, read what would happen, and'
-              + ' confirm it. A letter goes back once and never twice.'),
+              + ' confirm it. A dead letter goes back once, never twice.'),
             el('form', { 'data-submit': 'plan', 'data-filter': text, class: 'card' },
               el('label', null, 'What', el('select', { name: 'action' },
                 el('option', { value: 'replay' }, 'send them back (replay)'),
@@ -51,7 +51,7 @@ extension ConsoleScript {
 
         function planView(plan) {
           if (!plan.data) return el('div', { class: 'card', id: 'plan' },
-            plan.isLoading ? el('p', { 'aria-busy': 'true' }, 'Reading every letter that matches…')
+            plan.isLoading ? el('p', { 'aria-busy': 'true' }, 'Reading every dead letter that matches…')
               : el('p', { class: 'bad' }, plan.error));
           const data = plan.data, isReplay = plan.action === 'replay';
           return el('div', { class: 'card', id: 'plan' },

@@ -50,7 +50,7 @@ extension ConsoleScript {
               entry.at ? ['Groups as of ', when(entry.at), '. '] : '',
               el('button', { 'data-act': 'groups' }, isRead ? 'Read again'
                 : 'Read kinds, apps and deadlines')),
-            loading(entry, 'kinds, apps and deadlines of every open letter'),
+            loading(entry, 'kinds, apps and deadlines of every open dead letter'),
             rows.length > 0 ? table(columns, rows, 'Groups')
               : !entry.isLoading && snap && snap.clusterId && snap.areDeadLettersAll
                 && el('p', { class: 'ok' }, 'No dead letter is open.'),
@@ -86,7 +86,7 @@ extension ConsoleScript {
             el('h1', null, (filter.code || filter.stage || ['Dead letters']).join(', ')),
             (filter.code || []).map(advise),
             filterForm(filter, isAll),
-            loading(entry, 'the newest letters'),
+            loading(entry, 'the newest dead letters'),
             letters.length > 0 && table([{ title: 'DeadLetterRecord' }, { title: 'Failed' },
               { title: 'Due at Apple' }, { title: 'App' }, { title: 'Attempts', n: true },
               { title: 'State' }, { title: 'Message' }], letters.map(letter => [

@@ -1,0 +1,140 @@
+internal import TokenDomain
+internal import TokenWire
+
+/// Which accepted reports stand in the ledger more than once, so that each counts once.
+///
+/// `report` writes one record for each; a record that was copied back by hand makes it two. All of
+/// one token should lie in one partition, but nothing makes whoever copies keep to that.
+///
+/// The first reading puts every request identifier into a Bloom filter: what was in it already is a
+/// suspect. The second reading knows for each suspect whether it has been counted. So memory is the
+/// filter, 32 MB, and 8 bytes for each suspect: at ten million reports some thousand, wrong ones
+/// included, which then count as what they are.
+struct RepeatedReports {
+    static let suspectCountMax = 1_000_000
+
+    /// A block of the filter is a line of the processor's cache: one bit in each of its words.
+    private static let blockWordCount = 8
+    private static let blockCount = 1 << 19
+    private static let wordIndexBitCount: UInt64 = 6
+
+    private var words = [UInt64](repeating: 0, count: blockCount * blockWordCount)
+    private var suspects: Set<UInt64> = []
+    private var counted: Set<UInt64> = []
+
+    /// How many may stand there twice, by the filter.
+    var suspectCount: Int { suspects.count }
+    /// There are more than fit: the second reading would count some of them twice.
+    private(set) var isOverfull = false
+
+    // MARK: The first reading
+
+    /// Takes in a record of the ledger, unread so far; what cannot be read is no report.
+    mutating func take(_ value: Span<UInt8>, isWanted: (Int64?) -> Bool = { _ in true }) {
+        var identifier: String?
+        var outcome: String?
+        var app: Int64?
+        do throws(WireFault) {
+            try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+                switch key {
+                case "requestIdentifier": try scanner.fill(&identifier)
+                case "outcome": try scanner.fill(&outcome)
+                case "appAppleId": try scanner.fill(&app)
+                default: try scanner.skip()
+                }
+            }
+        } catch {
+            // Counted as unreadable where the rows are read.
+            return
+        }
+        guard let identifier, outcome != ReportOutcome.Outcome.rejected.rawValue, isWanted(app)
+        else {
+            return
+        }
+        let digest = Self.digest(identifier)
+        guard insert(digest), suspects.insert(digest).inserted else {
+            return
+        }
+        isOverfull = isOverfull || suspects.count > Self.suspectCountMax
+    }
+
+    /// Whether it may have been there before.
+    private mutating func insert(_ digest: UInt64) -> Bool {
+        let start = Int(digest % UInt64(Self.blockCount)) * Self.blockWordCount
+        // The block takes the low bits of the digest.
+        var rest = digest &* 0x9e37_79b9_7f4a_7c15
+        var wasThere = true
+        for index in start..<start + Self.blockWordCount {
+            let bit = UInt64(1) << (rest >> (64 - Self.wordIndexBitCount))
+            rest <<= Self.wordIndexBitCount
+            wasThere = wasThere && words[index] & bit != 0
+            words[index] |= bit
+        }
+        return wasThere
+    }
+
+    // MARK: The second reading
+
+    /// Whether an accepted report of this identifier, token and status was counted before; the first
+    /// one that is asked for is not.
+    mutating func isRepeat(_ outcome: ReportOutcome) -> Bool {
+        guard outcome.outcome != .rejected,
+            suspects.contains(Self.digest(outcome.requestIdentifier))
+        else {
+            return false
+        }
+        let identity =
+            "\(outcome.requestIdentifier.lowercased())/\(outcome.status.rawValue)/"
+            + outcome.externalPurchaseID.text
+        return !counted.insert(TextDigest.of(identity)).inserted
+    }
+
+    private static func digest(_ identifier: String) -> UInt64 {
+        TextDigest.of(identifier.lowercased())
+    }
+}
+
+/// What the first reading of the ledger finds out for the second: which line items were reported
+/// again, and which reports stand there twice.
+struct LedgerCorrections {
+    private static let needle = ByteNeedle(Array("restatement".utf8))
+
+    private(set) var restatements = Restatements()
+    var repeats = RepeatedReports()
+
+    init() {}
+
+    /// Reads the ledger from the selection's month to its end, as corrections come later.
+    ///
+    /// - Throws: exit 1 where there are more corrections than fit into memory.
+    init(_ reader: inout LedgerReader) throws(CommandFailure) {
+        var restatements = Restatements()
+        var repeats = RepeatedReports()
+        let apps = reader.selection.apps
+        try reader.reports(
+            isWanted: { value in
+                repeats.take(value) { app in apps.isEmpty || app.map(apps.contains) ?? false }
+                return Self.needle.isIn(value)
+            },
+            { (outcome, _) throws(CommandFailure) in
+                try restatements.take(outcome)
+                return true
+            }
+        )
+        guard !repeats.isOverfull else {
+            throw CommandFailure(
+                .failed,
+                code: "ledger.too_many_repeats",
+                "more than \(RepeatedReports.suspectCountMax) reports may be in the ledger twice:"
+                    + " export one app or month"
+            )
+        }
+        self.restatements = restatements
+        self.repeats = repeats
+    }
+
+    init(restatements: Restatements, repeats: RepeatedReports) {
+        self.restatements = restatements
+        self.repeats = repeats
+    }
+}
