@@ -148,7 +148,7 @@ let package = Package(
         library("TokenDomain", data: ["Purchases/sales-codes.txt"]),
 
         // A Swift face for each C target; they know bytes, not tokens.
-        library("Kafka", ["CKafka"]),
+        library("Kafka", ["CKafka", "CLibrdkafka"]),
         library("HTTPServer", ["CHTTPServer"]),
         library("HTTPClient", ["CHTTPClient"]),
         library("Crypto", ["CCrypto"]),
@@ -261,7 +261,12 @@ let package = Package(
             path: "Tests/KafkaFaults",
             swiftSettings: strict
         ),
-        tests("KafkaTests", ["CKafka", "Kafka", "KafkaFaults", "LocalKafka", "RecordLogContract"]),
+        tests(
+            "KafkaTests",
+            [
+                "CKafka", "CLibrdkafka", "Kafka", "KafkaFaults", "LocalKafka", "RecordLogContract",
+            ]
+        ),
         tests("StateStoreTests", ["StateStore"]),
         tests("HTTPServerTests", ["HTTPServer"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),

@@ -109,6 +109,11 @@ ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault)
     return NULL;
 }
 
+rd_kafka_t *ckafka_client_handle(const ckafka_client *c)
+{
+    return c->rk;
+}
+
 void ckafka_client_close(ckafka_client *c, int deadline_ms)
 {
     ck_retire(c->rk, &c->watch, NULL, NULL);

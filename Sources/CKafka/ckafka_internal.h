@@ -27,6 +27,7 @@ typedef struct watch {
     atomic_int is_away;          /* no broker answers */
     atomic_uint disconnect_count; /* connections lost since the handle was made */
     atomic_int retiring_count;    /* handles that may still write notes */
+    atomic_int reader_count;      /* readers that still use the handle; it is not destroyed before */
     char refusal[300];           /* why a broker that is there does not let us in */
     int64_t refused_at;
     char member_id[320];         /* of a consumer: by which its group knew it last */
@@ -113,6 +114,9 @@ rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, watch *w
  * 198,000 records/s with a small queue. */
 void ck_wake_brokers(rd_kafka_t *rk, const char *user, const char *password);
 
+/* Runs ${work} on a thread of its own, and waits for it until ${deadline_ms} have passed.  Whether it ended by
+ * then with true; else it goes on by itself, and what it uses must stay. */
+bool ck_run_within(bool (*work)(void *), void *argument, int deadline_ms);
 /* Destroys a handle on a thread of its own: rd_kafka_destroy of 2.0.2 may hang after a broker
  * outage (#4519, #4674), and nobody waits for it.  ${free_after}, null for none, is called after it with
  * what the handle's threads and messages may still use. */

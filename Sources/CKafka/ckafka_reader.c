@@ -18,13 +18,13 @@ struct ckafka_reader {
     intake in;
 };
 
-ckafka_reader *ckafka_reader_new(ckafka_client *client, const char *topics, ckafka_fault *fault)
+ckafka_reader *ckafka_reader_new(ckafka_client *client, const char *topics)
 {
-    (void)fault;
     ckafka_reader *r = ck_take_memory(sizeof *r);
     r->client = client;
     ck_names_read(&r->topics, topics);
     r->queue = rd_kafka_queue_new(client->rk);
+    atomic_fetch_add(&client->watch.reader_count, 1);
     return r;
 }
 
@@ -80,8 +80,11 @@ int ckafka_reader_poll(ckafka_reader *r, size_t record_max, size_t byte_max, int
     return 0;
 }
 
-void ckafka_reader_close(ckafka_reader *r)
+/* Each partition is stopped by the handle's main thread, and rd_kafka_consume_stop waits for that thread
+ * without a limit. */
+static bool stop(void *argument)
 {
+    ckafka_reader *r = argument;
     for (size_t i = 0; i < r->started_count; i++) {
         rd_kafka_consume_stop(r->started[i].topic, r->started[i].partition);
         rd_kafka_topic_destroy(r->started[i].topic);
@@ -90,5 +93,13 @@ void ckafka_reader_close(ckafka_reader *r)
     ck_names_free(&r->topics);
     ck_intake_free(&r->in);
     free(r->started);
+    /* The last use of the client: from here on its handle may be destroyed. */
+    atomic_fetch_sub(&r->client->watch.reader_count, 1);
     free(r);
+    return true;
+}
+
+void ckafka_reader_close(ckafka_reader *r, int deadline_ms)
+{
+    ck_run_within(stop, r, deadline_ms);
 }

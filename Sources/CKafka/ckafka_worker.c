@@ -186,18 +186,10 @@ size_t ckafka_worker_take_notes(ckafka_worker *w, ckafka_note *notes, size_t cap
     return count + ck_watch_take(&w->inquirer_watch, notes + count, capacity - count);
 }
 
-/* The part of closing that may hang (#4187, #4519), on a thread that nobody waits for too long. */
-typedef struct departure {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool is_done;
-    ckafka_worker *worker;
-} departure;
-
-static void *depart(void *argument)
+/* The part of closing that may hang. */
+static bool depart(void *argument)
 {
-    departure *d = argument;
-    ckafka_worker *w = d->worker;
+    ckafka_worker *w = argument;
     ck_worker_drop_early(w);
     ck_worker_drop_holdings(w);
     ck_worker_finish_event(w);
@@ -206,13 +198,8 @@ static void *depart(void *argument)
     rd_kafka_queue_destroy(w->records);
     rd_kafka_destroy_flags(w->consumer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     rd_kafka_destroy_flags(w->inquirer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    bool is_done = ck_retired_all(&w->producer_watch, RETIRE_MS) &&
-                   ck_retired_all(&w->inquirer_watch, RETIRE_MS);
-    pthread_mutex_lock(&d->lock);
-    d->is_done = is_done;
-    pthread_cond_signal(&d->changed);
-    pthread_mutex_unlock(&d->lock);
-    return NULL;
+    return ck_retired_all(&w->producer_watch, RETIRE_MS) &&
+           ck_retired_all(&w->inquirer_watch, RETIRE_MS);
 }
 
 int ckafka_worker_close(ckafka_worker *w, int deadline_ms)
@@ -223,24 +210,8 @@ int ckafka_worker_close(ckafka_worker *w, int deadline_ms)
         !ck_inquiries_close(w->inquiries, (int)(until - ck_now_ms())))
         return 0;
     w->is_closing = true;
-    departure *d = ck_take_memory(sizeof *d);
-    pthread_mutex_init(&d->lock, NULL);
-    ck_open_condition(&d->changed);
-    d->worker = w;
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, depart, d) != 0)
+    if (!ck_run_within(depart, w, (int)(until - ck_now_ms())))
         return 0;
-    pthread_detach(thread);
-    pthread_mutex_lock(&d->lock);
-    while (!d->is_done && ck_now_ms() < until)
-        ck_wait_condition(&d->changed, &d->lock, (int)(until - ck_now_ms()));
-    bool is_done = d->is_done;
-    pthread_mutex_unlock(&d->lock);
-    if (!is_done)
-        return 0;
-    pthread_cond_destroy(&d->changed);
-    pthread_mutex_destroy(&d->lock);
-    free(d);
     free_worker(w);
     return 1;
 }

@@ -109,10 +109,7 @@ final class KafkaChangelogReader: ChangelogReader {
         if let reader {
             return reader
         }
-        let reader = try LogReader(
-            client: committed,
-            topics: [partition.topic]
-        )
+        let reader = LogReader(client: committed, topics: [partition.topic])
         try reader.start(topic: 0, partition: partition.partition, offset: position)
         self.reader = reader
         return reader

@@ -203,15 +203,10 @@ package final class KafkaLog: RecordLog {
         // What leaves the group comes first: the others hold nothing that anybody waits for.
         handle.close(deadlineMilliseconds: deadlineMilliseconds)
         for client in [committed, uncommitted] {
-            client?.close(deadlineMilliseconds: Self.milliseconds(until: end))
+            client?.close(deadlineMilliseconds: LogClient.milliseconds(until: end))
         }
         committed = nil
         uncommitted = nil
-    }
-
-    private static func milliseconds(until end: ContinuousClock.Instant) -> Int {
-        let left = (end - ContinuousClock.now).components
-        return max(Int(left.seconds) * 1_000 + Int(left.attoseconds / 1_000_000_000_000_000), 0)
     }
 
     private func client(

@@ -38,7 +38,7 @@ package final class LogBrowser {
         self.topics = topics
         self.deadlineMilliseconds = deadlineMilliseconds
         client = try LogClient(settings: settings.reader(isolation: isolation))
-        reader = try LogReader(client: client, topics: topics)
+        reader = LogReader(client: client, topics: topics)
     }
 
     /// Starts on every partition of every topic at one place.
@@ -135,9 +135,11 @@ package final class LogBrowser {
     /// Records, and markers among them, before the ends that the partitions had at the start.
     package var remainingCount: Int64 { open.values.reduce(0) { $0 + $1.end - $1.next } }
 
+    /// Returns within 2 s, whatever the broker does.
     package func close() {
+        let end = ContinuousClock.now + .milliseconds(LogClient.closeMilliseconds)
         reader.close()
-        client.close()
+        client.close(deadlineMilliseconds: LogClient.milliseconds(until: end))
     }
 
     private func start(

@@ -28,6 +28,12 @@ internal import CKafka
 
     static let closeMilliseconds = 2_000
 
+    /// What is left of a deadline; 0 once it has passed.
+    static func milliseconds(until end: ContinuousClock.Instant) -> Int {
+        let left = (end - ContinuousClock.now).components
+        return max(Int(left.seconds) * 1_000 + Int(left.attoseconds / 1_000_000_000_000_000), 0)
+    }
+
     func close(deadlineMilliseconds: Int = closeMilliseconds) {
         guard let handle = unsafe open else {
             return
@@ -201,26 +207,22 @@ internal import CKafka
     private let client: LogClient
     private var open: OpaquePointer?
 
-    init(client: LogClient, topics: [String]) throws(LogFault) {
-        var fault = ckafka_fault()
-        let made = unsafe ckafka_reader_new(client.handle, CText.list(topics), &fault)
-        guard let made = unsafe made else {
-            throw LogFault(fault)
-        }
+    init(client: LogClient, topics: [String]) {
         self.client = client
-        unsafe open = made
+        unsafe open = ckafka_reader_new(client.handle, CText.list(topics))
     }
 
     deinit {
         close()
     }
 
-    func close() {
+    /// What does not end in time goes on by itself, and its client's handle with it.
+    func close(deadlineMilliseconds: Int = LogClient.closeMilliseconds) {
         guard let handle = unsafe open else {
             return
         }
         unsafe open = nil
-        unsafe ckafka_reader_close(handle)
+        unsafe ckafka_reader_close(handle, Int32(clamping: deadlineMilliseconds))
     }
 
     func start(topic: Int, partition: Int32, offset: Int64) throws(LogFault) {

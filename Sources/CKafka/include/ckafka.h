@@ -293,6 +293,8 @@ typedef struct ckafka_group {
 } ckafka_group;
 
 ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault);
+/* ckafka_client_handle: librdkafka's own, for requests that need nothing of ours; until the close. */
+struct rd_kafka_s *ckafka_client_handle(const ckafka_client *client);
 /* ckafka_client_close: what does not end in time is left to the process's end. */
 void ckafka_client_close(ckafka_client *client, int deadline_ms);
 int ckafka_client_cluster_id(ckafka_client *client, int deadline_ms, const char **text,
@@ -332,12 +334,14 @@ int ckafka_client_watermarks(ckafka_client *client, const char *topic, int32_t p
 size_t ckafka_client_take_notes(ckafka_client *client, ckafka_note *notes, size_t capacity);
 
 /* A reader takes partitions by hand; several may share one client. ${topics} is a list. */
-ckafka_reader *ckafka_reader_new(ckafka_client *client, const char *topics, ckafka_fault *fault);
+ckafka_reader *ckafka_reader_new(ckafka_client *client, const char *topics);
 int ckafka_reader_start(ckafka_reader *reader, int32_t topic, int32_t partition, int64_t offset,
                         ckafka_fault *fault);
 int ckafka_reader_poll(ckafka_reader *reader, size_t record_max, size_t byte_max, int wait_ms,
                        ckafka_batch *batch, ckafka_fault *fault);
-void ckafka_reader_close(ckafka_reader *reader);
+/* ckafka_reader_close: its partitions are stopped on a thread of their own; what does not end in time goes
+ * on there, and the client's handle stays until it has ended. */
+void ckafka_reader_close(ckafka_reader *reader, int deadline_ms);
 
 /* -- A transactor: transactions by hand, under a name that fences --------------------------------- */
 
