@@ -148,6 +148,7 @@ let package = Package(
         library("TokenDomain", data: ["Purchases/sales-codes.txt"]),
 
         // A Swift face for each C target; they know bytes, not tokens.
+        // Kafka asks the library itself for what needs no callback: metadata, admin requests.
         library("Kafka", ["CKafka", "CLibrdkafka"]),
         library("HTTPServer", ["CHTTPServer"]),
         library("HTTPClient", ["CHTTPClient"]),

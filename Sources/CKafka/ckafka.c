@@ -190,16 +190,6 @@ int ck_fail_error(ckafka_fault *fault, int kind, rd_kafka_error_t *error)
     return -1;
 }
 
-const char *ckafka_code_name(int32_t code)
-{
-    return rd_kafka_err2name(code);
-}
-
-const char *ckafka_library_version(void)
-{
-    return rd_kafka_version_str();
-}
-
 /* -- lists ------------------------------------------------------------------------------------ */
 
 void ck_names_read(names *n, const char *list)

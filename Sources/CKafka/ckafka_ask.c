@@ -163,31 +163,19 @@ rd_kafka_resp_err_t ck_ask_edges(rd_kafka_t *asker, const rd_kafka_topic_partiti
     return code;
 }
 
-rd_kafka_resp_err_t ck_ask_marks(rd_kafka_t *asker, const char *topic, int32_t partition,
-                                 int deadline_ms, int64_t *start, int64_t *end)
-{
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1), *told = NULL;
-    rd_kafka_topic_partition_list_add(list, topic, partition);
-    rd_kafka_resp_err_t code =
-        ck_ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, deadline_ms, &told, NULL);
-    if (!code) {
-        *start = told->elems[0].offset;
-        rd_kafka_topic_partition_list_destroy(told);
-        code = ck_ask_edges(asker, list, RD_KAFKA_OFFSET_END, deadline_ms, &told, NULL);
-    }
-    if (!code) {
-        *end = told->elems[0].offset;
-        rd_kafka_topic_partition_list_destroy(told);
-    }
-    rd_kafka_topic_partition_list_destroy(list);
-    return code;
-}
-
 void ck_fail_lost(ckafka_fault *fault, rd_kafka_t *asker, const char *topic, int32_t partition,
                   int64_t position)
 {
-    int64_t start = -1, end = -1;
-    if (ck_ask_marks(asker, topic, partition, LOST_DEADLINE_MS, &start, &end))
-        start = end = -1;
-    ck_set_lost(fault, topic, partition, position, start, end);
+    int64_t edges[2] = {-1, -1};
+    static const int64_t times[2] = {RD_KAFKA_OFFSET_BEGINNING, RD_KAFKA_OFFSET_END};
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1), *told = NULL;
+    rd_kafka_topic_partition_list_add(list, topic, partition);
+    for (int i = 0; i < 2 && !ck_ask_edges(asker, list, times[i], LOST_DEADLINE_MS, &told, NULL); i++) {
+        edges[i] = told->elems[0].offset;
+        rd_kafka_topic_partition_list_destroy(told);
+    }
+    rd_kafka_topic_partition_list_destroy(list);
+    /* Both, or none. */
+    bool is_known = edges[1] >= 0;
+    ck_set_lost(fault, topic, partition, position, is_known ? edges[0] : -1, edges[1]);
 }

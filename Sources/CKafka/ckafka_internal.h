@@ -173,12 +173,6 @@ rd_kafka_resp_err_t ck_ask_offsets(rd_kafka_t *rk, const char *topic, int64_t at
                                 int64_t **offsets, size_t *count);
 rd_kafka_resp_err_t ck_ask_group_offsets(rd_kafka_t *rk, const char *group, const char *topic,
                                       int deadline_ms, int64_t **offsets, size_t *count);
-/* The first offset and the high watermark of a partition, within twice the deadline.  Not
- * rd_kafka_query_watermark_offsets: once its request is with a broker, 2.0.2 waits for that to end,
- * whatever the deadline, which is 20 s for a broker that hangs. */
-rd_kafka_resp_err_t ck_ask_marks(rd_kafka_t *asker, const char *topic, int32_t partition,
-                                 int deadline_ms, int64_t *start, int64_t *end);
-
 enum { REFUSED_SIZE = 260 /* a topic's name, or a group's */ };
 
 /* Where each partition of ${list} begins or ends: at ${time}, Kafka's -2 or -1.  ${refused}, which may be

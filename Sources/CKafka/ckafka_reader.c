@@ -33,7 +33,7 @@ int ckafka_reader_start(ckafka_reader *r, int32_t topic, int32_t partition, int6
 {
     rd_kafka_topic_t *handle = rd_kafka_topic_new(r->client->rk, r->topics.items[topic], NULL);
     if (!handle)
-        return ck_fail_answer(fault, rd_kafka_last_error(), r->topics.items[topic]);
+        return ckafka_fail_answer(fault, rd_kafka_last_error(), r->topics.items[topic]);
     if (rd_kafka_consume_start_queue(handle, partition, offset, r->queue) != 0) {
         rd_kafka_topic_destroy(handle);
         return ck_fail(fault, CKAFKA_FAULT_OURS, rd_kafka_last_error(),
@@ -72,7 +72,7 @@ int ckafka_reader_poll(ckafka_reader *r, size_t record_max, size_t byte_max, int
         /* An end is reported only once, so it goes out before the error does. */
         if (code && code != RD_KAFKA_RESP_ERR__PARTITION_EOF && r->in.record_count == 0 &&
             r->in.end_count == 0)
-            return ck_fail_answer(fault, code, NULL);
+            return ckafka_fail_answer(fault, code, NULL);
     }
     if (r->in.record_count > 0)
         ck_wake_brokers(r->client->rk, r->client->user, r->client->password);

@@ -93,10 +93,7 @@ final class KafkaChangelogReader: ChangelogReader {
         }
         probedAt = now
         do throws(LogFault) {
-            _ = try uncommitted.watermarks(
-                partition,
-                deadlineMilliseconds: Self.questionMilliseconds
-            )
+            _ = try uncommitted.watermarks(partition)
         } catch {
             movedAt = now
             throw error

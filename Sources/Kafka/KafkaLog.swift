@@ -158,10 +158,7 @@ package final class KafkaLog: RecordLog {
         from offset: Int64
     ) throws(LogFault) -> any ChangelogReader {
         let uncommitted = try client(&self.uncommitted, isolation: .readUncommitted)
-        let marks = try uncommitted.watermarks(
-            partition,
-            deadlineMilliseconds: KafkaChangelogReader.questionMilliseconds
-        )
+        let marks = try uncommitted.watermarks(partition)
         return KafkaChangelogReader(
             partition: partition,
             from: offset,
@@ -216,7 +213,10 @@ package final class KafkaLog: RecordLog {
         if let client = slot {
             return client
         }
-        let client = try LogClient(settings: settings.reader(isolation: isolation, isExact: true))
+        let client = try LogClient(
+            settings: settings.reader(isolation: isolation, isExact: true),
+            deadlineMilliseconds: KafkaChangelogReader.questionMilliseconds
+        )
         slot = client
         return client
     }

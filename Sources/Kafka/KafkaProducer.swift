@@ -140,8 +140,7 @@ internal import CKafka
             Receipt(
                 tag: receipt.tag,
                 outputCount: Int(receipt.output_count),
-                failure: receipt.code == 0
-                    ? nil : unsafe String(cString: ckafka_code_name(receipt.code))
+                failure: receipt.code == 0 ? nil : LogFault.name(ofCode: receipt.code)
             )
         }
     }

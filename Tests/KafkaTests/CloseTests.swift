@@ -1,4 +1,3 @@
-import CKafka
 import CLibrdkafka
 import Foundation
 import LocalKafka
@@ -93,11 +92,10 @@ struct `Closing keeps its deadline` {
                 "statistics.interval.ms", "10",
                 "enabled_events", "\(RD_KAFKA_EVENT_STATS)",
             ])
-            let client = try LogClient(settings: settings)
+            let client = try LogClient(settings: settings, deadlineMilliseconds: 1_000)
             let reader = LogReader(client: client, topics: ["t"])
             try reader.start(topic: 0, partition: 0, offset: 0)
-            let handle = unsafe ckafka_client_handle(client.handle)
-            let queue = unsafe rd_kafka_queue_get_main(handle)
+            let queue = unsafe rd_kafka_queue_get_main(client.library)
             unsafe rd_kafka_queue_cb_event_enable(
                 queue,
                 { _, _ in
