@@ -100,11 +100,9 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
     }
     if (open_consumer(w, consumer_settings, inquirer_settings, fault))
         goto failed;
-    committer_setup committing = {
-        .settings = producer_settings,
+    const committer_setup committing = {
         .sources = &w->sources,
         .targets = &w->targets,
-        .target_byte_count_max = target_byte_count_max,
         .changelog = changelog,
         .is_transactional = is_transactional != 0,
         .watchdog_ms = watchdog_ms,
@@ -114,7 +112,7 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
         .watch = &w->producer_watch,
         .wake_descriptor = w->wake_descriptor,
     };
-    w->committer = ck_committer_open(&committing, fault);
+    w->committer = ck_committer_open(&committing, producer_settings, target_byte_count_max, fault);
     if (!w->committer)
         goto failed;
     watch *watches[] = {&w->consumer_watch, &w->producer_watch, &w->inquirer_watch};

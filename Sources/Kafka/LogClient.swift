@@ -21,11 +21,7 @@ internal import CLibrdkafka
 
     init(settings: [CChar], deadlineMilliseconds: Int) throws(LogFault) {
         self.deadlineMilliseconds = Int32(clamping: deadlineMilliseconds)
-        var fault = ckafka_fault()
-        guard let made = unsafe ckafka_client_new(settings, &fault) else {
-            throw LogFault(fault)
-        }
-        unsafe open = made
+        unsafe open = try LogFault.made { fault in unsafe ckafka_client_new(settings, &fault) }
     }
 
     deinit {

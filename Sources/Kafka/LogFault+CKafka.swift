@@ -29,6 +29,26 @@ extension LogFault {
         }
     }
 
+    /// Calls the C side, and throws what it says went wrong where it does not return 0.
+    @inline(__always)
+    static func check(_ call: (inout ckafka_fault) -> Int32) throws(LogFault) {
+        var fault = ckafka_fault()
+        guard call(&fault) == 0 else {
+            throw LogFault(fault)
+        }
+    }
+
+    /// The same for a call that makes something.
+    static func made(
+        _ make: (inout ckafka_fault) -> OpaquePointer?
+    ) throws(LogFault) -> OpaquePointer {
+        var fault = ckafka_fault()
+        guard let made = unsafe make(&fault) else {
+            throw LogFault(fault)
+        }
+        return unsafe made
+    }
+
     /// What a failed answer means for the asker; by default in the library's own words.
     init(answer code: rd_kafka_resp_err_t, _ text: String? = nil) {
         var fault = ckafka_fault()

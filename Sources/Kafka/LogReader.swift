@@ -24,9 +24,8 @@ internal import CKafka
     }
 
     func start(topic: Int, partition: Int32, offset: Int64) throws(LogFault) {
-        var fault = ckafka_fault()
-        guard unsafe ckafka_reader_start(open, Int32(topic), partition, offset, &fault) == 0 else {
-            throw LogFault(fault)
+        try LogFault.check { fault in
+            unsafe ckafka_reader_start(open, Int32(topic), partition, offset, &fault)
         }
     }
 
@@ -35,18 +34,16 @@ internal import CKafka
         recordCountMax: Int,
         waitMilliseconds: Int
     ) throws(LogFault) {
-        var fault = ckafka_fault()
         var shown = unsafe ckafka_batch()
-        let result = unsafe ckafka_reader_poll(
-            open,
-            max(recordCountMax, 0),
-            RecordBatch.byteCountMax,
-            Int32(clamping: waitMilliseconds),
-            &shown,
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
+        try LogFault.check { fault in
+            unsafe ckafka_reader_poll(
+                open,
+                max(recordCountMax, 0),
+                RecordBatch.byteCountMax,
+                Int32(clamping: waitMilliseconds),
+                &shown,
+                &fault
+            )
         }
         unsafe batch.append(shown)
     }

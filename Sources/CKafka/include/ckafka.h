@@ -105,16 +105,6 @@ typedef struct ckafka_note {
 /* ckafka_check_settings: whether the library knows every name and takes every value. */
 int ckafka_check_settings(const char *settings, ckafka_fault *fault);
 
-/* ckafka_knows_setting: whether the library has a setting of this name, whatever value it takes. */
-int ckafka_knows_setting(const char *name);
-
-/*
- * ckafka_setting_names: a list of the names that the library shows; free it by ckafka_free_names.
- * NULL without memory.
- */
-char *ckafka_setting_names(void);
-void ckafka_free_names(char *names);
-
 /*
  * ckafka_tune_malloc: settings of the whole process's malloc, for a program that does little else than
  * hold records; ${reads_batches} where it reads them in batches.  Called once, before threads.
