@@ -183,23 +183,6 @@ int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code, const char *re
     return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, text);
 }
 
-int ck_fail_error(ckafka_fault *fault, int kind, rd_kafka_error_t *error)
-{
-    ck_fail(fault, kind, rd_kafka_error_code(error), rd_kafka_error_string(error));
-    rd_kafka_error_destroy(error);
-    return -1;
-}
-
-const char *ckafka_code_name(int32_t code)
-{
-    return rd_kafka_err2name(code);
-}
-
-const char *ckafka_library_version(void)
-{
-    return rd_kafka_version_str();
-}
-
 /* -- lists ------------------------------------------------------------------------------------ */
 
 void ck_names_read(names *n, const char *list)
@@ -211,14 +194,6 @@ void ck_names_read(names *n, const char *list)
     size_t index = 0;
     for (const char *at = list; at && *at; at += strlen(at) + 1)
         n->items[index++] = strdup(at);
-}
-
-void ck_names_copy(names *n, const names *from)
-{
-    n->count = from->count;
-    n->items = ck_take_memory(sizeof *n->items * (n->count + 1));
-    for (size_t i = 0; i < n->count; i++)
-        n->items[i] = strdup(from->items[i]);
 }
 
 void ck_names_free(names *n)

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { PARTITION_MAX = 100000, LOST_DEADLINE_MS = 2000 };
 
@@ -32,7 +31,7 @@ rd_kafka_resp_err_t ck_ask_partition_count(rd_kafka_t *rk, const char *topic, in
     return code;
 }
 
-/* Offsets of a list of partitions into an array by partition number. */
+/* Offsets of a list of partitions into an array by partition number; -1 where there is none. */
 static rd_kafka_resp_err_t list_to_offsets(const rd_kafka_topic_partition_list_t *list,
                                            int64_t *offsets, int count)
 {
@@ -40,33 +39,9 @@ static rd_kafka_resp_err_t list_to_offsets(const rd_kafka_topic_partition_list_t
         if (list->elems[i].err)
             return list->elems[i].err;
         if (list->elems[i].partition >= 0 && list->elems[i].partition < count)
-            offsets[list->elems[i].partition] = list->elems[i].offset;
+            offsets[list->elems[i].partition] =
+                list->elems[i].offset < 0 ? -1 : list->elems[i].offset;
     }
-    return RD_KAFKA_RESP_ERR_NO_ERROR;
-}
-
-rd_kafka_resp_err_t ck_ask_offsets(rd_kafka_t *rk, const char *topic, int64_t at_ms, int deadline_ms,
-                                int64_t **offsets, size_t *count)
-{
-    int partition_count = 0;
-    rd_kafka_resp_err_t code = ck_ask_partition_count(rk, topic, deadline_ms, &partition_count);
-    if (code)
-        return code;
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partition_count);
-    for (int i = 0; i < partition_count; i++)
-        rd_kafka_topic_partition_list_add(list, topic, i)->offset = at_ms;
-    /* One request a leader instead of two a partition; -1 and -2 are Kafka's own "times". */
-    code = rd_kafka_offsets_for_times(rk, list, deadline_ms);
-    int64_t *found = ck_take_memory(sizeof *found * (size_t)partition_count);
-    if (!code)
-        code = list_to_offsets(list, found, partition_count);
-    rd_kafka_topic_partition_list_destroy(list);
-    if (code) {
-        free(found);
-        return code;
-    }
-    *offsets = found;
-    *count = (size_t)partition_count;
     return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
@@ -87,17 +62,12 @@ static rd_kafka_resp_err_t read_group_answer(rd_kafka_event_t *event, int64_t *o
     return list ? list_to_offsets(list, offsets, count) : RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
-rd_kafka_resp_err_t ck_ask_group_offsets(rd_kafka_t *rk, const char *group, const char *topic,
-                                      int deadline_ms, int64_t **offsets, size_t *count)
+/* Without "require stable": an older answer only makes the asker wait longer. */
+static rd_kafka_resp_err_t ask_group(rd_kafka_t *rk, const char *group,
+                                     const rd_kafka_topic_partition_list_t *list, int deadline_ms,
+                                     int64_t *offsets)
 {
-    int partition_count = 0;
-    rd_kafka_resp_err_t code = ck_ask_partition_count(rk, topic, deadline_ms, &partition_count);
-    if (code)
-        return code;
     char text[200];
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partition_count);
-    for (int i = 0; i < partition_count; i++)
-        rd_kafka_topic_partition_list_add(list, topic, i);
     rd_kafka_AdminOptions_t *options =
         rd_kafka_AdminOptions_new(rk, RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS);
     rd_kafka_AdminOptions_set_request_timeout(options, deadline_ms, text, sizeof text);
@@ -106,19 +76,37 @@ rd_kafka_resp_err_t ck_ask_group_offsets(rd_kafka_t *rk, const char *group, cons
     rd_kafka_queue_t *queue = rd_kafka_queue_new(rk);
     rd_kafka_ListConsumerGroupOffsets(rk, &question, 1, options, queue);
     rd_kafka_event_t *event = rd_kafka_queue_poll(queue, deadline_ms + 1000);
-    int64_t *found = ck_take_memory(sizeof *found * (size_t)partition_count);
-    for (int i = 0; i < partition_count; i++)
-        found[i] = -1;
-    code = event ? read_group_answer(event, found, partition_count)
-                 : RD_KAFKA_RESP_ERR__TIMED_OUT;
-    for (int i = 0; i < partition_count; i++)
-        if (found[i] < 0)
-            found[i] = -1;
+    rd_kafka_resp_err_t code = event ? read_group_answer(event, offsets, list->cnt)
+                                     : RD_KAFKA_RESP_ERR__TIMED_OUT;
     if (event)
         rd_kafka_event_destroy(event);
     rd_kafka_queue_destroy(queue);
     rd_kafka_ListConsumerGroupOffsets_destroy(question);
     rd_kafka_AdminOptions_destroy(options);
+    return code;
+}
+
+rd_kafka_resp_err_t ck_ask_offsets(rd_kafka_t *rk, const char *group, const char *topic,
+                                   int deadline_ms, int64_t **offsets, size_t *count)
+{
+    int partition_count = 0;
+    rd_kafka_resp_err_t code = ck_ask_partition_count(rk, topic, deadline_ms, &partition_count);
+    if (code)
+        return code;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partition_count);
+    int64_t *found = ck_take_memory(sizeof *found * (size_t)partition_count);
+    for (int i = 0; i < partition_count; i++) {
+        rd_kafka_topic_partition_list_add(list, topic, i)->offset = RD_KAFKA_OFFSET_END;
+        found[i] = -1;
+    }
+    if (group) {
+        code = ask_group(rk, group, list, deadline_ms, found);
+    } else {
+        /* One request a leader instead of two a partition; the end is one of Kafka's own "times". */
+        code = rd_kafka_offsets_for_times(rk, list, deadline_ms);
+        if (!code)
+            code = list_to_offsets(list, found, partition_count);
+    }
     rd_kafka_topic_partition_list_destroy(list);
     if (code) {
         free(found);
@@ -163,31 +151,19 @@ rd_kafka_resp_err_t ck_ask_edges(rd_kafka_t *asker, const rd_kafka_topic_partiti
     return code;
 }
 
-rd_kafka_resp_err_t ck_ask_marks(rd_kafka_t *asker, const char *topic, int32_t partition,
-                                 int deadline_ms, int64_t *start, int64_t *end)
-{
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1), *told = NULL;
-    rd_kafka_topic_partition_list_add(list, topic, partition);
-    rd_kafka_resp_err_t code =
-        ck_ask_edges(asker, list, RD_KAFKA_OFFSET_BEGINNING, deadline_ms, &told, NULL);
-    if (!code) {
-        *start = told->elems[0].offset;
-        rd_kafka_topic_partition_list_destroy(told);
-        code = ck_ask_edges(asker, list, RD_KAFKA_OFFSET_END, deadline_ms, &told, NULL);
-    }
-    if (!code) {
-        *end = told->elems[0].offset;
-        rd_kafka_topic_partition_list_destroy(told);
-    }
-    rd_kafka_topic_partition_list_destroy(list);
-    return code;
-}
-
 void ck_fail_lost(ckafka_fault *fault, rd_kafka_t *asker, const char *topic, int32_t partition,
                   int64_t position)
 {
-    int64_t start = -1, end = -1;
-    if (ck_ask_marks(asker, topic, partition, LOST_DEADLINE_MS, &start, &end))
-        start = end = -1;
-    ck_set_lost(fault, topic, partition, position, start, end);
+    int64_t edges[2] = {-1, -1};
+    static const int64_t times[2] = {RD_KAFKA_OFFSET_BEGINNING, RD_KAFKA_OFFSET_END};
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1), *told = NULL;
+    rd_kafka_topic_partition_list_add(list, topic, partition);
+    for (int i = 0; i < 2 && !ck_ask_edges(asker, list, times[i], LOST_DEADLINE_MS, &told, NULL); i++) {
+        edges[i] = told->elems[0].offset;
+        rd_kafka_topic_partition_list_destroy(told);
+    }
+    rd_kafka_topic_partition_list_destroy(list);
+    /* Both, or none. */
+    bool is_known = edges[1] >= 0;
+    ck_set_lost(fault, topic, partition, position, is_known ? edges[0] : -1, edges[1]);
 }

@@ -49,7 +49,7 @@ static void show_aborted(committer *c, const rd_kafka_topic_partition_list_t *li
     for (size_t i = 0; i < count; i++)
         c->outcome_positions[i] = (ckafka_position){
             .offset = list->elems[i].offset,
-            .topic = ck_names_index(&c->sources, list->elems[i].topic),
+            .topic = ck_names_index(c->setup.sources, list->elems[i].topic),
             .partition = list->elems[i].partition,
         };
     show(c, CKAFKA_OUTCOME_ABORTED, count);
@@ -59,7 +59,7 @@ static void show_aborted(committer *c, const rd_kafka_topic_partition_list_t *li
  * generation was read: a new generation needs an unassign first, which changes the epoch. */
 static bool has_moved(committer *c)
 {
-    return atomic_load(c->assignment_epoch) != c->epoch;
+    return atomic_load(c->setup.assignment_epoch) != c->epoch;
 }
 
 /* Asks the group what it has of the assignment; null when closing or when it moved on. */
@@ -68,10 +68,10 @@ static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
     rd_kafka_topic_partition_list_t *list = NULL;
     ck_transaction_enter(&c->transaction, ASKING);
     while (!ck_committer_is_closing(c) && !has_moved(c) && !ck_committer_has_given_up(c)) {
-        rd_kafka_resp_err_t code = rd_kafka_assignment(c->consumer, &list);
+        rd_kafka_resp_err_t code = rd_kafka_assignment(c->setup.consumer, &list);
         /* read_committed: waits until no transactional offset is pending. */
         if (!code)
-            code = rd_kafka_committed(c->consumer, list, COMMITTED_TURN_MS);
+            code = rd_kafka_committed(c->setup.consumer, list, COMMITTED_TURN_MS);
         for (int i = 0; !code && i < list->cnt; i++)
             code = list->elems[i].err;
         if (!code)
@@ -80,7 +80,7 @@ static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
             rd_kafka_topic_partition_list_destroy(list);
         list = NULL;
         /* While Kafka is away the patience does not run out. */
-        if (atomic_load(&c->watch->is_away))
+        if (atomic_load(&c->setup.watch->is_away))
             ck_transaction_enter(&c->transaction, ASKING);
         ck_pause_ms(STEP_RETRY_MS);
     }
@@ -107,7 +107,7 @@ static rd_kafka_topic_partition_list_t *position_list(committer *c)
     for (size_t i = 0; i < c->positions.count; i++) {
         const ckafka_position *from = &c->positions.items[i];
         rd_kafka_topic_partition_t *at = rd_kafka_topic_partition_list_add(
-            list, c->sources.items[from->topic], from->partition);
+            list, c->setup.sources->items[from->topic], from->partition);
         at->offset = from->offset;
         /* Text only: 2.0.2 cuts metadata at a zero byte (#4649).  The mark shows afterwards
          * whether this very transaction was committed, also where no position moved. */
@@ -146,7 +146,8 @@ static int32_t generation_of(const rd_kafka_consumer_group_metadata_t *metadata)
 /* What the group knows us by; null, with the code, where it would not take offsets from us. */
 static rd_kafka_consumer_group_metadata_t *take_membership(committer *c)
 {
-    rd_kafka_consumer_group_metadata_t *metadata = rd_kafka_consumer_group_metadata(c->consumer);
+    rd_kafka_consumer_group_metadata_t *metadata =
+        rd_kafka_consumer_group_metadata(c->setup.consumer);
     if (metadata && generation_of(metadata) >= 0 && !has_moved(c))
         return metadata;
     if (metadata)
@@ -166,8 +167,8 @@ static enum verdict write_outputs(committer *c, enum part part, int64_t until)
         .now_ms = ck_wall_ms(),
         .kept = &c->kept,
     };
-    enum verdict verdict = ck_transaction_produce(t, &out, c->outputs, c->output_count, c->changelog,
-                                                  part, until);
+    enum verdict verdict = ck_transaction_produce(t, &out, c->outputs, c->output_count,
+                                                  c->setup.changelog, part, until);
     return verdict == FINE ? ck_transaction_flush(t, until) : verdict;
 }
 
@@ -186,7 +187,7 @@ static enum verdict run_exactly_once(committer *c)
     verdict = write_outputs(c, ALL_OUTPUTS, until);
     /* With the coordinator away sending offsets blocks for a minute, whatever its timeout
      * (#5456): a new producer waits for the broker without that. */
-    if (verdict == FINE && atomic_load(&c->watch->is_away)) {
+    if (verdict == FINE && atomic_load(&c->setup.watch->is_away)) {
         t->code = RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
         return REBUILD;
     }
@@ -209,7 +210,7 @@ static enum verdict commit_positions(committer *c, int64_t until)
     ck_transaction_enter(&c->transaction, SENDING_OFFSETS);
     for (;;) {
         code = has_moved(c) ? RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION
-                            : rd_kafka_commit(c->consumer, list, 0);
+                            : rd_kafka_commit(c->setup.consumer, list, 0);
         bool is_passing = code == RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS ||
                           code == RD_KAFKA_RESP_ERR_COORDINATOR_NOT_AVAILABLE ||
                           code == RD_KAFKA_RESP_ERR_NOT_COORDINATOR ||
@@ -278,7 +279,7 @@ static void run(committer *c)
         c->transaction.is_transactional ? run_exactly_once(c) : run_at_least_once(c);
     if (verdict == FINE) {
         show_committed(c, keep_written(c));
-        atomic_store(&c->watch->is_away, 0);
+        atomic_store(&c->setup.watch->is_away, 0);
     } else {
         snprintf(c->outcome.code, sizeof c->outcome.code, "%s",
                  rd_kafka_err2name(c->transaction.code));
@@ -286,7 +287,7 @@ static void run(committer *c)
     }
     ck_drop_kept_headers(&c->kept);
     if (ck_deliveries_waiting(c->transaction.told) == 0) {
-        atomic_fetch_and(c->lent, ~c->lent_bit);
+        atomic_fetch_and(c->setup.lent, ~c->lent_bit);
         c->lent_bit = 0;
     }
 }
@@ -299,7 +300,7 @@ static bool wants_rebuild(committer *c)
      * hang; a producer that is idle now has the time.  Connections that come and go do not count as
      * failures, but each costs a producer: no more than one a second. */
     return c->transaction.is_transactional && ck_now_ms() - c->made_at > CALM_MS &&
-           atomic_load(&c->watch->disconnect_count) != c->transaction.disconnects_known;
+           atomic_load(&c->setup.watch->disconnect_count) != c->transaction.disconnects_known;
 }
 
 void *ck_committer_run(void *argument)
@@ -330,7 +331,7 @@ void *ck_committer_run(void *argument)
         c->is_discarded = false;
         pthread_cond_broadcast(&c->changed);
         pthread_mutex_unlock(&c->lock);
-        ck_wake(c->wake_descriptor);
+        ck_wake(c->setup.wake_descriptor);
     }
     pthread_mutex_lock(&c->lock);
     c->has_ended = true;

@@ -13,13 +13,7 @@ typedef struct positions {
 } positions;
 
 struct committer {
-    names sources;
-    int changelog;
-    int watchdog_ms; /* above the transaction's 40 s */
-    rd_kafka_t *consumer;
-    atomic_uint *assignment_epoch;
-    watch *watch;
-    int wake_descriptor;
+    committer_setup setup;
 
     pthread_t thread;
     pthread_mutex_t lock;
@@ -37,7 +31,6 @@ struct committer {
     ckafka_output *outputs;
     size_t output_count, output_capacity;
     const uint8_t *arena; /* lent */
-    atomic_uint *lent;    /* a bit for each arena that messages may point into; outlives this */
     unsigned lent_bit;    /* of the transaction's; none where a retired producer has it */
     kept_headers kept;
     positions positions;

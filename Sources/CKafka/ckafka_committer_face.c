@@ -22,33 +22,26 @@ static void free_committer(committer *c)
     ck_free_kept_headers(&c->kept);
     free(c->positions.items);
     free(c->outcome_positions);
-    ck_names_free(&c->sources);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }
 
-committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault)
+committer *ck_committer_open(const committer_setup *setup, const char *settings,
+                             const int64_t *target_byte_count_max, ckafka_fault *fault)
 {
     /* Wrong settings are refused now, not by the thread. */
-    if (ckafka_check_settings(setup->settings, fault))
+    if (ckafka_check_settings(settings, fault))
         return NULL;
     committer *c = ck_take_memory(sizeof *c);
     ck_open_condition(&c->changed);
     pthread_mutex_init(&c->lock, NULL);
-    ck_transaction_prepare(&c->transaction, setup->settings, setup->targets,
-                           setup->target_byte_count_max, setup->watch);
+    c->setup = *setup;
+    ck_transaction_prepare(&c->transaction, settings, setup->targets, target_byte_count_max,
+                           setup->watch);
     c->transaction.is_transactional = setup->is_transactional;
     c->transaction.is_stopped = ck_committer_is_closing;
     c->transaction.owner = c;
-    ck_names_copy(&c->sources, setup->sources);
-    c->changelog = setup->changelog;
-    c->watchdog_ms = setup->watchdog_ms;
-    c->consumer = setup->consumer;
-    c->assignment_epoch = setup->assignment_epoch;
-    c->lent = setup->lent;
-    c->watch = setup->watch;
-    c->wake_descriptor = setup->wake_descriptor;
     make_life(c);
     if (pthread_create(&c->thread, NULL, ck_committer_run, c) != 0) {
         free_committer(c);
@@ -112,8 +105,8 @@ int ck_committer_submit(committer *c, const uint8_t *arena, unsigned lent_bit,
     *kept = empty;
     c->arena = arena;
     c->lent_bit = lent_bit;
-    atomic_fetch_or(c->lent, lent_bit);
-    c->epoch = atomic_load(c->assignment_epoch);
+    atomic_fetch_or(c->setup.lent, lent_bit);
+    c->epoch = atomic_load(c->setup.assignment_epoch);
     pthread_mutex_lock(&c->lock);
     c->state = SUBMITTED;
     pthread_cond_broadcast(&c->changed);
@@ -144,10 +137,10 @@ int ck_committer_check(committer *c, ckafka_fault *fault)
     int64_t lasted = ck_now_ms() - atomic_load(&c->transaction.phase_since);
     if (phase == ASKING && lasted > UNTOLD_PATIENCE_MS)
         return ck_fail_untold(fault, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT, "");
-    if ((phase == SENDING_OFFSETS || phase == ENDING) && lasted > c->watchdog_ms) {
+    if ((phase == SENDING_OFFSETS || phase == ENDING) && lasted > c->setup.watchdog_ms) {
         char text[120];
         snprintf(text, sizeof text, "%s hangs for more than %d ms: its coordinator does not answer",
-                 phase == ENDING ? "ending a transaction" : "sending offsets", c->watchdog_ms);
+                 phase == ENDING ? "ending a transaction" : "sending offsets", c->setup.watchdog_ms);
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__TIMED_OUT, text);
     }
     pthread_mutex_lock(&c->lock);

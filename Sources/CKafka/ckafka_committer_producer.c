@@ -27,7 +27,7 @@ void ck_committer_give_up(committer *c, int kind, int code, const char *message)
     ck_fail(&c->fault, kind, code, message);
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
-    ck_wake(c->wake_descriptor);
+    ck_wake(c->setup.wake_descriptor);
 }
 
 bool ck_committer_has_given_up(committer *c)
@@ -47,8 +47,8 @@ void ck_committer_note_refusal(committer *c)
     ck_refusal_text(text, sizeof text, t->code, t->text);
     if (!c->refused_since) {
         c->refused_since = ck_now_ms();
-        ck_watch_note(c->watch, 3, "REFUSED", text);
-    } else if (ck_now_ms() - c->refused_since > c->watchdog_ms) {
+        ck_watch_note(c->setup.watch, 3, "REFUSED", text);
+    } else if (ck_now_ms() - c->refused_since > c->setup.watchdog_ms) {
         ck_committer_give_up(c, CKAFKA_FAULT_MISCONFIGURED, t->code, text);
     }
 }
@@ -60,7 +60,7 @@ void ck_committer_drop_producer(committer *c)
     atomic_store(&c->is_ready, 0);
     /* Until the missing delivery reports are there, its messages may still be in use. */
     bool is_waiting = ck_deliveries_waiting(c->transaction.told) > 0;
-    ck_transaction_drop(&c->transaction, is_waiting ? c->lent : NULL, c->lent_bit);
+    ck_transaction_drop(&c->transaction, is_waiting ? c->setup.lent : NULL, c->lent_bit);
     if (is_waiting)
         c->lent_bit = 0;
 }
@@ -73,7 +73,7 @@ bool ck_committer_await_fence_verdict(committer *c)
     int64_t until = ck_now_ms() + FENCE_VERDICT_MS;
     ckafka_fault fault;
     while (ck_now_ms() < until && !ck_committer_is_closing(c)) {
-        if (ck_fail_fatal(c->consumer, &fault)) {
+        if (ck_fail_fatal(c->setup.consumer, &fault)) {
             ck_committer_give_up(c, fault.kind, fault.code, fault.message);
             return true;
         }
@@ -99,7 +99,7 @@ bool ck_committer_count_rebuild(committer *c)
 static bool has_room_to_retire(committer *c)
 {
     int64_t until = ck_now_ms() + RETIRING_WAIT_MS;
-    while (atomic_load(&c->watch->retiring_count) >= RETIRING_MAX) {
+    while (atomic_load(&c->setup.watch->retiring_count) >= RETIRING_MAX) {
         if (ck_committer_is_closing(c))
             return false;
         if (ck_now_ms() > until) {
@@ -148,9 +148,9 @@ bool ck_committer_make_ready(committer *c)
             return false;
         if (refused >= 0)
             ck_committer_note_refusal(c);
-        atomic_store(&c->watch->is_away, 0);
+        atomic_store(&c->setup.watch->is_away, 0);
         atomic_store(&c->is_ready, 1);
-        ck_wake(c->wake_descriptor);
+        ck_wake(c->setup.wake_descriptor);
         return true;
     }
     return false;

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     REFUSAL_FRESH_MS = 5000, /* a broker that refuses is knocked at every second */
+    RETIRE_LOOK_MS = 5,
 };
 
 /* -- watch ------------------------------------------------------------------------------------ */
@@ -193,6 +193,64 @@ void ck_wake_brokers(rd_kafka_t *rk, const char *user, const char *password)
         rd_kafka_error_destroy(error); /* slower, nothing else */
 }
 
+/* -- ends that may hang (#4187, #4519) ------------------------------------------------------- */
+
+typedef struct departure {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool (*work)(void *);
+    void *argument;
+    bool has_ended, is_well;
+    bool is_left; /* nobody waits any more */
+} departure;
+
+static void free_departure(departure *d)
+{
+    pthread_cond_destroy(&d->changed);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+static void *depart(void *argument)
+{
+    departure *d = argument;
+    bool is_well = d->work(d->argument);
+    pthread_mutex_lock(&d->lock);
+    d->has_ended = true;
+    d->is_well = is_well;
+    bool is_left = d->is_left;
+    pthread_cond_signal(&d->changed);
+    pthread_mutex_unlock(&d->lock);
+    if (is_left)
+        free_departure(d);
+    return NULL;
+}
+
+bool ck_run_within(bool (*work)(void *), void *argument, int deadline_ms)
+{
+    int64_t until = ck_now_ms() + deadline_ms;
+    departure *d = ck_take_memory(sizeof *d);
+    pthread_mutex_init(&d->lock, NULL);
+    ck_open_condition(&d->changed);
+    d->work = work;
+    d->argument = argument;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, depart, d) != 0) {
+        free_departure(d);
+        return false;
+    }
+    pthread_detach(thread);
+    pthread_mutex_lock(&d->lock);
+    for (int64_t left = deadline_ms; !d->has_ended && left > 0; left = until - ck_now_ms())
+        ck_wait_condition(&d->changed, &d->lock, (int)left);
+    bool has_ended = d->has_ended, is_well = d->is_well;
+    d->is_left = !has_ended;
+    pthread_mutex_unlock(&d->lock);
+    if (has_ended)
+        free_departure(d);
+    return has_ended && is_well;
+}
+
 typedef struct retirement {
     rd_kafka_t *rk;
     watch *watch;
@@ -203,6 +261,8 @@ typedef struct retirement {
 static void *destroy_handle(void *argument)
 {
     retirement *r = argument;
+    while (atomic_load(&r->watch->reader_count) > 0)
+        ck_pause_ms(RETIRE_LOOK_MS);
     rd_kafka_destroy_flags(r->rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     if (r->free_after)
         r->free_after(r->used);
@@ -234,8 +294,7 @@ void ck_abandon(watch *w)
 bool ck_retired_all(watch *w, int wait_ms)
 {
     int64_t until = ck_now_ms() + wait_ms;
-    struct timespec pause = {0, 5000000};
     while (atomic_load(&w->retiring_count) > 0 && ck_now_ms() < until)
-        nanosleep(&pause, NULL);
+        ck_pause_ms(RETIRE_LOOK_MS);
     return atomic_load(&w->retiring_count) == 0;
 }

@@ -144,13 +144,8 @@ static void answer(inquiries *q, question *asked)
     size_t count = 0;
     asked->state = ASKING;
     pthread_mutex_unlock(&q->lock);
-    /* Without "require stable": an older answer only makes the asker wait longer. */
-    rd_kafka_resp_err_t code =
-        asked->group
-            ? ck_ask_group_offsets(q->asker, asked->group, asked->topic, ASK_DEADLINE_MS, &offsets,
-                                &count)
-            : ck_ask_offsets(q->asker, asked->topic, RD_KAFKA_OFFSET_END, ASK_DEADLINE_MS, &offsets,
-                          &count);
+    rd_kafka_resp_err_t code = ck_ask_offsets(q->asker, asked->group, asked->topic, ASK_DEADLINE_MS,
+                                              &offsets, &count);
     pthread_mutex_lock(&q->lock);
     free(asked->offsets);
     asked->offsets = offsets;

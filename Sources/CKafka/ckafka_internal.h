@@ -27,6 +27,7 @@ typedef struct watch {
     atomic_int is_away;          /* no broker answers */
     atomic_uint disconnect_count; /* connections lost since the handle was made */
     atomic_int retiring_count;    /* handles that may still write notes */
+    atomic_int reader_count;      /* readers that still use the handle; it is not destroyed before */
     char refusal[300];           /* why a broker that is there does not let us in */
     int64_t refused_at;
     char member_id[320];         /* of a consumer: by which its group knew it last */
@@ -85,7 +86,6 @@ int ck_is_damage(rd_kafka_resp_err_t code);
 /* What the group has committed was asked for longer than UNTOLD_PATIENCE_MS, Kafka being there;
  * ${refused} is what a right is missing for, or what is not there. */
 int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code, const char *refused);
-int ck_fail_error(ckafka_fault *fault, int kind, rd_kafka_error_t *error); /* takes the error */
 
 /* Keeps the id that the group has given to a consumer, for ck_fail_fatal. */
 void ck_remember_member(rd_kafka_t *consumer);
@@ -113,6 +113,9 @@ rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, watch *w
  * 198,000 records/s with a small queue. */
 void ck_wake_brokers(rd_kafka_t *rk, const char *user, const char *password);
 
+/* Runs ${work} on a thread of its own, and waits for it until ${deadline_ms} have passed.  Whether it
+ * ended by then with true; else it goes on by itself, and what it uses must stay. */
+bool ck_run_within(bool (*work)(void *), void *argument, int deadline_ms);
 /* Destroys a handle on a thread of its own: rd_kafka_destroy of 2.0.2 may hang after a broker
  * outage (#4519, #4674), and nobody waits for it.  ${free_after}, null for none, is called after it with
  * what the handle's threads and messages may still use. */
@@ -123,7 +126,6 @@ void ck_abandon(watch *w);
 bool ck_retired_all(watch *w, int wait_ms);
 
 void ck_names_read(names *n, const char *list);
-void ck_names_copy(names *n, const names *from);
 void ck_names_free(names *n);
 int ck_names_index(const names *n, const char *name); /* -1: none */
 
@@ -162,18 +164,12 @@ void ck_wait_readable(int descriptor, int64_t wait_ms);
 void *ck_take_memory(size_t size); /* calloc or abort: a worker without memory cannot go on */
 void *ck_grow(void *memory, size_t size);
 
-/* End offsets or committed offsets; the array is the caller's to free. */
 rd_kafka_resp_err_t ck_ask_partition_count(rd_kafka_t *rk, const char *topic, int deadline_ms,
-                                        int *count);
-rd_kafka_resp_err_t ck_ask_offsets(rd_kafka_t *rk, const char *topic, int64_t at_ms, int deadline_ms,
-                                int64_t **offsets, size_t *count);
-rd_kafka_resp_err_t ck_ask_group_offsets(rd_kafka_t *rk, const char *group, const char *topic,
-                                      int deadline_ms, int64_t **offsets, size_t *count);
-/* The first offset and the high watermark of a partition, within twice the deadline.  Not
- * rd_kafka_query_watermark_offsets: once its request is with a broker, 2.0.2 waits for that to end,
- * whatever the deadline, which is 20 s for a broker that hangs. */
-rd_kafka_resp_err_t ck_ask_marks(rd_kafka_t *asker, const char *topic, int32_t partition,
-                                 int deadline_ms, int64_t *start, int64_t *end);
+                                           int *count);
+/* What ${group} has committed, -1 where nothing, or end offsets where it is null; by partition number.  The
+ * array is the caller's to free. */
+rd_kafka_resp_err_t ck_ask_offsets(rd_kafka_t *rk, const char *group, const char *topic,
+                                   int deadline_ms, int64_t **offsets, size_t *count);
 
 enum { REFUSED_SIZE = 260 /* a topic's name, or a group's */ };
 
@@ -216,20 +212,22 @@ void ck_inquiries_forget_starts(inquiries *q);
 typedef struct committer committer;
 
 typedef struct committer_setup {
-    const char *settings; /* of the producer; copied */
-    const names *sources, *targets;
-    const int64_t *target_byte_count_max;
+    const names *sources, *targets; /* stay until the committer has ended */
     int changelog;
     bool is_transactional;
-    int watchdog_ms;
+    int watchdog_ms; /* above the transaction's 40 s */
     rd_kafka_t *consumer;
     atomic_uint *assignment_epoch; /* changes with every assignment and revocation */
-    atomic_uint *lent; /* stays until all of the watch's handles have ended */
+    /* A bit for each arena that messages may point into; stays until all handles of the watch have
+     * ended. */
+    atomic_uint *lent;
     watch *watch;
     int wake_descriptor;
 } committer_setup;
 
-committer *ck_committer_open(const committer_setup *setup, ckafka_fault *fault);
+/* The settings are the producer's. */
+committer *ck_committer_open(const committer_setup *setup, const char *settings,
+                             const int64_t *target_byte_count_max, ckafka_fault *fault);
 bool ck_committer_is_ready(committer *c);
 unsigned ck_committer_producer_count(committer *c);
 int ck_committer_prepare(committer *c, size_t output_count, ckafka_output **outputs,

@@ -18,13 +18,13 @@ struct ckafka_reader {
     intake in;
 };
 
-ckafka_reader *ckafka_reader_new(ckafka_client *client, const char *topics, ckafka_fault *fault)
+ckafka_reader *ckafka_reader_new(ckafka_client *client, const char *topics)
 {
-    (void)fault;
     ckafka_reader *r = ck_take_memory(sizeof *r);
     r->client = client;
     ck_names_read(&r->topics, topics);
     r->queue = rd_kafka_queue_new(client->rk);
+    atomic_fetch_add(&client->watch.reader_count, 1);
     return r;
 }
 
@@ -33,7 +33,7 @@ int ckafka_reader_start(ckafka_reader *r, int32_t topic, int32_t partition, int6
 {
     rd_kafka_topic_t *handle = rd_kafka_topic_new(r->client->rk, r->topics.items[topic], NULL);
     if (!handle)
-        return ck_fail_answer(fault, rd_kafka_last_error(), r->topics.items[topic]);
+        return ckafka_fail_answer(fault, rd_kafka_last_error(), r->topics.items[topic]);
     if (rd_kafka_consume_start_queue(handle, partition, offset, r->queue) != 0) {
         rd_kafka_topic_destroy(handle);
         return ck_fail(fault, CKAFKA_FAULT_OURS, rd_kafka_last_error(),
@@ -72,7 +72,7 @@ int ckafka_reader_poll(ckafka_reader *r, size_t record_max, size_t byte_max, int
         /* An end is reported only once, so it goes out before the error does. */
         if (code && code != RD_KAFKA_RESP_ERR__PARTITION_EOF && r->in.record_count == 0 &&
             r->in.end_count == 0)
-            return ck_fail_answer(fault, code, NULL);
+            return ckafka_fail_answer(fault, code, NULL);
     }
     if (r->in.record_count > 0)
         ck_wake_brokers(r->client->rk, r->client->user, r->client->password);
@@ -80,8 +80,11 @@ int ckafka_reader_poll(ckafka_reader *r, size_t record_max, size_t byte_max, int
     return 0;
 }
 
-void ckafka_reader_close(ckafka_reader *r)
+/* Each partition is stopped by the handle's main thread, and rd_kafka_consume_stop waits for that thread
+ * without a limit. */
+static bool stop(void *argument)
 {
+    ckafka_reader *r = argument;
     for (size_t i = 0; i < r->started_count; i++) {
         rd_kafka_consume_stop(r->started[i].topic, r->started[i].partition);
         rd_kafka_topic_destroy(r->started[i].topic);
@@ -90,5 +93,13 @@ void ckafka_reader_close(ckafka_reader *r)
     ck_names_free(&r->topics);
     ck_intake_free(&r->in);
     free(r->started);
+    /* The last use of the client: from here on its handle may be destroyed. */
+    atomic_fetch_sub(&r->client->watch.reader_count, 1);
     free(r);
+    return true;
+}
+
+void ckafka_reader_close(ckafka_reader *r, int deadline_ms)
+{
+    ck_run_within(stop, r, deadline_ms);
 }

@@ -22,7 +22,7 @@ int ck_transaction_check(const transaction *t, const ckafka_output *outputs, siz
 {
     for (size_t i = 0; i < count; i++) {
         const ckafka_output *o = &outputs[i];
-        if (o->topic < 0 || (size_t)o->topic >= t->targets.count)
+        if (o->topic < 0 || (size_t)o->topic >= t->targets->count)
             return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__INVALID_ARG,
                            "an output for a topic that is no target");
         int64_t size = (int64_t)(o->key_count > 0 ? o->key_count : 0) +
@@ -31,7 +31,7 @@ int ck_transaction_check(const transaction *t, const ckafka_output *outputs, siz
         if (size <= t->byte_count_max[o->topic])
             continue;
         ck_fail(fault, CKAFKA_FAULT_TOO_LARGE, RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE,
-                t->targets.items[o->topic]);
+                t->targets->items[o->topic]);
         fault->index = (int64_t)i;
         fault->byte_count = size;
         fault->byte_count_max = t->byte_count_max[o->topic];
@@ -47,7 +47,7 @@ void ck_transaction_prepare(transaction *t, const char *settings, const names *t
 {
     t->settings = ck_settings_copy(settings);
     t->watch = w;
-    ck_names_copy(&t->targets, targets);
+    t->targets = targets;
     t->topics = ck_take_memory(sizeof *t->topics * (targets->count + 1));
     t->byte_count_max = ck_take_memory(sizeof *t->byte_count_max * (targets->count + 1));
     memcpy(t->byte_count_max, byte_count_max, sizeof *byte_count_max * targets->count);
@@ -56,7 +56,6 @@ void ck_transaction_prepare(transaction *t, const char *settings, const names *t
 void ck_transaction_free(transaction *t)
 {
     free(t->settings);
-    ck_names_free(&t->targets);
     free(t->topics);
     free(t->byte_count_max);
 }
@@ -75,10 +74,10 @@ bool ck_transaction_open(transaction *t, ckafka_fault *fault)
     }
     t->told = d;
     t->is_worn = t->is_open = false;
-    for (size_t i = 0; i < t->targets.count; i++) {
-        t->topics[i] = rd_kafka_topic_new(t->rk, t->targets.items[i], NULL);
+    for (size_t i = 0; i < t->targets->count; i++) {
+        t->topics[i] = rd_kafka_topic_new(t->rk, t->targets->items[i], NULL);
         if (!t->topics[i]) {
-            ck_fail(fault, CKAFKA_FAULT_UNUSABLE, rd_kafka_last_error(), t->targets.items[i]);
+            ck_fail(fault, CKAFKA_FAULT_UNUSABLE, rd_kafka_last_error(), t->targets->items[i]);
             return false;
         }
     }
@@ -89,10 +88,10 @@ void ck_transaction_drop(transaction *t, atomic_uint *lent, unsigned bit)
 {
     if (!t->rk)
         return;
-    for (size_t i = 0; i < t->targets.count; i++)
+    for (size_t i = 0; i < t->targets->count; i++)
         if (t->topics[i])
             rd_kafka_topic_destroy(t->topics[i]);
-    memset(t->topics, 0, sizeof *t->topics * t->targets.count);
+    memset(t->topics, 0, sizeof *t->topics * t->targets->count);
     t->told->lent = lent;
     t->told->lent_bit = bit;
     ck_retire(t->rk, t->watch, ck_deliveries_free, t->told);
@@ -157,7 +156,7 @@ static enum verdict judge_record(transaction *t, rd_kafka_resp_err_t code, size_
     if (fatal)
         set_code(t, fatal, text);
     else
-        set_code(t, code, ck_is_refusal(code) ? t->targets.items[target] : NULL);
+        set_code(t, code, ck_is_refusal(code) ? t->targets->items[target] : NULL);
     return fatal ? REBUILD : ABORT;
 }
 
@@ -209,7 +208,7 @@ bool ck_transaction_warm_up(transaction *t, int *refused)
 {
     if (refused)
         *refused = -1;
-    for (size_t i = 0; i < t->targets.count; i++) {
+    for (size_t i = 0; i < t->targets->count; i++) {
         rd_kafka_resp_err_t code;
         bool is_told;
         for (int turn = 0; !has_leaders(t, i, &is_told, &code); turn++) {
@@ -219,7 +218,7 @@ bool ck_transaction_warm_up(transaction *t, int *refused)
                 /* The first transaction that needs it finds out that it is not there. */
                 if (refused && *refused < 0 && ck_is_refusal(code)) {
                     *refused = (int)i;
-                    set_code(t, code, t->targets.items[i]);
+                    set_code(t, code, t->targets->items[i]);
                 }
                 break;
             }

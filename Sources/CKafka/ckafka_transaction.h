@@ -45,7 +45,7 @@ rd_kafka_resp_err_t ck_deliveries_failure(deliveries *d, size_t *target);
 
 typedef struct transaction {
     char *settings;
-    names targets;
+    const names *targets;
     int64_t *byte_count_max; /* of a record of each target */
     watch *watch;
     bool is_transactional; /* else the steps without begin, offsets, commit and abort */
@@ -65,7 +65,7 @@ typedef struct transaction {
     atomic_llong phase_since;
 } transaction;
 
-/* Takes copies of settings and targets. */
+/* Takes copies, but of ${targets}, which stay until ck_transaction_free. */
 void ck_transaction_prepare(transaction *t, const char *settings, const names *targets,
                             const int64_t *byte_count_max, watch *w);
 void ck_transaction_free(transaction *t);

@@ -14,6 +14,7 @@ enum {
 
 struct ckafka_transactor {
     transaction transaction;
+    names targets;
     watch watch;
     int64_t until; /* of the call under way */
 };
@@ -26,6 +27,7 @@ static bool is_past(void *argument)
 static void free_transactor(ckafka_transactor *t)
 {
     ck_transaction_free(&t->transaction);
+    ck_names_free(&t->targets);
     ck_watch_close(&t->watch);
     free(t);
 }
@@ -35,11 +37,9 @@ ckafka_transactor *ckafka_transactor_new(const char *settings, const char *targe
                                          ckafka_fault *fault)
 {
     ckafka_transactor *t = ck_take_memory(sizeof *t);
-    names list;
     ck_watch_open(&t->watch, t);
-    ck_names_read(&list, targets);
-    ck_transaction_prepare(&t->transaction, settings, &list, target_byte_count_max, &t->watch);
-    ck_names_free(&list);
+    ck_names_read(&t->targets, targets);
+    ck_transaction_prepare(&t->transaction, settings, &t->targets, target_byte_count_max, &t->watch);
     t->transaction.is_transactional = true;
     t->transaction.is_stopped = is_past;
     t->transaction.owner = t;

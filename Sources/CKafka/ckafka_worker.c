@@ -100,11 +100,9 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
     }
     if (open_consumer(w, consumer_settings, inquirer_settings, fault))
         goto failed;
-    committer_setup committing = {
-        .settings = producer_settings,
+    const committer_setup committing = {
         .sources = &w->sources,
         .targets = &w->targets,
-        .target_byte_count_max = target_byte_count_max,
         .changelog = changelog,
         .is_transactional = is_transactional != 0,
         .watchdog_ms = watchdog_ms,
@@ -114,7 +112,7 @@ ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *prod
         .watch = &w->producer_watch,
         .wake_descriptor = w->wake_descriptor,
     };
-    w->committer = ck_committer_open(&committing, fault);
+    w->committer = ck_committer_open(&committing, producer_settings, target_byte_count_max, fault);
     if (!w->committer)
         goto failed;
     watch *watches[] = {&w->consumer_watch, &w->producer_watch, &w->inquirer_watch};
@@ -186,18 +184,10 @@ size_t ckafka_worker_take_notes(ckafka_worker *w, ckafka_note *notes, size_t cap
     return count + ck_watch_take(&w->inquirer_watch, notes + count, capacity - count);
 }
 
-/* The part of closing that may hang (#4187, #4519), on a thread that nobody waits for too long. */
-typedef struct departure {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool is_done;
-    ckafka_worker *worker;
-} departure;
-
-static void *depart(void *argument)
+/* The part of closing that may hang. */
+static bool depart(void *argument)
 {
-    departure *d = argument;
-    ckafka_worker *w = d->worker;
+    ckafka_worker *w = argument;
     ck_worker_drop_early(w);
     ck_worker_drop_holdings(w);
     ck_worker_finish_event(w);
@@ -206,13 +196,8 @@ static void *depart(void *argument)
     rd_kafka_queue_destroy(w->records);
     rd_kafka_destroy_flags(w->consumer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     rd_kafka_destroy_flags(w->inquirer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    bool is_done = ck_retired_all(&w->producer_watch, RETIRE_MS) &&
-                   ck_retired_all(&w->inquirer_watch, RETIRE_MS);
-    pthread_mutex_lock(&d->lock);
-    d->is_done = is_done;
-    pthread_cond_signal(&d->changed);
-    pthread_mutex_unlock(&d->lock);
-    return NULL;
+    return ck_retired_all(&w->producer_watch, RETIRE_MS) &&
+           ck_retired_all(&w->inquirer_watch, RETIRE_MS);
 }
 
 int ckafka_worker_close(ckafka_worker *w, int deadline_ms)
@@ -223,24 +208,8 @@ int ckafka_worker_close(ckafka_worker *w, int deadline_ms)
         !ck_inquiries_close(w->inquiries, (int)(until - ck_now_ms())))
         return 0;
     w->is_closing = true;
-    departure *d = ck_take_memory(sizeof *d);
-    pthread_mutex_init(&d->lock, NULL);
-    ck_open_condition(&d->changed);
-    d->worker = w;
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, depart, d) != 0)
+    if (!ck_run_within(depart, w, (int)(until - ck_now_ms())))
         return 0;
-    pthread_detach(thread);
-    pthread_mutex_lock(&d->lock);
-    while (!d->is_done && ck_now_ms() < until)
-        ck_wait_condition(&d->changed, &d->lock, (int)(until - ck_now_ms()));
-    bool is_done = d->is_done;
-    pthread_mutex_unlock(&d->lock);
-    if (!is_done)
-        return 0;
-    pthread_cond_destroy(&d->changed);
-    pthread_mutex_destroy(&d->lock);
-    free(d);
     free_worker(w);
     return 1;
 }

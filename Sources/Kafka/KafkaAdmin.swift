@@ -1,4 +1,3 @@
-internal import CKafka
 internal import Glibc
 
 /// A topic as the broker describes it.
@@ -69,24 +68,34 @@ package final class KafkaAdmin {
         try settings.check()
         self.settings = settings
         self.deadlineMilliseconds = deadlineMilliseconds
-        client = try LogClient(settings: settings.inquirer(group: settings.clientID))
+        client = try Self.inquirer(settings, deadlineMilliseconds)
+    }
+
+    private static func inquirer(
+        _ settings: KafkaSettings,
+        _ deadlineMilliseconds: Int
+    ) throws(LogFault) -> LogClient {
+        try LogClient(
+            settings: settings.inquirer(group: settings.clientID),
+            deadlineMilliseconds: deadlineMilliseconds
+        )
     }
 
     /// The client library's messages since the last call: why a broker is not reached.
     package func takeNotes() -> [KafkaNote] { client.takeNotes() }
 
     package func clusterID() throws(LogFault) -> String {
-        try client.clusterID(deadlineMilliseconds: deadlineMilliseconds)
+        try client.clusterID()
     }
 
     /// How many brokers the cluster counts as there.
     package func brokerCount() throws(LogFault) -> Int {
-        try client.brokerCount(deadlineMilliseconds: deadlineMilliseconds)
+        try client.brokerCount()
     }
 
     /// Every topic, Kafka's own left out, by name.
     package func topics() throws(LogFault) -> [TopicDescription] {
-        try client.topics(named: nil, deadlineMilliseconds: deadlineMilliseconds)
+        try client.topics(named: nil)
             .filter { !$0.name.hasPrefix("__") }
             .sorted { $0.name < $1.name }
     }
@@ -95,15 +104,14 @@ package final class KafkaAdmin {
     ///
     /// Does not create it, except on the embedded broker.
     package func topic(_ name: String) throws(LogFault) -> TopicDescription? {
-        try client.topics(named: name, deadlineMilliseconds: deadlineMilliseconds).first
+        try client.topics(named: name).first
     }
 
     /// Every setting of a topic, defaults included.
     package func configuration(ofTopic name: String) throws(LogFault) -> [String: String] {
         try client.configuration(
             ofTopic: name,
-            onlySet: false,
-            deadlineMilliseconds: deadlineMilliseconds
+            onlySet: false
         )
     }
 
@@ -113,7 +121,7 @@ package final class KafkaAdmin {
     ///   does not show them with their leaders within 30 s.
     package func create(_ plans: [TopicPlan]) throws(LogFault) {
         for plan in plans {
-            try client.create(plan, deadlineMilliseconds: deadlineMilliseconds)
+            try client.create(plan)
         }
         try awaitTopics(Set(plans.map(\.name)))
     }
@@ -142,13 +150,11 @@ package final class KafkaAdmin {
     ) throws(LogFault) {
         let present = try client.configuration(
             ofTopic: name,
-            onlySet: true,
-            deadlineMilliseconds: deadlineMilliseconds
+            onlySet: true
         )
         try client.replaceConfiguration(
             ofTopic: name,
-            with: present.merging(changes) { _, changed in changed },
-            deadlineMilliseconds: deadlineMilliseconds
+            with: present.merging(changes) { _, changed in changed }
         )
         try awaitConfiguration(ofTopic: name, changes)
     }
@@ -164,8 +170,7 @@ package final class KafkaAdmin {
         try askAgain(orSay: "\(name) does not show its new settings yet") { () throws(LogFault) in
             let shown = try client.configuration(
                 ofTopic: name,
-                onlySet: true,
-                deadlineMilliseconds: deadlineMilliseconds
+                onlySet: true
             )
             return changes.allSatisfy { shown[$0.key] == $0.value }
         }
@@ -192,12 +197,12 @@ package final class KafkaAdmin {
         guard !names.isEmpty else {
             return
         }
-        try client.delete(names, deadlineMilliseconds: deadlineMilliseconds)
+        try client.delete(names)
     }
 
     /// First offsets still there, by partition number.
     package func startOffsets(ofTopic name: String) throws(LogFault) -> [Int64] {
-        try client.offsets(ofTopic: name, at: -2, deadlineMilliseconds: deadlineMilliseconds)
+        try client.offsets(ofTopic: name, at: -2)
     }
 
     /// The first offsets that are not older than a time, UNIX milliseconds, by partition number; the
@@ -208,15 +213,14 @@ package final class KafkaAdmin {
     ) throws(LogFault) -> [Int64] {
         let found = try client.offsets(
             ofTopic: name,
-            at: max(milliseconds, 0),
-            deadlineMilliseconds: deadlineMilliseconds
+            at: max(milliseconds, 0)
         )
         return try zip(found, endOffsets(ofTopic: name)).map { $0 < 0 ? $1 : $0 }
     }
 
     /// Next offsets to be written (read uncommitted), by partition number.
     package func endOffsets(ofTopic name: String) throws(LogFault) -> [Int64] {
-        try client.offsets(ofTopic: name, at: -1, deadlineMilliseconds: deadlineMilliseconds)
+        try client.offsets(ofTopic: name, at: -1)
     }
 
     /// Up to where a read-committed reader is let, by partition number: the end, but for transactions
@@ -226,13 +230,15 @@ package final class KafkaAdmin {
         if let committedClient {
             reader = committedClient
         } else {
-            reader = try LogClient(settings: settings.reader(isolation: .readCommitted))
+            reader = try LogClient(
+                settings: settings.reader(isolation: .readCommitted),
+                deadlineMilliseconds: deadlineMilliseconds
+            )
             committedClient = reader
         }
         return try reader.offsets(
             ofTopic: name,
-            at: -1,
-            deadlineMilliseconds: deadlineMilliseconds
+            at: -1
         )
     }
 
@@ -246,8 +252,7 @@ package final class KafkaAdmin {
     ) throws(LogFault) -> [Int64?] {
         try client.groupOffsets(
             group,
-            topic: topic,
-            deadlineMilliseconds: deadlineMilliseconds
+            topic: topic
         ).map { $0 < 0 ? nil : $0 }
     }
 
@@ -260,7 +265,7 @@ package final class KafkaAdmin {
         var asked = client
         while true {
             do throws(LogFault) {
-                return try asked.group(name, deadlineMilliseconds: deadlineMilliseconds)
+                return try asked.group(name)
             } catch {
                 guard case .unavailable(let code, _) = error,
                     Self.movedCoordinatorCodes.contains(code), clock.now < deadline
@@ -271,7 +276,7 @@ package final class KafkaAdmin {
             _ = poll(nil, 0, Self.coordinatorMilliseconds)
             // librdkafka 2.0.2 remembers a coordinator for as long as it is asked there, also when that
             // says that it is none: a client that has asked nothing yet learns of the new one.
-            asked = try LogClient(settings: settings.inquirer(group: settings.clientID))
+            asked = try Self.inquirer(settings, deadlineMilliseconds)
         }
     }
 
@@ -284,89 +289,14 @@ package final class KafkaAdmin {
         topic: String
     ) throws(LogFault) {
         try client.commit(
-            positions.sorted { $0.key < $1.key }.map {
-                ckafka_position(offset: $0.value, topic: 0, partition: $0.key)
-            },
+            positions.sorted { $0.key < $1.key }.map { ($0.key, $0.value) },
             ofGroup: group,
-            topic: topic,
-            deadlineMilliseconds: deadlineMilliseconds
+            topic: topic
         )
     }
 
     package func close() {
         client.close()
         committedClient?.close()
-    }
-}
-
-extension LogClient {
-    fileprivate func create(_ plan: TopicPlan, deadlineMilliseconds: Int) throws(LogFault) {
-        var fault = ckafka_fault()
-        let settings = plan.configuration.sorted { $0.key < $1.key }.flatMap { [$0.key, $0.value] }
-        let result = unsafe ckafka_client_create_topic(
-            handle,
-            plan.name,
-            Int32(clamping: plan.partitionCount),
-            Int32(clamping: plan.replicationFactor),
-            CText.list(settings),
-            Int32(clamping: deadlineMilliseconds),
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
-        }
-    }
-
-    fileprivate func replaceConfiguration(
-        ofTopic name: String,
-        with configuration: [String: String],
-        deadlineMilliseconds: Int
-    ) throws(LogFault) {
-        var fault = ckafka_fault()
-        let settings = configuration.sorted { $0.key < $1.key }.flatMap { [$0.key, $0.value] }
-        let result = unsafe ckafka_client_replace_configuration(
-            handle,
-            name,
-            CText.list(settings),
-            Int32(clamping: deadlineMilliseconds),
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
-        }
-    }
-
-    fileprivate func commit(
-        _ positions: [ckafka_position],
-        ofGroup group: String,
-        topic: String,
-        deadlineMilliseconds: Int
-    ) throws(LogFault) {
-        var fault = ckafka_fault()
-        let result = unsafe ckafka_client_set_group_offsets(
-            handle,
-            group,
-            topic,
-            positions,
-            positions.count,
-            Int32(clamping: deadlineMilliseconds),
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
-        }
-    }
-
-    fileprivate func delete(_ names: [String], deadlineMilliseconds: Int) throws(LogFault) {
-        var fault = ckafka_fault()
-        let result = unsafe ckafka_client_delete_topics(
-            handle,
-            CText.list(names),
-            Int32(clamping: deadlineMilliseconds),
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
-        }
     }
 }

@@ -93,10 +93,7 @@ final class KafkaChangelogReader: ChangelogReader {
         }
         probedAt = now
         do throws(LogFault) {
-            _ = try uncommitted.watermarks(
-                partition,
-                deadlineMilliseconds: Self.questionMilliseconds
-            )
+            _ = try uncommitted.watermarks(partition)
         } catch {
             movedAt = now
             throw error
@@ -109,10 +106,7 @@ final class KafkaChangelogReader: ChangelogReader {
         if let reader {
             return reader
         }
-        let reader = try LogReader(
-            client: committed,
-            topics: [partition.topic]
-        )
+        let reader = LogReader(client: committed, topics: [partition.topic])
         try reader.start(topic: 0, partition: partition.partition, offset: position)
         self.reader = reader
         return reader

@@ -158,10 +158,7 @@ package final class KafkaLog: RecordLog {
         from offset: Int64
     ) throws(LogFault) -> any ChangelogReader {
         let uncommitted = try client(&self.uncommitted, isolation: .readUncommitted)
-        let marks = try uncommitted.watermarks(
-            partition,
-            deadlineMilliseconds: KafkaChangelogReader.questionMilliseconds
-        )
+        let marks = try uncommitted.watermarks(partition)
         return KafkaChangelogReader(
             partition: partition,
             from: offset,
@@ -203,15 +200,10 @@ package final class KafkaLog: RecordLog {
         // What leaves the group comes first: the others hold nothing that anybody waits for.
         handle.close(deadlineMilliseconds: deadlineMilliseconds)
         for client in [committed, uncommitted] {
-            client?.close(deadlineMilliseconds: Self.milliseconds(until: end))
+            client?.close(deadlineMilliseconds: LogClient.milliseconds(until: end))
         }
         committed = nil
         uncommitted = nil
-    }
-
-    private static func milliseconds(until end: ContinuousClock.Instant) -> Int {
-        let left = (end - ContinuousClock.now).components
-        return max(Int(left.seconds) * 1_000 + Int(left.attoseconds / 1_000_000_000_000_000), 0)
     }
 
     private func client(
@@ -221,7 +213,10 @@ package final class KafkaLog: RecordLog {
         if let client = slot {
             return client
         }
-        let client = try LogClient(settings: settings.reader(isolation: isolation, isExact: true))
+        let client = try LogClient(
+            settings: settings.reader(isolation: isolation, isExact: true),
+            deadlineMilliseconds: KafkaChangelogReader.questionMilliseconds
+        )
         slot = client
         return client
     }

@@ -63,15 +63,13 @@ internal import CKafka
     ) throws(LogFault) {
         self.targets = targets
         self.queueByteCountMax = queueByteCountMax
-        var fault = ckafka_fault()
-        let made = unsafe ckafka_producer_new(
-            configuration,
-            CText.list(targets),
-            queueByteCountMax,
-            &fault
-        )
-        guard let made = unsafe made else {
-            throw LogFault(fault)
+        let made = try unsafe LogFault.made { fault in
+            unsafe ckafka_producer_new(
+                configuration,
+                CText.list(targets),
+                queueByteCountMax,
+                &fault
+            )
         }
         unsafe open = made
         wakeDescriptor = unsafe ckafka_producer_wake_descriptor(made)
@@ -130,18 +128,16 @@ internal import CKafka
     /// After an error that ends an idempotent producer a new one takes its place, and what was
     /// waiting is reported as failed; some of it may have been stored.
     package func takeReceipts() throws(LogFault) -> [Receipt] {
-        var fault = ckafka_fault()
         var shown: UnsafePointer<ckafka_receipt>?
         var count = 0
-        guard unsafe ckafka_producer_take_receipts(handle, &shown, &count, &fault) == 0 else {
-            throw LogFault(fault)
+        try LogFault.check { fault in
+            unsafe ckafka_producer_take_receipts(handle, &shown, &count, &fault)
         }
         return unsafe UnsafeBufferPointer(start: shown, count: count).map { receipt in
             Receipt(
                 tag: receipt.tag,
                 outputCount: Int(receipt.output_count),
-                failure: receipt.code == 0
-                    ? nil : unsafe String(cString: ckafka_code_name(receipt.code))
+                failure: receipt.code == 0 ? nil : LogFault.name(ofCode: receipt.code)
             )
         }
     }

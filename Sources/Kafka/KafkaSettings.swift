@@ -1,4 +1,6 @@
 internal import CKafka
+internal import CLibrdkafka
+internal import Glibc
 
 /// How far a worker's commit reaches.
 package enum KafkaDelivery: String, Sendable, CaseIterable {
@@ -85,7 +87,11 @@ package struct KafkaSettings: Sendable, Equatable {
 
     /// Whether the client library knows a setting of this name and takes the value.
     package static func check(_ name: String, _ value: String) throws(SettingFault) {
-        guard unsafe ckafka_knows_setting(name) != 0 else {
+        let configuration = unsafe rd_kafka_conf_new()
+        defer { unsafe rd_kafka_conf_destroy(configuration) }
+        // Without a value a setting is put back to its default; a name is judged before that.
+        let verdict = unsafe rd_kafka_conf_set(configuration, name, nil, nil, 0)
+        guard verdict != RD_KAFKA_CONF_UNKNOWN else {
             throw .unknown
         }
         var fault = ckafka_fault()
@@ -94,11 +100,26 @@ package struct KafkaSettings: Sendable, Equatable {
         }
     }
 
-    /// Every setting that the client library lists, in its own spelling.
+    /// Every setting that the client library lists, in its own spelling; none without memory.
+    ///
+    /// It has them only as a table to print: `name | C/P | range | …`.
     package static func knownNames() -> [String] {
-        let names = unsafe ckafka_setting_names()
-        defer { unsafe ckafka_free_names(names) }
-        return unsafe CText.texts(of: names)
+        var table: UnsafeMutablePointer<CChar>?
+        var byteCount = 0
+        guard let printed = unsafe open_memstream(&table, &byteCount) else {
+            return []
+        }
+        unsafe rd_kafka_conf_properties_show(printed)
+        unsafe fclose(printed)
+        defer { unsafe free(table) }
+        let lines = unsafe table.map { unsafe String(cString: $0) } ?? ""
+        return lines.split(separator: "\n").compactMap { line in
+            let name = line.prefix {
+                $0.isASCII && ($0.isLowercase || $0.isNumber) || $0 == "." || $0 == "_"
+            }
+            let rest = line[name.endIndex...]
+            return !name.isEmpty && rest.hasPrefix(" ") && rest.contains("|") ? String(name) : nil
+        }
     }
 
     /// One block of texts, as the C side reads settings: what is given later wins.

@@ -32,19 +32,17 @@ internal import CKafka
         self.targets = targets
         let usual = KafkaLog.recordByteCountMaxDefault
         let limits = targets.map { recordByteCountMax[$0] ?? usual }
-        var fault = ckafka_fault()
-        let made = unsafe ckafka_transactor_new(
-            settings.workerProducer(
-                transactionalID: transactionalID,
-                topicByteCountMax: (limits.min() ?? usual)...(limits.max() ?? usual),
-                transactionMilliseconds: Self.transactionMilliseconds
-            ),
-            CText.list(targets),
-            limits.map(Int64.init),
-            &fault
-        )
-        guard let made = unsafe made else {
-            throw LogFault(fault)
+        let made = try unsafe LogFault.made { fault in
+            unsafe ckafka_transactor_new(
+                settings.workerProducer(
+                    transactionalID: transactionalID,
+                    topicByteCountMax: (limits.min() ?? usual)...(limits.max() ?? usual),
+                    transactionMilliseconds: Self.transactionMilliseconds
+                ),
+                CText.list(targets),
+                limits.map(Int64.init),
+                &fault
+            )
         }
         unsafe open = made
     }
@@ -63,14 +61,12 @@ internal import CKafka
     /// Takes the name: from then on nobody who had it before can commit, and what was open under it
     /// has ended, one way or the other.
     package func takeOver(deadlineMilliseconds: Int = 60_000) throws(LogFault) {
-        var fault = ckafka_fault()
-        let result = unsafe ckafka_transactor_take_over(
-            handle,
-            Int32(clamping: deadlineMilliseconds),
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
+        try LogFault.check { fault in
+            unsafe ckafka_transactor_take_over(
+                handle,
+                Int32(clamping: deadlineMilliseconds),
+                &fault
+            )
         }
     }
 
@@ -81,21 +77,19 @@ internal import CKafka
     ///   it is not known whether the transaction was committed: close this one, take over with a new
     ///   one, and read what is there.
     package func commit(_ outputs: OutputBatch) throws(LogFault) -> [TopicPartition: Int64] {
-        var fault = ckafka_fault()
         var shown: UnsafePointer<ckafka_position>?
         var count = 0
         let flat = outputs.flat
-        let result = unsafe ckafka_transactor_commit(
-            handle,
-            flat,
-            flat.count,
-            outputs.arena,
-            &shown,
-            &count,
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
+        try LogFault.check { fault in
+            unsafe ckafka_transactor_commit(
+                handle,
+                flat,
+                flat.count,
+                outputs.arena,
+                &shown,
+                &count,
+                &fault
+            )
         }
         let positions = unsafe Array(UnsafeBufferPointer(start: shown, count: count))
         return Dictionary(

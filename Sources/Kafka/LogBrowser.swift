@@ -23,7 +23,6 @@ package final class LogBrowser {
     package let topics: [String]
     private let client: LogClient
     private let reader: LogReader
-    private let deadlineMilliseconds: Int
     /// What is still to be read, by partition: the next offset and the end at the start.
     private var open: [TopicPartition: (next: Int64, end: Int64)] = [:]
     /// Whether a partition that was started a number of offsets before its end has records before
@@ -39,9 +38,11 @@ package final class LogBrowser {
     ) throws(LogFault) {
         try settings.check()
         self.topics = topics
-        self.deadlineMilliseconds = deadlineMilliseconds
-        client = try LogClient(settings: settings.reader(isolation: isolation))
-        reader = try LogReader(client: client, topics: topics)
+        client = try LogClient(
+            settings: settings.reader(isolation: isolation),
+            deadlineMilliseconds: deadlineMilliseconds
+        )
+        reader = LogReader(client: client, topics: topics)
     }
 
     /// Starts on every partition of every topic at one place.
@@ -52,7 +53,7 @@ package final class LogBrowser {
     /// not waited for.
     package func start(from place: Start = .earliest) throws(LogFault) {
         for topic in topics {
-            let ends = try offsets(of: topic, at: -1)
+            let ends = try client.offsets(ofTopic: topic, at: -1)
             var asked: [String: [Int64]] = [:]
             let starts = try self.starts(of: topic, from: place, ends: ends, &asked)
             for partition in ends.indices {
@@ -138,9 +139,11 @@ package final class LogBrowser {
     /// Records, and markers among them, before the ends that the partitions had at the start.
     package var remainingCount: Int64 { open.values.reduce(0) { $0 + $1.end - $1.next } }
 
+    /// Returns within 2 s, whatever the broker does.
     package func close() {
+        let end = ContinuousClock.now + .milliseconds(LogClient.closeMilliseconds)
         reader.close()
-        client.close()
+        client.close(deadlineMilliseconds: LogClient.milliseconds(until: end))
     }
 
     private func start(
@@ -187,12 +190,10 @@ package final class LogBrowser {
     }
 
     private func isEmbedded() throws(LogFault) -> Bool {
-        EmbeddedBroker.isClusterID(
-            try client.clusterID(deadlineMilliseconds: deadlineMilliseconds)
-        )
+        EmbeddedBroker.isClusterID(try client.clusterID())
     }
 
-    /// As ``offsets(of:at:)``, asked once for all partitions of a topic.
+    /// Asked once for all partitions of a topic.
     private func offsets(
         of topic: String,
         at time: Int64,
@@ -202,13 +203,9 @@ package final class LogBrowser {
         if let known = asked[question] {
             return known
         }
-        let answer = try offsets(of: topic, at: time)
+        let answer = try client.offsets(ofTopic: topic, at: time)
         asked[question] = answer
         return answer
-    }
-
-    private func offsets(of topic: String, at time: Int64) throws(LogFault) -> [Int64] {
-        try client.offsets(ofTopic: topic, at: time, deadlineMilliseconds: deadlineMilliseconds)
     }
 
     private func advance(_ topic: Int, _ number: Int32, to offset: Int64) {

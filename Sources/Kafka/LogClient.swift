@@ -1,19 +1,28 @@
 internal import CKafka
+internal import CLibrdkafka
 internal import Glibc
 
-/// The one owner of a C client: questions, orders, and what its readers share.
+/// The one owner of a C client: questions to the cluster, and what its readers share.
 ///
-/// Safe because the handle lives as long as this object, readers keep the object alive, and what a
-/// call shows is copied before the next one.
+/// A question is asked of librdkafka itself; C has what callbacks write. Safe because the handle lives
+/// as long as this object, readers keep the object alive, and what a call shows is copied before it is
+/// freed.
 @safe final class LogClient {
+    static let closeMilliseconds = 2_000
+
+    /// What is left of a deadline; 0 once it has passed.
+    static func milliseconds(until end: ContinuousClock.Instant) -> Int {
+        let left = (end - ContinuousClock.now).components
+        return max(Int(left.seconds) * 1_000 + Int(left.attoseconds / 1_000_000_000_000_000), 0)
+    }
+
+    /// Of each question.
+    let deadlineMilliseconds: Int32
     private var open: OpaquePointer?
 
-    init(settings: [CChar]) throws(LogFault) {
-        var fault = ckafka_fault()
-        guard let made = unsafe ckafka_client_new(settings, &fault) else {
-            throw LogFault(fault)
-        }
-        unsafe open = made
+    init(settings: [CChar], deadlineMilliseconds: Int) throws(LogFault) {
+        self.deadlineMilliseconds = Int32(clamping: deadlineMilliseconds)
+        unsafe open = try LogFault.made { fault in unsafe ckafka_client_new(settings, &fault) }
     }
 
     deinit {
@@ -27,7 +36,13 @@ internal import Glibc
         return unsafe handle
     }
 
-    static let closeMilliseconds = 2_000
+    /// Librdkafka's own handle.
+    var library: OpaquePointer {
+        guard let library = unsafe ckafka_client_handle(handle) else {
+            preconditionFailure("a client has a handle of the library's")
+        }
+        return unsafe library
+    }
 
     func close(deadlineMilliseconds: Int = closeMilliseconds) {
         guard let handle = unsafe open else {
@@ -44,68 +59,85 @@ internal import Glibc
         }
     }
 
-    func clusterID(deadlineMilliseconds: Int) throws(LogFault) -> String {
+    /// A question without an answer, perhaps because no broker accepts our login: that does not pass.
+    private func fault(_ code: rd_kafka_resp_err_t, _ text: String? = nil) -> LogFault {
         var fault = ckafka_fault()
-        var text: UnsafePointer<CChar>?
-        let result = unsafe ckafka_client_cluster_id(
-            handle,
-            Int32(clamping: deadlineMilliseconds),
-            &text,
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
-        }
-        return unsafe CText.texts(of: text).first ?? ""
+        unsafe ckafka_client_fail(handle, &fault, code.rawValue, text)
+        return LogFault(fault)
     }
 
-    func topics(
-        named name: String?,
-        deadlineMilliseconds: Int
-    ) throws(LogFault) -> [TopicDescription] {
-        let shown = try unsafe show(named: name, deadlineMilliseconds)
-        let nodes = unsafe Array(UnsafeBufferPointer(start: shown.nodes, count: shown.node_count))
-        var topics = unsafe CText.texts(of: shown.names).map {
-            TopicDescription(name: $0, partitions: [])
+    func clusterID() throws(LogFault) -> String {
+        guard let text = unsafe rd_kafka_clusterid(library, deadlineMilliseconds) else {
+            throw fault(RD_KAFKA_RESP_ERR__TIMED_OUT, "no broker told its cluster's id in time")
         }
-        let partitions = unsafe UnsafeBufferPointer(
-            start: shown.partitions,
-            count: shown.partition_count
-        )
-        // The formatter would join the name to `unsafe`.
-        // swift-format-ignore
-        for unsafe partition in unsafe partitions {
-            let replicas = Int(partition.replica_start)
-            let inSync = Int(partition.in_sync_start)
-            topics[Int(partition.topic)].partitions.append(
-                TopicDescription.Partition(
-                    partition: partition.partition,
-                    leader: partition.leader,
-                    replicas: Array(nodes[replicas..<replicas + Int(partition.replica_count)]),
-                    inSyncReplicas: Array(nodes[inSync..<inSync + Int(partition.in_sync_count)])
-                )
-            )
+        defer { unsafe rd_kafka_mem_free(library, text) }
+        return unsafe String(cString: text)
+    }
+
+    /// Every topic, or the one named; one that is not there is left out.
+    func topics(named name: String?) throws(LogFault) -> [TopicDescription] {
+        try unsafe metadata(ofTopic: name) { shown throws(LogFault) in
+            var topics: [TopicDescription] = []
+            for index in unsafe 0..<Int(shown.topic_cnt) {
+                let topic = unsafe shown.topics[index]
+                // One that may not be seen differs from one that does not exist only if it is asked for.
+                if let name, unsafe topic.err == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED {
+                    throw unsafe LogFault(answer: topic.err, name)
+                }
+                if unsafe topic.err == RD_KAFKA_RESP_ERR_NO_ERROR {
+                    unsafe topics.append(TopicDescription(topic))
+                }
+            }
+            return topics
         }
-        return topics
     }
 
     /// How many brokers the cluster counts as there.
-    func brokerCount(deadlineMilliseconds: Int) throws(LogFault) -> Int {
-        try unsafe show(named: nil, deadlineMilliseconds).broker_count
+    func brokerCount() throws(LogFault) -> Int {
+        try unsafe metadata(ofTopic: nil) { unsafe Int($0.broker_cnt) }
     }
 
-    /// The cluster's metadata; valid until the next question.
-    private func show(
-        named name: String?,
-        _ deadlineMilliseconds: Int
-    ) throws(LogFault) -> ckafka_topics {
-        var fault = ckafka_fault()
-        var shown = unsafe ckafka_topics()
-        let deadline = Int32(clamping: deadlineMilliseconds)
-        guard unsafe ckafka_client_topics(handle, name, deadline, &shown, &fault) == 0 else {
-            throw LogFault(fault)
+    private func partitionCount(ofTopic name: String) throws(LogFault) -> Int32 {
+        try unsafe metadata(ofTopic: name) { shown throws(LogFault) in
+            guard unsafe shown.topic_cnt == 1 else {
+                throw fault(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
+            }
+            let topic = unsafe shown.topics[0]
+            guard unsafe topic.err == RD_KAFKA_RESP_ERR_NO_ERROR else {
+                throw unsafe fault(topic.err)
+            }
+            guard unsafe topic.partition_cnt > 0 else {
+                throw fault(RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE)
+            }
+            return unsafe topic.partition_cnt
         }
-        return unsafe shown
+    }
+
+    /// The cluster's metadata, of one topic or of all; it lives as long as the call of `read`.
+    private func metadata<Value>(
+        ofTopic name: String?,
+        _ read: (rd_kafka_metadata_t) throws(LogFault) -> Value
+    ) throws(LogFault) -> Value {
+        var topic: OpaquePointer?
+        if let name {
+            unsafe topic = rd_kafka_topic_new(library, name, nil)
+            guard unsafe topic != nil else {
+                throw LogFault(answer: rd_kafka_last_error(), name)
+            }
+        }
+        defer {
+            if let topic = unsafe topic {
+                unsafe rd_kafka_topic_destroy(topic)
+            }
+        }
+        var shown: UnsafePointer<rd_kafka_metadata_t>?
+        let isOfAll: Int32 = name == nil ? 1 : 0
+        let code = unsafe rd_kafka_metadata(library, isOfAll, topic, &shown, deadlineMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let shown = unsafe shown else {
+            throw fault(code)
+        }
+        defer { unsafe rd_kafka_metadata_destroy(shown) }
+        return try unsafe read(shown.pointee)
     }
 
     /// The offset of every partition at a time in UNIX milliseconds; -1 is the end and -2 the
@@ -113,30 +145,15 @@ internal import Glibc
     ///
     /// Where a broker does not lead a partition any more, or not yet, as right after its start, it is
     /// asked again within the deadline: each question begins with the topic's metadata.
-    func offsets(
-        ofTopic topic: String,
-        at time: Int64,
-        deadlineMilliseconds: Int
-    ) throws(LogFault) -> [Int64] {
-        let clock = ContinuousClock()
-        let deadline = clock.now.advanced(by: .milliseconds(deadlineMilliseconds))
-        let milliseconds = Int32(clamping: deadlineMilliseconds)
+    func offsets(ofTopic topic: String, at time: Int64) throws(LogFault) -> [Int64] {
+        let end = ContinuousClock.now.advanced(by: .milliseconds(Int(deadlineMilliseconds)))
         while true {
             do throws(LogFault) {
-                return try unsafe offsets { shown, count, fault in
-                    unsafe ckafka_client_offsets(
-                        handle,
-                        topic,
-                        time,
-                        milliseconds,
-                        &shown,
-                        &count,
-                        &fault
-                    )
-                }
+                let count = try partitionCount(ofTopic: topic)
+                return try offsets(of: (0..<count).map { ($0, time) }, ofTopic: topic)
             } catch {
                 guard case .unavailable(let code, _) = error,
-                    Self.movedLeaderCodes.contains(code), clock.now < deadline
+                    Self.movedLeaderCodes.contains(code), ContinuousClock.now < end
                 else {
                     throw error
                 }
@@ -153,134 +170,119 @@ internal import Glibc
     /// Between two questions about who leads.
     private static let movedLeaderMilliseconds: Int32 = 100
 
-    func groupOffsets(
-        _ group: String,
-        topic: String,
-        deadlineMilliseconds: Int
-    ) throws(LogFault) -> [Int64] {
-        let deadline = Int32(clamping: deadlineMilliseconds)
-        return try unsafe offsets { shown, count, fault in
-            unsafe ckafka_client_group_offsets(
-                handle,
-                group,
-                topic,
-                deadline,
-                &shown,
-                &count,
-                &fault
-            )
-        }
+    /// The first offset and the high watermark, within twice the deadline.
+    ///
+    /// Not by `rd_kafka_query_watermark_offsets`: once its request is with a broker, 2.0.2 waits for that
+    /// to end, whatever the deadline, which is 20 s for a broker that hangs.
+    func watermarks(_ partition: TopicPartition) throws(LogFault) -> (start: Int64, end: Int64) {
+        let starts = try offsets(of: [(partition.partition, -2)], ofTopic: partition.topic)
+        let ends = try offsets(of: [(partition.partition, -1)], ofTopic: partition.topic)
+        return (starts[0], ends[0])
     }
 
+    /// One request a leader instead of two a partition; -1 and -2 are Kafka's own "times".
     private func offsets(
-        _ ask: (inout UnsafePointer<Int64>?, inout Int, inout ckafka_fault) -> Int32
+        of times: [(partition: Int32, offset: Int64)],
+        ofTopic topic: String
     ) throws(LogFault) -> [Int64] {
-        var fault = ckafka_fault()
-        var shown: UnsafePointer<Int64>?
-        var count = 0
-        guard unsafe ask(&shown, &count, &fault) == 0 else {
-            throw LogFault(fault)
+        let list = unsafe PartitionList.make(topic, times)
+        defer { unsafe rd_kafka_topic_partition_list_destroy(list) }
+        let code = unsafe rd_kafka_offsets_for_times(library, list, deadlineMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
+            throw fault(code)
         }
-        return unsafe Array(UnsafeBufferPointer(start: shown, count: count))
+        let found = unsafe PartitionList.entries(of: list)
+        if let failed = found.first(where: \.hasFailed) {
+            throw fault(failed.code)
+        }
+        return found.map(\.offset)
     }
 
-    func watermarks(
-        _ partition: TopicPartition,
-        deadlineMilliseconds: Int
-    ) throws(LogFault) -> (start: Int64, end: Int64) {
-        var fault = ckafka_fault()
-        var start: Int64 = 0
-        var end: Int64 = 0
-        let result = unsafe ckafka_client_watermarks(
-            handle,
-            partition.topic,
-            partition.partition,
-            Int32(clamping: deadlineMilliseconds),
-            &start,
-            &end,
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
+    /// What a group has committed, by partition number; -1 where it has nothing.
+    func groupOffsets(_ group: String, topic: String) throws(LogFault) -> [Int64] {
+        let count = try partitionCount(ofTopic: topic)
+        let list = unsafe PartitionList.make(topic, (0..<count).map { ($0, -1) })
+        var question = unsafe rd_kafka_ListConsumerGroupOffsets_new(group, list)
+        unsafe rd_kafka_topic_partition_list_destroy(list)
+        defer { unsafe rd_kafka_ListConsumerGroupOffsets_destroy(question) }
+        return try unsafe ask(RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS) { options, queue in
+            unsafe rd_kafka_ListConsumerGroupOffsets(library, &question, 1, options, queue)
+        } read: { event throws(LogFault) in
+            var answerCount = 0
+            let answers = unsafe rd_kafka_ListConsumerGroupOffsets_result_groups(
+                rd_kafka_event_ListConsumerGroupOffsets_result(event),
+                &answerCount
+            )
+            guard answerCount == 1, let answer = unsafe answers?[0] else {
+                throw fault(RD_KAFKA_RESP_ERR__BAD_MSG)
+            }
+            if let error = unsafe rd_kafka_group_result_error(answer) {
+                throw unsafe fault(rd_kafka_error_code(error))
+            }
+            var offsets = [Int64](repeating: -1, count: Int(count))
+            for entry in unsafe PartitionList.entries(of: rd_kafka_group_result_partitions(answer))
+            {
+                guard !entry.hasFailed else {
+                    throw fault(entry.code)
+                }
+                if offsets.indices.contains(Int(entry.partition)) {
+                    offsets[Int(entry.partition)] = max(entry.offset, -1)
+                }
+            }
+            return offsets
         }
-        return (start, end)
     }
 
-    /// Name and value in turn, by name.
-    func configuration(
-        ofTopic topic: String,
-        onlySet: Bool,
-        deadlineMilliseconds: Int
-    ) throws(LogFault) -> [String: String] {
-        var fault = ckafka_fault()
-        var pairs: UnsafePointer<CChar>?
-        let result = unsafe ckafka_client_configuration(
-            handle,
-            topic,
-            onlySet ? 1 : 0,
-            Int32(clamping: deadlineMilliseconds),
-            &pairs,
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
+    /// One request of librdkafka's admin API: `send` hands it over, and `read` copies what the answer has;
+    /// what both are given lives as long as their call.
+    func ask<Answer>(
+        _ kind: rd_kafka_admin_op_t,
+        _ send: (_ options: OpaquePointer?, _ queue: OpaquePointer?) -> Void,
+        read: (_ event: OpaquePointer) throws(LogFault) -> Answer
+    ) throws(LogFault) -> Answer {
+        let options = unsafe rd_kafka_AdminOptions_new(library, kind)
+        let queue = unsafe rd_kafka_queue_new(library)
+        defer {
+            unsafe rd_kafka_queue_destroy(queue)
+            unsafe rd_kafka_AdminOptions_destroy(options)
         }
-        return unsafe CText.pairs(of: pairs)
+        let deadline = deadlineMilliseconds
+        // Refused only for deadlines out of the library's range, and then its own holds.
+        unsafe rd_kafka_AdminOptions_set_request_timeout(options, deadline, nil, 0)
+        if kind == RD_KAFKA_ADMIN_OP_CREATETOPICS || kind == RD_KAFKA_ADMIN_OP_DELETETOPICS {
+            unsafe rd_kafka_AdminOptions_set_operation_timeout(options, deadline, nil, 0)
+        }
+        unsafe send(options, queue)
+        guard let event = unsafe rd_kafka_queue_poll(queue, deadline &+ 1_000) else {
+            throw LogFault(answer: RD_KAFKA_RESP_ERR__TIMED_OUT, "no answer in time")
+        }
+        defer { unsafe rd_kafka_event_destroy(event) }
+        let code = unsafe rd_kafka_event_error(event)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
+            throw unsafe fault(code, String(cString: rd_kafka_event_error_string(event)))
+        }
+        return try unsafe read(event)
     }
 }
 
-/// Partitions read by hand, through a client that other readers may share.
-@safe final class LogReader {
-    private let client: LogClient
-    private var open: OpaquePointer?
-
-    init(client: LogClient, topics: [String]) throws(LogFault) {
-        var fault = ckafka_fault()
-        let made = unsafe ckafka_reader_new(client.handle, CText.list(topics), &fault)
-        guard let made = unsafe made else {
-            throw LogFault(fault)
+extension TopicDescription {
+    fileprivate init(_ topic: rd_kafka_metadata_topic_t) {
+        name = unsafe String(cString: topic.topic)
+        partitions = unsafe (0..<Int(topic.partition_cnt)).map { index in
+            let partition = unsafe topic.partitions[index]
+            return unsafe Partition(
+                partition: partition.id,
+                leader: partition.leader,
+                replicas: Array(
+                    UnsafeBufferPointer(
+                        start: partition.replicas,
+                        count: Int(partition.replica_cnt)
+                    )
+                ),
+                inSyncReplicas: Array(
+                    UnsafeBufferPointer(start: partition.isrs, count: Int(partition.isr_cnt))
+                )
+            )
         }
-        self.client = client
-        unsafe open = made
-    }
-
-    deinit {
-        close()
-    }
-
-    func close() {
-        guard let handle = unsafe open else {
-            return
-        }
-        unsafe open = nil
-        unsafe ckafka_reader_close(handle)
-    }
-
-    func start(topic: Int, partition: Int32, offset: Int64) throws(LogFault) {
-        var fault = ckafka_fault()
-        guard unsafe ckafka_reader_start(open, Int32(topic), partition, offset, &fault) == 0 else {
-            throw LogFault(fault)
-        }
-    }
-
-    func read(
-        into batch: inout RecordBatch,
-        recordCountMax: Int,
-        waitMilliseconds: Int
-    ) throws(LogFault) {
-        var fault = ckafka_fault()
-        var shown = unsafe ckafka_batch()
-        let result = unsafe ckafka_reader_poll(
-            open,
-            max(recordCountMax, 0),
-            RecordBatch.byteCountMax,
-            Int32(clamping: waitMilliseconds),
-            &shown,
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
-        }
-        unsafe batch.append(shown)
     }
 }

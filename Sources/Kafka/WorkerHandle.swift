@@ -26,21 +26,19 @@ internal import CKafka
         isTransactional: Bool,
         watchdogMilliseconds: Int
     ) throws(LogFault) {
-        var fault = ckafka_fault()
-        let made = unsafe ckafka_worker_new(
-            consumer,
-            producer,
-            inquirer,
-            sources,
-            targets,
-            limits,
-            Int32(changelog ?? -1),
-            isTransactional ? 1 : 0,
-            Int32(clamping: watchdogMilliseconds),
-            &fault
-        )
-        guard let made = unsafe made else {
-            throw LogFault(fault)
+        let made = try unsafe LogFault.made { fault in
+            unsafe ckafka_worker_new(
+                consumer,
+                producer,
+                inquirer,
+                sources,
+                targets,
+                limits,
+                Int32(changelog ?? -1),
+                isTransactional ? 1 : 0,
+                Int32(clamping: watchdogMilliseconds),
+                &fault
+            )
         }
         unsafe open = made
         wakeDescriptor = unsafe ckafka_worker_wake_descriptor(made)
@@ -63,35 +61,27 @@ internal import CKafka
         waitMilliseconds: Int,
         into batch: inout ckafka_batch
     ) throws(LogFault) {
-        var fault = ckafka_fault()
-        let result = unsafe ckafka_worker_poll(
-            handle,
-            max(recordCountMax, 0),
-            RecordBatch.byteCountMax,
-            Int32(clamping: waitMilliseconds),
-            &batch,
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
+        try LogFault.check { fault in
+            unsafe ckafka_worker_poll(
+                handle,
+                max(recordCountMax, 0),
+                RecordBatch.byteCountMax,
+                Int32(clamping: waitMilliseconds),
+                &batch,
+                &fault
+            )
         }
     }
 
     func assign() throws(LogFault) -> [ckafka_position] {
-        var fault = ckafka_fault()
         var shown: UnsafePointer<ckafka_position>?
         var count = 0
-        guard unsafe ckafka_worker_assign(handle, &shown, &count, &fault) == 0 else {
-            throw LogFault(fault)
-        }
+        try LogFault.check { fault in unsafe ckafka_worker_assign(handle, &shown, &count, &fault) }
         return unsafe Array(UnsafeBufferPointer(start: shown, count: count))
     }
 
     func unassign() throws(LogFault) {
-        var fault = ckafka_fault()
-        guard unsafe ckafka_worker_unassign(handle, &fault) == 0 else {
-            throw LogFault(fault)
-        }
+        try LogFault.check { fault in unsafe ckafka_worker_unassign(handle, &fault) }
     }
 
     /// Hands a transaction over: its outputs are copied, and its arena is lent.
@@ -99,30 +89,26 @@ internal import CKafka
     /// An array's storage stays where it is, and as it is, while somebody keeps the array and nobody
     /// writes to it: it is kept here until no message of the client library points into it.
     func submit(_ outputs: consuming OutputBatch, positions: [ckafka_position]) throws(LogFault) {
-        var fault = ckafka_fault()
         var flat: UnsafeMutablePointer<ckafka_output>?
-        guard
-            unsafe ckafka_worker_prepare(handle, outputs.outputs.count, &flat, &fault) == 0
-        else {
-            throw LogFault(fault)
+        try LogFault.check { fault in
+            unsafe ckafka_worker_prepare(handle, outputs.outputs.count, &flat, &fault)
         }
         for (index, output) in outputs.outputs.enumerated() {
             unsafe flat?[index] = output.flat
         }
         let slot = freeSlot()
         lent[slot] = outputs
-        let result = unsafe lent[slot].arena.withUnsafeBufferPointer { arena in
-            unsafe ckafka_worker_submit(
-                handle,
-                arena.baseAddress,
-                1 << UInt32(slot),
-                positions,
-                positions.count,
-                &fault
-            )
-        }
-        guard result == 0 else {
-            throw LogFault(fault)
+        try LogFault.check { fault in
+            unsafe lent[slot].arena.withUnsafeBufferPointer { arena in
+                unsafe ckafka_worker_submit(
+                    handle,
+                    arena.baseAddress,
+                    1 << UInt32(slot),
+                    positions,
+                    positions.count,
+                    &fault
+                )
+            }
         }
     }
 
@@ -151,16 +137,14 @@ internal import CKafka
     }
 
     func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> Outcome? {
-        var fault = ckafka_fault()
         var outcome = unsafe ckafka_outcome()
-        let result = unsafe ckafka_worker_take_outcome(
-            handle,
-            Int32(clamping: waitMilliseconds),
-            &outcome,
-            &fault
-        )
-        guard result == 0 else {
-            throw LogFault(fault)
+        try LogFault.check { fault in
+            unsafe ckafka_worker_take_outcome(
+                handle,
+                Int32(clamping: waitMilliseconds),
+                &outcome,
+                &fault
+            )
         }
         let positions = unsafe Array(
             UnsafeBufferPointer(start: outcome.positions, count: outcome.position_count)

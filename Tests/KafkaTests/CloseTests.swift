@@ -1,7 +1,11 @@
-import Kafka
+import CLibrdkafka
+import Foundation
 import LocalKafka
 import RecordLogContract
+import Synchronization
 import Testing
+
+@testable import Kafka
 
 /// A worker has 10 s to stop, and Kafka may be in any state meanwhile.
 @Suite(.enabled(if: RealKafka.isThere, RealKafka.skipped))
@@ -42,6 +46,9 @@ struct `Closing keeps its deadline` {
                 from: 0
             )
             reader.close()
+            // One that reads by hand.
+            let browser = try LogBrowser(settings: world.settings, topics: [source])
+            try browser.start()
             let door = try KafkaProducer(settings: world.settings, targets: [source])
             switch broker {
             case .paused: try cluster.pause(node: 0)
@@ -62,6 +69,56 @@ struct `Closing keeps its deadline` {
             door.close(deadlineMilliseconds: 2_000)
             let doorTime = ContinuousClock.now - doorStart
             #expect(doorTime < Self.deadline + Self.margin, "the door's producer took \(doorTime)")
+            let browserStart = ContinuousClock.now
+            browser.close()
+            let browserTime = ContinuousClock.now - browserStart
+            #expect(browserTime < Self.deadline + Self.margin, "the browser took \(browserTime)")
+        }
+    }
+}
+
+/// librdkafka's own thread, which stops the partitions of a reader, hangs: made so by a callback that it
+/// runs when statistics are due.
+@Suite struct `Closing a reader` {
+    private enum Gate {
+        static let isReached = Atomic(false)
+        static let isOpen = Atomic(false)
+    }
+
+    @Test func `keeps its deadline when the client library hangs`() async throws {
+        try await onThread {
+            // Without a broker no other thread comes by the callback.
+            let settings = CText.list([
+                "statistics.interval.ms", "10",
+                "enabled_events", "\(RD_KAFKA_EVENT_STATS)",
+            ])
+            let client = try LogClient(settings: settings, deadlineMilliseconds: 1_000)
+            let reader = LogReader(client: client, topics: ["t"])
+            try reader.start(topic: 0, partition: 0, offset: 0)
+            let queue = unsafe rd_kafka_queue_get_main(client.library)
+            unsafe rd_kafka_queue_cb_event_enable(
+                queue,
+                { _, _ in
+                    Gate.isReached.store(true, ordering: .releasing)
+                    while !Gate.isOpen.load(ordering: .acquiring) {
+                        _ = poll(nil, 0, 5)
+                    }
+                },
+                nil
+            )
+            let patience = ContinuousClock.now + .seconds(60)
+            while !Gate.isReached.load(ordering: .acquiring), ContinuousClock.now < patience {
+                _ = poll(nil, 0, 5)
+            }
+            let isReached = Gate.isReached.load(ordering: .acquiring)
+            #expect(isReached)
+            let start = ContinuousClock.now
+            reader.close(deadlineMilliseconds: 200)
+            client.close(deadlineMilliseconds: 200)
+            let time = ContinuousClock.now - start
+            Gate.isOpen.store(true, ordering: .releasing)
+            #expect(time > .milliseconds(390) && time < .milliseconds(1_400), "\(time)")
+            unsafe rd_kafka_queue_destroy(queue)
         }
     }
 }

@@ -76,7 +76,7 @@ import Testing
         let faces = [
             "CKafka": "Kafka", "CHTTPServer": "HTTPServer", "CHTTPClient": "HTTPClient",
             "CCrypto": "Crypto", "CStore": "StateStore", "CText": "TokenWire",
-            "CLocalKafka": "LocalKafka",
+            "CLocalKafka": "LocalKafka", "CLibrdkafka": "Kafka",
         ]
         for file in try SourceTree.files(["Sources"], withEnding: ".swift") {
             let target = file.path.split(separator: "/")[1]

@@ -105,24 +105,11 @@ typedef struct ckafka_note {
 /* ckafka_check_settings: whether the library knows every name and takes every value. */
 int ckafka_check_settings(const char *settings, ckafka_fault *fault);
 
-/* ckafka_knows_setting: whether the library has a setting of this name, whatever value it takes. */
-int ckafka_knows_setting(const char *name);
-
-/*
- * ckafka_setting_names: a list of the names that the library shows; free it by ckafka_free_names.
- * NULL without memory.
- */
-char *ckafka_setting_names(void);
-void ckafka_free_names(char *names);
-
 /*
  * ckafka_tune_malloc: settings of the whole process's malloc, for a program that does little else than
  * hold records; ${reads_batches} where it reads them in batches.  Called once, before threads.
  */
 void ckafka_tune_malloc(int reads_batches);
-
-/* ckafka_library_version: the version that runs, as text. */
-const char *ckafka_library_version(void);
 
 /* -- A worker: consumer, producer, commit thread -------------------------------------------- */
 
@@ -252,92 +239,32 @@ size_t ckafka_producer_take_notes(ckafka_producer *producer, ckafka_note *notes,
 int ckafka_producer_flush(ckafka_producer *producer, int deadline_ms);
 void ckafka_producer_close(ckafka_producer *producer, int deadline_ms);
 
-/* ckafka_code_name: Kafka's name of an error code; lives for ever. */
-const char *ckafka_code_name(int32_t code);
-
-/* -- A client: questions, orders, plain reading ---------------------------------------------- */
+/* -- A client: a handle of the library's, and plain reading ---------------------------------- */
 
 typedef struct ckafka_client ckafka_client;
 typedef struct ckafka_reader ckafka_reader;
 
-typedef struct ckafka_partition {
-    int32_t topic; /* index into the names */
-    int32_t partition;
-    int32_t leader;
-    int32_t replica_start, replica_count; /* into the node ids */
-    int32_t in_sync_start, in_sync_count;
-} ckafka_partition;
-
-typedef struct ckafka_topics {
-    const char *names; /* list */
-    size_t name_count;
-    const ckafka_partition *partitions;
-    size_t partition_count;
-    const int32_t *nodes;
-    size_t node_count;
-    size_t broker_count; /* of those that are there */
-} ckafka_topics;
-
-/* A partition that a member of a group has. */
-typedef struct ckafka_held {
-    int32_t member; /* by number */
-    int32_t partition;
-} ckafka_held;
-
-typedef struct ckafka_group {
-    const char *state; /* Kafka's name of it */
-    const char *names; /* list: of the members, then the topic of each partition held */
-    size_t member_count;
-    const ckafka_held *held;
-    size_t held_count;
-} ckafka_group;
-
 ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault);
+/* ckafka_client_handle: librdkafka's own, for requests that need nothing of ours; until the close. */
+struct rd_kafka_s *ckafka_client_handle(const ckafka_client *client);
+/* ckafka_client_fail: what a request without an answer means, perhaps because no broker accepts our
+ * login: that does not pass.  ${text} is null for the library's words. */
+int ckafka_client_fail(ckafka_client *client, ckafka_fault *fault, int32_t code, const char *text);
+/* ckafka_fail_answer: what a failed answer means for the asker. */
+int ckafka_fail_answer(ckafka_fault *fault, int32_t code, const char *text);
+size_t ckafka_client_take_notes(ckafka_client *client, ckafka_note *notes, size_t capacity);
 /* ckafka_client_close: what does not end in time is left to the process's end. */
 void ckafka_client_close(ckafka_client *client, int deadline_ms);
-int ckafka_client_cluster_id(ckafka_client *client, int deadline_ms, const char **text,
-                             ckafka_fault *fault);
-/* ckafka_client_topics: every topic, or the one named (none: an empty answer). */
-int ckafka_client_topics(ckafka_client *client, const char *topic, int deadline_ms,
-                         ckafka_topics *topics, ckafka_fault *fault);
-/* ckafka_client_configuration: name and value in turn; ${only_set} leaves defaults out. */
-int ckafka_client_configuration(ckafka_client *client, const char *topic, int only_set,
-                                int deadline_ms, const char **pairs, ckafka_fault *fault);
-int ckafka_client_create_topic(ckafka_client *client, const char *topic, int partition_count,
-                               int replication_factor, const char *settings, int deadline_ms,
-                               ckafka_fault *fault);
-/* ckafka_client_replace_configuration: sets these and unsets all others of the topic. */
-int ckafka_client_replace_configuration(ckafka_client *client, const char *topic,
-                                        const char *settings, int deadline_ms,
-                                        ckafka_fault *fault);
-int ckafka_client_delete_topics(ckafka_client *client, const char *topics, int deadline_ms,
-                                ckafka_fault *fault);
-/* ckafka_client_offsets: by partition number; ${at_ms} is -1 for the end, -2 for the start, else a
- * time (the end where nothing is as young). */
-int ckafka_client_offsets(ckafka_client *client, const char *topic, int64_t at_ms, int deadline_ms,
-                          const int64_t **offsets, size_t *count, ckafka_fault *fault);
-int ckafka_client_group_offsets(ckafka_client *client, const char *group, const char *topic,
-                                int deadline_ms, const int64_t **offsets, size_t *count,
-                                ckafka_fault *fault);
-/* ckafka_client_group: who is in a group; of one that is not there, nobody. */
-int ckafka_client_group(ckafka_client *client, const char *group, int deadline_ms,
-                        ckafka_group *shown, ckafka_fault *fault);
-/* ckafka_client_set_group_offsets: commits ${positions}, whose topic is ${topic}, for a group that
- * has no members; refused where it has some. */
-int ckafka_client_set_group_offsets(ckafka_client *client, const char *group, const char *topic,
-                                    const ckafka_position *positions, size_t count, int deadline_ms,
-                                    ckafka_fault *fault);
-int ckafka_client_watermarks(ckafka_client *client, const char *topic, int32_t partition,
-                             int deadline_ms, int64_t *start, int64_t *end, ckafka_fault *fault);
-size_t ckafka_client_take_notes(ckafka_client *client, ckafka_note *notes, size_t capacity);
 
 /* A reader takes partitions by hand; several may share one client. ${topics} is a list. */
-ckafka_reader *ckafka_reader_new(ckafka_client *client, const char *topics, ckafka_fault *fault);
+ckafka_reader *ckafka_reader_new(ckafka_client *client, const char *topics);
 int ckafka_reader_start(ckafka_reader *reader, int32_t topic, int32_t partition, int64_t offset,
                         ckafka_fault *fault);
 int ckafka_reader_poll(ckafka_reader *reader, size_t record_max, size_t byte_max, int wait_ms,
                        ckafka_batch *batch, ckafka_fault *fault);
-void ckafka_reader_close(ckafka_reader *reader);
+/* ckafka_reader_close: its partitions are stopped on a thread of their own; what does not end in time goes
+ * on there, and the client's handle stays until it has ended. */
+void ckafka_reader_close(ckafka_reader *reader, int deadline_ms);
 
 /* -- A transactor: transactions by hand, under a name that fences --------------------------------- */
 

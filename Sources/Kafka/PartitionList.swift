@@ -1,0 +1,42 @@
+internal import CLibrdkafka
+
+/// Partitions with their offsets, as librdkafka reads and writes them.
+enum PartitionList {
+    struct Entry {
+        var topic: String
+        var partition: Int32
+        var offset: Int64
+        var code: rd_kafka_resp_err_t
+        var hasFailed: Bool { code != RD_KAFKA_RESP_ERR_NO_ERROR }
+    }
+
+    /// Of one topic; the caller's to destroy.
+    static func make(
+        _ topic: String,
+        _ offsets: [(partition: Int32, offset: Int64)]
+    ) -> UnsafeMutablePointer<rd_kafka_topic_partition_list_t> {
+        guard let list = unsafe rd_kafka_topic_partition_list_new(Int32(offsets.count)) else {
+            preconditionFailure("the library makes a list of any size")
+        }
+        for (partition, offset) in offsets {
+            unsafe rd_kafka_topic_partition_list_add(list, topic, partition).pointee.offset = offset
+        }
+        return unsafe list
+    }
+
+    /// A copy of what is in a list; empty where there is none.
+    static func entries(of list: UnsafePointer<rd_kafka_topic_partition_list_t>?) -> [Entry] {
+        guard let list = unsafe list?.pointee else {
+            return []
+        }
+        return unsafe (0..<Int(list.cnt)).map { index in
+            let element = unsafe list.elems[index]
+            return unsafe Entry(
+                topic: String(cString: element.topic),
+                partition: element.partition,
+                offset: element.offset,
+                code: element.err
+            )
+        }
+    }
+}
