@@ -34,7 +34,7 @@ enum BookDue {
         case waking = 0x79  // y
     }
 
-    typealias Entry = (key: [UInt8], note: [UInt8])
+    typealias Entry = DueEntry
 
     // MARK: Keys
 

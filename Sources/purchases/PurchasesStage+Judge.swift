@@ -10,13 +10,13 @@ extension PurchasesStage {
         if let milliseconds = batch.oldestTimestampMilliseconds {
             forgetting.heard(recordTime: Timestamp(milliseconds: milliseconds))
         }
-        var book = Book(state: plan.state, recent: recent)
+        var book = openBook(plan)
         defer { metrics.settle(into: &plan) }
         for (index, record) in batch.records.enumerated() {
             if index > 0, index % Self.sliceRecordCount == 0 {
                 // What is looked at once is mostly not looked at again.
                 recent.note(book.flush())
-                book = Book(state: plan.state, recent: recent)
+                book = openBook(plan)
             }
             do throws(StoreFault) {
                 try judge(record, of: batch, &book, into: &plan)

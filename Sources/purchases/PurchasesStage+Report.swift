@@ -40,11 +40,11 @@ extension PurchasesStage {
         guard !ready.isEmpty else {
             return
         }
-        var book = Book(state: plan.state, recent: recent)
+        var book = openBook(plan)
         for (index, place) in ready.sorted().prefix(limits.readyCountMax).enumerated() {
             if index > 0, index % Self.sliceTokenCount == 0 {
                 recent.note(book.flush())
-                book = Book(state: plan.state, recent: recent)
+                book = openBook(plan)
             }
             ready.remove(place)
             if partitions.contains(place.partition) {

@@ -311,7 +311,7 @@ extension PurchasesStage {
         for place in places {
             // What was put since the last commit is alive.
             if state.stagedValue(forKey: place.key.bytes, partition: partition) == nil {
-                book.forget(place)
+                try book.forget(place)
             }
         }
     }

@@ -73,6 +73,7 @@ final class PurchasesStage: TickingStage {
     var partitions: [Int32] = []
     var sweeps: [Int32: Sweep] = [:]
     let recent = RecentChanges()
+    let memory = BookMemory()
     /// Tokens that the next tick makes a report for; where that is lost the due table names them.
     var ready: Set<BookPlace> = []
     var forgetting = ForgettingClock()
@@ -135,6 +136,7 @@ final class PurchasesStage: TickingStage {
             sweeps[partition] = nil
         }
         ready = ready.filter { !partitions.contains($0.partition) }
+        memory.dropAll()
         heldCount.restart()
         if self.partitions.isEmpty {
             state = nil
@@ -167,6 +169,7 @@ final class PurchasesStage: TickingStage {
             }
         }
         recent.dropAll()
+        memory.dropAll()
         ready = []
         nextTick = Timestamp(milliseconds: 0)
     }
@@ -179,7 +182,7 @@ final class PurchasesStage: TickingStage {
         defer { metrics.settle(into: &plan) }
         do throws(StoreFault) {
             for partition in partitions {
-                var book = Book(state: plan.state, recent: recent)
+                var book = openBook(plan)
                 try sweep(partition, &book, into: &plan)
                 recent.note(book.flush())
             }
@@ -189,6 +192,10 @@ final class PurchasesStage: TickingStage {
             plan.storeFault = error
         }
         nextTick = earliestWork(now: now)
+    }
+
+    func openBook(_ plan: BatchPlan) -> Book {
+        Book(state: plan.state, recent: recent, memory: memory)
     }
 
     private func lookAtRates(now: Timestamp) {
