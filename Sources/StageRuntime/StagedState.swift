@@ -50,6 +50,8 @@ package final class StagedState {
     private struct Changes {
         /// By key, newest value only.
         var values: [Key: Value] = [:]
+        /// About what the values take in memory, and will take among the outputs.
+        var byteCount = 0
         /// How many records were put with their entries, and what the store will have of them;
         /// look-ups see it at once.
         var recordCount = 0
@@ -127,7 +129,9 @@ package final class StagedState {
 
     /// Stages a value; nil removes the key.
     package func put(_ value: [UInt8]?, forKey key: [UInt8], partition: Int32) {
-        held(partition).open.values[Key(bytes: key)] = Value(bytes: value)
+        let held = held(partition)
+        held.open.byteCount += key.count + (value?.count ?? 0)
+        held.open.values[Key(bytes: key)] = Value(bytes: value)
     }
 
     /// Stages a value, nil removes the key, and what becomes of its entries in the due table: to read
@@ -142,6 +146,7 @@ package final class StagedState {
         due: DueChange
     ) {
         let held = held(partition)
+        held.open.byteCount += key.count + (value?.count ?? 0)
         let key = Key(bytes: key)
         // The store has the entries of the value before the first put.
         let before = held.open.values[key]?.due?.before ?? due.before
@@ -262,6 +267,9 @@ package final class StagedState {
 
     /// Whether anything was put since the last submit.
     var hasOpenChanges: Bool { held.contains { $0?.open.isEmpty == false } }
+
+    /// About how many bytes were put since the last submit, beside those that lie in the arena already.
+    var openByteCount: Int { held.reduce(0) { $0 + ($1?.open.byteCount ?? 0) } }
 
     /// Moves what was put under way with a transaction, as outputs to the changelog: every key put
     /// since the last submit with its newest value.

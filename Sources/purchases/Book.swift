@@ -11,13 +11,20 @@ struct Book {
     private let state: StagedState
     private let recent: RecentChanges
     private let memory: BookMemory
+    private let waiting: WaitingGroups
     /// In the order in which they changed first.
     private var changed: [BookMemory.Slot] = []
 
-    init(state: StagedState, recent: RecentChanges, memory: BookMemory) {
+    init(
+        state: StagedState,
+        recent: RecentChanges,
+        memory: BookMemory,
+        waiting: WaitingGroups
+    ) {
         self.state = state
         self.recent = recent
         self.memory = memory
+        self.waiting = waiting
     }
 
     // MARK: Reading
@@ -117,7 +124,7 @@ struct Book {
 
     // MARK: Writing
 
-    /// - Parameter place: of a record that was read before, or of an event.
+    /// Puts a record that was read before, or an event.
     private mutating func put(_ record: BookRecord?, at place: BookPlace) {
         let slot = slotToChange(place)
         if !slot.isChanged {
@@ -143,6 +150,7 @@ struct Book {
         put(item.map { .item($0) }, at: place)
         if let group = item.flatMap({ BookDue.group(of: $0.wait, place.key) }) {
             recent.note(place, waitingIn: group)
+            waiting.add(group, partition: place.partition)
         }
     }
 
@@ -175,8 +183,11 @@ struct Book {
         put(nil as BookRecord?, at: place)
     }
 
-    /// Whether an item waits in a group of the due table, or may.
-    func isAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
+    /// Whether an item waits for what a group's entries wait for, or may.
+    private func isAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
+        guard try waiting.mayWait(in: group, partition: partition, state, recent) else {
+            return false
+        }
         if recent.mayWait(in: group) {
             return true
         }

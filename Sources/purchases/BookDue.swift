@@ -84,6 +84,15 @@ enum BookDue {
 
     static func start(_ region: Region) -> [UInt8] { [region.rawValue] }
 
+    /// Region and record that an entry, or a group of entries, waits for: what stands before the
+    /// waiting item, and before the mark of a turn.
+    static func target(of entry: [UInt8]) -> [UInt8] {
+        guard entry.count > 2 else {
+            return entry
+        }
+        return Array(entry.prefix(3 + Int(entry[1]) << 8 + Int(entry[2])))
+    }
+
     /// The key behind a group of ``start(_:of:)``, and behind the eight bytes of a number where there
     /// is one.
     static func key(
@@ -172,14 +181,19 @@ enum BookDue {
             return [(group + key.bytes, note)]
         case .base(let until):
             return [(start(.base) + key.bytes, note), waiting(until)]
-        case .queued:
-            let date = item.sale?.creationDate?.milliseconds ?? 0
-            return [(group + BigEndian.bytes(date) + key.bytes, note)]
+        case .queued(let token):
+            return [(queueKey(of: item, key, in: token), note)]
         case .sent:
             return [(start(.sent) + key.bytes, note)]
         case .reopening(_, let until):
             return [(group + key.bytes, []), waiting(until)]
         }
+    }
+
+    /// Where an item stands in the queue of a token: the oldest sale comes first.
+    static func queueKey(of item: BookedItem, _ key: BookKey, in token: TokenID) -> [UInt8] {
+        start(.queued, of: BookKey.token(token, of: key.purchaseKey).bytes)
+            + BigEndian.bytes(item.sale?.creationDate?.milliseconds ?? 0) + key.bytes
     }
 
     /// The item that this one points at, where Apple has or may soon have it.

@@ -25,7 +25,8 @@ extension PurchasesStage {
             key: .token(answer.externalPurchaseID, of: key)
         )
         guard var token = try book.token(place), !token.inFlight.isEmpty,
-            Set(token.inFlight) == Set(answer.lineItemIDs)
+            token.inFlight == answer.lineItemIDs
+                || Set(token.inFlight) == Set(answer.lineItemIDs)
         else {
             // The answer to a report by hand, or one that was read before.
             return .settled("unmatched")
@@ -33,8 +34,11 @@ extension PurchasesStage {
         let ids = token.inFlight
         token.inFlight = []
         token.touchedAt = plan.now
-        try wantReport(&token, place, &book)
         book.put(token, at: place)
+        if token.wantsReport {
+            // What was queued meanwhile goes with the next tick.
+            ready.insert(place)
+        }
         switch answer.outcome {
         case .accepted, .verified:
             for id in ids {
@@ -45,19 +49,6 @@ extension PurchasesStage {
         }
         let made = plan.outputs.outputs.count - outputCount
         return made > 0 ? .forward(outputCount: made) : .settled("answered")
-    }
-
-    /// What stands in a token's queue goes with its next report, with the next tick.
-    func wantReport(
-        _ token: inout BookedToken,
-        _ place: BookPlace,
-        _ book: inout Book
-    ) throws(StoreFault) {
-        let queue = BookDue.start(.queued, of: place.key.bytes)
-        token.wantsReport = try book.isAwaited(queue, partition: place.partition)
-        if token.wantsReport {
-            ready.insert(place)
-        }
     }
 
     /// The item of an answer, where it is still under way.

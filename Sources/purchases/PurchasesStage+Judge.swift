@@ -142,7 +142,9 @@ extension PurchasesStage {
         token.isRefused = true
         try book.wake(&token, at: place)
         // What stands in its queue must find another one.
-        try wantReport(&token, place, &book)
+        if token.wantsReport, token.inFlight.isEmpty {
+            ready.insert(place)
+        }
         token.touchedAt = max(token.touchedAt, time)
         book.put(token, at: place)
         return true

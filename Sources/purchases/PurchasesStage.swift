@@ -74,6 +74,7 @@ final class PurchasesStage: TickingStage {
     var sweeps: [Int32: Sweep] = [:]
     let recent = RecentChanges()
     let memory = BookMemory()
+    let waiting = WaitingGroups()
     /// Tokens that the next tick makes a report for; where that is lost the due table names them.
     var ready: Set<BookPlace> = []
     var forgetting = ForgettingClock()
@@ -136,12 +137,14 @@ final class PurchasesStage: TickingStage {
             sweeps[partition] = nil
         }
         ready = ready.filter { !partitions.contains($0.partition) }
+        // What was put is committed or dropped. Others may put to these partitions now.
+        recent.dropAll()
         memory.dropAll()
+        waiting.dropAll()
         heldCount.restart()
         if self.partitions.isEmpty {
             state = nil
             nextTick = nil
-            recent.dropAll()
             metrics.held(heldCount.forgetAll())
         }
     }
@@ -195,7 +198,7 @@ final class PurchasesStage: TickingStage {
     }
 
     func openBook(_ plan: BatchPlan) -> Book {
-        Book(state: plan.state, recent: recent, memory: memory)
+        Book(state: plan.state, recent: recent, memory: memory, waiting: waiting)
     }
 
     private func lookAtRates(now: Timestamp) {
