@@ -39,6 +39,26 @@ struct Book {
         return slot
     }
 
+    /// Reads records that are looked at next, with one question a partition: a question about one
+    /// record costs as much as one about a dozen.
+    func load(_ places: [BookPlace]) throws(StoreFault) {
+        var missing: [Int32: [BookPlace]] = [:]
+        for place in places where memory.slot(place) == nil {
+            missing[place.partition, default: []].append(place)
+        }
+        for (partition, places) in missing {
+            let values = try state.values(places.map(\.key.bytes), partition: partition)
+            for (place, value) in zip(places, values) where memory.slot(place) == nil {
+                memory.keep(BookMemory.Slot(place, value.map { Self.read($0, place.key) }))
+            }
+        }
+    }
+
+    /// The same of items, with the events that they came by.
+    func loadItems(_ places: [BookPlace]) throws(StoreFault) {
+        try load(places + places.map { $0.at($0.key.event(0)) })
+    }
+
     /// A record of the store is one that this worker wrote and read before.
     private static func read(_ value: [UInt8], _ key: BookKey) -> BookRecord {
         do throws(WireFault) {

@@ -23,64 +23,84 @@ final class BookMemory {
         }
     }
 
-    /// Records kept at most, beside those of the batch in hand.
+    /// Sales, events and subscriptions kept at most, beside those of the batch in hand: about a
+    /// kilobyte each.
     static let recordCountMax = 8_192
+    /// The same of tokens, and of customers whose tokens are known, some hundred bytes each.
+    ///
+    /// Customers come again, and to look for their tokens is the dearest question to the store.
+    static let tokenCountMax = 4_096
 
-    private struct Generation {
-        var slots: [BookPlace: Slot] = [:]
-        /// All tokens of a customer, whose key's prefix stands for them.
-        var tokens: [BookPlace: [BookPlace]] = [:]
-
-        var count: Int { slots.count + tokens.count }
-    }
-
-    /// What was looked at lately, and what was before that: when ``now`` is half of what may be kept,
-    /// it takes the place of ``before``.
-    private var now = Generation()
-    private var before = Generation()
+    private var records = Kept<Slot>(countMax: recordCountMax)
+    private var tokens = Kept<Slot>(countMax: tokenCountMax)
+    /// All tokens of a customer, whose key's prefix stands for them.
+    private var customers = Kept<[BookPlace]>(countMax: tokenCountMax)
 
     func slot(_ place: BookPlace) -> Slot? {
-        if let slot = now.slots[place] {
-            return slot
-        }
-        guard let slot = before.slots[place] else {
-            return nil
-        }
-        now.slots[place] = slot
-        return slot
+        place.key.kind == .token ? tokens.find(place) : records.find(place)
     }
 
     func keep(_ slot: Slot) {
-        now.slots[slot.place] = slot
+        if slot.place.key.kind == .token {
+            tokens.now[slot.place] = slot
+        } else {
+            records.now[slot.place] = slot
+        }
     }
 
     /// The tokens of a customer, all of them; nil where nobody has looked.
-    func tokens(of customer: BookPlace) -> [BookPlace]? {
-        if let places = now.tokens[customer] {
-            return places
-        }
-        guard let places = before.tokens[customer] else {
-            return nil
-        }
-        now.tokens[customer] = places
-        return places
-    }
+    func tokens(of customer: BookPlace) -> [BookPlace]? { customers.find(customer) }
 
     func keep(tokens: [BookPlace], of customer: BookPlace) {
-        now.tokens[customer] = tokens
+        customers.now[customer] = tokens
     }
 
     /// Between two batches, when nobody holds a slot.
     func trim() {
-        if now.count >= Self.recordCountMax / 2 {
-            before = now
-            now = Generation()
-        }
+        records.trim()
+        tokens.trim()
+        customers.trim()
     }
 
     /// What was put did not happen, or its partition is not ours any more.
     func dropAll() {
-        now = Generation()
-        before = Generation()
+        records.dropAll()
+        tokens.dropAll()
+        customers.dropAll()
+    }
+}
+
+/// What was looked at lately, and what was before that: once the first is half of what may be kept, it
+/// takes the place of the second.
+private struct Kept<Value> {
+    let countMax: Int
+    var now: [BookPlace: Value] = [:]
+    private var before: [BookPlace: Value] = [:]
+
+    init(countMax: Int) {
+        self.countMax = countMax
+    }
+
+    mutating func find(_ place: BookPlace) -> Value? {
+        if let value = now[place] {
+            return value
+        }
+        guard let value = before[place] else {
+            return nil
+        }
+        now[place] = value
+        return value
+    }
+
+    mutating func trim() {
+        if now.count >= countMax / 2 {
+            before = now
+            now = [:]
+        }
+    }
+
+    mutating func dropAll() {
+        now = [:]
+        before = [:]
     }
 }

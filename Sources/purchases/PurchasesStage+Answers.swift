@@ -6,6 +6,42 @@ internal import TokenWire
 
 /// What Apple answered to the reports that carry sales.
 extension PurchasesStage {
+    /// Has the book read at once what the answers among some records are about.
+    func loadAnswered(
+        _ records: ArraySlice<RecordBatch.Record>,
+        of batch: RecordBatch,
+        _ book: inout Book
+    ) throws(StoreFault) {
+        var tokens: [BookPlace] = []
+        for record in records
+        where Worker.purchases.sources[record.topic] == .purchasesAnswered
+            && !record.value.isAbsent && !record.key.isAbsent
+        {
+            let key = PurchaseKey(
+                String(decoding: batch.arena[record.key.indices], as: UTF8.self)
+            )
+            do throws(WireFault) {
+                let answer = try PurchaseAnswered(
+                    reading: batch.arena.span.extracting(record.value.indices)
+                )
+                let token = BookKey.token(answer.externalPurchaseID, of: key)
+                tokens.append(BookPlace(partition: record.partition, key: token))
+            } catch {
+                // It becomes a dead letter when its turn comes.
+                continue
+            }
+        }
+        try book.load(tokens)
+        var items: [BookPlace] = []
+        for token in tokens {
+            let lane = try lane(of: token, &book)
+            for id in try book.token(token)?.inFlight ?? [] {
+                items.append(token.at(.item(id, of: token.key.purchaseKey, lane)))
+            }
+        }
+        try book.loadItems(items)
+    }
+
     func takeAnswer(
         _ record: RecordBatch.Record,
         _ value: Span<UInt8>,

@@ -13,12 +13,14 @@ extension PurchasesStage {
         var book = openBook(plan)
         defer { metrics.settle(into: &plan) }
         for (index, record) in batch.records.enumerated() {
-            if index > 0, index % Self.sliceRecordCount == 0 {
-                // What is looked at once is mostly not looked at again.
-                recent.note(book.flush())
-                book = openBook(plan)
-            }
             do throws(StoreFault) {
+                if index % Self.sliceRecordCount == 0 {
+                    // What is looked at once is mostly not looked at again.
+                    recent.note(book.flush())
+                    book = openBook(plan)
+                    let slice = batch.records[index...].prefix(Self.sliceRecordCount)
+                    try loadAnswered(slice, of: batch, &book)
+                }
                 try judge(record, of: batch, &book, into: &plan)
             } catch {
                 plan.storeFault = error
