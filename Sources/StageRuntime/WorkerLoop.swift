@@ -103,6 +103,7 @@ package final class WorkerLoop {
         do {
             isBusy = try hearOutcome(waitMilliseconds: 0, startingNext: true)
             isBusy = try restoreSlice() || isBusy
+            isBusy = try tick() || isBusy
         } catch LogFault.unavailable(let code, let message) {
             // Kafka is away, perhaps for longer than a session: gives lost partitions back at once.
             _ = try take(waitMilliseconds: 0)
@@ -110,8 +111,6 @@ package final class WorkerLoop {
         }
         let isWaiting = !isBusy && !isRestoring && !hasWork
         isBusy = try take(waitMilliseconds: isWaiting ? waitMilliseconds : 0) || isBusy
-        // After the records: what a stage makes of them goes out in their transaction.
-        isBusy = try tick() || isBusy
         isBusy = try startTransaction() || isBusy
         return isBusy
     }
