@@ -23,8 +23,15 @@ package final class StagedState {
 
         func value(forKey key: [UInt8]) -> [UInt8]?? {
             let key = Key(bytes: key)
-            return open.values[key] ?? submitted.values[key]
+            return (open.values[key] ?? submitted.values[key]).map(\.bytes)
         }
+    }
+
+    /// The newest value of a record; nil removes it.
+    private struct Value {
+        var bytes: [UInt8]?
+        /// What becomes of its due table, where the stage says so.
+        var due: DueChange?
     }
 
     /// A key that hashes all of its bytes at once: an array hashes them one by one.
@@ -42,9 +49,9 @@ package final class StagedState {
     /// ever had of a transaction.
     private struct Changes {
         /// By key, newest value only.
-        ///
-        /// The inner nil removes the key.
-        var values: [Key: [UInt8]?] = [:]
+        var values: [Key: Value] = [:]
+        /// About what the values take in memory, and will take among the outputs.
+        var byteCount = 0
         /// How many records were put with their entries, and what the store will have of them;
         /// look-ups see it at once.
         var recordCount = 0
@@ -122,7 +129,31 @@ package final class StagedState {
 
     /// Stages a value; nil removes the key.
     package func put(_ value: [UInt8]?, forKey key: [UInt8], partition: Int32) {
-        held(partition).open.values[Key(bytes: key)] = .some(value)
+        let held = held(partition)
+        held.open.byteCount += key.count + (value?.count ?? 0)
+        held.open.values[Key(bytes: key)] = Value(bytes: value)
+    }
+
+    /// Stages a value, nil removes the key, and what becomes of its entries in the due table: to read
+    /// those out of the values again, old and new, costs as much as deciding does.
+    ///
+    /// A stage names them for all of its records or for none. `deriveChanges` of the stage makes the
+    /// same of the records on restore.
+    package func put(
+        _ value: [UInt8]?,
+        forKey key: [UInt8],
+        partition: Int32,
+        due: DueChange
+    ) {
+        let held = held(partition)
+        held.open.byteCount += key.count + (value?.count ?? 0)
+        let key = Key(bytes: key)
+        // The store has the entries of the value before the first put.
+        let before = held.open.values[key]?.due?.before ?? due.before
+        held.open.values[key] = Value(
+            bytes: value,
+            due: DueChange(before: before, after: due.after)
+        )
     }
 
     // MARK: Records with their entries
@@ -237,6 +268,9 @@ package final class StagedState {
     /// Whether anything was put since the last submit.
     var hasOpenChanges: Bool { held.contains { $0?.open.isEmpty == false } }
 
+    /// About how many bytes were put since the last submit, beside those that lie in the arena already.
+    var openByteCount: Int { held.reduce(0) { $0 + ($1?.open.byteCount ?? 0) } }
+
     /// Moves what was put under way with a transaction, as outputs to the changelog: every key put
     /// since the last submit with its newest value.
     func submit(to outputs: inout OutputBatch, topic: Int) {
@@ -259,7 +293,7 @@ package final class StagedState {
                         topic: topic,
                         partition: Int32(partition),
                         key: keyRange,
-                        value: value.map { outputs.place($0.span) } ?? .absent
+                        value: value.bytes.map { outputs.place($0.span) } ?? .absent
                     )
                 )
             }
@@ -288,22 +322,46 @@ package final class StagedState {
             guard let offset = changelogOffsets[Int32(partition)] else {
                 preconditionFailure("a committed changelog record has no offset")
             }
-            if held.settled.values.isEmpty {
-                try held.store.apply(held.settled.entries.changes, changelogOffset: offset)
-            } else {
-                precondition(
-                    held.settled.recordCount == 0,
-                    "a stage puts its records with their entries, or none of them"
-                )
-                try Self.apply(
-                    held.settled.values.map { ($0.key.bytes, $0.value) },
-                    changelogOffset: offset,
-                    to: held.store,
-                    stage: stage
-                )
-            }
+            try held.store.apply(
+                Self.changes(of: held.settled, at: held.store, stage),
+                changelogOffset: offset
+            )
             held.settled = Changes()
         }
+    }
+
+    private static func changes(
+        of settled: Changes,
+        at store: any PartitionStore,
+        _ stage: any StatefulStage
+    ) throws(StoreFault) -> StoreChanges {
+        guard let first = settled.values.first else {
+            return settled.entries.changes
+        }
+        precondition(
+            settled.recordCount == 0,
+            "a stage puts its records with their entries, or none of them"
+        )
+        guard first.value.due != nil else {
+            return try changes(
+                of: settled.values.map { ($0.key.bytes, $0.value.bytes) },
+                at: store,
+                stage
+            )
+        }
+        var changes = StoreChanges()
+        for (key, value) in settled.values {
+            guard let due = value.due else {
+                preconditionFailure("a stage names the due entries of all its records, or of none")
+            }
+            changes.make(due)
+            if let bytes = value.bytes {
+                changes.put(bytes, forKey: key.bytes, in: .state)
+            } else {
+                changes.remove(key: key.bytes, from: .state)
+            }
+        }
+        return changes
     }
 
     /// Nothing of it happened, nor of what was judged on top of it.
@@ -315,34 +373,34 @@ package final class StagedState {
         }
     }
 
-    /// Writes changelog records to a store as the stage reads them: after a commit and on restore.
+    /// Writes changelog records to a store as the stage reads them: on restore.
     static func apply(
         _ records: [(key: [UInt8], value: [UInt8]?)],
         changelogOffset: Int64,
         to store: any PartitionStore,
         stage: any StatefulStage
     ) throws(StoreFault) {
+        try store.apply(changes(of: records, at: store, stage), changelogOffset: changelogOffset)
+    }
+
+    /// What changelog records mean for a store, as the stage reads them.
+    private static func changes(
+        of records: [(key: [UInt8], value: [UInt8]?)],
+        at store: any PartitionStore,
+        _ stage: any StatefulStage
+    ) throws(StoreFault) -> StoreChanges {
         var changes = StoreChanges()
-        guard stage.derivesFromPrevious else {
-            for (index, record) in records.enumerated() {
-                stage.deriveChanges(
-                    key: record.key,
-                    value: record.value,
-                    previous: nil,
-                    into: &changes
-                )
-                try refuseIfUnreadable(changes, index)
-            }
-            try store.apply(changes, changelogOffset: changelogOffset)
-            return
-        }
         // On restore a key may stand in a batch more than once: its predecessor is then the one
         // before it in the batch, not the one in the store.
-        let stored = try store.get(records.map(\.key))
+        let stored = stage.derivesFromPrevious ? try store.get(records.map(\.key)) : []
         var newest: [Key: [UInt8]?] = [:]
         for (index, record) in records.enumerated() {
-            let key = Key(bytes: record.key)
-            let previous = newest[key] ?? stored[index]
+            var previous: [UInt8]?
+            if stage.derivesFromPrevious {
+                let key = Key(bytes: record.key)
+                previous = newest[key] ?? stored[index]
+                newest[key] = .some(record.value)
+            }
             stage.deriveChanges(
                 key: record.key,
                 value: record.value,
@@ -350,9 +408,8 @@ package final class StagedState {
                 into: &changes
             )
             try refuseIfUnreadable(changes, index)
-            newest[key] = .some(record.value)
         }
-        try store.apply(changes, changelogOffset: changelogOffset)
+        return changes
     }
 
     private static func refuseIfUnreadable(

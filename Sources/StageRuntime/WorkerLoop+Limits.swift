@@ -10,7 +10,7 @@ extension WorkerLoop {
     package struct Limits: Sendable {
         /// Records judged beyond the transaction under way; also the most one transaction takes in.
         package var recordCountMax = 10_000
-        /// Bytes of outputs held for the next transaction before reading stops.
+        /// Bytes of outputs and state held for the next transaction before reading stops.
         package var outputByteCountMax = 8 << 20
         /// Largest output or changelog record, key, value and headers; larger ones are the fault of
         /// the record that they come of.

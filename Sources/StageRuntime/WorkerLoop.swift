@@ -154,7 +154,9 @@ package final class WorkerLoop {
     /// How many records may be taken now: none while state is being restored, or while the plan for
     /// the next transaction is full.
     private var room: Int {
-        guard !isRestoring, outputs.arena.count < limits.outputByteCountMax else {
+        guard !isRestoring,
+            outputs.arena.count + state.openByteCount < limits.outputByteCountMax
+        else {
             return 0
         }
         let countMax = limits.recordCountMax(besideKeys: state.keyCount)

@@ -3,115 +3,128 @@ internal import StateStore
 internal import TokenDomain
 internal import TokenWire
 
-/// The records of the book that one batch or tick looks at: read once, put back once.
+/// The book as one batch or tick looks at it: what it changes is staged once, by ``flush()``.
 ///
 /// A look-up costs the same for a customer with one item and with ten thousand: each record lies
 /// under a key of its own.
 struct Book {
     private let state: StagedState
     private let recent: RecentChanges
-    private var items: [BookPlace: BookedItem?] = [:]
-    private var tokens: [BookPlace: BookedToken?] = [:]
-    private var subscriptions: [BookPlace: BookedSubscription?] = [:]
-    private var events: [BookPlace: BookedEvent?] = [:]
-    /// The tokens that the store has of a customer, whose key's prefix stands for them: asked for
-    /// once, however many of their sales are decided.
-    private var tokenPlaces: [BookPlace: [BookPlace]] = [:]
+    private let memory: BookMemory
+    private let waiting: WaitingGroups
     /// In the order in which they changed first.
-    private var changed: [BookPlace] = []
-    private var isChanged: Set<BookPlace> = []
+    private var changed: [BookMemory.Slot] = []
 
-    init(state: StagedState, recent: RecentChanges) {
+    init(
+        state: StagedState,
+        recent: RecentChanges,
+        memory: BookMemory,
+        waiting: WaitingGroups
+    ) {
         self.state = state
         self.recent = recent
+        self.memory = memory
+        self.waiting = waiting
     }
 
     // MARK: Reading
 
-    private func value(at place: BookPlace) throws(StoreFault) -> [UInt8]? {
-        try state.values([place.key.bytes], partition: place.partition)[0]
+    private func slot(_ place: BookPlace) throws(StoreFault) -> BookMemory.Slot {
+        if let known = memory.slot(place) {
+            return known
+        }
+        let value = try state.values([place.key.bytes], partition: place.partition)[0]
+        let slot = BookMemory.Slot(place, value.map { Self.read($0, place.key) })
+        memory.keep(slot)
+        return slot
+    }
+
+    /// Reads records that are looked at next, with one question a partition: a question about one
+    /// record costs as much as one about a dozen.
+    func load(_ places: [BookPlace]) throws(StoreFault) {
+        var missing: [Int32: [BookPlace]] = [:]
+        for place in places where memory.slot(place) == nil {
+            missing[place.partition, default: []].append(place)
+        }
+        for (partition, places) in missing {
+            let values = try state.values(places.map(\.key.bytes), partition: partition)
+            for (place, value) in zip(places, values) where memory.slot(place) == nil {
+                memory.keep(BookMemory.Slot(place, value.map { Self.read($0, place.key) }))
+            }
+        }
+    }
+
+    /// The same of items, with the events that they came by.
+    func loadItems(_ places: [BookPlace]) throws(StoreFault) {
+        try load(places + places.map { $0.at($0.key.event(0)) })
     }
 
     /// A record of the store is one that this worker wrote and read before.
-    private func read<Record>(
-        _ place: BookPlace,
-        _ make: ([UInt8]) throws(WireFault) -> Record
-    ) throws(StoreFault) -> Record? {
-        guard let value = try value(at: place) else {
-            return nil
-        }
+    private static func read(_ value: [UInt8], _ key: BookKey) -> BookRecord {
         do throws(WireFault) {
-            return try make(value)
+            return try BookRecord(reading: value, key: key)
         } catch {
             preconditionFailure("a record of the local book cannot be read: \(error.message)")
         }
     }
 
-    mutating func item(_ place: BookPlace) throws(StoreFault) -> BookedItem? {
-        if let known = items[place] {
-            return known
+    func item(_ place: BookPlace) throws(StoreFault) -> BookedItem? {
+        guard case .item(let item)? = try slot(place).record else {
+            return nil
         }
-        let item = try read(place) { (value) throws(WireFault) in try BookedItem(reading: value) }
-        items[place] = .some(item)
         return item
     }
 
-    mutating func token(_ place: BookPlace) throws(StoreFault) -> BookedToken? {
-        if let known = tokens[place] {
-            return known
+    func token(_ place: BookPlace) throws(StoreFault) -> BookedToken? {
+        guard case .token(let token)? = try slot(place).record else {
+            return nil
         }
-        let token = try read(place) { (value) throws(WireFault) in
-            try BookedToken(reading: value, key: place.key)
-        }
-        tokens[place] = .some(token)
         return token
     }
 
-    mutating func subscription(
-        _ place: BookPlace
-    ) throws(StoreFault) -> BookedSubscription? {
-        if let known = subscriptions[place] {
-            return known
+    func subscription(_ place: BookPlace) throws(StoreFault) -> BookedSubscription? {
+        guard case .subscription(let subscription)? = try slot(place).record else {
+            return nil
         }
-        let record = try read(place) { (value) throws(WireFault) in
-            try BookedSubscription(reading: value)
-        }
-        subscriptions[place] = .some(record)
-        return record
+        return subscription
     }
 
     /// The event of an item with a number; `place` is the item's.
-    mutating func event(_ number: Int64, of place: BookPlace) throws(StoreFault) -> BookedEvent? {
-        let place = place.at(place.key.event(number))
-        if let known = events[place] {
-            return known
+    func event(_ number: Int64, of place: BookPlace) throws(StoreFault) -> BookedEvent? {
+        guard case .event(let event)? = try slot(place.at(place.key.event(number))).record else {
+            return nil
         }
-        let event = try read(place) { (value) throws(WireFault) in try BookedEvent(reading: value) }
-        events[place] = .some(event)
         return event
     }
 
-    /// All tokens of a customer that the store has, at most ``tokenCountMax``, as they are now.
-    mutating func tokens(
+    /// All tokens of a customer, at most ``tokenCountMax`` of the store, as they are now.
+    func tokens(
         of purchaseKey: PurchaseKey,
         partition: Int32
     ) throws(StoreFault) -> [CustomerToken] {
         let prefix = BookKey.prefix(.token, purchaseKey)
         let customer = BookPlace(partition: partition, key: BookKey(bytes: prefix))
-        if tokenPlaces[customer] == nil {
-            tokenPlaces[customer] = try storedTokens(prefix, partition)
-        }
-        var places = tokenPlaces[customer] ?? []
-        for place in recent.tokens(of: customer) where !places.contains(place) {
-            places.append(place)
-        }
         var found: [CustomerToken] = []
-        for place in places {
+        var places = memory.tokens(of: customer)
+        if places == nil {
+            places = try lookForTokens(of: customer)
+        }
+        for place in places ?? [] {
             if let candidate = try token(place)?.candidate {
                 found.append(candidate)
             }
         }
         return found
+    }
+
+    /// Those of the store, and those put since.
+    private func lookForTokens(of customer: BookPlace) throws(StoreFault) -> [BookPlace] {
+        var places = try storedTokens(customer.key.bytes, customer.partition)
+        for place in recent.tokens(of: customer) where !places.contains(place) {
+            places.append(place)
+        }
+        memory.keep(tokens: places, of: customer)
+        return places
     }
 
     private func storedTokens(
@@ -131,55 +144,70 @@ struct Book {
 
     // MARK: Writing
 
-    private mutating func note(_ place: BookPlace) {
-        if isChanged.insert(place).inserted {
-            changed.append(place)
+    /// Puts a record that was read before, or an event.
+    private mutating func put(_ record: BookRecord?, at place: BookPlace) {
+        let slot = slotToChange(place)
+        if !slot.isChanged {
+            slot.isChanged = true
+            slot.entries = slot.entries ?? slot.record?.entries(place.key) ?? []
+            changed.append(slot)
         }
+        slot.record = record
+    }
+
+    /// What the due table has of a record before it changes must be known; of an event it has nothing.
+    private func slotToChange(_ place: BookPlace) -> BookMemory.Slot {
+        if let known = memory.slot(place) {
+            return known
+        }
+        precondition(place.key.kind == .event, "a record is read before it is changed")
+        let slot = BookMemory.Slot(place, nil)
+        memory.keep(slot)
+        return slot
     }
 
     mutating func put(_ item: BookedItem?, at place: BookPlace) {
-        items[place] = .some(item)
-        note(place)
+        put(item.map { .item($0) }, at: place)
         if let group = item.flatMap({ BookDue.group(of: $0.wait, place.key) }) {
             recent.note(place, waitingIn: group)
+            waiting.add(group, partition: place.partition)
         }
     }
 
     mutating func put(_ token: BookedToken, at place: BookPlace) {
-        tokens[place] = token
-        note(place)
+        put(.token(token), at: place)
     }
 
     /// Puts a token that the book had not heard of: the customer's sales see it at once.
     mutating func putNew(_ token: BookedToken, at place: BookPlace) {
         put(token, at: place)
         let prefix = BookKey.prefix(.token, place.key.purchaseKey)
-        recent.note(newToken: place, of: place.at(BookKey(bytes: prefix)))
+        let customer = place.at(BookKey(bytes: prefix))
+        recent.note(newToken: place, of: customer)
+        if let known = memory.tokens(of: customer), !known.contains(place) {
+            memory.keep(tokens: known + [place], of: customer)
+        }
     }
 
     mutating func put(_ subscription: BookedSubscription, at place: BookPlace) {
-        subscriptions[place] = subscription
-        note(place)
-    }
-
-    fileprivate mutating func removeToken(_ place: BookPlace) {
-        tokens[place] = .some(nil)
-        note(place)
-    }
-
-    fileprivate mutating func removeSubscription(_ place: BookPlace) {
-        subscriptions[place] = .some(nil)
-        note(place)
+        put(.subscription(subscription), at: place)
     }
 
     mutating func put(_ event: BookedEvent?, number: Int64, of place: BookPlace) {
-        let place = place.at(place.key.event(number))
-        events[place] = .some(event)
-        note(place)
+        put(event.map { .event($0) }, at: place.at(place.key.event(number)))
     }
 
-    /// Whether an item waits in a group of the due table, or may.
-    func isAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
+    /// Removes a record for which nothing waits.
+    mutating func forget(_ place: BookPlace) throws(StoreFault) {
+        _ = try slot(place)
+        put(nil as BookRecord?, at: place)
+    }
+
+    /// Whether an item waits for what a group's entries wait for, or may.
+    private func isAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
+        guard try waiting.mayWait(in: group, partition: partition, state, recent) else {
+            return false
+        }
         if recent.mayWait(in: group) {
             return true
         }
@@ -221,39 +249,28 @@ struct Book {
     }
 
     /// Whether a record was put since the last flush.
-    func isChanged(_ place: BookPlace) -> Bool { isChanged.contains(place) }
+    func isChanged(_ place: BookPlace) -> Bool { memory.slot(place)?.isChanged ?? false }
 
     /// Stages what changed.
     ///
     /// - Returns: the partitions in which something did.
     mutating func flush() -> Set<Int32> {
-        defer {
-            changed = []
-            isChanged = []
+        var partitions: Set<Int32> = []
+        for slot in changed {
+            let key = slot.place.key
+            let entries = slot.record?.entries(key) ?? []
+            state.put(
+                slot.record?.json,
+                forKey: key.bytes,
+                partition: slot.place.partition,
+                due: DueChange(before: slot.entries ?? [], after: entries)
+            )
+            slot.entries = entries
+            slot.isChanged = false
+            partitions.insert(slot.place.partition)
         }
-        for place in changed {
-            let value: [UInt8]? =
-                switch place.key.kind {
-                case .item: (items[place] ?? nil)?.json
-                case .token: (tokens[place] ?? nil)?.json
-                case .subscription: (subscriptions[place] ?? nil)?.json
-                case .event: (events[place] ?? nil)?.json
-                case nil: nil
-                }
-            state.put(value, forKey: place.key.bytes, partition: place.partition)
-        }
-        return Set(changed.map(\.partition))
-    }
-}
-
-extension Book {
-    /// Removes a record for which nothing waits.
-    mutating func forget(_ place: BookPlace) {
-        switch place.key.kind {
-        case .item: put(nil as BookedItem?, at: place)
-        case .token: removeToken(place)
-        case .subscription: removeSubscription(place)
-        case .event, nil: break
-        }
+        changed = []
+        memory.trim()
+        return partitions
     }
 }

@@ -34,17 +34,31 @@ enum BookDue {
         case waking = 0x79  // y
     }
 
-    typealias Entry = (key: [UInt8], note: [UInt8])
+    typealias Entry = DueEntry
 
     // MARK: Keys
 
-    private static func framed(_ key: [UInt8]) -> [UInt8] {
-        [UInt8(key.count >> 8), UInt8(key.count & 0xff)] + key
-    }
-
     /// Where the entries begin that wait for something, or belong to it.
-    static func start(_ region: Region, of key: [UInt8]) -> [UInt8] {
-        [region.rawValue] + framed(key)
+    static func start(_ region: Region, of key: [UInt8]) -> [UInt8] { entry(region, of: key) }
+
+    /// Made in one piece: a sale makes a dozen entries.
+    private static func entry(
+        _ region: Region,
+        of key: [UInt8],
+        at number: Int64? = nil,
+        _ item: [UInt8] = []
+    ) -> [UInt8] {
+        var entry: [UInt8] = []
+        entry.reserveCapacity(3 + key.count + 8 + item.count)
+        entry.append(region.rawValue)
+        entry.append(UInt8(key.count >> 8))
+        entry.append(UInt8(key.count & 0xff))
+        entry.append(contentsOf: key)
+        if let number {
+            BigEndian.append(number, to: &entry)
+        }
+        entry.append(contentsOf: item)
+        return entry
     }
 
     /// No kind of key begins with it.
@@ -83,6 +97,15 @@ enum BookDue {
     }
 
     static func start(_ region: Region) -> [UInt8] { [region.rawValue] }
+
+    /// Region and record that an entry, or a group of entries, waits for: what stands before the
+    /// waiting item, and before the mark of a turn.
+    static func target(of entry: [UInt8]) -> [UInt8] {
+        guard entry.count > 2 else {
+            return entry
+        }
+        return Array(entry.prefix(3 + Int(entry[1]) << 8 + Int(entry[2])))
+    }
 
     /// The key behind a group of ``start(_:of:)``, and behind the eight bytes of a number where there
     /// is one.
@@ -126,7 +149,12 @@ enum BookDue {
     }
 
     private static func timed(_ region: Region, _ time: Timestamp, _ key: BookKey) -> [UInt8] {
-        [region.rawValue] + BigEndian.bytes(time.milliseconds) + key.bytes
+        var entry: [UInt8] = []
+        entry.reserveCapacity(9 + key.bytes.count)
+        entry.append(region.rawValue)
+        BigEndian.append(time.milliseconds, to: &entry)
+        entry.append(contentsOf: key.bytes)
+        return entry
     }
 
     // MARK: Entries of a record
@@ -137,14 +165,18 @@ enum BookDue {
             entries.append((start(.waking) + key.bytes, []))
         }
         if let parent = parent(of: item, key) {
-            entries.append((start(.child, of: parent.bytes) + key.bytes, []))
+            entries.append((entry(.child, of: parent.bytes, key.bytes), []))
         }
         if let (sale, period) = period(of: item), let id = sale.subscriptionID {
             let subscription = BookKey.subscription(id, of: key.purchaseKey, key.lane)
             entries.append(
                 (
-                    start(.period, of: subscription.bytes)
-                        + BigEndian.bytes(period.start.milliseconds) + key.bytes,
+                    entry(
+                        .period,
+                        of: subscription.bytes,
+                        at: period.start.milliseconds,
+                        key.bytes
+                    ),
                     BigEndian.bytes(period.end.milliseconds) + [period.isPaid ? 1 : 0]
                 )
             )
@@ -156,30 +188,39 @@ enum BookDue {
         // Counted by ``HeldCount``.
         let note = BigEndian.bytes(Int64(item.heldCount))
         func waiting(_ time: Timestamp) -> Entry { (timed(.waiting, time, key), []) }
-        let group = group(of: item.wait, key) ?? []
+        func grouped() -> [UInt8] { (group(of: item.wait, key) ?? []) + key.bytes }
         switch item.wait {
         case .idle:
             return [(timed(.forgotten, item.touchedAt + SeenBefore.keyLifetime, key), [])]
         case .now:
             return [(timed(.waiting, item.waitingSince, key), note)]
         case .token(let until):
-            return [(group + key.bytes, note), waiting(until)]
+            return [(grouped(), note), waiting(until)]
         case .rate:
             return [(start(.rate) + key.bytes, note)]
         case .reference(_, let until):
-            return [(group + key.bytes, note)] + (until.map { [waiting($0)] } ?? [])
+            return [(grouped(), note)] + (until.map { [waiting($0)] } ?? [])
         case .turn:
-            return [(group + key.bytes, note)]
+            return [(grouped(), note)]
         case .base(let until):
             return [(start(.base) + key.bytes, note), waiting(until)]
-        case .queued:
-            let date = item.sale?.creationDate?.milliseconds ?? 0
-            return [(group + BigEndian.bytes(date) + key.bytes, note)]
+        case .queued(let token):
+            return [(queueKey(of: item, key, in: token), note)]
         case .sent:
             return [(start(.sent) + key.bytes, note)]
         case .reopening(_, let until):
-            return [(group + key.bytes, []), waiting(until)]
+            return [(grouped(), []), waiting(until)]
         }
+    }
+
+    /// Where an item stands in the queue of a token: the oldest sale comes first.
+    static func queueKey(of item: BookedItem, _ key: BookKey, in token: TokenID) -> [UInt8] {
+        entry(
+            .queued,
+            of: BookKey.token(token, of: key.purchaseKey).bytes,
+            at: item.sale?.creationDate?.milliseconds ?? 0,
+            key.bytes
+        )
     }
 
     /// The item that this one points at, where Apple has or may soon have it.

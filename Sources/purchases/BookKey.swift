@@ -25,26 +25,39 @@ struct BookKey: Hashable {
         self.bytes = bytes
     }
 
-    private init(_ kind: Kind, _ purchaseKey: PurchaseKey, _ rest: [UInt8]) {
-        bytes = Self.prefix(kind, purchaseKey) + rest
-    }
-
     static func prefix(_ kind: Kind, _ purchaseKey: PurchaseKey) -> [UInt8] {
-        let count = purchaseKey.text.utf8.count
-        // A purchase key is a customer or a token's id: 3,072 bytes at most.
-        return [kind.rawValue, UInt8(count >> 8), UInt8(count & 0xff)] + purchaseKey.text.utf8
+        bytes(kind, purchaseKey)
     }
 
-    private static func lane(_ lane: Lane) -> [UInt8] {
-        [lane.environment == .sandbox ? 1 : 0] + BigEndian.bytes(lane.appAppleID)
+    /// Made in one piece: a sale makes a dozen keys.
+    private static func bytes(
+        _ kind: Kind,
+        _ purchaseKey: PurchaseKey,
+        _ lane: Lane? = nil,
+        _ rest: String = ""
+    ) -> [UInt8] {
+        let count = purchaseKey.text.utf8.count
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(3 + count + 9 + rest.utf8.count)
+        // A purchase key is a customer or a token's id: 3,072 bytes at most.
+        bytes.append(kind.rawValue)
+        bytes.append(UInt8(count >> 8))
+        bytes.append(UInt8(count & 0xff))
+        bytes.append(contentsOf: purchaseKey.text.utf8)
+        if let lane {
+            bytes.append(lane.environment == .sandbox ? 1 : 0)
+            BigEndian.append(lane.appAppleID, to: &bytes)
+        }
+        bytes.append(contentsOf: rest.utf8)
+        return bytes
     }
 
     static func item(_ lineItemID: String, of purchaseKey: PurchaseKey, _ lane: Lane) -> BookKey {
-        BookKey(.item, purchaseKey, Self.lane(lane) + lineItemID.utf8)
+        BookKey(bytes: bytes(.item, purchaseKey, lane, lineItemID))
     }
 
     static func token(_ id: TokenID, of purchaseKey: PurchaseKey) -> BookKey {
-        BookKey(.token, purchaseKey, Array(id.text.utf8))
+        BookKey(bytes: bytes(.token, purchaseKey, nil, id.text))
     }
 
     static func subscription(
@@ -52,13 +65,18 @@ struct BookKey: Hashable {
         of purchaseKey: PurchaseKey,
         _ lane: Lane
     ) -> BookKey {
-        BookKey(.subscription, purchaseKey, Self.lane(lane) + id.utf8)
+        BookKey(bytes: bytes(.subscription, purchaseKey, lane, id))
     }
 
     /// The event of an item with a number: 0 is the buy or refund, restatements and retractions
     /// follow.
     func event(_ number: Int64) -> BookKey {
-        BookKey(bytes: [Kind.event.rawValue] + bytes.dropFirst() + BigEndian.bytes(number))
+        var event: [UInt8] = []
+        event.reserveCapacity(bytes.count + 8)
+        event.append(Kind.event.rawValue)
+        event.append(contentsOf: bytes.dropFirst())
+        BigEndian.append(number, to: &event)
+        return BookKey(bytes: event)
     }
 
     var kind: Kind? { bytes.first.flatMap { Kind(rawValue: $0) } }
@@ -108,8 +126,14 @@ struct BookPlace: Hashable, Comparable {
 /// Numbers that are ordered as bytes as they are as numbers, negative ones too.
 enum BigEndian {
     static func bytes(_ number: Int64) -> [UInt8] {
-        let ordered = UInt64(bitPattern: number) ^ (1 << 63)
-        return (0..<8).map { UInt8(truncatingIfNeeded: ordered >> (56 - 8 * $0)) }
+        var bytes: [UInt8] = []
+        append(number, to: &bytes)
+        return bytes
+    }
+
+    static func append(_ number: Int64, to bytes: inout [UInt8]) {
+        let ordered = (UInt64(bitPattern: number) ^ (1 << 63)).bigEndian
+        unsafe withUnsafeBytes(of: ordered) { unsafe bytes.append(contentsOf: $0) }
     }
 
     static func number(_ bytes: ArraySlice<UInt8>) -> Int64 {

@@ -66,11 +66,11 @@ struct BookedItem: Equatable {
 
     var standing = Standing.unknown
     /// Normalized; nil while unknown.
-    var sale: PurchaseEvent?
+    @Boxed var sale: PurchaseEvent?
     /// The content of the buy or refund as it was sent first, where it is another now: its repeats
     /// are known by it.
-    var first: PurchaseEvent?
-    var live: Live?
+    @Boxed var first: PurchaseEvent?
+    @Boxed var live: Live?
     /// The item that it points at: the buy of a refund, the start of a subscription's later event.
     var parent: String?
     /// Of what is not owed: until when a token reopens it.
@@ -89,7 +89,7 @@ struct BookedItem: Equatable {
     var goesAlone = false
     /// How often the event in turn was refused for what may pass.
     var attempts = 0
-    var flight: Flight?
+    @Boxed var flight: Flight?
     /// Of a buy: its refunds together.
     var refunded = NetFamily.Share.none
     /// Of a buy: the item of its net calculation that is under way.

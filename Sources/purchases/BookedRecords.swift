@@ -13,7 +13,7 @@ struct BookedToken: Equatable {
     var inFlight: [String] = []
     /// The app of the last report.
     var reportedApp: Int64?
-    /// Items may wait for its next report.
+    /// Items may wait for its next report; where not, none does.
     var wantsReport = false
     /// Sales that wait for a token are to be woken, from this entry of the due table on.
     var wakesFrom: [UInt8]?

@@ -6,6 +6,42 @@ internal import TokenWire
 
 /// What Apple answered to the reports that carry sales.
 extension PurchasesStage {
+    /// Has the book read at once what the answers among some records are about.
+    func loadAnswered(
+        _ records: ArraySlice<RecordBatch.Record>,
+        of batch: RecordBatch,
+        _ book: inout Book
+    ) throws(StoreFault) {
+        var tokens: [BookPlace] = []
+        for record in records
+        where Worker.purchases.sources[record.topic] == .purchasesAnswered
+            && !record.value.isAbsent && !record.key.isAbsent
+        {
+            let key = PurchaseKey(
+                String(decoding: batch.arena[record.key.indices], as: UTF8.self)
+            )
+            do throws(WireFault) {
+                let answer = try PurchaseAnswered(
+                    reading: batch.arena.span.extracting(record.value.indices)
+                )
+                let token = BookKey.token(answer.externalPurchaseID, of: key)
+                tokens.append(BookPlace(partition: record.partition, key: token))
+            } catch {
+                // It becomes a dead letter when its turn comes.
+                continue
+            }
+        }
+        try book.load(tokens)
+        var items: [BookPlace] = []
+        for token in tokens {
+            let lane = try lane(of: token, &book)
+            for id in try book.token(token)?.inFlight ?? [] {
+                items.append(token.at(.item(id, of: token.key.purchaseKey, lane)))
+            }
+        }
+        try book.loadItems(items)
+    }
+
     func takeAnswer(
         _ record: RecordBatch.Record,
         _ value: Span<UInt8>,
@@ -25,7 +61,8 @@ extension PurchasesStage {
             key: .token(answer.externalPurchaseID, of: key)
         )
         guard var token = try book.token(place), !token.inFlight.isEmpty,
-            Set(token.inFlight) == Set(answer.lineItemIDs)
+            token.inFlight == answer.lineItemIDs
+                || Set(token.inFlight) == Set(answer.lineItemIDs)
         else {
             // The answer to a report by hand, or one that was read before.
             return .settled("unmatched")
@@ -33,8 +70,11 @@ extension PurchasesStage {
         let ids = token.inFlight
         token.inFlight = []
         token.touchedAt = plan.now
-        try wantReport(&token, place, &book)
         book.put(token, at: place)
+        if token.wantsReport {
+            // What was queued meanwhile goes with the next tick.
+            ready.insert(place)
+        }
         switch answer.outcome {
         case .accepted, .verified:
             for id in ids {
@@ -45,19 +85,6 @@ extension PurchasesStage {
         }
         let made = plan.outputs.outputs.count - outputCount
         return made > 0 ? .forward(outputCount: made) : .settled("answered")
-    }
-
-    /// What stands in a token's queue goes with its next report, with the next tick.
-    func wantReport(
-        _ token: inout BookedToken,
-        _ place: BookPlace,
-        _ book: inout Book
-    ) throws(StoreFault) {
-        let queue = BookDue.start(.queued, of: place.key.bytes)
-        token.wantsReport = try book.isAwaited(queue, partition: place.partition)
-        if token.wantsReport {
-            ready.insert(place)
-        }
     }
 
     /// The item of an answer, where it is still under way.

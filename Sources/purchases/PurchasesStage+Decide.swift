@@ -85,14 +85,15 @@ extension PurchasesStage {
             book.put(item, at: place)
             let tokenPlace = place.at(.token(token, of: place.key.purchaseKey))
             var record = try book.token(tokenPlace) ?? BookedToken(touchedAt: now)
-            // While a report is under way its answer looks at the queue.
-            guard record.inFlight.isEmpty else {
-                return
-            }
-            ready.insert(tokenPlace)
             if !record.wantsReport {
+                // So far its queue was empty.
+                recent.note(begunQueue: BookDue.start(.queued, of: tokenPlace.key.bytes))
                 record.wantsReport = true
                 book.put(record, at: tokenPlace)
+            }
+            // The answer to a report that is under way makes the next one.
+            if record.inFlight.isEmpty {
+                ready.insert(tokenPlace)
             }
         case .wait(let wait):
             move(to: wait)

@@ -10,15 +10,17 @@ extension PurchasesStage {
         if let milliseconds = batch.oldestTimestampMilliseconds {
             forgetting.heard(recordTime: Timestamp(milliseconds: milliseconds))
         }
-        var book = Book(state: plan.state, recent: recent)
+        var book = openBook(plan)
         defer { metrics.settle(into: &plan) }
         for (index, record) in batch.records.enumerated() {
-            if index > 0, index % Self.sliceRecordCount == 0 {
-                // What is looked at once is mostly not looked at again.
-                recent.note(book.flush())
-                book = Book(state: plan.state, recent: recent)
-            }
             do throws(StoreFault) {
+                if index % Self.sliceRecordCount == 0 {
+                    // What is looked at once is mostly not looked at again.
+                    recent.note(book.flush())
+                    book = openBook(plan)
+                    let slice = batch.records[index...].prefix(Self.sliceRecordCount)
+                    try loadAnswered(slice, of: batch, &book)
+                }
                 try judge(record, of: batch, &book, into: &plan)
             } catch {
                 plan.storeFault = error
@@ -142,7 +144,9 @@ extension PurchasesStage {
         token.isRefused = true
         try book.wake(&token, at: place)
         // What stands in its queue must find another one.
-        try wantReport(&token, place, &book)
+        if token.wantsReport, token.inFlight.isEmpty {
+            ready.insert(place)
+        }
         token.touchedAt = max(token.touchedAt, time)
         book.put(token, at: place)
         return true

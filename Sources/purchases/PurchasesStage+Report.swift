@@ -40,11 +40,11 @@ extension PurchasesStage {
         guard !ready.isEmpty else {
             return
         }
-        var book = Book(state: plan.state, recent: recent)
+        var book = openBook(plan)
         for (index, place) in ready.sorted().prefix(limits.readyCountMax).enumerated() {
             if index > 0, index % Self.sliceTokenCount == 0 {
                 recent.note(book.flush())
-                book = Book(state: plan.state, recent: recent)
+                book = openBook(plan)
             }
             ready.remove(place)
             if partitions.contains(place.partition) {
@@ -73,9 +73,8 @@ extension PurchasesStage {
                 break
             }
         }
-        if draft.ids.isEmpty {
-            token.wantsReport = !draft.isExhausted
-        } else {
+        token.wantsReport = !draft.isExhausted
+        if !draft.ids.isEmpty {
             draft.lineItems.append(UInt8(ascii: "]"))
             token.inFlight = draft.ids
             token.reportedApp = draft.app
@@ -91,21 +90,26 @@ extension PurchasesStage {
         _ state: StagedState
     ) throws(StoreFault) -> (items: [BookPlace], isAll: Bool) {
         let group = BookDue.start(.queued, of: token.key.bytes)
-        let found = try entries(
-            token.partition,
-            from: group,
-            prefix: group,
-            countMax: limits.candidateCountMax,
-            state
-        )
-        var keys = found.entries.map(\.key)
+        var keys: [[UInt8]] = []
+        var isAll = true
+        if !recent.hasWholeQueue(group) {
+            let found = try entries(
+                token.partition,
+                from: group,
+                prefix: group,
+                countMax: limits.candidateCountMax,
+                state
+            )
+            keys = found.entries.map(\.key)
+            isAll = found.next == nil
+        }
         var known = Set(keys)
         for place in recent.waiting(in: group) {
             guard let item = try book.item(place), item.wait == .queued(token.key.tokenID) else {
                 continue
             }
-            for (key, _) in BookDue.entries(of: item, place.key)
-            where key.starts(with: group) && known.insert(key).inserted {
+            let key = BookDue.queueKey(of: item, place.key, in: token.key.tokenID)
+            if known.insert(key).inserted {
                 keys.append(key)
             }
         }
@@ -113,7 +117,7 @@ extension PurchasesStage {
         let items = keys.compactMap { key in
             BookDue.key(of: key, after: group, numberByteCount: 8).map(token.at)
         }
-        return (items, found.next == nil)
+        return (items, isAll)
     }
 
     private func send(

@@ -22,21 +22,17 @@ extension PurchasesStage {
         into changes: inout StoreChanges
     ) {
         let key = BookKey(bytes: key)
+        func entries(of value: [UInt8]?) throws(WireFault) -> [DueEntry] {
+            try value.map { (value) throws(WireFault) in
+                try BookRecord(reading: value, key: key)
+            }?.entries(key) ?? []
+        }
         do throws(WireFault) {
-            let before =
-                try previous.map { (value) throws(WireFault) in
-                    try entries(key, value)
-                } ?? []
-            let after =
-                try value.map { (value) throws(WireFault) in
-                    try entries(key, value)
-                } ?? []
-            for old in before where !after.contains(where: { $0.key == old.key }) {
-                changes.remove(key: old.key, from: .due)
-            }
-            for new in after where !before.contains(where: { $0 == new }) {
-                changes.put(new.note, forKey: new.key, in: .due)
-            }
+            let due = DueChange(
+                before: try entries(of: previous),
+                after: try entries(of: value)
+            )
+            changes.make(due)
         } catch {
             return changes.refuse(because: error.message)
         }
@@ -44,25 +40,6 @@ extension PurchasesStage {
             changes.put(value, forKey: key.bytes, in: .state)
         } else {
             changes.remove(key: key.bytes, from: .state)
-        }
-    }
-
-    private static func entries(
-        _ key: BookKey,
-        _ value: [UInt8]
-    ) throws(WireFault) -> [BookDue.Entry] {
-        guard key.bytes.count > 3 else {
-            throw .outOfRange(field: "key")
-        }
-        switch key.kind {
-        case .item: return BookDue.entries(of: try BookedItem(reading: value), key)
-        case .token: return BookDue.entries(of: try BookedToken(reading: value, key: key), key)
-        case .subscription:
-            return BookDue.entries(of: try BookedSubscription(reading: value), key)
-        case .event:
-            _ = try BookedEvent(reading: value)
-            return []
-        case nil: throw .outOfRange(field: "key")
         }
     }
 }

@@ -130,6 +130,7 @@ extension PurchasesStage {
             countMax: limits.decisionCountMax,
             plan.state
         )
+        try book.loadItems(due)
         for place in due {
             try decide(place, isWoken: false, &book, into: &plan)
         }
@@ -173,10 +174,12 @@ extension PurchasesStage {
             plan.state
         )
         try setWaking(place, next, &book)
-        for (entry, _) in woken {
-            if let key = BookDue.key(of: entry, after: group) {
-                try decide(place.at(key), isWoken: true, &book, into: &plan)
-            }
+        let items = woken.compactMap { entry, _ in
+            BookDue.key(of: entry, after: group).map(place.at)
+        }
+        try book.loadItems(items)
+        for item in items {
+            try decide(item, isWoken: true, &book, into: &plan)
         }
         return woken.count + 1 + (try giveTurn(place, countMax: countMax, &book, into: &plan))
     }
@@ -311,7 +314,7 @@ extension PurchasesStage {
         for place in places {
             // What was put since the last commit is alive.
             if state.stagedValue(forKey: place.key.bytes, partition: partition) == nil {
-                book.forget(place)
+                try book.forget(place)
             }
         }
     }

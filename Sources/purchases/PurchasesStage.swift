@@ -73,6 +73,8 @@ final class PurchasesStage: TickingStage {
     var partitions: [Int32] = []
     var sweeps: [Int32: Sweep] = [:]
     let recent = RecentChanges()
+    let memory = BookMemory()
+    let waiting = WaitingGroups()
     /// Tokens that the next tick makes a report for; where that is lost the due table names them.
     var ready: Set<BookPlace> = []
     var forgetting = ForgettingClock()
@@ -135,11 +137,14 @@ final class PurchasesStage: TickingStage {
             sweeps[partition] = nil
         }
         ready = ready.filter { !partitions.contains($0.partition) }
+        // What was put is committed or dropped. Others may put to these partitions now.
+        recent.dropAll()
+        memory.dropAll()
+        waiting.dropAll()
         heldCount.restart()
         if self.partitions.isEmpty {
             state = nil
             nextTick = nil
-            recent.dropAll()
             metrics.held(heldCount.forgetAll())
         }
     }
@@ -167,6 +172,7 @@ final class PurchasesStage: TickingStage {
             }
         }
         recent.dropAll()
+        memory.dropAll()
         ready = []
         nextTick = Timestamp(milliseconds: 0)
     }
@@ -179,7 +185,7 @@ final class PurchasesStage: TickingStage {
         defer { metrics.settle(into: &plan) }
         do throws(StoreFault) {
             for partition in partitions {
-                var book = Book(state: plan.state, recent: recent)
+                var book = openBook(plan)
                 try sweep(partition, &book, into: &plan)
                 recent.note(book.flush())
             }
@@ -189,6 +195,10 @@ final class PurchasesStage: TickingStage {
             plan.storeFault = error
         }
         nextTick = earliestWork(now: now)
+    }
+
+    func openBook(_ plan: BatchPlan) -> Book {
+        Book(state: plan.state, recent: recent, memory: memory, waiting: waiting)
     }
 
     private func lookAtRates(now: Timestamp) {

@@ -11,6 +11,8 @@ final class RecentChanges {
         var waiting: [BookKey: Set<BookPlace>] = [:]
         /// New tokens, by the customer whose key's prefix stands for them.
         var tokens: [BookPlace: [BookPlace]] = [:]
+        /// Queues that were empty before: all that stands in them was put since.
+        var begunQueues: Set<BookKey> = []
         /// In which something was put.
         var partitions: Set<Int32> = []
     }
@@ -29,6 +31,11 @@ final class RecentChanges {
         now.tokens[customer, default: []].append(place)
     }
 
+    /// - Parameter group: of the entries that stand in the queue of a token.
+    func note(begunQueue group: [UInt8]) {
+        now.begunQueues.insert(BookKey(bytes: group))
+    }
+
     func note(_ partitions: Set<Int32>) {
         now.partitions.formUnion(partitions)
     }
@@ -39,6 +46,15 @@ final class RecentChanges {
     func mayWait(in group: [UInt8]) -> Bool {
         let group = BookKey(bytes: group)
         return now.waiting[group] != nil || before.waiting[group] != nil
+    }
+
+    /// All groups in which an item may wait that the store does not show.
+    var groups: [BookKey] { Array(now.waiting.keys) + Array(before.waiting.keys) }
+
+    /// Whether ``waiting(in:)`` has all that stands in the queue of a token.
+    func hasWholeQueue(_ group: [UInt8]) -> Bool {
+        let group = BookKey(bytes: group)
+        return now.begunQueues.contains(group) || before.begunQueues.contains(group)
     }
 
     /// Items that were put there, in no order.

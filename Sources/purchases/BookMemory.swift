@@ -1,0 +1,106 @@
+internal import StageRuntime
+internal import StateStore
+
+/// Records of the book as they were read or put last, kept from batch to batch: a sale is looked at
+/// when it comes, when it is reported and when Apple answered, mostly within seconds.
+///
+/// Whatever is put goes through here, so a record here is never older than the state. What was put
+/// and then aborted must be dropped: see ``dropAll()``.
+final class BookMemory {
+    /// One record, or that there is none.
+    final class Slot {
+        let place: BookPlace
+        var record: BookRecord?
+        /// What the due table has of it once everything staged is committed; nil until that is asked
+        /// for.
+        var entries: [DueEntry]?
+        /// Put since the last flush.
+        var isChanged = false
+
+        init(_ place: BookPlace, _ record: BookRecord?) {
+            self.place = place
+            self.record = record
+        }
+    }
+
+    /// Sales, events and subscriptions kept at most, beside those of the batch in hand: about a
+    /// kilobyte each.
+    static let recordCountMax = 8_192
+    /// The same of tokens, and of customers whose tokens are known, some hundred bytes each.
+    ///
+    /// Customers come again, and to look for their tokens is the dearest question to the store.
+    static let tokenCountMax = 4_096
+
+    private var records = Kept<Slot>(countMax: recordCountMax)
+    private var tokens = Kept<Slot>(countMax: tokenCountMax)
+    /// All tokens of a customer, whose key's prefix stands for them.
+    private var customers = Kept<[BookPlace]>(countMax: tokenCountMax)
+
+    func slot(_ place: BookPlace) -> Slot? {
+        place.key.kind == .token ? tokens.find(place) : records.find(place)
+    }
+
+    func keep(_ slot: Slot) {
+        if slot.place.key.kind == .token {
+            tokens.now[slot.place] = slot
+        } else {
+            records.now[slot.place] = slot
+        }
+    }
+
+    /// The tokens of a customer, all of them; nil where nobody has looked.
+    func tokens(of customer: BookPlace) -> [BookPlace]? { customers.find(customer) }
+
+    func keep(tokens: [BookPlace], of customer: BookPlace) {
+        customers.now[customer] = tokens
+    }
+
+    /// Between two batches, when nobody holds a slot.
+    func trim() {
+        records.trim()
+        tokens.trim()
+        customers.trim()
+    }
+
+    /// What was put did not happen, or its partition is not ours any more.
+    func dropAll() {
+        records.dropAll()
+        tokens.dropAll()
+        customers.dropAll()
+    }
+}
+
+/// What was looked at lately, and what was before that: once the first is half of what may be kept, it
+/// takes the place of the second.
+private struct Kept<Value> {
+    let countMax: Int
+    var now: [BookPlace: Value] = [:]
+    private var before: [BookPlace: Value] = [:]
+
+    init(countMax: Int) {
+        self.countMax = countMax
+    }
+
+    mutating func find(_ place: BookPlace) -> Value? {
+        if let value = now[place] {
+            return value
+        }
+        guard let value = before[place] else {
+            return nil
+        }
+        now[place] = value
+        return value
+    }
+
+    mutating func trim() {
+        if now.count >= countMax / 2 {
+            before = now
+            now = [:]
+        }
+    }
+
+    mutating func dropAll() {
+        now = [:]
+        before = [:]
+    }
+}

@@ -1,0 +1,43 @@
+internal import StageRuntime
+internal import TokenWire
+
+/// A record of the book, of whatever kind.
+enum BookRecord {
+    case item(BookedItem)
+    case token(BookedToken)
+    case subscription(BookedSubscription)
+    case event(BookedEvent)
+
+    /// Reads a value of the changelog.
+    init(reading value: [UInt8], key: BookKey) throws(WireFault) {
+        guard key.bytes.count > 3 else {
+            throw .outOfRange(field: "key")
+        }
+        switch key.kind {
+        case .item: self = .item(try BookedItem(reading: value))
+        case .token: self = .token(try BookedToken(reading: value, key: key))
+        case .subscription: self = .subscription(try BookedSubscription(reading: value))
+        case .event: self = .event(try BookedEvent(reading: value))
+        case nil: throw .outOfRange(field: "key")
+        }
+    }
+
+    var json: [UInt8] {
+        switch self {
+        case .item(let item): item.json
+        case .token(let token): token.json
+        case .subscription(let subscription): subscription.json
+        case .event(let event): event.json
+        }
+    }
+
+    /// What the due table has of it.
+    func entries(_ key: BookKey) -> [BookDue.Entry] {
+        switch self {
+        case .item(let item): BookDue.entries(of: item, key)
+        case .token(let token): BookDue.entries(of: token, key)
+        case .subscription(let subscription): BookDue.entries(of: subscription, key)
+        case .event: []
+        }
+    }
+}
