@@ -65,6 +65,7 @@ int chttp_client_open(const struct chttp_client_options *options, struct chttp_c
 {
     struct epoll_event event = {.events = EPOLLIN};
     struct chttp_client *client;
+    const char *authority_file;
     pthread_once(&library_once, start_library);
     if (library_result != CURLE_OK)
         return -1;
@@ -76,12 +77,15 @@ int chttp_client_open(const struct chttp_client_options *options, struct chttp_c
     client->options.user_agent = NULL;
     client->options.authority_file = NULL;
     client->user_agent = strdup(options->user_agent);
-    client->authority_file = options->authority_file ? strdup(options->authority_file) : NULL;
+    /* libcurl leaves this variable to its callers; its own command and OpenSSL go by it. */
+    authority_file = options->authority_file ? options->authority_file : getenv("SSL_CERT_FILE");
+    client->authority_file =
+        authority_file && *authority_file ? strdup(authority_file) : NULL;
     client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     client->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     client->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     client->multi = curl_multi_init();
-    if (!client->user_agent || (options->authority_file && !client->authority_file) ||
+    if (!client->user_agent || (authority_file && *authority_file && !client->authority_file) ||
         client->epoll_fd < 0 || client->timer_fd < 0 || client->wake_fd < 0 || !client->multi)
         goto failed;
     event.data.fd = client->timer_fd;
