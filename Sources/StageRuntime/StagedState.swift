@@ -36,6 +36,12 @@ package final class StagedState {
         }
     }
 
+    /// The entries of a record, and of the one that it replaces in the store.
+    private struct Derived {
+        var entries: [StoreEntry]
+        var replaced: [StoreEntry]
+    }
+
     /// Changelog records that are not in the store yet.
     ///
     /// Their memory goes with them: kept, it would be in each partition that of the largest share it
@@ -45,6 +51,8 @@ package final class StagedState {
         ///
         /// The inner nil removes the key.
         var values: [Key: [UInt8]?] = [:]
+        /// Of those among them whose entries were put with them.
+        var derived: [Key: Derived] = [:]
         /// How many records were put with their entries, and what the store will have of them;
         /// look-ups see it at once.
         var recordCount = 0
@@ -122,7 +130,32 @@ package final class StagedState {
 
     /// Stages a value; nil removes the key.
     package func put(_ value: [UInt8]?, forKey key: [UInt8], partition: Int32) {
-        held(partition).open.values[Key(bytes: key)] = .some(value)
+        let (held, key) = (held(partition), Key(bytes: key))
+        held.open.values[key] = .some(value)
+        held.open.derived[key] = nil
+    }
+
+    /// Stages a value with the entries that the stage derives from it, in place of those of the value
+    /// that ``values(_:partition:)`` gave for the key.
+    ///
+    /// So after the commit nobody has to look up the old value, or to read either of the two again.
+    /// ``deriveChanges(key:value:previous:into:)`` of the stage makes the same of it on restore.
+    package func put(
+        _ value: [UInt8]?,
+        forKey key: [UInt8],
+        partition: Int32,
+        entries: [StoreEntry],
+        replacing replaced: [StoreEntry]
+    ) {
+        let (held, key) = (held(partition), Key(bytes: key))
+        let isFirst = held.open.values.updateValue(value, forKey: key) == nil
+        if isFirst {
+            held.open.derived[key] = Derived(entries: entries, replaced: replaced)
+        } else {
+            // What the store has was replaced by the first one; where that did not say by what, the
+            // store is asked.
+            held.open.derived[key]?.entries = entries
+        }
     }
 
     // MARK: Records with their entries
@@ -295,15 +328,34 @@ package final class StagedState {
                     held.settled.recordCount == 0,
                     "a stage puts its records with their entries, or none of them"
                 )
-                try Self.apply(
-                    held.settled.values.map { ($0.key.bytes, $0.value) },
-                    changelogOffset: offset,
-                    to: held.store,
-                    stage: stage
-                )
+                try Self.learn(held.settled, changelogOffset: offset, by: held.store, stage)
             }
             held.settled = Changes()
         }
+    }
+
+    private static func learn(
+        _ settled: Changes,
+        changelogOffset: Int64,
+        by store: any PartitionStore,
+        _ stage: any StatefulStage
+    ) throws(StoreFault) {
+        var changes = StoreChanges()
+        var others: [(key: [UInt8], value: [UInt8]?)] = []
+        for (key, value) in settled.values {
+            guard let derived = settled.derived[key] else {
+                others.append((key.bytes, value))
+                continue
+            }
+            changes.move(from: derived.replaced, to: derived.entries)
+            if let value {
+                changes.put(value, forKey: key.bytes, in: .state)
+            } else {
+                changes.remove(key: key.bytes, from: .state)
+            }
+        }
+        try derive(others, from: store, by: stage, into: &changes)
+        try store.apply(changes, changelogOffset: changelogOffset)
     }
 
     /// Nothing of it happened, nor of what was judged on top of it.
@@ -323,6 +375,19 @@ package final class StagedState {
         stage: any StatefulStage
     ) throws(StoreFault) {
         var changes = StoreChanges()
+        try derive(records, from: store, by: stage, into: &changes)
+        try store.apply(changes, changelogOffset: changelogOffset)
+    }
+
+    private static func derive(
+        _ records: [(key: [UInt8], value: [UInt8]?)],
+        from store: any PartitionStore,
+        by stage: any StatefulStage,
+        into changes: inout StoreChanges
+    ) throws(StoreFault) {
+        guard !records.isEmpty else {
+            return
+        }
         guard stage.derivesFromPrevious else {
             for (index, record) in records.enumerated() {
                 stage.deriveChanges(
@@ -333,7 +398,6 @@ package final class StagedState {
                 )
                 try refuseIfUnreadable(changes, index)
             }
-            try store.apply(changes, changelogOffset: changelogOffset)
             return
         }
         // On restore a key may stand in a batch more than once: its predecessor is then the one
@@ -352,7 +416,6 @@ package final class StagedState {
             try refuseIfUnreadable(changes, index)
             newest[key] = .some(record.value)
         }
-        try store.apply(changes, changelogOffset: changelogOffset)
     }
 
     private static func refuseIfUnreadable(

@@ -1,3 +1,4 @@
+internal import StateStore
 internal import TokenDomain
 
 /// One entry of the due table: when the account of a key wants attention, ordered by it.
@@ -41,6 +42,19 @@ enum DueKey {
     /// none does.
     static func retry(of debtor: Debtor, key: [UInt8]) -> [UInt8]? {
         debtor.retry.map { start(.retried, $0.queue, at: $0.deadline) + key }
+    }
+
+    /// All entries of what lies under a key: one or two.
+    static func entries(of debtor: Debtor, key: [UInt8]) -> [StoreEntry] {
+        let entry = StoreEntry(
+            table: .due,
+            key: bytes(of: debtor, key: key),
+            value: note(of: debtor)
+        )
+        guard let retry = retry(of: debtor, key: key) else {
+            return [entry]
+        }
+        return [entry, StoreEntry(table: .due, key: retry, value: [])]
     }
 
     /// Where a region begins.
