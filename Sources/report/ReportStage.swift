@@ -180,7 +180,7 @@ final class ReportStage: TickingStage {
         for partition in sweeps.keys {
             sweeps[partition]?.isServed = false
         }
-        sender.committed(settled: inbox.committed(except: isStaged))
+        sender.committed(settled: inbox.committed(except: isStaged), isStaged: isStaged)
         nextTick = now
     }
 
@@ -233,8 +233,8 @@ final class ReportStage: TickingStage {
             if isEarlier || sweep?.nextGuarded != nil {
                 changed.insert(place.partition)
             }
-            if let queue = debtor.queue {
-                sender.touch(queue)
+            if let queue = debtor.queue, case .ready(_, let deadline) = debtor.attention {
+                sender.touch(ReadyDebt(place: place, deadline: deadline), in: queue)
             }
         }
     }
