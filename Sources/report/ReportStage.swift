@@ -60,6 +60,7 @@ final class ReportStage: TickingStage {
     var inbox: AnswerInbox
     var forgetting = ForgettingClock()
     var counts = DueCounts()
+    var deadlines = FirstDeadlines()
     var nextMeasure = Timestamp(milliseconds: 0)
     /// When the last tick was; nil before the first.
     var tickedAt: Timestamp?
@@ -145,6 +146,7 @@ final class ReportStage: TickingStage {
         // A token that was proven unknown was so for the partitions assigned then.
         guardRunner.end()
         counts.restart()
+        deadlines.restart()
         sender.share(partitions, of: partitionCount)
     }
 

@@ -80,9 +80,15 @@ final class DebtStore {
         #expect(!some.isWhole)
         let all = try store.table.ready(DebtStore.queue, in: [0, 1], except: [], countMax: 4)
         #expect(all.debts.count == 4 && all.isWhole)
+        var deadlines = FirstDeadlines()
         #expect(
-            try store.table.firstDeadlines(in: [0, 1])
+            try deadlines.look(in: [0, 1], store.table)
                 == [DebtStore.queue: ReportBench.start + Milliseconds(5)]
+        )
+        _ = try store.put("6", partition: 0, asked: 1)
+        #expect(
+            try deadlines.look(in: [0, 1], store.table)
+                == [DebtStore.queue: ReportBench.start + Milliseconds(1)]
         )
     }
 
