@@ -127,6 +127,7 @@ let package = Package(
         systemLibrary("CLibrdkafka", pkgConfig: "rdkafka", debian: "librdkafka-dev"),
         systemLibrary("CLibcurl", pkgConfig: "libcurl", debian: "libcurl4-openssl-dev"),
         systemLibrary("CLibcrypto", pkgConfig: "libcrypto", debian: "libssl-dev"),
+        systemLibrary("CLibssl", pkgConfig: "libssl", debian: "libssl-dev"),
         systemLibrary("CLibmicrohttpd", pkgConfig: "libmicrohttpd", debian: "libmicrohttpd-dev"),
         systemLibrary("CLibrocksdb", pkgConfig: "rocksdb", debian: "librocksdb-dev"),
 
@@ -142,7 +143,10 @@ let package = Package(
         // No part of the pipeline: the embedded broker.
         shim("CLocalKafka", over: ["CLibrdkafka"]),
         // No part of the pipeline: what the bench compares with, on the bare libraries.
-        shim("CBench", over: ["CLibrdkafka", "CLibmicrohttpd"]),
+        shim(
+            "CBench",
+            over: ["CLibrdkafka", "CLibmicrohttpd", "CLibcurl", "CLibcrypto", "CLibssl"]
+        ),
 
         // The rules, pure.
         library("TokenDomain", data: ["Purchases/sales-codes.txt"]),

@@ -6,6 +6,7 @@ tollway_libraries=(
     rdkafka:librdkafka-dev
     libcurl:libcurl4-openssl-dev
     libcrypto:libssl-dev
+    libssl:libssl-dev
     libmicrohttpd:libmicrohttpd-dev
     rocksdb:librocksdb-dev
 )

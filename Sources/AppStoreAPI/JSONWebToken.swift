@@ -4,8 +4,8 @@ internal import TokenWire
 
 /// What authorizes a request to Apple: a JSON Web Token, signed with the app's key.
 ///
-/// Every request gets a fresh one, as Apple asks. Signing takes some 30 µs, which is nothing beside
-/// the request, and what is in no cache is never stale after a key was replaced.
+/// Every request gets a fresh one, as Apple asks: what is in no cache is never stale after a key was
+/// replaced. OpenSSL signs in some 20 µs, a third of the least that a request costs with libcurl.
 ///
 /// Source: Generating JSON Web Tokens for API requests
 package enum JSONWebToken {

@@ -27,6 +27,9 @@ package struct ReportRequestBody: Equatable, Sendable {
     package static let byteCountMax = 256 << 10
 
     package let bytes: [UInt8]
+    /// The newest `creationDate` among the line items; nil without any.
+    package let newestCreationDate: Timestamp?
+    package let lineItemCount: Int
 
     /// A report that carries no line items.
     ///
@@ -41,6 +44,8 @@ package struct ReportRequestBody: Equatable, Sendable {
     ) {
         precondition(status != .lineItem, "LINE_ITEM says which line items")
         bytes = Self.written(requestIdentifier, externalPurchaseID, status, lineItems: nil)
+        newestCreationDate = nil
+        lineItemCount = 0
     }
 
     /// A report of line items.
@@ -70,16 +75,10 @@ package struct ReportRequestBody: Equatable, Sendable {
             throw .tooLarge(byteCount: bytes.count, byteCountMax: Self.byteCountMax)
         }
         self.bytes = bytes
-    }
-
-    /// The newest `creationDate` among the line items; nil without any.
-    package var newestCreationDate: Timestamp? {
-        let items = JSONValue(bytes)?["lineItems"]?.elements ?? []
-        return items.compactMap { $0["creationDate"]?.integer }.max()
+        newestCreationDate = items.compactMap { $0["creationDate"]?.integer }.max()
             .map { Timestamp(milliseconds: $0) }
+        lineItemCount = items.count
     }
-
-    package var lineItemCount: Int { JSONValue(bytes)?["lineItems"]?.elements?.count ?? 0 }
 
     private static func written(
         _ requestIdentifier: String,

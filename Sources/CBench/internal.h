@@ -24,3 +24,6 @@ rd_kafka_t *bench_open(rd_kafka_type_t type, const char *const pairs[][2], size_
                        const char *settings,
                        void (*on_delivery)(rd_kafka_t *, const rd_kafka_message_t *, void *),
                        void *opaque, char *message, size_t message_size);
+/* TLS with a certificate for 127.0.0.1 that lives as long as the bench: whoever trusts the file at
+ * ${path}, which gets it, trusts it.  NULL where it cannot be made. */
+struct ssl_ctx_st *bench_open_tls(const char *path);

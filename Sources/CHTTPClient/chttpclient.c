@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 _Static_assert(LIBCURL_VERSION_NUM >= 0x075000, "CURLOPT_PREREQFUNCTION came with 7.80.0");
@@ -47,24 +48,49 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *closure, void
     return 0;
 }
 
+static int64_t now_us(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000 + time.tv_nsec / 1000;
+}
+
+/* libcurl moves its time with each request: it is only noted here, and set once a run. */
 static int on_timer(CURLM *multi, long timeout_ms, void *closure)
 {
     struct chttp_client *client = closure;
-    struct itimerspec spec = {0};
-    if (timeout_ms == 0)
-        spec.it_value.tv_nsec = 1;
-    if (timeout_ms > 0) {
-        spec.it_value.tv_sec = timeout_ms / 1000;
-        spec.it_value.tv_nsec = (timeout_ms % 1000) * 1000000;
-    }
-    timerfd_settime(client->timer_fd, 0, &spec, NULL);
+    client->due_us = timeout_ms < 0 ? 0 : now_us() + (int64_t)timeout_ms * 1000;
     return 0;
+}
+
+/* Returns whether libcurl was called. */
+static int act_on_time(struct chttp_client *client)
+{
+    int running;
+    if (client->due_us == 0 || client->due_us > now_us())
+        return 0;
+    client->due_us = 0;
+    curl_multi_socket_action(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    return 1;
+}
+
+/* A timer that wakes too early costs one run; only one that would be late is set anew. */
+static void set_timer(struct chttp_client *client)
+{
+    int64_t due_us = client->due_us;
+    struct itimerspec spec = {.it_value = {.tv_sec = due_us / 1000000,
+                                           .tv_nsec = due_us % 1000000 * 1000}};
+    if (due_us == 0 || (client->armed_us != 0 && client->armed_us <= due_us))
+        return;
+    timerfd_settime(client->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+    client->armed_us = due_us;
 }
 
 int chttp_client_open(const struct chttp_client_options *options, struct chttp_client **result)
 {
     struct epoll_event event = {.events = EPOLLIN};
     struct chttp_client *client;
+    const char *authority_file;
     pthread_once(&library_once, start_library);
     if (library_result != CURLE_OK)
         return -1;
@@ -76,13 +102,18 @@ int chttp_client_open(const struct chttp_client_options *options, struct chttp_c
     client->options.user_agent = NULL;
     client->options.authority_file = NULL;
     client->user_agent = strdup(options->user_agent);
-    client->authority_file = options->authority_file ? strdup(options->authority_file) : NULL;
+    /* libcurl leaves this variable to its callers; its own command and OpenSSL go by it. */
+    authority_file = options->authority_file ? options->authority_file : getenv("SSL_CERT_FILE");
+    client->authority_file =
+        authority_file && *authority_file ? strdup(authority_file) : NULL;
     client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     client->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     client->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     client->multi = curl_multi_init();
-    if (!client->user_agent || (options->authority_file && !client->authority_file) ||
-        client->epoll_fd < 0 || client->timer_fd < 0 || client->wake_fd < 0 || !client->multi)
+    client->spares = calloc(options->concurrency_max, sizeof(*client->spares));
+    if (!client->user_agent || (authority_file && *authority_file && !client->authority_file) ||
+        client->epoll_fd < 0 || client->timer_fd < 0 || client->wake_fd < 0 || !client->multi ||
+        !client->spares)
         goto failed;
     event.data.fd = client->timer_fd;
     if (epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, client->timer_fd, &event) != 0)
@@ -142,9 +173,8 @@ static void take_out(struct transfer_list *list, struct transfer *transfer)
 static void wake(struct chttp_client *client)
 {
     uint64_t one = 1;
-    if (write(client->wake_fd, &one, sizeof(one)) < 0)
-        /* Full after 2^64 - 2 wakes: readable all the more. */
-        return;
+    if (!client->is_woken && write(client->wake_fd, &one, sizeof(one)) > 0)
+        client->is_woken = 1;
 }
 
 int chttp_client_submit(struct chttp_client *client, const struct chttp_client_request *request)
@@ -179,7 +209,7 @@ static void put_away(struct chttp_client *client, struct transfer *transfer)
     if (!transfer->easy)
         return;
     curl_multi_remove_handle(client->multi, transfer->easy);
-    if (client->spare_count < SPARE_COUNT_MAX) {
+    if (client->spare_count < client->options.concurrency_max) {
         curl_easy_reset(transfer->easy);
         client->spares[client->spare_count++] = transfer->easy;
     } else {
@@ -228,18 +258,20 @@ void chttp_client_run(struct chttp_client *client)
     start_waiting(client);
     for (round = 0; round < ROUND_COUNT_MAX; round++) {
         struct epoll_event events[EVENT_COUNT_MAX];
+        int has_acted = act_on_time(client);
         int index, count = epoll_wait(client->epoll_fd, events, EVENT_COUNT_MAX, 0);
-        if (count <= 0)
+        if (count <= 0 && !has_acted)
             break;
         for (index = 0; index < count; index++) {
             int what = 0;
             if (events[index].data.fd == client->wake_fd) {
                 drain(client->wake_fd);
+                client->is_woken = 0;
                 continue;
             }
             if (events[index].data.fd == client->timer_fd) {
                 drain(client->timer_fd);
-                curl_multi_socket_action(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+                client->armed_us = 0;
                 continue;
             }
             if (events[index].events & EPOLLIN)
@@ -253,6 +285,7 @@ void chttp_client_run(struct chttp_client *client)
         collect_ended(client);
         start_waiting(client);
     }
+    set_timer(client);
 }
 
 size_t chttp_client_take(struct chttp_client *client, struct chttp_client_response *responses,
@@ -309,6 +342,7 @@ void chttp_client_close(struct chttp_client *client)
     free_all(&client->lent);
     while (client->spare_count > 0)
         curl_easy_cleanup(client->spares[--client->spare_count]);
+    free(client->spares);
     if (client->multi)
         curl_multi_cleanup(client->multi);
     if (client->timer_fd >= 0)

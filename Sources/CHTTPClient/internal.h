@@ -4,7 +4,6 @@
 
 #include <curl/curl.h>
 
-enum { SPARE_COUNT_MAX = 64 };
 enum { HEADER_BYTE_COUNT_MAX = 64 << 10 };
 
 struct bytes {
@@ -47,11 +46,14 @@ struct chttp_client {
     int epoll_fd;
     int timer_fd;
     int wake_fd;
+    int is_woken; /* wake_fd is readable */
+    /* When libcurl wants to be called, and when timer_fd wakes: not later.  0: never. */
+    int64_t due_us, armed_us;
     struct chttp_client_options options;
     char *user_agent;
     char *authority_file;
     struct transfer_list waiting, active, ended, lent;
-    CURL *spares[SPARE_COUNT_MAX];
+    CURL **spares; /* room for concurrency_max */
     size_t spare_count;
 };
 

@@ -137,8 +137,8 @@ package final class StagedState {
     /// Stages a value, nil removes the key, and what becomes of its entries in the due table: to read
     /// those out of the values again, old and new, costs as much as deciding does.
     ///
-    /// A stage names them for all of its records or for none. `deriveChanges` of the stage makes the
-    /// same of the records on restore.
+    /// `deriveChanges` of the stage makes the same of the records on restore, and of those whose
+    /// entries were not named.
     package func put(
         _ value: [UInt8]?,
         forKey key: [UInt8],
@@ -148,12 +148,14 @@ package final class StagedState {
         let held = held(partition)
         held.open.byteCount += key.count + (value?.count ?? 0)
         let key = Key(bytes: key)
-        // The store has the entries of the value before the first put.
-        let before = held.open.values[key]?.due?.before ?? due.before
-        held.open.values[key] = Value(
-            bytes: value,
-            due: DueChange(before: before, after: due.after)
-        )
+        guard let earlier = held.open.values[key] else {
+            held.open.values[key] = Value(bytes: value, due: due)
+            return
+        }
+        // The store has the entries of the value before the first put; where that did not name them, the
+        // store is asked.
+        let changed = earlier.due.map { DueChange(before: $0.before, after: due.after) }
+        held.open.values[key] = Value(bytes: value, due: changed)
     }
 
     // MARK: Records with their entries
@@ -335,24 +337,19 @@ package final class StagedState {
         at store: any PartitionStore,
         _ stage: any StatefulStage
     ) throws(StoreFault) -> StoreChanges {
-        guard let first = settled.values.first else {
+        guard !settled.values.isEmpty else {
             return settled.entries.changes
         }
         precondition(
             settled.recordCount == 0,
             "a stage puts its records with their entries, or none of them"
         )
-        guard first.value.due != nil else {
-            return try changes(
-                of: settled.values.map { ($0.key.bytes, $0.value.bytes) },
-                at: store,
-                stage
-            )
-        }
         var changes = StoreChanges()
+        var others: [(key: [UInt8], value: [UInt8]?)] = []
         for (key, value) in settled.values {
             guard let due = value.due else {
-                preconditionFailure("a stage names the due entries of all its records, or of none")
+                others.append((key.bytes, value.bytes))
+                continue
             }
             changes.make(due)
             if let bytes = value.bytes {
@@ -361,6 +358,7 @@ package final class StagedState {
                 changes.remove(key: key.bytes, from: .state)
             }
         }
+        try derive(others, at: store, stage, into: &changes)
         return changes
     }
 
@@ -380,16 +378,21 @@ package final class StagedState {
         to store: any PartitionStore,
         stage: any StatefulStage
     ) throws(StoreFault) {
-        try store.apply(changes(of: records, at: store, stage), changelogOffset: changelogOffset)
+        var changes = StoreChanges()
+        try derive(records, at: store, stage, into: &changes)
+        try store.apply(changes, changelogOffset: changelogOffset)
     }
 
     /// What changelog records mean for a store, as the stage reads them.
-    private static func changes(
-        of records: [(key: [UInt8], value: [UInt8]?)],
+    private static func derive(
+        _ records: [(key: [UInt8], value: [UInt8]?)],
         at store: any PartitionStore,
-        _ stage: any StatefulStage
-    ) throws(StoreFault) -> StoreChanges {
-        var changes = StoreChanges()
+        _ stage: any StatefulStage,
+        into changes: inout StoreChanges
+    ) throws(StoreFault) {
+        guard !records.isEmpty else {
+            return
+        }
         // On restore a key may stand in a batch more than once: its predecessor is then the one
         // before it in the batch, not the one in the store.
         let stored = stage.derivesFromPrevious ? try store.get(records.map(\.key)) : []
@@ -409,7 +412,6 @@ package final class StagedState {
             )
             try refuseIfUnreadable(changes, index)
         }
-        return changes
     }
 
     private static func refuseIfUnreadable(

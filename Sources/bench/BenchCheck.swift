@@ -124,6 +124,7 @@ struct BenchTally {
     static let tokenMember = "externalPurchaseId"
     static let saleMember = "lineItemId"
     private let idHead: [UInt8]
+    private static let sandboxHead = Array(BenchTokens.sandboxHead.utf8)
 
     /// A record tells its number in the first member of that name.
     init(_ numbers: Range<Int>, byMember member: String = tokenMember) {
@@ -167,7 +168,12 @@ struct BenchTally {
         var start = 0
         while start + idHead.count + Self.idByteCount < value.count {
             if Self.starts(value.extracting(droppingFirst: start), with: idHead) {
-                let id = start + idHead.count
+                var id = start + idHead.count
+                let rest = value.extracting(droppingFirst: id)
+                id += Self.starts(rest, with: Self.sandboxHead) ? Self.sandboxHead.count : 0
+                guard id + Self.idByteCount <= value.count else {
+                    return nil
+                }
                 return BenchTokens.number(ofID: value.extracting(id..<id + Self.idByteCount))
             }
             start += 1

@@ -160,6 +160,7 @@ enum BenchCommand {
         case .decode: return [try stages.decode()]
         case .dedupe: return [try stages.dedupe(keyCount: options.keyCount)]
         case .notifications: return [try stages.notifications()]
+        case .report: return [try stages.reports()]
         case .purchases:
             return [try stages.purchases(saleCount: options.keyCount, salesPerCustomer: 10)]
         case .largeCustomers:

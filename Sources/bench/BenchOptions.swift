@@ -3,7 +3,7 @@ internal import Foundation
 /// The command line of a bench.
 struct BenchOptions: Equatable {
     enum Measure: String, CaseIterable {
-        case ingest, decode, dedupe, notifications, purchases
+        case ingest, decode, dedupe, notifications, report, purchases
         case largeCustomers = "large-customers"
         case chain
     }
@@ -39,23 +39,24 @@ struct BenchOptions: Equatable {
         decode, dedupe, notifications and purchases a loop of poll, produce, commit that waits for its
         commits, plain (it writes its input) or with as many bytes out as the worker; for ingest a
         server that writes each line to Kafka and answers after the receipt. A sale of purchases is
-        done when it is in the ledger; the bench itself answers for report, at once. A ratio is the median over pairs of
-        runs; a record's processor time is that of all threads of the program. What is sent is
+        done when it is in the ledger; the bench itself answers for report, at once. For report, a
+        report a record, a bare server stands for Apple and accepts all at once; beside it libcurl
+        alone sends as many and signs each. A ratio is the median over pairs of runs; a record's processor time is that of all threads of the program. What is sent is
         counted again at the end: one record missing or doubled is exit 1. A goal missed is told and
         no failure.
 
         Needs a real Kafka: with KAFKA_HOME (and Java) a one-node Kafka of its own; with
         TOLLWAY_KAFKA_BOOTSTRAP_SERVERS that cluster, under a topic prefix of its own. The workers'
-        programs lie beside this one. The parts (copy, server, load, answer) are the programs that it
-        starts of itself.
+        programs lie beside this one. The parts (copy, server, load, answer, apple, reports) are the
+        programs that it starts of itself.
 
           --scale           instead: what a token costs decode and dedupe with 10,000, a million and
                             ten million stored and with 1, 3 and 6 instances, in processor, state,
                             Kafka and time to restore; --keys N leaves out the steps above N
-          --only MEASURES   of ingest, decode, dedupe, notifications, purchases, large-customers,
-                            chain; comma-separated
-          --records N       of each timed run; decode and batches four times, single tokens a tenth,
-                            notifications a thirtieth (300000)
+          --only MEASURES   of ingest, decode, dedupe, notifications, report, purchases,
+                            large-customers, chain; comma-separated
+          --records N       of each timed run; decode and batches four times, single tokens and
+                            reports a tenth, notifications a thirtieth (300000)
           --keys N          tokens in dedupe's state, or sales in purchases' book, before it is
                             timed (1000000)
           --runs N          of each program, by turns (3)

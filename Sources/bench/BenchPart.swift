@@ -5,16 +5,24 @@ internal import Kafka
 /// The programs that the bench compares with and loads with, each run as a process of its own:
 /// `tollway-bench copy NAME=VALUE…`.
 enum BenchPart: String, CaseIterable {
-    case copy, server, load, answer
+    case copy, server, load, answer, apple, reports
 
     private static let messageByteCount = 512
+
+    var usesKafka: Bool {
+        switch self {
+        case .copy, .server, .answer: true
+        case .load, .apple, .reports: false
+        }
+    }
+
     /// The settings that any of them takes; what begins with `kafka.` goes to librdkafka.
     private static let names: Set<String> = [
         "group", "from", "to", "batch", "material", "bytes", "skip", "file", "port",
-        "connections", "idle", "seconds",
+        "connections", "idle", "seconds", "url", "certificate", "count", "http1",
     ]
 
-    /// Runs until the process is ended; `load` until all requests are accepted.
+    /// Runs until the process is ended; `load` and `reports` until all requests are accepted.
     func run(_ operands: [String]) throws {
         let settings = try Self.read(operands)
         var message = [CChar](repeating: 0, count: Self.messageByteCount)
@@ -24,6 +32,8 @@ enum BenchPart: String, CaseIterable {
             case .server: serve(settings, &message)
             case .load: load(settings, &message)
             case .answer: try answer(settings)
+            case .apple: apple(settings, &message)
+            case .reports: reports(settings, &message)
             }
         guard status == 0 else {
             let text = message.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }
@@ -140,6 +150,40 @@ enum BenchPart: String, CaseIterable {
             "{\"accepted\":\(result.accepted_count),\"refused\":\(result.refused_count),"
                 + "\"microseconds\":\(result.elapsed_us),"
                 + "\"latency\":[\(result.p500_us),\(result.p990_us),\(result.p999_us)]}\n"
+        )
+        return status
+    }
+
+    private func apple(_ settings: Settings, _ message: inout [CChar]) -> Int32 {
+        let count = message.count
+        return unsafe settings.text("file").withCString { file in
+            unsafe settings.text("certificate").withCString { certificate in
+                var options = unsafe cbench_apple()
+                unsafe options.arrivals = file
+                unsafe options.certificate = certificate
+                return unsafe cbench_apple_run(&options, STDOUT_FILENO, &message, count)
+            }
+        }
+    }
+
+    /// Prints the result: `{"accepted":…,"microseconds":…,"processorMicroseconds":…}`.
+    private func reports(_ settings: Settings, _ message: inout [CChar]) -> Int32 {
+        let count = message.count
+        var result = cbench_reports_result()
+        let status = unsafe settings.text("url").withCString { url in
+            unsafe settings.text("certificate").withCString { certificate in
+                var options = unsafe cbench_reports()
+                unsafe options.url = url
+                unsafe options.certificate = certificate
+                unsafe options.report_count = settings.number("count")
+                unsafe options.flight_count = settings.number("connections")
+                unsafe options.is_http1 = Int32(clamping: settings.number("http1"))
+                return unsafe cbench_reports_run(&options, &result, &message, count)
+            }
+        }
+        Console.write(
+            "{\"accepted\":\(result.accepted_count),\"microseconds\":\(result.elapsed_us),"
+                + "\"processorMicroseconds\":\(result.processor_us)}\n"
         )
         return status
     }

@@ -17,6 +17,8 @@ final class BenchTokens {
         (6_450_000_007, "com.example.video"),
     ]
     static let seedDefault: UInt64 = 1
+    /// What an id of the sandbox begins with.
+    static let sandboxHead = "SANDBOX_"
     static let customerCount = 500_000
     /// Digits of the number, hexadecimal, at the end of the token's id.
     private static let numberDigitCount = 12
@@ -116,6 +118,38 @@ final class BenchTokens {
             preconditionFailure("a token of the bench is one: \(error)")
         }
         swap(&received.arena, &scratch)
+    }
+
+    /// Appends the record of `tokens.distinct` with a number: the first of its period, of one of these
+    /// apps, one in four of the sandbox.
+    func appendDistinct(
+        _ number: Int,
+        of apps: [(appAppleID: Int64, bundleID: String)],
+        to outputs: inout OutputBatch
+    ) {
+        let word = Self.mix(UInt64(number) ^ seed &<< 48)
+        let app = apps[Int(word % UInt64(apps.count))]
+        let isSandbox = (word >> 8) % 4 == 0
+        // About in the order in which they were made: no two phones take equally long to send theirs.
+        let seconds = Int64(number % 1_000_000) - 1_000_000 - Int64((word >> 16) % 600)
+        let creation = Timestamp(milliseconds: now + seconds * 1_000)
+        let distinct = TokenDistinct(
+            externalPurchaseID: TokenID((isSandbox ? Self.sandboxHead : "") + id(number)),
+            appAppleID: app.appAppleID,
+            bundleID: app.bundleID,
+            tokenType: TokenType(.services),
+            tokenCreationDate: creation,
+            tokenExpirationDate: creation + .days(365),
+            customer: customerID(Int(mix(of: number).customer)),
+            receivedAt: Timestamp(milliseconds: now),
+            role: .primary
+        )
+        let key = outputs.place(distinct.externalPurchaseID.text.utf8.span)
+        let start = outputs.arena.count
+        distinct.write(to: &outputs.arena)
+        outputs.outputs.append(
+            OutputBatch.Output(topic: 0, key: key, value: outputs.placed(from: start))
+        )
     }
 
     /// Appends an object for the door: `{"token":"…","customer":"…"}`, or with the `url` of a link.

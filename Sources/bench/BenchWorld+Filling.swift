@@ -9,6 +9,8 @@ extension BenchWorld {
 
     enum Kind {
         case received, decoded, notified
+        /// Tokens told apart, each of an app to be reported for.
+        case distinct([(appAppleID: Int64, bundleID: String)])
         /// Sales, and the tokens of their customers.
         case sale(BenchSales), owned(BenchSales)
     }
@@ -23,6 +25,7 @@ extension BenchWorld {
             switch kind {
             case .received: tokens.appendReceived(number, to: &outputs)
             case .decoded: tokens.appendDecoded(number, to: &outputs)
+            case .distinct(let apps): tokens.appendDistinct(number, of: apps, to: &outputs)
             case .notified: notices.append(number, to: &outputs)
             case .sale(let sales): sales.append(number, to: &outputs)
             case .owned(let sales):

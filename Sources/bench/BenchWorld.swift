@@ -16,7 +16,7 @@ final class BenchWorld {
     /// Between two looks at what a group has committed.
     private static let lookMilliseconds = 10
     /// The same for what a worker counts itself: its metrics cost it more to tell.
-    private static let askMilliseconds = 100
+    private static let askMilliseconds = 250
     /// Nothing moved for so long: it will not come.
     static let stalledSeconds = 60.0
 
@@ -32,6 +32,7 @@ final class BenchWorld {
     private var ports: [String: (admin: Int, door: Int)] = [:]
     let tokens: BenchTokens
     private let appsFile: String
+    private let keyFile: String
     private let keysFile: String
     private let customerKeyFile: String
     let notices: BenchNotices
@@ -62,18 +63,42 @@ final class BenchWorld {
             ]) { $1 }
         keysFile = try programs.write(Array(ingestKey.utf8), as: "ingest-keys")
         customerKeyFile = try programs.write(RandomBytes.next(count: 32), as: "customer-key")
-        let keyFile = try programs.write(try P256PrivateKey.generate().pem, as: "key.p8")
-        let issuer = UUIDText.v4(random: RandomBytes.next(count: 16))
-        let apps = BenchTokens.apps.map { app in
-            [
-                "appAppleId": app.appAppleID, "bundleId": app.bundleID, "issuerId": issuer,
-                "keyId": "BENCHKEY00", "privateKeyFile": keyFile,
-            ] as [String: Any]
-        }
+        keyFile = try programs.write(try P256PrivateKey.generate().pem, as: "key.p8")
         appsFile = try programs.write(
-            Array(try JSONSerialization.data(withJSONObject: ["apps": apps])),
+            try Self.apps(BenchTokens.apps, keyFile: keyFile, reportsPerSecond: nil),
             as: "apps.json"
         )
+    }
+
+    /// Writes a file of apps, each with so many reports a second in both environments.
+    ///
+    /// - Returns: its path.
+    func write(
+        _ apps: [(appAppleID: Int64, bundleID: String)],
+        reportsPerSecond: Int,
+        as name: String
+    ) throws -> String {
+        try write(
+            try Self.apps(apps, keyFile: keyFile, reportsPerSecond: reportsPerSecond),
+            as: name
+        )
+    }
+
+    private static func apps(
+        _ apps: [(appAppleID: Int64, bundleID: String)],
+        keyFile: String,
+        reportsPerSecond: Int?
+    ) throws -> [UInt8] {
+        let issuer = UUIDText.v4(random: RandomBytes.next(count: 16))
+        let entries = apps.map { app in
+            var entry: [String: Any] = [
+                "appAppleId": app.appAppleID, "bundleId": app.bundleID, "issuerId": issuer,
+                "keyId": "BENCHKEY00", "privateKeyFile": keyFile,
+            ]
+            entry["reportsPerSecond"] = reportsPerSecond
+            return entry
+        }
+        return Array(try JSONSerialization.data(withJSONObject: ["apps": entries]))
     }
 
     /// Writes a file into the bench's folder.
@@ -183,7 +208,7 @@ final class BenchWorld {
         let kafka =
             [("bootstrap.servers", settings.bootstrapServers)]
             + settings.extra.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
-        let passed = part == .load ? [] : kafka.map { "kafka.\($0.0)=\($0.1)" }
+        let passed = part.usesKafka ? kafka.map { "kafka.\($0.0)=\($0.1)" } : []
         return try programs.start(
             "tollway-bench",
             [part.rawValue] + operands + passed,

@@ -17,12 +17,19 @@ struct AccountPlace: Hashable {
     init(_ id: TokenID, partition: Int32) {
         self.init(key: Debtor.key(of: id), partition: partition)
     }
+
+    /// All bytes of the key at once: an array hashes them one by one.
+    func hash(into hasher: inout Hasher) {
+        unsafe key.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
+    }
 }
 
 /// The accounts of one batch: looked up together, read once, put back once.
 struct AccountBatch {
     private let state: StagedState
     private var debtors: [AccountPlace: Debtor] = [:]
+    /// The entries in the due table of what was looked up.
+    private var replaced: [AccountPlace: [DueEntry]] = [:]
     /// In the order in which they changed first.
     private var changed: [AccountPlace] = []
     private var isChanged: Set<AccountPlace> = []
@@ -44,7 +51,9 @@ struct AccountBatch {
             for (key, value) in zip(keys, try state.values(keys, partition: partition)) {
                 if let value {
                     let place = AccountPlace(key: key, partition: partition)
-                    debtors[place] = Debtor(value, key: key)
+                    let debtor = Debtor(value, key: key)
+                    replaced[place] = DueKey.entries(of: debtor, key: key)
+                    debtors[place] = debtor
                 }
             }
         }
@@ -121,13 +130,29 @@ struct AccountBatch {
                 WaitingReport.write(intent, to: &value)
                 return value
             }
-            state.put(value, forKey: place.key, partition: place.partition)
+            state.put(
+                value,
+                forKey: place.key,
+                partition: place.partition,
+                due: DueChange(before: [], after: [])
+            )
         }
         return changed.compactMap { place in
             debtors[place].map { debtor in
                 var value: [UInt8] = []
                 debtor.write(to: &value)
-                state.put(value, forKey: place.key, partition: place.partition)
+                let entries = DueKey.entries(of: debtor, key: place.key)
+                // A restore derives them from the value.
+                assert(
+                    DueKey.entries(of: Debtor(value, key: place.key), key: place.key)
+                        .elementsEqual(entries, by: ==)
+                )
+                state.put(
+                    value,
+                    forKey: place.key,
+                    partition: place.partition,
+                    due: DueChange(before: replaced[place] ?? [], after: entries)
+                )
                 return (place, debtor)
             }
         }

@@ -6,17 +6,13 @@ internal import TokenWire
 
 /// What the due table holds, lane by lane and day by day: counted a slice at a time.
 struct DueCounts {
-    private var held = LaneCount.held()
+    private var all = LaneCount.all()
     private var due = LaneCount.due()
-    private var monthDue = LaneCount.monthDue()
-    private var days = LaneCount.days()
 
     /// Other partitions are ours now.
     mutating func restart() {
-        held.restart()
+        all.restart()
         due.restart()
-        monthDue.restart()
-        days.restart()
     }
 
     /// Counts on, and sets the gauges of what is complete.
@@ -26,30 +22,40 @@ struct DueCounts {
         _ metrics: ReportMetrics,
         now: Timestamp
     ) throws(StoreFault) {
-        if let held = try held.count(in: partitions, table.state, now: now) {
-            metrics.held(held)
+        if let counts = try due.count(in: partitions, table.state, now: now) {
+            Self.set(counts, metrics)
         }
-        if let due = try due.count(in: partitions, table.state, now: now) {
-            metrics.due(due)
+        if let counts = try all.count(in: partitions, table.state, now: now) {
+            Self.set(counts, metrics)
         }
-        if let due = try monthDue.count(in: partitions, table.state, now: now) {
-            metrics.monthDue(due)
-        }
-        _ = try days.count(in: partitions, table.state, now: now)
     }
 
     /// Nothing is ours any more.
     mutating func forgetAll(_ metrics: ReportMetrics) {
-        metrics.held(held.forgetAll())
-        metrics.due(due.forgetAll())
-        metrics.monthDue(monthDue.forgetAll())
-        days.forgetAll()
+        Self.set(due.forgetAll(), metrics)
+        Self.set(all.forgetAll(), metrics)
+    }
+
+    private static func set(_ counts: [DueCount: Int], _ metrics: ReportMetrics) {
+        for (key, count) in counts {
+            switch key {
+            case .held(let lane): metrics.held(lane, count)
+            case .due(let lane): metrics.due(lane, count)
+            case .monthDue(let lane): metrics.monthDue(lane, count)
+            case .day: break
+            }
+        }
     }
 
     /// What is due in a lane: now, and on each day.
     func write(_ lane: Lane, _ writer: inout JSONWriter) {
-        writer.field("due", due.complete[lane] ?? 0)
-        let days = days.complete.filter { $0.key.lane == lane && $0.value > 0 }
+        writer.field("due", due.complete[.due(lane)] ?? 0)
+        var days: [DueDay: Int] = [:]
+        for (key, count) in all.complete where count > 0 {
+            if case .day(let day) = key, day.lane == lane {
+                days[day] = count
+            }
+        }
         writer.name("days")
         writer.beginArray()
         for number in Set(days.keys.map(\.number)).sorted() {

@@ -1,3 +1,4 @@
+internal import StateStore
 internal import TokenDomain
 
 /// One entry of the due table: when the account of a key wants attention, ordered by it.
@@ -43,6 +44,15 @@ enum DueKey {
         debtor.retry.map { start(.retried, $0.queue, at: $0.deadline) + key }
     }
 
+    /// All entries of what lies under a key: one or two.
+    static func entries(of debtor: Debtor, key: [UInt8]) -> [DueEntry] {
+        let entry: DueEntry = (bytes(of: debtor, key: key), note(of: debtor))
+        guard let retry = retry(of: debtor, key: key) else {
+            return [entry]
+        }
+        return [entry, (retry, [])]
+    }
+
     /// Where a region begins.
     static func start(_ region: Region) -> [UInt8] {
         [region.rawValue]
@@ -67,14 +77,16 @@ enum DueKey {
 
     /// The time of an entry that is ordered by it, and the key of its state.
     static func timed(_ entry: [UInt8]) -> (time: Timestamp, key: [UInt8])? {
-        guard entry.count > 9 else {
-            return nil
-        }
-        return (Timestamp(milliseconds: number(entry[1..<9])), Array(entry[9...]))
+        time(entry).map { ($0, Array(entry[9...])) }
     }
 
-    /// The queue, deadline and key of an entry of the ready or the retried region.
-    static func queued(_ entry: [UInt8]) -> (queue: SendQueue, deadline: Timestamp, key: [UInt8])? {
+    /// The time alone.
+    static func time(_ entry: [UInt8]) -> Timestamp? {
+        entry.count > 9 ? Timestamp(milliseconds: number(entry, at: 1)) : nil
+    }
+
+    /// The queue and deadline of an entry of the ready or the retried region.
+    static func queued(_ entry: [UInt8]) -> (queue: SendQueue, deadline: Timestamp)? {
         guard entry.count > 19,
             entry[0] == Region.ready.rawValue || entry[0] == Region.retried.rawValue,
             let endpoint = SendQueue.Endpoint(rawValue: entry[1])
@@ -82,19 +94,21 @@ enum DueKey {
             return nil
         }
         let lane = Lane(
-            appAppleID: number(entry[3..<11]),
+            appAppleID: number(entry, at: 3),
             environment: entry[2] == 1 ? .sandbox : .production
         )
         return (
             SendQueue(endpoint: endpoint, lane: lane),
-            Timestamp(milliseconds: number(entry[11..<19])),
-            Array(entry[19...])
+            Timestamp(milliseconds: number(entry, at: 11))
         )
     }
 
-    /// Likewise, of the ready region only: what may be sent.
+    /// Likewise, and the key of its state, of the ready region only: what may be sent.
     static func ready(_ entry: [UInt8]) -> (queue: SendQueue, deadline: Timestamp, key: [UInt8])? {
-        entry.first == Region.ready.rawValue ? queued(entry) : nil
+        guard entry.first == Region.ready.rawValue, let (queue, deadline) = queued(entry) else {
+            return nil
+        }
+        return (queue, deadline, Array(entry[19...]))
     }
 
     private static let sandboxBit: UInt8 = 1
@@ -120,7 +134,7 @@ enum DueKey {
             return nil
         }
         return Lane(
-            appAppleID: number(note[1...]),
+            appAppleID: number(note, at: 1),
             environment: note[0] & sandboxBit != 0 ? .sandbox : .production
         )
     }
@@ -139,11 +153,15 @@ enum DueKey {
     /// Ordered as bytes as the numbers are, negative ones too.
     private static func bigEndian(_ number: Int64) -> [UInt8] {
         let ordered = UInt64(bitPattern: number) ^ (1 << 63)
-        return (0..<8).map { UInt8(truncatingIfNeeded: ordered >> (56 - 8 * $0)) }
+        return unsafe withUnsafeBytes(of: ordered.bigEndian) { unsafe Array($0) }
     }
 
-    private static func number(_ bytes: ArraySlice<UInt8>) -> Int64 {
-        let ordered = bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
+    /// Of the eight bytes from there on.
+    private static func number(_ bytes: [UInt8], at start: Int) -> Int64 {
+        var ordered: UInt64 = 0
+        for index in start..<start + 8 {
+            ordered = ordered << 8 | UInt64(bytes[index])
+        }
         return Int64(bitPattern: ordered ^ (1 << 63))
     }
 }

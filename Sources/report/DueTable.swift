@@ -109,20 +109,24 @@ struct DueTable {
         return (debts, isWhole)
     }
 
-    /// The most urgent that is due in every queue, ready to be sent or waiting to be tried again:
-    /// one look-up for each queue and kind that has something.
+    /// The most urgent that is due in every queue, ready to be sent or waiting to be tried again.
+    ///
+    /// - Returns: how many look-ups it took: one for each queue and kind that has something.
+    @discardableResult
     func visitMostUrgent(
         in partition: Int32,
         _ visit: (SendQueue, Timestamp) -> Void
-    ) throws(StoreFault) {
+    ) throws(StoreFault) -> Int {
+        var lookUpCount = 0
         for region in [DueKey.Region.ready, .retried] {
             let whole = DueKey.start(region)
             var start: [UInt8]? = whole
             while let from = start {
                 start = nil
+                lookUpCount += 1
                 try state.scan(.due, partition: partition, from: from, within: whole) { entry, _ in
                     if entry.first == region.rawValue,
-                        let (queue, deadline, _) = DueKey.queued(entry)
+                        let (queue, deadline) = DueKey.queued(entry)
                     {
                         visit(queue, deadline)
                         start = DueKey.after(DueKey.start(region, queue))
@@ -131,21 +135,7 @@ struct DueTable {
                 }
             }
         }
-    }
-
-    /// The earliest deadline of each queue that has something due: from the table and not from the
-    /// few debts in memory, for a lane that is stopped takes none, and what waits to be tried
-    /// again is due all the same.
-    func firstDeadlines(
-        in partitions: [Int32]
-    ) throws(StoreFault) -> [SendQueue: Timestamp] {
-        var first: [SendQueue: Timestamp] = [:]
-        for partition in partitions {
-            try visitMostUrgent(in: partition) { queue, deadline in
-                first[queue] = min(first[queue] ?? deadline, deadline)
-            }
-        }
-        return first
+        return lookUpCount
     }
 
     // MARK: What is guarded

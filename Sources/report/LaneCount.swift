@@ -10,8 +10,11 @@ struct LaneCount<Key: Hashable> {
     /// The regions from `first` to before `end`.
     private let first: DueKey.Region
     private let end: DueKey.Region
-    /// What an entry counts for on a day; nil for nothing.
-    private let key: (_ entry: [UInt8], _ note: [UInt8], _ today: Int64) -> Key?
+    /// Names what an entry counts for on a day: nothing, or several things at once.
+    private let keys: Keys
+
+    typealias Keys = (_ entry: [UInt8], _ note: [UInt8], _ today: Int64, _ add: (Key) -> Void) ->
+        Void
 
     private var partitions: [Int32] = []
     private var next: [UInt8]?
@@ -22,11 +25,11 @@ struct LaneCount<Key: Hashable> {
     fileprivate init(
         first: DueKey.Region,
         end: DueKey.Region,
-        key: @escaping (_ entry: [UInt8], _ note: [UInt8], _ today: Int64) -> Key?
+        keys: @escaping Keys
     ) {
         self.first = first
         self.end = end
-        self.key = key
+        self.keys = keys
     }
 
     /// Begins anew: other partitions are ours now.
@@ -73,9 +76,7 @@ struct LaneCount<Key: Hashable> {
                     return false
                 }
                 left -= 1
-                if let key = key(entry, note, today) {
-                    found[key, default: 0] += 1
-                }
+                keys(entry, note, today) { found[$0, default: 0] += 1 }
                 return true
             }
             counts.merge(found, uniquingKeysWith: +)
@@ -99,31 +100,48 @@ enum SliceLimit {
     static let entryCountMax = 10_000
 }
 
-extension LaneCount where Key == Lane {
+/// What entries are counted for.
+enum DueCount: Hashable {
     /// Tokens held: known, and neither reported nor refused yet.
-    static func held() -> LaneCount {
-        LaneCount(first: .ready, end: .forgotten) { _, note, _ in DueKey.heldLane(note: note) }
-    }
-
+    case held(Lane)
     /// Reports that are due and not yet accepted, those that wait to be tried again included.
+    case due(Lane)
+    /// Those of them that a calendar month owes: Apple wants them 15 days after the month.
+    case monthDue(Lane)
+    case day(DueDay)
+}
+
+extension LaneCount where Key == DueCount {
+    /// What is due, in one pass.
     static func due() -> LaneCount {
-        LaneCount(first: .ready, end: .waiting) { entry, _, _ in
-            guard let (queue, _, _) = DueKey.queued(entry), queue.endpoint == .reports else {
-                return nil
+        LaneCount(first: .ready, end: .waiting) { entry, _, _, add in
+            guard let (queue, deadline) = DueKey.queued(entry), queue.endpoint == .reports else {
+                return
             }
-            return queue.lane
+            add(.due(queue.lane))
+            if deadline == CalendarMonth(of: deadline).start + ReportPolicy.deadlineAfterMonth {
+                add(.monthDue(queue.lane))
+            }
         }
     }
 
-    /// Those of them that a calendar month owes: Apple wants them 15 days after the month.
-    static func monthDue() -> LaneCount {
-        LaneCount(first: .ready, end: .waiting) { entry, _, _ in
-            guard let (queue, deadline, _) = DueKey.queued(entry), queue.endpoint == .reports,
-                deadline == CalendarMonth(of: deadline).start + ReportPolicy.deadlineAfterMonth
-            else {
-                return nil
+    /// All that is not past use, in one pass: what is held, and on which days reports fall.
+    static func all() -> LaneCount {
+        LaneCount(first: .ready, end: .forgotten) { entry, note, today, add in
+            let heldLane = DueKey.heldLane(note: note)
+            if let heldLane {
+                add(.held(heldLane))
             }
-            return queue.lane
+            if let (queue, deadline) = DueKey.queued(entry) {
+                if queue.endpoint == .reports {
+                    add(.day(DueDay(queue.lane, .deadline, at: deadline, today: today)))
+                }
+                return
+            }
+            // What waits for its next attempt is counted at its deadline.
+            if let heldLane, !DueKey.isRetry(note: note), let time = DueKey.time(entry) {
+                add(.day(DueDay(heldLane, .falling, at: time, today: today)))
+            }
         }
     }
 }
@@ -157,23 +175,4 @@ struct DueDay: Hashable {
     }
 
     var start: Timestamp { Timestamp(milliseconds: number * Self.milliseconds) }
-}
-
-extension LaneCount where Key == DueDay {
-    /// Reports by day.
-    static func days() -> LaneCount {
-        LaneCount(first: .ready, end: .forgotten) { entry, note, today in
-            if let (queue, deadline, _) = DueKey.queued(entry) {
-                return queue.endpoint == .reports
-                    ? DueDay(queue.lane, .deadline, at: deadline, today: today) : nil
-            }
-            // What waits for its next attempt is counted at its deadline.
-            guard let (time, _) = DueKey.timed(entry), !DueKey.isRetry(note: note),
-                let lane = DueKey.heldLane(note: note)
-            else {
-                return nil
-            }
-            return DueDay(lane, .falling, at: time, today: today)
-        }
-    }
 }

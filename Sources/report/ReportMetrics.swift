@@ -269,22 +269,16 @@ final class ReportMetrics {
         }
     }
 
-    func held(_ counts: [Lane: Int]) {
-        Self.set(held, counts)
+    func held(_ lane: Lane, _ count: Int) {
+        held.set(Double(count), String(lane.appAppleID), lane.environment.rawValue)
     }
 
-    func due(_ counts: [Lane: Int]) {
-        Self.set(due, counts)
+    func due(_ lane: Lane, _ count: Int) {
+        due.set(Double(count), String(lane.appAppleID), lane.environment.rawValue)
     }
 
-    func monthDue(_ counts: [Lane: Int]) {
-        Self.set(monthDue, counts)
-    }
-
-    private static func set(_ gauge: Gauge, _ counts: [Lane: Int]) {
-        for (lane, count) in counts {
-            gauge.set(Double(count), String(lane.appAppleID), lane.environment.rawValue)
-        }
+    func monthDue(_ lane: Lane, _ count: Int) {
+        monthDue.set(Double(count), String(lane.appAppleID), lane.environment.rawValue)
     }
 
     func held(_ lane: Lane, for span: Milliseconds) {

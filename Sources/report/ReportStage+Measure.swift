@@ -21,7 +21,7 @@ extension ReportStage {
             let waited = oldest.map { Double(max((now - $0).count, 0)) / 1_000 } ?? 0
             metrics.guarded(count: guardedCount, seconds: waited)
             try counts.count(in: partitions, table, metrics, now: now)
-            sender.measure(deadlines: try table.firstDeadlines(in: partitions), now: now)
+            sender.measure(deadlines: try deadlines.look(in: partitions, table), now: now)
         } catch {
             // A failed measure must not end the worker; the table's next read throws the fault.
         }

@@ -25,24 +25,11 @@ extension ReportStage {
         } catch {
             return changes.refuse(because: error.message)
         }
-        func move(
-            from old: (key: [UInt8], note: [UInt8])?,
-            to new: (key: [UInt8], note: [UInt8])?
-        ) {
-            if let old, old.key != new?.key {
-                changes.remove(key: old.key, from: .due)
-            }
-            if let new, new.key != old?.key || new.note != old?.note {
-                changes.put(new.note, forKey: new.key, in: .due)
-            }
-        }
-        move(
-            from: before.map { (DueKey.bytes(of: $0, key: key), DueKey.note(of: $0)) },
-            to: after.map { (DueKey.bytes(of: $0, key: key), DueKey.note(of: $0)) }
-        )
-        move(
-            from: before.flatMap { DueKey.retry(of: $0, key: key) }.map { ($0, []) },
-            to: after.flatMap { DueKey.retry(of: $0, key: key) }.map { ($0, []) }
+        changes.make(
+            DueChange(
+                before: before.map { DueKey.entries(of: $0, key: key) } ?? [],
+                after: after.map { DueKey.entries(of: $0, key: key) } ?? []
+            )
         )
         if let value {
             changes.put(value, forKey: key, in: .state)

@@ -60,6 +60,7 @@ final class ReportStage: TickingStage {
     var inbox: AnswerInbox
     var forgetting = ForgettingClock()
     var counts = DueCounts()
+    var deadlines = FirstDeadlines()
     var nextMeasure = Timestamp(milliseconds: 0)
     /// When the last tick was; nil before the first.
     var tickedAt: Timestamp?
@@ -145,6 +146,7 @@ final class ReportStage: TickingStage {
         // A token that was proven unknown was so for the partitions assigned then.
         guardRunner.end()
         counts.restart()
+        deadlines.restart()
         sender.share(partitions, of: partitionCount)
     }
 
@@ -180,7 +182,7 @@ final class ReportStage: TickingStage {
         for partition in sweeps.keys {
             sweeps[partition]?.isServed = false
         }
-        sender.committed(settled: inbox.committed(except: isStaged))
+        sender.committed(settled: inbox.committed(except: isStaged), isStaged: isStaged)
         nextTick = now
     }
 
@@ -233,8 +235,8 @@ final class ReportStage: TickingStage {
             if isEarlier || sweep?.nextGuarded != nil {
                 changed.insert(place.partition)
             }
-            if let queue = debtor.queue {
-                sender.touch(queue)
+            if let queue = debtor.queue, case .ready(_, let deadline) = debtor.attention {
+                sender.touch(ReadyDebt(place: place, deadline: deadline), in: queue)
             }
         }
     }

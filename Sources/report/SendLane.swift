@@ -20,7 +20,7 @@ struct SendLane {
     private(set) var ready: [ReadyDebt] = []
     /// The due table may hold something more urgent than what is here, or more of it.
     var needsRefill = true
-    /// The due table held more than was taken.
+    /// The due table holds more than was taken.
     private var hasMore = false
     var flightCount = 0
     /// Requests started since the lane was opened.
@@ -35,6 +35,23 @@ struct SendLane {
         ready = debts.sorted { $0.deadline < $1.deadline }.reversed()
         hasMore = !isWhole
         needsRefill = false
+    }
+
+    /// Takes in a debt that has come into the due table.
+    ///
+    /// Where only a part of the table is here, one that is less urgent than all of that stays there: the
+    /// table is read again when all is sent.
+    mutating func add(_ debt: ReadyDebt, countMax: Int) {
+        guard !needsRefill, !hasMore || ready.first.map({ debt.deadline < $0.deadline }) == true
+        else {
+            return
+        }
+        let index = ready.firstIndex { $0.deadline <= debt.deadline } ?? ready.endIndex
+        ready.insert(debt, at: index)
+        if ready.count > countMax {
+            ready.removeFirst()
+            hasMore = true
+        }
     }
 
     /// The next debt, taken out.

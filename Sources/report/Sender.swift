@@ -31,10 +31,8 @@ final class Sender {
     var keyBreakers: [Lane: CircuitBreaker] = [:]
     /// Those of ``lanes`` in the order in which they were opened: each gets its turns in it.
     private(set) var queues: [SendQueue] = []
-    /// Queues that an account became ready for, since the last commit and since the one before: the
-    /// next look at the committed store may miss what is still under way.
-    private var touched: Set<SendQueue> = []
-    private var touchedBefore: Set<SendQueue> = []
+    /// What became ready for a queue and is not known to be committed.
+    private var touched: [(queue: SendQueue, debt: ReadyDebt)] = []
 
     var flights: [UInt64: Flight] = [:]
     private var nextTag: UInt64 = 1
@@ -97,26 +95,37 @@ final class Sender {
             lanes[queue]?.forget(partitions: gone)
         }
         busy = busy.filter { !gone.contains($0.partition) }
+        touched.removeAll { gone.contains($0.debt.place.partition) }
     }
 
     // MARK: Transactions
 
-    /// A queue that an account became ready for must be looked at after the commit.
-    func touch(_ queue: SendQueue) {
-        touched.insert(queue)
+    /// A debt became ready for a queue: it may be sent after the commit.
+    func touch(_ debt: ReadyDebt, in queue: SendQueue) {
+        touched.append((queue, debt))
         open(queue)
     }
 
-    /// - Parameter settled: accounts whose answers are committed now.
-    func committed(settled: [AccountPlace]) {
-        for queue in touched.union(touchedBefore) {
-            lanes[queue]?.needsRefill = true
-        }
-        (touchedBefore, touched) = (touched, [])
+    /// Hands what is committed now to its lane: the due table is not read for it.
+    ///
+    /// - Parameters:
+    ///   - settled: accounts whose answers are committed now.
+    ///   - isStaged: whether something is put for an account that is not known to be committed.
+    func committed(settled: [AccountPlace], isStaged: (AccountPlace) -> Bool) {
         busy.subtract(settled)
+        var staged: [(queue: SendQueue, debt: ReadyDebt)] = []
+        for (queue, debt) in touched {
+            if isStaged(debt.place) {
+                staged.append((queue, debt))
+            } else {
+                lanes[queue]?.add(debt, countMax: limits.readyCountMax)
+            }
+        }
+        touched = staged
     }
 
     func aborted() {
+        touched = []
         refillAll()
     }
 
@@ -183,7 +192,7 @@ final class Sender {
 
     /// When something here wants a tick; nil where only an answer or a commit does.
     func nextSend(now: Timestamp) -> Timestamp? {
-        var times = lanes.compactMap { nextSend(of: $1, $0, now: now) }
+        var times = queues.compactMap { nextSend(of: $0, now: now) }
         if orderReader?.isWhole == false {
             times.append(now + limits.orderInterval)
         }
@@ -196,12 +205,12 @@ final class Sender {
     }
 
     /// When a queue may send next; nil where nothing but an answer or an order lets it go on.
-    private func nextSend(of lane: SendLane, _ queue: SendQueue, now: Timestamp) -> Timestamp? {
+    private func nextSend(of queue: SendQueue, now: Timestamp) -> Timestamp? {
         let flightCount = hostFlightCounts[queue.lane.environment] ?? 0
         guard flightCount < limits.hostFlightCountMax, maySend(queue.lane) else {
             return nil
         }
-        return lane.nextSend(
+        return lanes[queue]?.nextSend(
             now: now,
             flightCountMax: limits.flightCountMax,
             keyBreaker: keyBreakers[queue.lane] ?? CircuitBreaker()
@@ -231,16 +240,13 @@ final class Sender {
         _ table: DueTable,
         now: Timestamp
     ) throws(StoreFault) -> ReadyDebt? {
-        while let lane = lanes[queue] {
-            guard let turn = nextSend(of: lane, queue, now: now), turn <= now else {
-                return nil
-            }
-            if lane.needsRefill {
+        while let turn = nextSend(of: queue, now: now), turn <= now {
+            if lanes[queue]?.needsRefill == true {
                 let (debts, isWhole) = try table.ready(
                     queue,
                     in: partitions,
                     except: busy,
-                    countMax: limits.readyCountMax
+                    countMax: limits.readyCountMax(partitionCount: partitions.count)
                 )
                 lanes[queue]?.refill(debts, isWhole: isWhole)
             }

@@ -80,9 +80,15 @@ final class DebtStore {
         #expect(!some.isWhole)
         let all = try store.table.ready(DebtStore.queue, in: [0, 1], except: [], countMax: 4)
         #expect(all.debts.count == 4 && all.isWhole)
+        var deadlines = FirstDeadlines()
         #expect(
-            try store.table.firstDeadlines(in: [0, 1])
+            try deadlines.look(in: [0, 1], store.table)
                 == [DebtStore.queue: ReportBench.start + Milliseconds(5)]
+        )
+        _ = try store.put("6", partition: 0, asked: 1)
+        #expect(
+            try deadlines.look(in: [0, 1], store.table)
+                == [DebtStore.queue: ReportBench.start + Milliseconds(1)]
         )
     }
 
@@ -124,19 +130,43 @@ final class DebtStore {
     @Test func `sends a debt once until its answer is committed`() throws {
         let place = try store.put("1")
         try sender.send(from: store.table, now: now)
-        sender.touch(DebtStore.queue)
-        sender.committed(settled: [])
+        sender.touch(ReadyDebt(place: place, deadline: now), in: DebtStore.queue)
+        sender.committed(settled: [], isStaged: { _ in false })
         try sender.send(from: store.table, now: now + .seconds(1))
         #expect(apple.calls.map(\.externalPurchaseID) == ["1"])
 
         let answers = sender.collect(now: now + .seconds(1))
         #expect(answers.map(\.place) == [place] && sender.flights.isEmpty)
         #expect(sender.busy == [place])
-        sender.touch(DebtStore.queue)
-        sender.committed(settled: [place])
+        sender.touch(ReadyDebt(place: place, deadline: now), in: DebtStore.queue)
+        sender.committed(settled: [place], isStaged: { _ in false })
         #expect(sender.busy.isEmpty)
         try sender.send(from: store.table, now: now + .seconds(2))
         #expect(apple.calls.map(\.externalPurchaseID) == ["1", "1"])
+    }
+
+    @Test func `sends what became ready after its commit, and without it never`() throws {
+        try sender.send(from: store.table, now: now)
+        let place = try store.put("1")
+        try sender.send(from: store.table, now: now + .seconds(1))
+        #expect(apple.calls.isEmpty)
+        sender.touch(ReadyDebt(place: place, deadline: now), in: DebtStore.queue)
+        sender.committed(settled: [], isStaged: { $0 == place })
+        try sender.send(from: store.table, now: now + .seconds(2))
+        #expect(apple.calls.isEmpty)
+        sender.committed(settled: [], isStaged: { _ in false })
+        try sender.send(from: store.table, now: now + .seconds(3))
+        #expect(apple.calls.map(\.externalPurchaseID) == ["1"])
+    }
+
+    @Test func `drops what became ready of partitions that are another's`() throws {
+        try sender.send(from: store.table, now: now)
+        let place = try store.put("1")
+        sender.touch(ReadyDebt(place: place, deadline: now), in: DebtStore.queue)
+        sender.revoke([0])
+        sender.committed(settled: [], isStaged: { _ in false })
+        try sender.send(from: store.table, now: now + .seconds(1))
+        #expect(apple.calls.isEmpty)
     }
 
     @Test func `abandons what is in flight for partitions that are another's`() throws {
@@ -153,6 +183,45 @@ final class DebtStore {
         sender.share([0], of: nil)
         try sender.send(from: store.table, now: now + .seconds(9))
         #expect(apple.calls.isEmpty)
+    }
+}
+
+@Suite struct `The debts at hand of a lane` {
+    private static func debt(_ deadline: Int64) -> ReadyDebt {
+        ReadyDebt(
+            place: AccountPlace(key: [UInt8(deadline)], partition: 0),
+            deadline: Timestamp(milliseconds: deadline)
+        )
+    }
+
+    @Test(arguments: [
+        // All of the table is at hand: what comes is, too, up to so many.
+        ([3, 5], true, [4], [3, 4, 5], false),
+        ([], true, [2, 1], [1, 2], false),
+        ([3, 5], true, [9], [3, 5, 9], false),
+        ([1, 2, 3], true, [4, 0], [0, 1, 2], true),
+        // Only a part is: what is less urgent than that stays in the table.
+        ([3, 5], false, [9, 5], [3, 5], true),
+        ([3, 5], false, [4], [3, 4, 5], true),
+    ])
+    func `go the most urgent first, and the table is read for the rest`(
+        held: [Int64],
+        isWhole: Bool,
+        added: [Int64],
+        sent: [Int64],
+        isReadAgain: Bool
+    ) {
+        var lane = SendLane(limiter: RateLimiter(rate: 1))
+        lane.refill(held.map(Self.debt), isWhole: isWhole)
+        for deadline in added {
+            lane.add(Self.debt(deadline), countMax: 3)
+        }
+        var deadlines: [Int64] = []
+        while let debt = lane.popMostUrgent() {
+            deadlines.append(debt.deadline.milliseconds)
+        }
+        #expect(deadlines == sent)
+        #expect(lane.needsRefill == isReadAgain)
     }
 }
 

@@ -1,9 +1,9 @@
 /*
  * What `tollway bench` compares with: the least programs that do a worker's outer work over the
- * same two libraries, and a client that loads an HTTP door.
+ * same libraries, a client that loads an HTTP door, and a server that stands for Apple.
  *
- * They stand on librdkafka and libmicrohttpd directly and on nothing of ours: a yardstick must not
- * bend with what it measures. They are no part of the pipeline, and repair nothing: whatever fails
+ * They stand on librdkafka, libmicrohttpd, libcurl and OpenSSL directly and on nothing of ours: a
+ * yardstick must not bend with what it measures. They are no part of the pipeline, and repair nothing: whatever fails
  * ends them with a sentence.
  *
  * A list of texts is one block of bytes: each text ended by a NUL, the list by an empty text.
@@ -78,3 +78,38 @@ typedef struct cbench_load_result {
 /* cbench_load_run: 0 when each request was accepted; -1 with ${message} otherwise. */
 int cbench_load_run(const cbench_load *load, cbench_load_result *result, char *message,
                     size_t message_size);
+
+/* -- The bare Apple: every report is accepted at once -------------------------------------------- */
+
+typedef struct cbench_apple {
+    const char *arrivals;    /* a file that gets the externalPurchaseId of each report, one a line */
+    const char *certificate; /* a file that gets the certificate: HTTP/2 or HTTP/1.1 over TLS, as the
+                                client likes; empty: HTTP/1.1 without TLS */
+} cbench_apple;
+
+/*
+ * cbench_apple_run(apple, port_fd, message, message_size):
+ * Listen on a free port of 127.0.0.1, write it in digits and a line end to ${port_fd}, and run until
+ * SIGTERM: 0, and the file of arrivals is whole.  On a failure -1, with ${message} filled in.
+ */
+int cbench_apple_run(const cbench_apple *apple, int port_fd, char *message, size_t message_size);
+
+/* -- The least that reports cost: libcurl, one multi handle, a signature for each request --------- */
+
+typedef struct cbench_reports {
+    const char *url;
+    const char *certificate; /* trusted; empty: the system's */
+    size_t report_count;
+    size_t flight_count; /* requests under way at a time */
+    int is_http1;        /* 0: HTTP/2 where the server has it, all over one connection */
+} cbench_reports;
+
+typedef struct cbench_reports_result {
+    uint64_t accepted_count;
+    int64_t elapsed_us;   /* from the first connection to the last answer */
+    int64_t processor_us; /* of this process meanwhile */
+} cbench_reports_result;
+
+/* cbench_reports_run: 0 when each was accepted; -1 with ${message} otherwise. */
+int cbench_reports_run(const cbench_reports *reports, cbench_reports_result *result, char *message,
+                       size_t message_size);

@@ -12,7 +12,8 @@ struct chttp_client;
 
 struct chttp_client_options {
     const char *user_agent;
-    const char *authority_file;    /* PEM bundle to trust; NULL: the system's */
+    const char *authority_file;    /* PEM bundle to trust; NULL: that of the environment's
+                                      SSL_CERT_FILE, else the system's */
     uint32_t concurrency_max;
     uint32_t connect_timeout_ms;
     uint32_t total_timeout_ms;
