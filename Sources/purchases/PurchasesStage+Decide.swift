@@ -287,21 +287,39 @@ extension PurchasesStage {
             }
         }
         let key = place.key.sibling(named ?? "")
-        let item = try book.item(place.at(key))
-        switch item?.standing {
-        case nil, .unknown:
-            return .decided(
-                until <= now ? .refuse(unknown) : .wait(.reference(key, until: until))
-            )
+        // It is woken when what it refers to is reported. That this is refused, and forgotten, wakes
+        // nobody: the time does.
+        let wait = BookedItem.Wait.reference(
+            key,
+            until: until > now ? until : now + policy.referenceLook
+        )
+        guard let item = try book.item(place.at(key)) else {
+            return .decided(until <= now ? .refuse(unknown) : .wait(wait))
+        }
+        switch item.standing {
+        case .unknown:
+            return .decided(until <= now ? .refuse(unknown) : .wait(wait))
         case .pending:
-            return .decided(.wait(.reference(key, until: nil)))
+            return .decided(.wait(wait))
         case .notOwed:
             return .notOwed(key)
         case .live:
-            guard let item else {
-                preconditionFailure("an item that has a standing is there")
-            }
-            return .found(key, item)
+            return try isChanging(item, place.at(key), before: event, &book)
+                ? .decided(.wait(wait)) : .found(key, item)
         }
+    }
+
+    /// Whether a change that came before an event is not settled: what refers to the item is measured
+    /// against what that change makes of it.
+    private func isChanging(
+        _ item: BookedItem,
+        _ place: BookPlace,
+        before event: BookedEvent,
+        _ book: inout Book
+    ) throws(StoreFault) -> Bool {
+        guard item.hasChanges, let change = try book.event(item.changeFirst, of: place) else {
+            return false
+        }
+        return change.isOurs || change.offset < event.offset
     }
 }

@@ -164,6 +164,7 @@ extension PurchasesStage {
             book.put(nil, number: number, of: place)
         }
         item.finishTurn(now: plan.now)
+        try book.wake(&item, at: place)
         if wasBase {
             item.standing = .unknown
             item.sale = nil
@@ -208,6 +209,7 @@ extension PurchasesStage {
         }
         book.put(nil, number: item.changeFirst, of: place)
         item.finishTurn(now: now)
+        try book.wake(&item, at: place)
         try goOn(&item, place, &book, now: now)
     }
 

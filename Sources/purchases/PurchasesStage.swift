@@ -45,6 +45,8 @@ final class PurchasesStage: TickingStage {
         var reopening = Milliseconds.days(30)
         /// So long an item waits for one that it refers to and that nobody has sent.
         var referenceWait = Milliseconds.days(30)
+        /// After that time an item whose buy is not settled looks again so often.
+        var referenceLook = Milliseconds.days(1)
         /// Before a report is asked for again that `report` had no room for.
         var again = Milliseconds.minutes(1)
 

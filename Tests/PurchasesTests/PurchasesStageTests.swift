@@ -275,6 +275,23 @@ import TokenWire
         #expect(try bench.words().last == "poison reported")
     }
 
+    @Test func `gives up after 30 days what refers to a sale that Apple refused`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.script = { _, ids in
+            ids.contains("a") ? [AppleError(code: 4, fieldName: "taxCountry", lineItemID: "a")] : nil
+        }
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 3_000))
+        try bench.settle()
+        #expect(try bench.words() == ["a rejected"])
+        try bench.pass(.days(31))
+        #expect(
+            bench.deadLetters().map(\.code) == ["purchases.rejected", "purchases.reference_unknown"]
+        )
+    }
+
     @Test func `puts at most 100 items into a report, one report at a time for a token`() throws {
         let bench = bench()
         let anna = bench.customer(1)

@@ -42,6 +42,26 @@ import TokenDomain
     }
 
     @Test(arguments: steps)
+    func `is a restatement of its buy that came before, when the buy is answered`(step: Int) throws {
+        let bench = try bench(step)
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settleAlone()
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settleAlone()
+        // The answer and the refund come in one batch.
+        _ = try bench.answerReports()
+        bench.sale(
+            bench.refund("r", of: "a", anna, exclusive: 1_000) { $0.taxCountry = AlphaCode("FRA") }
+        )
+        try take(step, bench)
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == [])
+        #expect(bench.apple.held("r")?.country == "FRA")
+    }
+
+    @Test(arguments: steps)
     func `is found when it is a token`(step: Int) throws {
         let bench = try bench(step)
         let anna = bench.customer(1)

@@ -41,6 +41,9 @@ import TokenDomain
         bench.sale(bench.change("nobody's", anna, .restate) { $0.quantity = 2 })
         try bench.settle()
         bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settleAlone()
+        // While the token's report is under way.
+        bench.sale(bench.buy("late", anna))
         for part in 1...3 {
             bench.sale(bench.refund("r\(part)", of: "a", anna, exclusive: 1_000))
         }
