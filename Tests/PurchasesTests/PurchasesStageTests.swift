@@ -280,7 +280,8 @@ import TokenWire
         let anna = bench.customer(1)
         bench.token("t", customer: anna)
         bench.script = { _, ids in
-            ids.contains("a") ? [AppleError(code: 4, fieldName: "taxCountry", lineItemID: "a")] : nil
+            ids.contains("a")
+                ? [AppleError(code: 4, fieldName: "taxCountry", lineItemID: "a")] : nil
         }
         bench.sale(bench.buy("a", anna))
         bench.sale(bench.refund("r", of: "a", anna, exclusive: 3_000))
@@ -288,7 +289,9 @@ import TokenWire
         #expect(try bench.words() == ["a rejected"])
         try bench.pass(.days(31))
         #expect(
-            bench.deadLetters().map(\.code) == ["purchases.rejected", "purchases.reference_unknown"]
+            bench.deadLetters().map(\.code) == [
+                "purchases.rejected", "purchases.reference_unknown",
+            ]
         )
     }
 

@@ -42,7 +42,8 @@ import TokenDomain
     }
 
     @Test(arguments: steps)
-    func `is a restatement of its buy that came before, when the buy is answered`(step: Int) throws {
+    func `is a restatement of its buy that came before, when the buy is answered`(step: Int) throws
+    {
         let bench = try bench(step)
         let anna = bench.customer(1)
         bench.token("t", customer: anna)
