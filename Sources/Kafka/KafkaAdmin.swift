@@ -260,23 +260,16 @@ package final class KafkaAdmin {
     ///
     /// A member that ended without leaving counts until its session is over (15 s).
     package func group(_ name: String) throws(LogFault) -> GroupDescription {
-        let clock = ContinuousClock()
-        let deadline = clock.now.advanced(by: .milliseconds(deadlineMilliseconds))
-        var asked = client
-        while true {
-            do throws(LogFault) {
-                return try asked.group(name)
-            } catch {
-                guard case .unavailable(let code, _) = error,
-                    Self.movedCoordinatorCodes.contains(code), clock.now < deadline
-                else {
-                    throw error
-                }
-            }
-            _ = poll(nil, 0, Self.coordinatorMilliseconds)
+        try LogClient.askAgain(
+            on: Self.movedCoordinatorCodes,
+            every: Self.coordinatorMilliseconds,
+            within: deadlineMilliseconds
+        ) { askedCount throws(LogFault) in
             // librdkafka 2.0.2 remembers a coordinator for as long as it is asked there, also when that
             // says that it is none: a client that has asked nothing yet learns of the new one.
-            asked = try Self.inquirer(settings, deadlineMilliseconds)
+            let asked =
+                askedCount == 0 ? client : try Self.inquirer(settings, deadlineMilliseconds)
+            return try asked.group(name)
         }
     }
 

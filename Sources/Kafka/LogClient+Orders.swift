@@ -121,14 +121,24 @@ extension LogClient {
         }
     }
 
+    /// What one thing was asked of has one answer.
+    private func single(
+        _ answers: UnsafeMutablePointer<OpaquePointer?>?,
+        _ count: Int,
+        of what: String
+    ) throws(LogFault) -> OpaquePointer {
+        guard count == 1, let answer = unsafe answers?[0] else {
+            throw LogFault(answer: RD_KAFKA_RESP_ERR__BAD_MSG, "an answer about no \(what)")
+        }
+        return unsafe answer
+    }
+
     /// The one topic that an answer about settings is about.
     private func only(
         _ answers: UnsafeMutablePointer<OpaquePointer?>?,
         _ count: Int
     ) throws(LogFault) -> OpaquePointer {
-        guard count == 1, let answer = unsafe answers?[0] else {
-            throw LogFault(answer: RD_KAFKA_RESP_ERR__BAD_MSG, "an answer about no topic")
-        }
+        let answer = try unsafe single(answers, count, of: "topic")
         let code = unsafe rd_kafka_ConfigResource_error(answer)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
             let why = unsafe rd_kafka_ConfigResource_error_string(answer)
@@ -150,9 +160,7 @@ extension LogClient {
                 rd_kafka_event_DescribeConsumerGroups_result(event),
                 &count
             )
-            guard count == 1, let answer = unsafe answers?[0] else {
-                throw LogFault(answer: RD_KAFKA_RESP_ERR__BAD_MSG, "an answer about no group")
-            }
+            let answer = try unsafe single(answers, count, of: "group")
             if let error = unsafe rd_kafka_ConsumerGroupDescription_error(answer) {
                 let code = unsafe rd_kafka_error_code(error)
                 guard code == RD_KAFKA_RESP_ERR_GROUP_ID_NOT_FOUND else {
@@ -184,9 +192,7 @@ extension LogClient {
                 rd_kafka_event_AlterConsumerGroupOffsets_result(event),
                 &count
             )
-            guard count == 1, let answer = unsafe answers?[0] else {
-                throw LogFault(answer: RD_KAFKA_RESP_ERR__BAD_MSG, "an answer about no group")
-            }
+            let answer = try unsafe single(answers, count, of: "group")
             let entries = unsafe PartitionList.entries(of: rd_kafka_group_result_partitions(answer))
             var code = entries.first(where: \.hasFailed)?.code ?? RD_KAFKA_RESP_ERR_NO_ERROR
             if let error = unsafe rd_kafka_group_result_error(answer) {

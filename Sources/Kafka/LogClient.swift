@@ -146,19 +146,38 @@ internal import Glibc
     /// Where a broker does not lead a partition any more, or not yet, as right after its start, it is
     /// asked again within the deadline: each question begins with the topic's metadata.
     func offsets(ofTopic topic: String, at time: Int64) throws(LogFault) -> [Int64] {
-        let end = ContinuousClock.now.advanced(by: .milliseconds(Int(deadlineMilliseconds)))
+        try Self.askAgain(
+            on: Self.movedLeaderCodes,
+            every: Self.movedLeaderMilliseconds,
+            within: Int(deadlineMilliseconds)
+        ) { _ throws(LogFault) in
+            let count = try partitionCount(ofTopic: topic)
+            return try offsets(of: (0..<count).map { ($0, time) }, ofTopic: topic)
+        }
+    }
+
+    /// Asks, and asks again while the answer is one of these codes, within a deadline; the question gets
+    /// how often it was asked before.
+    static func askAgain<Answer>(
+        on codes: Set<String>,
+        every milliseconds: Int32,
+        within deadlineMilliseconds: Int,
+        _ question: (_ askedCount: Int) throws(LogFault) -> Answer
+    ) throws(LogFault) -> Answer {
+        let end = ContinuousClock.now.advanced(by: .milliseconds(deadlineMilliseconds))
+        var askedCount = 0
         while true {
             do throws(LogFault) {
-                let count = try partitionCount(ofTopic: topic)
-                return try offsets(of: (0..<count).map { ($0, time) }, ofTopic: topic)
+                return try question(askedCount)
             } catch {
-                guard case .unavailable(let code, _) = error,
-                    Self.movedLeaderCodes.contains(code), ContinuousClock.now < end
+                guard case .unavailable(let code, _) = error, codes.contains(code),
+                    ContinuousClock.now < end
                 else {
                     throw error
                 }
             }
-            _ = poll(nil, 0, Self.movedLeaderMilliseconds)
+            askedCount += 1
+            _ = poll(nil, 0, milliseconds)
         }
     }
 

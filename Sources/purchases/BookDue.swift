@@ -34,8 +34,6 @@ enum BookDue {
         case waking = 0x79  // y
     }
 
-    typealias Entry = DueEntry
-
     // MARK: Keys
 
     /// Where the entries begin that wait for something, or belong to it.
@@ -126,7 +124,7 @@ enum BookDue {
             return nil
         }
         return (
-            Timestamp(milliseconds: BigEndian.number(entry[1..<9])),
+            Timestamp(milliseconds: BigEndian.number(entry, at: 1)),
             BookKey(bytes: Array(entry[9...]))
         )
     }
@@ -159,7 +157,7 @@ enum BookDue {
 
     // MARK: Entries of a record
 
-    static func entries(of item: BookedItem, _ key: BookKey) -> [Entry] {
+    static func entries(of item: BookedItem, _ key: BookKey) -> [DueEntry] {
         var entries = waitEntries(of: item, key)
         if item.wakesFrom != nil {
             entries.append((start(.waking) + key.bytes, []))
@@ -184,10 +182,10 @@ enum BookDue {
         return entries
     }
 
-    private static func waitEntries(of item: BookedItem, _ key: BookKey) -> [Entry] {
+    private static func waitEntries(of item: BookedItem, _ key: BookKey) -> [DueEntry] {
         // Counted by ``HeldCount``.
         let note = BigEndian.bytes(Int64(item.heldCount))
-        func waiting(_ time: Timestamp) -> Entry { (timed(.waiting, time, key), []) }
+        func waiting(_ time: Timestamp) -> DueEntry { (timed(.waiting, time, key), []) }
         func grouped() -> [UInt8] { (group(of: item.wait, key) ?? []) + key.bytes }
         switch item.wait {
         case .idle:
@@ -249,8 +247,8 @@ enum BookDue {
         return (sale, PaidService.Period(start: start, end: end, isPaid: isPaid))
     }
 
-    static func entries(of token: BookedToken, _ key: BookKey) -> [Entry] {
-        var entries: [Entry] = []
+    static func entries(of token: BookedToken, _ key: BookKey) -> [DueEntry] {
+        var entries: [DueEntry] = []
         if token.wantsReport, token.inFlight.isEmpty {
             entries.append((start(.report) + key.bytes, []))
         }
@@ -263,9 +261,9 @@ enum BookDue {
         return entries
     }
 
-    static func entries(of subscription: BookedSubscription, _ key: BookKey) -> [Entry] {
+    static func entries(of subscription: BookedSubscription, _ key: BookKey) -> [DueEntry] {
         let forgetAt = subscription.touchedAt + SeenBefore.keyLifetime
-        let forgotten: Entry = (timed(.forgotten, forgetAt, key), [])
+        let forgotten: DueEntry = (timed(.forgotten, forgetAt, key), [])
         return subscription.wakesFrom == nil
             ? [forgotten] : [(start(.waking) + key.bytes, []), forgotten]
     }

@@ -1,4 +1,5 @@
 internal import StageRuntime
+internal import StateStore
 internal import TokenDomain
 
 /// A key of the state: what kind of record, of which purchase key, and which one.
@@ -94,7 +95,7 @@ struct BookKey: Hashable {
     var lane: Lane {
         let start = purchaseKeyEnd
         return Lane(
-            appAppleID: BigEndian.number(bytes[start + 1..<start + 9]),
+            appAppleID: BigEndian.number(bytes, at: start + 1),
             environment: bytes[start] == 1 ? .sandbox : .production
         )
     }
@@ -120,24 +121,5 @@ struct BookPlace: Hashable, Comparable {
         one.partition != other.partition
             ? one.partition < other.partition
             : one.key.bytes.lexicographicallyPrecedes(other.key.bytes)
-    }
-}
-
-/// Numbers that are ordered as bytes as they are as numbers, negative ones too.
-enum BigEndian {
-    static func bytes(_ number: Int64) -> [UInt8] {
-        var bytes: [UInt8] = []
-        append(number, to: &bytes)
-        return bytes
-    }
-
-    static func append(_ number: Int64, to bytes: inout [UInt8]) {
-        let ordered = (UInt64(bitPattern: number) ^ (1 << 63)).bigEndian
-        unsafe withUnsafeBytes(of: ordered) { unsafe bytes.append(contentsOf: $0) }
-    }
-
-    static func number(_ bytes: ArraySlice<UInt8>) -> Int64 {
-        let ordered = bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-        return Int64(bitPattern: ordered ^ (1 << 63))
     }
 }

@@ -1,4 +1,4 @@
-internal import StageRuntime
+internal import StateStore
 internal import TokenWire
 
 /// A record of the book, of whatever kind.
@@ -32,7 +32,7 @@ enum BookRecord {
     }
 
     /// What the due table has of it.
-    func entries(_ key: BookKey) -> [BookDue.Entry] {
+    func entries(_ key: BookKey) -> [DueEntry] {
         switch self {
         case .item(let item): BookDue.entries(of: item, key)
         case .token(let token): BookDue.entries(of: token, key)

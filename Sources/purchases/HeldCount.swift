@@ -87,7 +87,7 @@ struct HeldCount {
                 // Only the entry that stands for the item itself has a note.
                 if note.count == 8, let key = BookDue.item(of: entry, region) {
                     found[Group(app: key.lane.appAppleID, cause: cause), default: 0] +=
-                        Int(BigEndian.number(note[...]))
+                        Int(BigEndian.number(note, at: 0))
                 }
                 return true
             }

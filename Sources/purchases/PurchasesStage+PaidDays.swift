@@ -83,9 +83,9 @@ extension PurchasesStage {
             add(
                 PaidService.Period(
                     start: Timestamp(
-                        milliseconds: BigEndian.number(key[group.count..<group.count + 8])
+                        milliseconds: BigEndian.number(key, at: group.count)
                     ),
-                    end: Timestamp(milliseconds: BigEndian.number(note[..<8])),
+                    end: Timestamp(milliseconds: BigEndian.number(note, at: 0)),
                     isPaid: note[8] == 1
                 )
             )

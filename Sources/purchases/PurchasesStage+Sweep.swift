@@ -43,8 +43,8 @@ extension PurchasesStage {
         prefix: [UInt8],
         countMax: Int,
         _ state: StagedState
-    ) throws(StoreFault) -> (entries: [BookDue.Entry], next: [UInt8]?) {
-        var entries: [BookDue.Entry] = []
+    ) throws(StoreFault) -> (entries: [DueEntry], next: [UInt8]?) {
+        var entries: [DueEntry] = []
         var next: [UInt8]?
         try state.scan(.due, partition: partition, from: start, within: prefix) { key, note in
             guard entries.count < countMax else {

@@ -59,7 +59,7 @@ enum DueKey {
     }
 
     static func start(_ region: Region, at time: Timestamp) -> [UInt8] {
-        [region.rawValue] + bigEndian(time.milliseconds)
+        [region.rawValue] + BigEndian.bytes(time.milliseconds)
     }
 
     /// Where a queue's part of the ready or the retried region begins.
@@ -68,11 +68,11 @@ enum DueKey {
             region.rawValue, queue.endpoint.rawValue,
             queue.lane.environment == .sandbox ? 1 : 0,
         ]
-            + bigEndian(queue.lane.appAppleID)
+            + BigEndian.bytes(queue.lane.appAppleID)
     }
 
     static func start(_ region: Region, _ queue: SendQueue, at deadline: Timestamp) -> [UInt8] {
-        start(region, queue) + bigEndian(deadline.milliseconds)
+        start(region, queue) + BigEndian.bytes(deadline.milliseconds)
     }
 
     /// The time of an entry that is ordered by it, and the key of its state.
@@ -82,7 +82,7 @@ enum DueKey {
 
     /// The time alone.
     static func time(_ entry: [UInt8]) -> Timestamp? {
-        entry.count > 9 ? Timestamp(milliseconds: number(entry, at: 1)) : nil
+        entry.count > 9 ? Timestamp(milliseconds: BigEndian.number(entry, at: 1)) : nil
     }
 
     /// The queue and deadline of an entry of the ready or the retried region.
@@ -94,12 +94,12 @@ enum DueKey {
             return nil
         }
         let lane = Lane(
-            appAppleID: number(entry, at: 3),
+            appAppleID: BigEndian.number(entry, at: 3),
             environment: entry[2] == 1 ? .sandbox : .production
         )
         return (
             SendQueue(endpoint: endpoint, lane: lane),
-            Timestamp(milliseconds: number(entry, at: 11))
+            Timestamp(milliseconds: BigEndian.number(entry, at: 11))
         )
     }
 
@@ -122,7 +122,7 @@ enum DueKey {
             return retry == 0 ? [] : [retry]
         }
         let sandbox = lane.environment == .sandbox ? sandboxBit : 0
-        return [sandbox | retry] + bigEndian(lane.appAppleID)
+        return [sandbox | retry] + BigEndian.bytes(lane.appAppleID)
     }
 
     static func isRetry(note: [UInt8]) -> Bool {
@@ -134,7 +134,7 @@ enum DueKey {
             return nil
         }
         return Lane(
-            appAppleID: number(note, at: 1),
+            appAppleID: BigEndian.number(note, at: 1),
             environment: note[0] & sandboxBit != 0 ? .sandbox : .production
         )
     }
@@ -148,21 +148,6 @@ enum DueKey {
             }
         }
         return [0xff]
-    }
-
-    /// Ordered as bytes as the numbers are, negative ones too.
-    private static func bigEndian(_ number: Int64) -> [UInt8] {
-        let ordered = UInt64(bitPattern: number) ^ (1 << 63)
-        return unsafe withUnsafeBytes(of: ordered.bigEndian) { unsafe Array($0) }
-    }
-
-    /// Of the eight bytes from there on.
-    private static func number(_ bytes: [UInt8], at start: Int) -> Int64 {
-        var ordered: UInt64 = 0
-        for index in start..<start + 8 {
-            ordered = ordered << 8 | UInt64(bytes[index])
-        }
-        return Int64(bitPattern: ordered ^ (1 << 63))
     }
 }
 
