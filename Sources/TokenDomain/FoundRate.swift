@@ -1,5 +1,9 @@
 /// The rate that Apple was found to allow: multiplicative decrease at a 429, and an increase that is
 /// slow near the rate of the last 429 and fast far from it, as CUBIC's.
+///
+/// Decreases help only where the rate is the reason for the 429s. Where few requests are refused, and
+/// a series of decreases does not end that, it is something else (one of Apple's servers that has
+/// less to give, somebody else's load): the rate from before the series is taken up again.
 struct FoundRate: Equatable, Sendable {
     /// What a 429 takes away of the rate that Apple was seen to take.
     private static let decrease = 0.05
@@ -10,11 +14,27 @@ struct FoundRate: Equatable, Sendable {
     private static let recoveryMin = Milliseconds.seconds(5)
     private static let recoveryMax = Milliseconds.seconds(60)
     private static let recoveryCount = 100.0
+    /// 429s are few up to this part of the answers, by a mean in which one answer weighs so much.
+    private static let fewMax = 0.05
+    private static let weight = 1.0 / 256
+    /// A series of so many decreases, to less than this part of its first rate, did not help.
+    private static let seriesCountMin = 3
+    private static let helplessPart = 0.6
+    /// For so long after that, few 429s decrease nothing.
+    private static let patienceMin = Milliseconds.seconds(10)
+    private static let patienceMax = Milliseconds.minutes(2)
 
     /// The rate before the last 429, since when it is less, and how long its way back takes.
     private var ceiling = 0.0
     private var cutAt: Timestamp?
     private var recovery = recoveryMin
+    /// The part of the answers that were 429; at first nothing is known, and they count as many.
+    private var refusedPart = 0.1
+    /// The rate before the first of the decreases of which none had time to recover.
+    private var seriesStart = 0.0
+    private var seriesCount = 0
+    private var patience = patienceMin
+    private var patientUntil: Timestamp?
     /// Requests that Apple took in the clock's second of the last one, and in the second before.
     private var second: Int64 = 0
     private var count = 0
@@ -32,25 +52,54 @@ struct FoundRate: Equatable, Sendable {
     mutating func accepted(now: Timestamp) {
         look(at: now)
         count += 1
+        refusedPart -= refusedPart * Self.weight
+    }
+
+    /// Every 429, also one that begins no hold.
+    mutating func countRefused() {
+        refusedPart += (1 - refusedPart) * Self.weight
     }
 
     /// Nothing is sent until the end of the hold, and nothing grows.
     mutating func refused(of rate: Double, share: Double, heldUntil: Timestamp, now: Timestamp) {
         look(at: now)
+        let areFew = refusedPart <= Self.fewMax
+        if areFew, let patientUntil, now < patientUntil {
+            return
+        }
         let part = 1 - Double(now.milliseconds % 1_000) / 1_000
         let taken = Double(count) + part * Double(countBefore)
         // Of a few, one more or less is chance.
         let found = max(taken, min(taken + 1, 10)) / share
         let rateBefore = value(of: rate, now: now)
+        let isEarly = cutAt.map { now - $0 < recovery } ?? false
         ceiling = max(min(rateBefore, found), rateBefore * Self.partMin)
+        if !areFew || !isEarly {
+            (seriesStart, seriesCount) = (areFew ? rateBefore : ceiling, 0)
+        }
+        seriesCount += 1
+        guard seriesCount < Self.seriesCountMin || ceiling >= seriesStart * Self.helplessPart else {
+            return beginPatience(now: now)
+        }
         let way = min(Milliseconds(2 * (now - (cutAt ?? now)).count), Self.recoveryMax)
         let least = Milliseconds(Int64(Self.recoveryCount / (ceiling * share) * 1_000))
         recovery = max(way, least, Self.recoveryMin)
         cutAt = heldUntil
     }
 
+    /// Takes up the rate from before the series, from which it grows; longer each time in a row.
+    private mutating func beginPatience(now: Timestamp) {
+        (ceiling, recovery) = (seriesStart, Self.recoveryMin)
+        cutAt = now + -recovery
+        let isFirst = patientUntil.map { now - $0 >= Self.patienceMax } ?? true
+        let longer = Milliseconds(2 * patience.count)
+        patience = isFirst ? Self.patienceMin : min(longer, Self.patienceMax)
+        patientUntil = now + patience
+    }
+
     mutating func clockWasSetBack(by setBack: Milliseconds) {
         cutAt = cutAt.map { $0 + -setBack }
+        patientUntil = patientUntil.map { $0 + -setBack }
     }
 
     private mutating func look(at now: Timestamp) {

@@ -126,6 +126,7 @@ package struct RateLimiter: Sendable {
         now: Timestamp,
         using generator: inout some RandomNumberGenerator
     ) -> Bool {
+        found.countRefused()
         guard sentAt > heldSince || heldSince > now else {
             heldUntil = max(heldUntil, until ?? heldUntil)
             return false

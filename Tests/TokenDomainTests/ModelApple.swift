@@ -31,6 +31,9 @@ struct ModelApple {
     var isBare = false
     /// Refuses everything.
     var isStorm = false
+    /// Refuses one request of so many, however fast they come, for a second.
+    var refusedEvery: Int?
+    private var arrivalCount = 0
     /// When the windows begin.
     var phase = 0.0
     private var window = -1.0
@@ -48,6 +51,10 @@ struct ModelApple {
     mutating func answer(at time: Double) -> Answer {
         guard !isStorm else {
             return refused(until: time + 5_000)
+        }
+        arrivalCount += 1
+        if let refusedEvery, arrivalCount.isMultiple(of: refusedEvery) {
+            return refused(until: time + 1_000)
         }
         switch counting {
         case .windows(let length):

@@ -168,4 +168,28 @@ import TokenDomain
             #expect(run.requestsPerSecond == rate, "seed \(seed)")
         }
     }
+
+    @Test(arguments: [false, true], [190.0, 1_000])
+    func `is not given up for refusals that do not depend on it`(isBare: Bool, rate: Double) {
+        for seed in Self.seeds {
+            for replicaCount in [1, 3] {
+                let world = PaceWorld(
+                    limit: 100_000,
+                    rate: rate,
+                    isBare: isBare,
+                    replicaCount: replicaCount
+                )
+                var run = RateLimiterRun(world, seed: seed)
+                run.apple.refusedEvery = 61
+                run.go(seconds: 120)
+                let before = run.takenCount
+                run.go(seconds: 480)
+                // Each refusal is obeyed: it costs its replica a second.
+                let share = rate / Double(replicaCount)
+                let part = 61 / (61 / share + 1) * Double(replicaCount)
+                let used = Double(run.takenCount - before) / 480
+                #expect(used >= part * 0.35, "\(used) of \(part), seed \(seed)")
+            }
+        }
+    }
 }
