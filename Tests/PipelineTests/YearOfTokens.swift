@@ -1,0 +1,306 @@
+import AppStoreAPI
+import AppleSimulator
+import Crypto
+import Kafka
+import Simulation
+import StateStore
+import Telemetry
+import TokenDomain
+import TokenWire
+
+@testable import StageRuntime
+@testable import decode
+@testable import dedupe
+@testable import report
+
+/// A year of tokens through decode, dedupe and report, in a time that the simulation turns.
+///
+/// 100 million tokens a year stand behind it: `tokenCount` is the part of them that is played, and
+/// Apple's limit of each app is the same part of its own, so debts and waits are those of the whole.
+final class YearOfTokens {
+    /// A year of the whole, and what Apple takes of each app, per second.
+    private static let tokensOfYear = 100_000_000.0
+    private static let limitOfApp = 5.0
+    static let start = Timestamp(milliseconds: 1_767_225_600_000)
+    private static let dayCount: Int64 = 365
+    /// App id, bundle id, and its share of the tokens.
+    private static let apps: [(id: Int64, bundleID: String, share: Double)] = [
+        (1, "com.example.games", 0.5), (2, "com.example.music", 0.3), (3, "com.example.books", 0.2),
+    ]
+    private static let prefix = "tollway."
+    private static let turnCountMax = 10_000
+
+    /// What happened in a month of the clock's 30 days and 10 hours.
+    struct Month {
+        var tokenCount = 0
+        var reportCount = 0
+        var duplicateCount = 0
+        var failureCount = 0
+        /// The most at any quarter of an hour: records that wait for a worker, and tokens that came
+        /// and were not reported yet, in the hold and after.
+        var waitingMax: [Worker: Int] = [:]
+        var debtMax = 0
+        /// Least time between a report and its deadline, in seconds; nil without a report.
+        var slackMin: Int64?
+        var lateCount = 0
+    }
+
+    private struct Member {
+        var worker: Worker
+        var loop: WorkerLoop
+        var stage: any Stage
+    }
+
+    private(set) var now = YearOfTokens.start
+    private(set) var months = Array(repeating: Month(), count: 13)
+    private(set) var issuedCount = 0
+    private(set) var outcomes: [String: Int] = [:]
+    let apple: YearOfApple
+    private let scale: Double
+    private let folder: String
+    private var generator: TokenDomain.SeededGenerator
+    private var members: [Member] = []
+    private var cluster: QueueCluster?
+    private var arrivals = 0.0
+    private var periods: [(app: Int, customer: Int, created: Timestamp)] = []
+
+    init(tokenCount: Int, seed: UInt64, folder: String) throws {
+        scale = Double(tokenCount) / Self.tokensOfYear
+        self.folder = folder
+        generator = TokenDomain.SeededGenerator(seed: seed)
+        apple = YearOfApple(limit: Self.limitOfApp * scale, seed: seed)
+        let cluster = QueueCluster(partitionCount: 3) { [unowned self] topic, entry in
+            observe(topic, entry)
+        }
+        self.cluster = cluster
+        for worker in [Worker.decode, .dedupe, .report] {
+            try start(worker, cluster)
+        }
+    }
+
+    private func start(_ worker: Worker, _ cluster: QueueCluster) throws {
+        let log = QueueLog(
+            cluster: cluster,
+            sources: worker.sources.map { $0.name(prefix: Self.prefix) },
+            targets: WorkerLoop.targets(of: worker).map { $0.name(prefix: Self.prefix) },
+            clock: { [unowned self] in now }
+        )
+        let stage = makeStage(worker, log)
+        let provider = try StateDirectory(
+            root: folder,
+            clusterID: "year",
+            topicPrefix: Self.prefix,
+            worker: worker.rawValue,
+            shared: StoreShared(),
+            clockMilliseconds: { [unowned self] in now.milliseconds }
+        )
+        let loop = WorkerLoop(
+            worker: worker,
+            group: Self.prefix + worker.rawValue,
+            log: log,
+            stage: stage,
+            provider: worker.changelog == nil ? nil : provider,
+            telemetry: SilentTelemetry(),
+            clock: { [unowned self] in now }
+        )
+        members.append(Member(worker: worker, loop: loop, stage: stage))
+    }
+
+    private func makeStage(_ worker: Worker, _ log: QueueLog) -> any Stage {
+        let rate = Self.limitOfApp * scale
+        switch worker {
+        case .dedupe: return DedupeStage()
+        case .report:
+            return ReportStage(
+                policy: ReportPolicy(requestIdentifier: { id, number in
+                    UUIDText.v5(
+                        namespace: UUIDText.bytes(of: ReportPolicy.nameSpace) ?? [],
+                        name: ReportPolicy.intentName(of: id, number: number)
+                    )
+                }),
+                apple: apple,
+                recordLog: log,
+                topicPrefix: Self.prefix,
+                rate: { _ in rate },
+                metrics: Metrics(),
+                log: Log(worker: "report", format: .json, write: { _ in }),
+                seed: 1
+            )
+        default:
+            let apps = Self.apps.map {
+                AppsFile.App(appAppleID: $0.id, bundleID: $0.bundleID, reportsPerSecond: 5)
+            }
+            return DecodeStage(apps: AppsFile(apps: apps))
+        }
+    }
+
+    // MARK: Time
+
+    /// Plays the year, and eleven days more in which nothing comes.
+    ///
+    /// - Parameter isStopped: whether a worker is not running at a time.
+    /// - Throws: what ends a worker, which nothing here should.
+    func play(isStopped: (Worker, Timestamp) -> Bool) throws {
+        let end = Self.start + .days(Self.dayCount)
+        // An app's turn to send; the year's last tokens have eleven days until their deadlines.
+        let turn = Milliseconds(Int64(1_000 / (Self.limitOfApp * scale)))
+        while now < end + .days(11) {
+            if now < end {
+                feed(for: turn)
+            }
+            try work(isStopped: isStopped)
+            measure()
+            now = now + turn
+        }
+    }
+
+    private func work(isStopped: (Worker, Timestamp) -> Bool) throws {
+        for _ in 0..<Self.turnCountMax {
+            var isBusy = false
+            for member in members where !isStopped(member.worker, now) {
+                isBusy = try member.loop.step(waitMilliseconds: 0) || isBusy
+            }
+            if !isBusy {
+                return
+            }
+        }
+        throw LogFault.unusable(message: "never at rest at \(now)")
+    }
+
+    // MARK: What comes
+
+    /// Most come in the evening, a third more at the weekend, five times as many from the 20th to the
+    /// 30th of November.
+    private func feed(for span: Milliseconds) {
+        let day = (now - Self.start).count / 86_400_000
+        let hour = Double((now - Self.start).count % 86_400_000) / 3_600_000
+        let ofDay = [0.4, 0.3, 0.6, 1.0, 1.1, 1.3, 1.9, 1.4][Int(hour / 3)]
+        let ofWeek = day % 7 < 2 ? 1.3 : 0.9
+        let isSale = (323..<333).contains(day)
+        let perSecond = Self.tokensOfYear / Double(Self.dayCount * 86_400) * scale / 1.1
+        arrivals += perSecond * ofDay * ofWeek * (isSale ? 5 : 1) * Double(span.count) / 1_000
+        while arrivals >= 1 {
+            arrivals -= 1
+            issue()
+        }
+    }
+
+    private func issue() {
+        issuedCount += 1
+        var draw = Double.random(in: 0..<1, using: &generator)
+        var app = 0
+        while app < 2, draw >= Self.apps[app].share {
+            draw -= Self.apps[app].share
+            app += 1
+        }
+        var (customer, created) = (issuedCount, now)
+        let hasPeriod = issuedCount.isMultiple(of: 2)
+        if issuedCount.isMultiple(of: 10),
+            let period = periods.randomElement(using: &generator),
+            now < period.created + .days(3)
+        {
+            (app, customer, created) = period
+        } else if hasPeriod {
+            // The latest periods: a second token comes within three days, if at all.
+            let place = issuedCount / 2 % 64
+            if periods.count <= place {
+                periods.append((app, customer, created))
+            } else {
+                periods[place] = (app, customer, created)
+            }
+        }
+        send(
+            IssuedToken(
+                externalPurchaseID: Self.id(issuedCount),
+                appAppleID: Self.apps[app].id,
+                bundleID: Self.apps[app].bundleID,
+                tokenType: hasPeriod ? "SERVICES" : nil,
+                tokenCreationDate: created.milliseconds,
+                tokenExpirationDate: hasPeriod ? (created + .days(30)).milliseconds : nil
+            ),
+            customer: Self.customer(customer)
+        )
+        months[monthIndex].tokenCount += 1
+    }
+
+    private func send(_ token: IssuedToken, customer: CustomerID?) {
+        var value: [UInt8] = []
+        TokenReceived(
+            token: token.text(isPadded: true),
+            customer: customer,
+            receivedAt: now,
+            source: .kafka,
+            bundleID: nil,
+            requestID: "year"
+        ).write(to: &value)
+        _ = cluster?.append(
+            QueueCluster.Entry(
+                key: customer.map { Array($0.text.utf8) },
+                value: value,
+                headers: [],
+                timestampMilliseconds: now.milliseconds
+            ),
+            to: Topic.tokensReceived.name(prefix: Self.prefix)
+        )
+    }
+
+    private static func digits(_ number: Int, count: Int) -> String {
+        let text = String(number)
+        return String(repeating: "0", count: count - text.utf8.count) + text
+    }
+
+    private static func id(_ number: Int) -> String {
+        "00000000-0000-4000-8000-" + digits(number, count: 12)
+    }
+
+    private static func customer(_ number: Int) -> CustomerID? {
+        CustomerID("c1." + digits(number, count: 42) + "0")
+    }
+
+    // MARK: What became of it
+
+    private var monthIndex: Int {
+        Int((now - Self.start).count / (Self.dayCount * 86_400_000 / 12))
+    }
+
+    private func measure() {
+        guard let cluster else {
+            return
+        }
+        let month = monthIndex
+        for member in members {
+            let count = member.worker.sources.reduce(0) {
+                $0 + cluster.waitingCount(in: $1.name(prefix: Self.prefix))
+            }
+            months[month].waitingMax[member.worker] =
+                max(count, months[month].waitingMax[member.worker] ?? 0)
+        }
+        months[month].debtMax = max(months[month].debtMax, issuedCount - apple.acceptedCount)
+        months[month].failureCount += apple.takeFailureCount()
+    }
+
+    private func observe(_ topic: String, _ entry: QueueCluster.Entry) {
+        guard let value = entry.value else {
+            return
+        }
+        if topic.contains("dlq.") {
+            outcomes["dead letter", default: 0] += 1
+        }
+        guard topic == Topic.reportsOutcomes.name(prefix: Self.prefix) else {
+            return
+        }
+        guard let outcome = try? ReportOutcome(reading: value.span),
+            let deadline = outcome.told.deadline
+        else {
+            outcomes["unreadable", default: 0] += 1
+            return
+        }
+        outcomes["\(outcome.status.rawValue) \(outcome.outcome.rawValue)", default: 0] += 1
+        let month = monthIndex
+        months[month].reportCount += 1
+        months[month].duplicateCount += outcome.status == .duplicateToken ? 1 : 0
+        let slack = (deadline - outcome.settledAt).count / 1_000
+        months[month].slackMin = min(slack, months[month].slackMin ?? slack)
+        months[month].lateCount += slack < 0 ? 1 : 0
+    }
+}
