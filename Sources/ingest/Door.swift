@@ -21,19 +21,19 @@ struct Door {
     private let hosts: HostRule?
     /// Nil: no key is asked for (loopback only).
     private let keys: BearerKeys?
-    private let seal: CustomerSeal?
+    private let pseudonyms: CustomerPseudonyms?
     /// Nil: no notification is taken in, for none could be verified.
     var notifications: NotificationGate?
 
     init(
         hosts: HostRule? = nil,
         keys: BearerKeys?,
-        seal: CustomerSeal?,
+        pseudonyms: CustomerPseudonyms?,
         notifications: NotificationGate?
     ) {
         self.hosts = hosts
         self.keys = keys
-        self.seal = seal
+        self.pseudonyms = pseudonyms
         self.notifications = notifications
     }
 
@@ -145,7 +145,7 @@ struct Door {
             let body = TokensBody(
                 receivedAt: receivedAt,
                 requestID: admission.requestID,
-                seal: seal
+                pseudonyms: pseudonyms
             )
             guard !isBatch else {
                 return try body.appendLines(request.body, to: &outputs)
@@ -155,7 +155,7 @@ struct Door {
             let body = PurchasesBody(
                 receivedAt: receivedAt,
                 requestID: admission.requestID,
-                seal: seal
+                pseudonyms: pseudonyms
             )
             guard !isBatch else {
                 return try body.appendLines(request.body, to: &outputs)

@@ -140,8 +140,8 @@ struct IngestRun {
         let keys = try configuration.ingestKeysFile.map {
             BearerKeys(try SecretFile.readBearerKeys(path: $0))
         }
-        let seal = try configuration.ingestCustomerKeyFile.map {
-            CustomerSeal(
+        let pseudonyms = try configuration.ingestCustomerKeyFile.map {
+            CustomerPseudonyms(
                 key: try SecretFile.read(
                     path: $0,
                     setting: Setting.ingestCustomerKeyFile.fullName
@@ -159,7 +159,7 @@ struct IngestRun {
         let hosts =
             keys == nil || !configuration.ingestHosts.isEmpty
             ? HostRule(names: configuration.ingestHosts) : nil
-        return Door(hosts: hosts, keys: keys, seal: seal, notifications: notifications)
+        return Door(hosts: hosts, keys: keys, pseudonyms: pseudonyms, notifications: notifications)
     }
 
     private static func readRootsAgain(

@@ -9,14 +9,14 @@ internal import TokenWire
 struct PurchasesBody {
     private let receivedAt: Timestamp
     private let requestID: String
-    private let seal: CustomerSeal?
+    private let pseudonyms: CustomerPseudonyms?
 
-    /// `receivedAt` and `requestID` are carried by every record of the request; without `seal` a
+    /// `receivedAt` and `requestID` are carried by every record of the request; without `pseudonyms` a
     /// customer is refused.
-    init(receivedAt: Timestamp, requestID: String, seal: CustomerSeal?) {
+    init(receivedAt: Timestamp, requestID: String, pseudonyms: CustomerPseudonyms?) {
         self.receivedAt = receivedAt
         self.requestID = requestID
-        self.seal = seal
+        self.pseudonyms = pseudonyms
     }
 
     /// One event as an object of its own.
@@ -48,11 +48,11 @@ struct PurchasesBody {
         event.requestID = requestID
         let key: ByteRange
         if let customer = event.customer {
-            guard let seal else {
+            guard let pseudonyms else {
                 throw .customerRefused
             }
             let start = outputs.arena.count
-            seal.seal(Array(customer.text.utf8), to: &outputs.arena)
+            pseudonyms.append(of: Array(customer.text.utf8), to: &outputs.arena)
             key = outputs.placed(from: start)
             event.customer = CustomerID(
                 String(decoding: outputs.arena[key.indices], as: UTF8.self)

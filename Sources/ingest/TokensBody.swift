@@ -9,17 +9,17 @@ internal import TokenWire
 struct TokensBody {
     private let receivedAt: Timestamp
     private let requestID: String
-    private let seal: CustomerSeal?
+    private let pseudonyms: CustomerPseudonyms?
     /// The end of every record of the request, as ``TokenReceived`` writes it: put into bytes once
     /// and not for every line.
     private let recordEnd: [UInt8]
 
-    /// `receivedAt` and `requestID` are carried by every record of the request; without `seal` a
+    /// `receivedAt` and `requestID` are carried by every record of the request; without `pseudonyms` a
     /// customer is refused.
-    init(receivedAt: Timestamp, requestID: String, seal: CustomerSeal?) {
+    init(receivedAt: Timestamp, requestID: String, pseudonyms: CustomerPseudonyms?) {
         self.receivedAt = receivedAt
         self.requestID = requestID
-        self.seal = seal
+        self.pseudonyms = pseudonyms
         var writer = JSONWriter()
         writer.field("receivedAt", receivedAt.milliseconds)
         writer.field("source", TokenReceived.Source.app.rawValue)
@@ -156,7 +156,7 @@ struct TokensBody {
         guard let customer else {
             return .absent
         }
-        guard let seal else {
+        guard let pseudonyms else {
             throw .customerRefused
         }
         guard !customer.isEmpty else {
@@ -166,7 +166,7 @@ struct TokensBody {
             throw tooLarge("customer", IngestLimits.customerByteCountMax)
         }
         let start = outputs.arena.count
-        seal.seal(customer, to: &outputs.arena)
+        pseudonyms.append(of: customer, to: &outputs.arena)
         return outputs.placed(from: start)
     }
 

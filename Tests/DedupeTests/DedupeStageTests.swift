@@ -36,7 +36,7 @@ import TokenWire
     }
 
     /// Each row: tokens in the order of their offsets, and what each is.
-    static let rows: [(name: String, tokens: [TokenDecoded], answers: [StageDesk.Answer])] = [
+    static let rows: [(name: String, tokens: [TokenDecoded], answers: [DedupeBench.Answer])] = [
         ("the same id", [token("a"), token("a")], [.primary, .again]),
         (
             "refreshed tokens of a period",
@@ -118,25 +118,25 @@ import TokenWire
     @Test(arguments: rows.indices)
     func `tells tokens apart within one batch`(row: Int) throws {
         let row = Self.rows[row]
-        #expect(try StageDesk().judge(row.tokens) == row.answers, "\(row.name)")
+        #expect(try DedupeBench().judge(row.tokens) == row.answers, "\(row.name)")
     }
 
     @Test(arguments: rows.indices)
     func `tells them apart over batches that wait for one commit`(row: Int) throws {
         let row = Self.rows[row]
-        let desk = StageDesk()
-        #expect(try row.tokens.flatMap { try desk.judge([$0]) } == row.answers, "\(row.name)")
+        let bench = DedupeBench()
+        #expect(try row.tokens.flatMap { try bench.judge([$0]) } == row.answers, "\(row.name)")
     }
 
     @Test(arguments: rows.indices)
     func `tells them apart with a transaction under way`(row: Int) throws {
         let row = Self.rows[row]
-        let desk = StageDesk()
-        var answers: [StageDesk.Answer] = []
+        let bench = DedupeBench()
+        var answers: [DedupeBench.Answer] = []
         for (index, token) in row.tokens.enumerated() {
-            answers += try desk.judge([token])
+            answers += try bench.judge([token])
             if index == 0 {
-                _ = desk.submit()
+                _ = bench.submit()
             }
         }
         #expect(answers == row.answers, "\(row.name)")
@@ -145,17 +145,17 @@ import TokenWire
     @Test(arguments: rows.indices)
     func `tells them apart over commits and restarts`(row: Int) throws {
         let row = Self.rows[row]
-        var desk = StageDesk()
-        var answers: [StageDesk.Answer] = []
+        var bench = DedupeBench()
+        var answers: [DedupeBench.Answer] = []
         for token in row.tokens {
-            answers += try desk.judge([token])
-            try desk.submitAndCommit()
-            let restored = try desk.restored()
+            answers += try bench.judge([token])
+            try bench.submitAndCommit()
+            let restored = try bench.restored()
             #expect(
-                try restored.stores[0]?.checksum() == desk.stores[0]?.checksum(),
+                try restored.stores[0]?.checksum() == bench.stores[0]?.checksum(),
                 "the store is the fold of its changelog"
             )
-            desk = restored
+            bench = restored
         }
         #expect(answers == row.answers, "\(row.name)")
     }
@@ -167,7 +167,7 @@ import TokenWire
     func `writes what TokenDistinct writes`(token: TokenDecoded) throws {
         var value: [UInt8] = []
         token.write(to: &value)
-        let plan = StageDesk().plan(values: [(0, value)])
+        let plan = DedupeBench().plan(values: [(0, value)])
         let output = try #require(plan.outputs.outputs.first)
         var expected: [UInt8] = []
         TokenDistinct(
@@ -185,28 +185,28 @@ import TokenWire
     }
 
     @Test func `forgets what was aborted`() throws {
-        let desk = StageDesk()
-        #expect(try desk.judge([Self.token("a")]) == [.primary])
-        desk.state.abort()
+        let bench = DedupeBench()
+        #expect(try bench.judge([Self.token("a")]) == [.primary])
+        bench.state.abort()
         #expect(
-            try desk.judge([Self.token("b"), Self.token("a")]) == [.primary, .duplicate(of: "b")]
+            try bench.judge([Self.token("b"), Self.token("a")]) == [.primary, .duplicate(of: "b")]
         )
     }
 
     @Test func `asks each partition's own state`() throws {
-        let desk = StageDesk()
+        let bench = DedupeBench()
         var value: [UInt8] = []
         Self.token("a").write(to: &value)
         let both = [(partition: Int32(0), value: value), (partition: Int32(1), value: value)]
-        #expect(try desk.judge(values: both) == [.primary, .primary])
-        #expect(try desk.judge(values: both) == [.again, .again])
-        #expect(desk.submit().map(\.partition) == [0, 1])
+        #expect(try bench.judge(values: both) == [.primary, .primary])
+        #expect(try bench.judge(values: both) == [.again, .again])
+        #expect(bench.submit().map(\.partition) == [0, 1])
     }
 
     @Test func `writes one changelog record per new id`() throws {
-        let desk = StageDesk()
-        _ = try desk.judge(["a", "b", "a", "c"].map { Self.token($0) })
-        #expect(desk.submit().map(\.changes.count) == [3])
+        let bench = DedupeBench()
+        _ = try bench.judge(["a", "b", "a", "c"].map { Self.token($0) })
+        #expect(bench.submit().map(\.changes.count) == [3])
     }
 
     @Test(arguments: [
@@ -222,13 +222,13 @@ import TokenWire
         #"{"externalPurchaseId":"a","appAppleId":1,"bundleId":"b","tokenCreationDate":1,"receivedAt":1}x"#,
     ])
     func `buries what it cannot read, and goes on`(value: String) throws {
-        let desk = StageDesk()
+        let bench = DedupeBench()
         var good: [UInt8] = []
         Self.token("a").write(to: &good)
         let values = [(Int32(0), Array(value.utf8)), (0, good)].map {
             (partition: $0.0, value: $0.1)
         }
-        #expect(try desk.judge(values: values) == [.deadLetter("dedupe.bad_record"), .primary])
+        #expect(try bench.judge(values: values) == [.deadLetter("dedupe.bad_record"), .primary])
     }
 
     @Test(arguments: [
@@ -239,7 +239,7 @@ import TokenWire
         field: String,
         limit: TextLimit
     ) throws {
-        let desk = StageDesk()
+        let bench = DedupeBench()
         // As decode writes it, in another order, with an escape.
         let forms = [
             (
@@ -264,7 +264,7 @@ import TokenWire
                     head.upperBound..<end,
                     with: escape + String(repeating: "x", count: count)
                 )
-                let answers = try desk.judge(values: [(0, Array(value.utf8))])
+                let answers = try bench.judge(values: [(0, Array(value.utf8))])
                 #expect(
                     (answers == [.deadLetter("dedupe.bad_record")]) == (more == 1),
                     "\(answers), \(value.prefix(30))"
@@ -274,18 +274,18 @@ import TokenWire
     }
 
     @Test func `keeps nothing of a token whose output Kafka does not take`() throws {
-        let desk = StageDesk()
+        let bench = DedupeBench()
         var value: [UInt8] = []
         Self.token("a").write(to: &value)
-        desk.recordByteCountMax = 60
-        _ = desk.plan(values: [(0, value)])
-        #expect(desk.submit().isEmpty)
-        desk.recordByteCountMax = 1_000
-        #expect(try desk.judge(values: [(0, value)]) == [.primary])
+        bench.recordByteCountMax = 60
+        _ = bench.plan(values: [(0, value)])
+        #expect(bench.submit().isEmpty)
+        bench.recordByteCountMax = 1_000
+        #expect(try bench.judge(values: [(0, value)]) == [.primary])
     }
 
     @Test func `buries a record without a value`() throws {
-        let desk = StageDesk()
+        let bench = DedupeBench()
         var batch = RecordBatch()
         batch.records = [
             RecordBatch.Record(
@@ -298,8 +298,8 @@ import TokenWire
                 headers: ByteRange(start: 0, count: 0)
             )
         ]
-        var plan = BatchPlan(outputs: OutputBatch(), state: desk.state, now: desk.now)
-        desk.stage.judge(batch, into: &plan)
+        var plan = BatchPlan(outputs: OutputBatch(), state: bench.state, now: bench.now)
+        bench.stage.judge(batch, into: &plan)
         guard case .deadLetter(let fault) = plan.verdicts.first else {
             Issue.record("\(plan.verdicts)")
             return
@@ -312,7 +312,7 @@ import TokenWire
     @Test(arguments: 0..<200)
     func `answers as the rule read aloud`(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
-        var desk = StageDesk()
+        var bench = DedupeBench()
         var known: Set<String> = []
         var firsts: [String: String] = [:]
         let tokens = (0..<120).map { _ in Self.random(using: &generator) }
@@ -321,16 +321,16 @@ import TokenWire
             let count = min(Int.random(in: 1...12, using: &generator), tokens.count - index)
             let batch = Array(tokens[index..<index + count])
             let isAborted = Int.random(in: 0..<8, using: &generator) == 0
-            let answers = try desk.judge(batch)
+            let answers = try bench.judge(batch)
             if isAborted {
-                desk.state.abort()
+                bench.state.abort()
                 continue
             }
             let expected = batch.map { Self.answer($0, known: &known, firsts: &firsts) }
             #expect(answers == expected, "seed \(seed), from \(index)")
-            try desk.submitAndCommit()
+            try bench.submitAndCommit()
             if Int.random(in: 0..<6, using: &generator) == 0 {
-                desk = try desk.restored()
+                bench = try bench.restored()
             }
             index += count
         }
@@ -355,7 +355,7 @@ import TokenWire
         _ token: TokenDecoded,
         known: inout Set<String>,
         firsts: inout [String: String]
-    ) -> StageDesk.Answer {
+    ) -> DedupeBench.Answer {
         let id = token.token.externalPurchaseID.text
         guard known.insert("\(token.customer?.text ?? "")/\(id)").inserted else {
             return .again

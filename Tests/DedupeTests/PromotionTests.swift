@@ -29,7 +29,7 @@ import TokenWire
 
         var primary: String? { heard.first { !refused.contains($0) } }
 
-        mutating func answer(_ event: Event) -> StageDesk.Answer {
+        mutating func answer(_ event: Event) -> DedupeBench.Answer {
             let before = primary
             switch event {
             case .token(let id):
@@ -48,10 +48,10 @@ import TokenWire
         }
     }
 
-    private func answer(_ event: Event, _ desk: StageDesk) throws -> StageDesk.Answer? {
+    private func answer(_ event: Event, _ bench: DedupeBench) throws -> DedupeBench.Answer? {
         switch event {
-        case .token(let id): try desk.judge([Dedupe.token(id)]).first
-        case .refusal(let id): try desk.refuse([id]).first
+        case .token(let id): try bench.judge([Dedupe.token(id)]).first
+        case .refusal(let id): try bench.refuse([id]).first
         }
     }
 
@@ -72,12 +72,12 @@ import TokenWire
         let events = ["a", "b", "c"].map { Event.token($0) } + refused.map { Event.refusal($0) }
         for order in Self.orders(events) {
             var model = Model()
-            let desk = StageDesk()
+            let bench = DedupeBench()
             for event in order {
-                #expect(try answer(event, desk) == model.answer(event), "\(order) at \(event)")
+                #expect(try answer(event, bench) == model.answer(event), "\(order) at \(event)")
             }
             // A later token gets the current primary, and it is the rule's.
-            let later = try desk.judge([Dedupe.token("d")])
+            let later = try bench.judge([Dedupe.token("d")])
             #expect(later == [model.primary.map { .duplicate(of: $0) } ?? .primary], "\(order)")
         }
     }
@@ -86,66 +86,66 @@ import TokenWire
     func `stands through commits, restores and repeats`(seed: UInt64) throws {
         var generator = SeededGenerator(seed: seed)
         var model = Model()
-        var desk = StageDesk()
+        var bench = DedupeBench()
         var history: [Event] = []
         for _ in 0..<60 {
             let id = "t\(Int.random(in: 0..<25, using: &generator))"
             let event: Event =
                 Int.random(in: 0..<5, using: &generator) < 2 ? .refusal(id) : .token(id)
             history.append(event)
-            #expect(try answer(event, desk) == model.answer(event), "seed \(seed): \(history)")
+            #expect(try answer(event, bench) == model.answer(event), "seed \(seed): \(history)")
             switch Int.random(in: 0..<6, using: &generator) {
-            case 0, 1: try desk.submitAndCommit()
+            case 0, 1: try bench.submitAndCommit()
             case 2:
-                try desk.submitAndCommit()
-                desk = try desk.restored()
+                try bench.submitAndCommit()
+                bench = try bench.restored()
             default: break
             }
         }
     }
 
     @Test func `is answered within one batch as well`() throws {
-        let desk = StageDesk()
+        let bench = DedupeBench()
         #expect(
-            try desk.judge(["a", "b", "c"].map { Dedupe.token($0) })
+            try bench.judge(["a", "b", "c"].map { Dedupe.token($0) })
                 == [.primary, .duplicate(of: "a"), .duplicate(of: "a")]
         )
         #expect(
-            try desk.refuse(["b", "a", "a", "c", "d"])
+            try bench.refuse(["b", "a", "a", "c", "d"])
                 == [.refused, .promoted("c", from: "a"), .refused, .refused, .refused]
         )
         #expect(
-            try desk.judge(["d", "e", "f"].map { Dedupe.token($0) })
+            try bench.judge(["d", "e", "f"].map { Dedupe.token($0) })
                 == [.primary, .primary, .duplicate(of: "e")]
         )
     }
 
     @Test func `passes over many refused ones, each once`() throws {
-        let desk = StageDesk()
+        let bench = DedupeBench()
         let ids = (0..<300).map { "t\($0)" }
-        _ = try desk.judge(ids.map { Dedupe.token($0) })
-        try desk.submitAndCommit()
+        _ = try bench.judge(ids.map { Dedupe.token($0) })
+        try bench.submitAndCommit()
         // All but the first and the last are refused while they are duplicates.
-        let middle = try desk.refuse(Array(ids[1..<299]))
+        let middle = try bench.refuse(Array(ids[1..<299]))
         #expect(middle.allSatisfy { $0 == .refused })
-        #expect(try desk.refuse(["t0"]) == [.promoted("t299", from: "t0")])
-        #expect(try desk.refuse(["t299"]) == [.refused])
-        #expect(try desk.judge([Dedupe.token("new")]) == [.primary])
+        #expect(try bench.refuse(["t0"]) == [.promoted("t299", from: "t0")])
+        #expect(try bench.refuse(["t299"]) == [.refused])
+        #expect(try bench.judge([Dedupe.token("new")]) == [.primary])
     }
 
     @Test func `goes out with all that the token said, whatever its texts`() throws {
-        let desk = StageDesk()
+        let bench = DedupeBench()
         let forged = "f\"\\\u{1}é"
         for (id, receivedAt) in [(forged, 1), ("r\"\u{7}😀", 2)] as [(String, Int64)] {
-            _ = try desk.judge([Dedupe.token(id, receivedAt: receivedAt)])
+            _ = try bench.judge([Dedupe.token(id, receivedAt: receivedAt)])
         }
-        try desk.submitAndCommit()
-        let restored = try desk.restored()
+        try bench.submitAndCommit()
+        let restored = try bench.restored()
         var value: [UInt8] = []
         TokenRefused(
             externalPurchaseID: TokenID(forged),
             customer: CustomerID("c1.customer"),
-            refusedAt: desk.now
+            refusedAt: bench.now
         ).write(to: &value)
         let plan = restored.plan(values: [(0, value)], topic: 1)
         let text = try #require(restored.texts(of: plan).first)
@@ -173,55 +173,55 @@ import TokenWire
     }
 
     @Test func `is of one customer and one period alone`() throws {
-        let desk = StageDesk()
-        _ = try desk.judge([
+        let bench = DedupeBench()
+        _ = try bench.judge([
             Dedupe.token("a"), Dedupe.token("b"), Dedupe.token("x", type: .acquisition),
             Dedupe.token("y", type: .acquisition),
         ])
-        #expect(try desk.refuse(["a"], customer: "c1.other") == [.refused])
-        #expect(try desk.refuse(["a"], customer: nil) == [.refused])
-        #expect(try desk.judge([Dedupe.token("c")]) == [.duplicate(of: "a")])
-        #expect(try desk.refuse(["a"]) == [.promoted("b", from: "a")])
+        #expect(try bench.refuse(["a"], customer: "c1.other") == [.refused])
+        #expect(try bench.refuse(["a"], customer: nil) == [.refused])
+        #expect(try bench.judge([Dedupe.token("c")]) == [.duplicate(of: "a")])
+        #expect(try bench.refuse(["a"]) == [.promoted("b", from: "a")])
         #expect(
-            try desk.judge([Dedupe.token("z", type: .acquisition)]) == [.duplicate(of: "x")]
+            try bench.judge([Dedupe.token("z", type: .acquisition)]) == [.duplicate(of: "x")]
         )
     }
 
     @Test func `costs two entries where a period has one token, and none without a period`() throws
     {
-        let desk = StageDesk()
-        _ = try desk.judge([Dedupe.token("a"), Dedupe.token("n", customer: nil)])
-        try desk.submitAndCommit()
-        #expect(try desk.entryCount() == 3)
-        _ = try desk.judge([Dedupe.token("b")])
-        try desk.submitAndCommit()
-        #expect(try desk.entryCount() == 5)
+        let bench = DedupeBench()
+        _ = try bench.judge([Dedupe.token("a"), Dedupe.token("n", customer: nil)])
+        try bench.submitAndCommit()
+        #expect(try bench.entryCount() == 3)
+        _ = try bench.judge([Dedupe.token("b")])
+        try bench.submitAndCommit()
+        #expect(try bench.entryCount() == 5)
         // Refused before they are read, with and without a customer.
-        _ = try desk.refuse(["u"])
-        _ = try desk.refuse(["v"], customer: nil)
-        try desk.submitAndCommit()
-        #expect(try desk.entryCount() == 6)
+        _ = try bench.refuse(["u"])
+        _ = try bench.refuse(["v"], customer: nil)
+        try bench.submitAndCommit()
+        #expect(try bench.entryCount() == 6)
     }
 
     @Test func `is promoted only where Kafka takes what goes out`() throws {
-        let desk = StageDesk()
+        let bench = DedupeBench()
         let long = String(repeating: "x", count: 400)
-        _ = try desk.judge([Dedupe.token("a" + long), Dedupe.token("b")])
-        try desk.submitAndCommit()
-        desk.recordByteCountMax = 500
+        _ = try bench.judge([Dedupe.token("a" + long), Dedupe.token("b")])
+        try bench.submitAndCommit()
+        bench.recordByteCountMax = 500
         // The loop makes a dead letter of it, and its replay finds the state as it was.
-        #expect(try desk.refuse(["a" + long]) == [.promoted("b", from: "a" + long)])
-        #expect(desk.submit().isEmpty)
-        desk.recordByteCountMax = 1_000_000
-        #expect(try desk.refuse(["a" + long]) == [.promoted("b", from: "a" + long)])
+        #expect(try bench.refuse(["a" + long]) == [.promoted("b", from: "a" + long)])
+        #expect(bench.submit().isEmpty)
+        bench.recordByteCountMax = 1_000_000
+        #expect(try bench.refuse(["a" + long]) == [.promoted("b", from: "a" + long)])
     }
 
     /// As the changelog was written before tokens had places in their period.
     @Test func `of an older changelog is its first token, whose duplicates stay so`() throws {
-        let desk = StageDesk()
-        _ = try desk.judge([Dedupe.token("a"), Dedupe.token("b")])
-        _ = desk.submit()
-        let old = desk.changelog[0]?.map { key, value -> (key: [UInt8], value: [UInt8]?) in
+        let bench = DedupeBench()
+        _ = try bench.judge([Dedupe.token("a"), Dedupe.token("b")])
+        _ = bench.submit()
+        let old = bench.changelog[0]?.map { key, value -> (key: [UInt8], value: [UInt8]?) in
             let text = String(decoding: key, as: UTF8.self)
             guard text.split(separator: ".").count == 3 else {
                 return (key, value)
@@ -232,7 +232,7 @@ import TokenWire
             )
         }
         let store = MemoryStore()
-        let restored = StageDesk(partitionCount: 0)
+        let restored = DedupeBench(partitionCount: 0)
         try StagedState.apply(
             try #require(old),
             changelogOffset: 2,

@@ -46,7 +46,7 @@ private final class BrokerBench {
             sink: producer,
             door: Door(
                 keys: nil,
-                seal: CustomerSeal(key: Array("customer-key-16b".utf8)),
+                pseudonyms: CustomerPseudonyms(key: Array("customer-key-16b".utf8)),
                 notifications: nil
             ),
             clocks: IngestLoop.Clocks(

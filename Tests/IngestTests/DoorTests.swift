@@ -74,7 +74,8 @@ func readAccountToken(_ value: [UInt8]) throws -> AccountTokenRequested {
     static func door(isOpen: Bool = false, takesCustomers: Bool = true) throws -> Door {
         Door(
             keys: isOpen ? nil : BearerKeys([Array(key.utf8), Array(otherKey.utf8)]),
-            seal: takesCustomers ? CustomerSeal(key: Array("customer-key-16b".utf8)) : nil,
+            pseudonyms: takesCustomers
+                ? CustomerPseudonyms(key: Array("customer-key-16b".utf8)) : nil,
             notifications: NotificationGate(
                 roots: try SignedPayloads().roots,
                 sources: nil,
@@ -553,7 +554,7 @@ func readAccountToken(_ value: [UInt8]) throws -> AccountTokenRequested {
         let door = Door(
             hosts: HostRule(names: ["door"]),
             keys: nil,
-            seal: nil,
+            pseudonyms: nil,
             notifications: nil
         )
         let request = Case(name: "").with("Authorization", nil).with("Host", host).request

@@ -43,7 +43,7 @@ final class IngestBench {
             sink: sink,
             door: Door(
                 keys: keys.isEmpty ? nil : BearerKeys(keys.map { Array($0.utf8) }),
-                seal: nil,
+                pseudonyms: nil,
                 notifications: NotificationGate(roots: apple.roots, sources: nil, now: 0)
             ),
             clocks: IngestLoop.Clocks(

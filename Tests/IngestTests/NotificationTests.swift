@@ -23,7 +23,7 @@ private struct NotificationDoor {
         apple = try SignedPayloads()
         door = Door(
             keys: nil,
-            seal: nil,
+            pseudonyms: nil,
             notifications: NotificationGate(roots: apple.roots, sources: sources, now: 0)
         )
     }

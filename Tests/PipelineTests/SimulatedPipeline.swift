@@ -83,7 +83,7 @@ final class SimulatedPipeline {
         roots = try TrustedRoots(pem: apple.world.rootPEM)
         door = Door(
             keys: nil,
-            seal: nil,
+            pseudonyms: nil,
             notifications: NotificationGate(
                 roots: roots,
                 sources: nil,

@@ -31,7 +31,7 @@ final class DoctorTestNotification {
         var isTried: Bool { status?.sendAttemptResult != nil }
     }
 
-    private let desk: AppleDesk<Question>
+    private let queue: AppleRequestQueue<Question>
     private let browser: LogBrowser
     private let apps: [AppsFile.App]
     private var tests: [Test] = []
@@ -44,7 +44,7 @@ final class DoctorTestNotification {
         let keys = try AppleKeys(configuration)
         apps = keys.apps
         let requests = AppStoreRequests(hosts: configuration.appleHosts)
-        desk = try AppleDesk(keys: keys, rate: { _ in Self.requestsPerSecond }) {
+        queue = try AppleRequestQueue(keys: keys, rate: { _ in Self.requestsPerSecond }) {
             question,
             environment,
             webToken,
@@ -90,19 +90,19 @@ final class DoctorTestNotification {
     func run() -> [DoctorFinding] {
         for app in apps {
             for environment in AppleEnvironment.allCases {
-                desk.add(
+                queue.add(
                     .request,
                     in: Lane(appAppleID: app.appAppleID, environment: environment)
                 )
             }
         }
         let until = WallClock.monotonicMilliseconds() + Self.waitMilliseconds
-        while WallClock.monotonicMilliseconds() < until, desk.isBusy || !isDone {
-            desk.turn().forEach(take)
+        while WallClock.monotonicMilliseconds() < until, queue.isBusy || !isDone {
+            queue.turn().forEach(take)
             read()
-            if !desk.isBusy {
+            if !queue.isBusy {
                 for test in tests where !test.isTried {
-                    desk.add(.status(test.token), in: test.lane)
+                    queue.add(.status(test.token), in: test.lane)
                 }
             }
         }
@@ -122,7 +122,7 @@ final class DoctorTestNotification {
         test.status.map { arrived.contains(TextDigest.of($0.signedPayload)) } ?? false
     }
 
-    private func take(_ result: AppleDesk<Question>.Result) {
+    private func take(_ result: AppleRequestQueue<Question>.Result) {
         let name = "app \(result.lane.appAppleID) (\(result.lane.environment.rawValue))"
         switch (result.subject, result.outcome) {
         case (_, .failure(let trouble)):

@@ -8,28 +8,29 @@ struct LaneList {
     struct Row: Equatable {
         var lane: Lane
         /// Nil where no worker that was asked has the lane.
-        var told: TopSnapshot.Lane?
+        var observed: TopSnapshot.Lane?
         /// The newest order for the lane.
         var order: LaneOrder?
 
-        var state: String { told?.state ?? order?.state.rawValue ?? "unknown" }
+        var state: String { observed?.state ?? order?.state.rawValue ?? "unknown" }
     }
 
     let rows: [Row]
     let now: Timestamp
 
     init(_ world: LaneWorld, only lane: Lane? = nil) {
-        self.init(told: world.told, orders: world.orders, now: world.now, only: lane)
+        self.init(observed: world.observed, orders: world.orders, now: world.now, only: lane)
     }
 
-    init(told: [TopSnapshot.Lane], orders: LaneOrders, now: Timestamp, only wanted: Lane? = nil) {
+    init(observed: [TopSnapshot.Lane], orders: LaneOrders, now: Timestamp, only wanted: Lane? = nil)
+    {
         self.now = now
-        var rows = told.compactMap { told -> Row? in
-            guard let environment = AppleEnvironment(rawValue: told.environment) else {
+        var rows = observed.compactMap { observed -> Row? in
+            guard let environment = AppleEnvironment(rawValue: observed.environment) else {
                 return nil
             }
-            let lane = Lane(appAppleID: told.app, environment: environment)
-            return Row(lane: lane, told: told, order: orders.byLane[lane])
+            let lane = Lane(appAppleID: observed.app, environment: environment)
+            return Row(lane: lane, observed: observed, order: orders.byLane[lane])
         }
         let silent = Set(orders.pausedLanes).subtracting(rows.map(\.lane)).map {
             Row(lane: $0, order: orders.byLane[$0])
@@ -50,14 +51,14 @@ struct LaneList {
             .init(title: "WHY"),
         ])
         table.rows = rows.map { row in
-            let told = row.told
+            let observed = row.observed
             return [
-                "\(row.lane.appAppleID)", row.lane.environment.rawValue, told?.endpoint ?? "-",
-                state(of: row), told.map { TopScreen.rate($0.allowedPerSecond) } ?? "-",
-                told.map { TopScreen.rate($0.configuredPerSecond) } ?? "-",
-                told?.due.map { TopScreen.count(Double($0)) } ?? "-",
-                told.map { "\($0.inFlight)" } ?? "-",
-                told?.nextDeadline.map { TopScreen.span(Double($0 - now.milliseconds) / 1_000) }
+                "\(row.lane.appAppleID)", row.lane.environment.rawValue, observed?.endpoint ?? "-",
+                state(of: row), observed.map { TopScreen.rate($0.allowedPerSecond) } ?? "-",
+                observed.map { TopScreen.rate($0.configuredPerSecond) } ?? "-",
+                observed?.due.map { TopScreen.count(Double($0)) } ?? "-",
+                observed.map { "\($0.inFlight)" } ?? "-",
+                observed?.nextDeadline.map { TopScreen.span(Double($0 - now.milliseconds) / 1_000) }
                     ?? "-",
                 PlainText.printable(why(of: row), characterCountMax: 800),
             ]
@@ -66,40 +67,42 @@ struct LaneList {
     }
 
     private func state(of row: Row) -> String {
-        guard let told = row.told else {
+        guard let observed = row.observed else {
             return row.state
         }
         let span =
-            told.since.map { now.milliseconds - $0 } ?? told.until.map { $0 - now.milliseconds }
-        return told.state + (span.map { " " + TopScreen.span(Double(max($0, 0)) / 1_000) } ?? "")
+            observed.since.map { now.milliseconds - $0 }
+            ?? observed.until.map { $0 - now.milliseconds }
+        return observed.state
+            + (span.map { " " + TopScreen.span(Double(max($0, 0)) / 1_000) } ?? "")
     }
 
     /// The worker's reason, or the order's where the worker does not report the pause.
     private func why(of row: Row) -> String {
-        guard let order = row.order, order.state == .paused, row.told?.state != "paused" else {
-            return row.told?.because ?? ""
+        guard let order = row.order, order.state == .paused, row.observed?.state != "paused" else {
+            return row.observed?.because ?? ""
         }
         let time = WallClock.rfc3339(milliseconds: order.at.milliseconds)
         let ordered = "paused by \(order.by): \(order.why) since \(time)"
-        return row.told == nil ? ordered : "not yet in force: \(ordered)"
+        return row.observed == nil ? ordered : "not yet in force: \(ordered)"
     }
 
     var objects: [String] {
         rows.map { row in
-            let told = row.told
+            let observed = row.observed
             var members = Fact.number("appAppleId", row.lane.appAppleID)
             members += Fact.text("environment", row.lane.environment.rawValue)
-            members += Fact.text("endpoint", told?.endpoint)
+            members += Fact.text("endpoint", observed?.endpoint)
             members += Fact.text("state", row.state)
-            members += Fact.text("because", told?.because)
-            members += Fact.number("until", told?.until)
-            if let told {
-                members.append(("allowedPerSecond", "\(told.allowedPerSecond)"))
-                members.append(("configuredPerSecond", "\(told.configuredPerSecond)"))
-                members += Fact.number("inFlight", Int64(told.inFlight))
+            members += Fact.text("because", observed?.because)
+            members += Fact.number("until", observed?.until)
+            if let observed {
+                members.append(("allowedPerSecond", "\(observed.allowedPerSecond)"))
+                members.append(("configuredPerSecond", "\(observed.configuredPerSecond)"))
+                members += Fact.number("inFlight", Int64(observed.inFlight))
             }
-            members += Fact.number("due", told?.due)
-            members += Fact.number("nextDeadline", told?.nextDeadline)
+            members += Fact.number("due", observed?.due)
+            members += Fact.number("nextDeadline", observed?.nextDeadline)
             if let order = row.order {
                 members.append(("order", Self.json(order)))
             }

@@ -8,7 +8,7 @@ internal import TokenWire
 struct LaneWorld {
     let configuration: Configuration
     private(set) var orders = LaneOrders()
-    private(set) var told: [TopSnapshot.Lane] = []
+    private(set) var observed: [TopSnapshot.Lane] = []
     /// Why a part is not known.
     private(set) var troubles: [String] = []
     let now: Timestamp
@@ -23,7 +23,7 @@ struct LaneWorld {
         snapshot.prefix = configuration.topicPrefix
         snapshot.clusterID = try readOrders()
         ports.ask(&snapshot)
-        told = snapshot.lanes
+        observed = snapshot.lanes
         troubles += snapshot.troubles
     }
 
@@ -114,7 +114,7 @@ struct LaneWorld {
             return try name.number(configuration)
         }
         let isKnown =
-            file?.app(appAppleID: number) != nil || told.contains { $0.app == number }
+            file?.app(appAppleID: number) != nil || observed.contains { $0.app == number }
             || orders.byLane.keys.contains { $0.appAppleID == number }
         guard isKnown else {
             throw unknown(text, file)

@@ -54,13 +54,13 @@ enum AppleReports {
     }
 
     /// A request loop with this many requests a second.
-    static func desk(
+    static func queue(
         _ configuration: Configuration,
         _ keys: AppleKeys,
         rate: @escaping (Lane) -> Double
-    ) throws(CommandFailure) -> AppleDesk<Claim> {
+    ) throws(CommandFailure) -> AppleRequestQueue<Claim> {
         let requests = AppStoreRequests(hosts: configuration.appleHosts)
-        return try AppleDesk(keys: keys, rate: rate) { claim, environment, webToken, tag in
+        return try AppleRequestQueue(keys: keys, rate: rate) { claim, environment, webToken, tag in
             requests.retrieveReport(
                 requestIdentifier: claim.outcome.requestIdentifier,
                 environment: environment,

@@ -53,7 +53,7 @@ enum LedgerVerifyCommand {
         let keys = try AppleKeys(configuration)
         let rate = try rate(invocation, keys)
         let run = LedgerVerification(
-            desk: try AppleReports.desk(configuration, keys, rate: rate),
+            queue: try AppleReports.queue(configuration, keys, rate: rate),
             stop: StopSignal(),
             isKnownApp: { keys.app($0) != nil }
         )
@@ -95,7 +95,7 @@ final class LedgerVerification {
         var because: String?
     }
 
-    private let desk: AppleDesk<AppleReports.Claim>
+    private let queue: AppleRequestQueue<AppleReports.Claim>
     private let stop: StopSignal
     private let isKnownApp: (Int64) -> Bool
     private(set) var ledgerCount = 0
@@ -113,11 +113,11 @@ final class LedgerVerification {
     private var seed: UInt64?
 
     init(
-        desk: AppleDesk<AppleReports.Claim>,
+        queue: AppleRequestQueue<AppleReports.Claim>,
         stop: StopSignal,
         isKnownApp: @escaping (Int64) -> Bool
     ) {
-        self.desk = desk
+        self.queue = queue
         self.stop = stop
         self.isKnownApp = isKnownApp
     }
@@ -135,15 +135,15 @@ final class LedgerVerification {
                 return true
             }
             let claim = AppleReports.Claim(outcome: outcome, position: position)
-            desk.add(claim, in: claim.lane)
-            while desk.waitingCount >= waitingCountMax, !isInterrupted {
+            queue.add(claim, in: claim.lane)
+            while queue.waitingCount >= waitingCountMax, !isInterrupted {
                 turn()
                 progress?.show(askedCount, "\(wrongCount) differ")
             }
             return !isInterrupted
         }
         unreadableCount = reader.unreadableCount
-        while desk.isBusy, !isInterrupted {
+        while queue.isBusy, !isInterrupted {
             turn()
             progress?.show(askedCount, "\(wrongCount) differ")
         }
@@ -176,10 +176,10 @@ final class LedgerVerification {
         }
         unreadableCount = reader.unreadableCount
         for claim in sample {
-            desk.add(claim, in: claim.lane)
+            queue.add(claim, in: claim.lane)
         }
         var bar = ReplayBar(goal: sample.count)
-        while desk.isBusy, !isInterrupted {
+        while queue.isBusy, !isInterrupted {
             turn()
             bar.show(askedCount)
         }
@@ -207,7 +207,7 @@ final class LedgerVerification {
             isInterrupted = true
             return
         }
-        for result in desk.turn() {
+        for result in queue.turn() {
             switch result.outcome {
             case .failure(let trouble):
                 unansweredCount += 1

@@ -36,7 +36,7 @@ final class BackfillRun {
     private let order: HandOrder
     private let isReal: Bool
     private let configuration: Configuration
-    private let desk: AppleDesk<Question>
+    private let queue: AppleRequestQueue<Question>
     private let topics: [String]
     private let progress: FetchProgress?
     private var transactor: KafkaTransactor?
@@ -78,7 +78,7 @@ final class BackfillRun {
                 sandbox: configuration.appleSandboxURL
             )
         )
-        desk = try AppleDesk(
+        queue = try AppleRequestQueue(
             keys: keys,
             // Apple's limit is that of an app.
             rate: { _ in Double(requestsPerSecond) },
@@ -105,12 +105,12 @@ final class BackfillRun {
             Console.say("\(order.id) begins: killed, it goes on with --resume \(order.id)")
         }
         beginLanes()
-        while desk.isBusy, !isInterrupted {
+        while queue.isBusy, !isInterrupted {
             guard stop.wait(milliseconds: 0) == nil else {
                 isInterrupted = true
                 break
             }
-            for result in desk.turn() {
+            for result in queue.turn() {
                 take(result)
             }
             beginLanes()
@@ -153,13 +153,13 @@ final class BackfillRun {
 
     private func ask(_ index: Int) {
         openLanes.insert(index)
-        desk.add(
+        queue.add(
             Question(laneIndex: index, query: plan.query(ofLane: index)),
             in: plan.places[index].lane
         )
     }
 
-    private func take(_ result: AppleDesk<Question>.Result) {
+    private func take(_ result: AppleRequestQueue<Question>.Result) {
         let index = result.subject.laneIndex
         pageCount += 1
         switch result.outcome {

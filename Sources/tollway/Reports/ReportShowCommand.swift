@@ -149,7 +149,10 @@ struct AppleHolding {
     ) throws(CommandFailure) -> AppleHolding {
         let keys = try AppleKeys(configuration)
         let requests = AppStoreRequests(hosts: configuration.appleHosts)
-        let desk = try AppleDesk<String>(keys: keys, rate: { keys.reportsPerSecond(of: $0) }) {
+        let queue = try AppleRequestQueue<String>(
+            keys: keys,
+            rate: { keys.reportsPerSecond(of: $0) }
+        ) {
             identifier,
             environment,
             webToken,
@@ -164,15 +167,15 @@ struct AppleHolding {
         let apps = try keys.apps(invocation)
         for app in apps {
             for environment in AppleEnvironment.allCases {
-                desk.add(
+                queue.add(
                     identifier,
                     in: Lane(appAppleID: app.appAppleID, environment: environment)
                 )
             }
         }
         var holding = AppleHolding()
-        while desk.isBusy {
-            for result in desk.turn() {
+        while queue.isBusy {
+            for result in queue.turn() {
                 switch result.outcome {
                 case .failure(let trouble): holding.troubles[result.lane] = trouble.failure
                 case .success(let answer):

@@ -22,7 +22,7 @@ import TokenDomain
         return orders
     }
 
-    private func told(_ state: String, because: String? = nil) -> TopSnapshot.Lane {
+    private func observed(_ state: String, because: String? = nil) -> TopSnapshot.Lane {
         var lane = TopSnapshot.Lane(
             app: 1,
             environment: "production",
@@ -37,9 +37,9 @@ import TokenDomain
     }
 
     @Test func `has what workers tell, and the order that stands`() throws {
-        var lane = told("paused", because: "paused by ann@host: asked to since …")
+        var lane = observed("paused", because: "paused by ann@host: asked to since …")
         lane.since = (Self.now + .minutes(-3)).milliseconds
-        let list = LaneList(told: [lane], orders: orders(.paused), now: Self.now)
+        let list = LaneList(observed: [lane], orders: orders(.paused), now: Self.now)
         let row = try #require(list.text.split(separator: "\n").last)
         for part in ["paused 3m", "2.5", " 12 ", "paused by ann@host: asked to"] {
             #expect(row.contains(part), "\(part) in \(row)")
@@ -50,13 +50,17 @@ import TokenDomain
     }
 
     @Test func `says where an order is not in force, or nobody tells of the lane`() {
-        let open = LaneList(told: [told("open")], orders: orders(.paused), now: Self.now)
+        let open = LaneList(observed: [observed("open")], orders: orders(.paused), now: Self.now)
         #expect(open.text.contains("not yet in force: paused by ann@host"))
         #expect(open.rows.map(\.state) == ["open"])
-        let silent = LaneList(told: [told("open")], orders: orders(.paused, app: 2), now: Self.now)
+        let silent = LaneList(
+            observed: [observed("open")],
+            orders: orders(.paused, app: 2),
+            now: Self.now
+        )
         #expect(silent.rows.map(\.state) == ["open", "paused"])
         #expect(silent.text.contains("paused by ann@host"))
-        #expect(LaneList(told: [], orders: orders(.open), now: Self.now).rows.isEmpty)
+        #expect(LaneList(observed: [], orders: orders(.open), now: Self.now).rows.isEmpty)
     }
 
     @Test func `is asked of Kafka first`() throws {

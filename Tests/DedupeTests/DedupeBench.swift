@@ -7,7 +7,7 @@ import TokenWire
 @testable import dedupe
 
 /// The stage with a store a partition behind it, and no log: batches in, answers out.
-final class StageDesk {
+final class DedupeBench {
     let stage = DedupeStage()
     private(set) var state = StagedState()
     private(set) var stores: [Int32: MemoryStore] = [:]
@@ -166,22 +166,22 @@ final class StageDesk {
     }
 
     /// A worker that begins with nothing but the changelog.
-    func restored() throws -> StageDesk {
-        let desk = StageDesk(partitionCount: 0)
-        desk.now = now
-        desk.changelog = changelog
+    func restored() throws -> DedupeBench {
+        let bench = DedupeBench(partitionCount: 0)
+        bench.now = now
+        bench.changelog = changelog
         for partition in state.partitions {
             let store = MemoryStore()
             try StagedState.apply(
                 changelog[partition] ?? [],
                 changelogOffset: Int64(changelog[partition]?.count ?? 0),
                 to: store,
-                stage: desk.stage
+                stage: bench.stage
             )
-            desk.stores[partition] = store
-            desk.state.open(store, partition: partition)
+            bench.stores[partition] = store
+            bench.state.open(store, partition: partition)
         }
-        return desk
+        return bench
     }
 
     func entryCount(partition: Int32 = 0) throws -> Int {

@@ -9,10 +9,10 @@ internal import TokenDomain
 /// each lane within its rate, repeated while Apple limits or fails it.
 ///
 /// ```
-/// desk.add(subject, in: lane)
-/// while desk.isBusy { for result in try desk.turn() { … } }
+/// queue.add(subject, in: lane)
+/// while queue.isBusy { for result in try queue.turn() { … } }
 /// ```
-final class AppleDesk<Subject> {
+final class AppleRequestQueue<Subject> {
     /// What a subject's request is.
     typealias Make = (Subject, AppleEnvironment, _ webToken: String, _ tag: UInt64) ->
         HTTPClientRequest
@@ -89,7 +89,7 @@ final class AppleDesk<Subject> {
         self.make = make
         do throws(HTTPClientFault) {
             http = try HTTPClient(
-                limits: HTTPClient.Limits(concurrency: AppleDeskLimits.flightCountMax * 2),
+                limits: HTTPClient.Limits(concurrency: AppleRequestQueueLimits.flightCountMax * 2),
                 userAgent: "tollway/1.0"
             )
         } catch {
@@ -140,7 +140,7 @@ final class AppleDesk<Subject> {
             return
         }
         defer { lanes[lane] = state }
-        while state.flightCount < AppleDeskLimits.flightCountMax, state.nextAt <= now,
+        while state.flightCount < AppleRequestQueueLimits.flightCountMax, state.nextAt <= now,
             let waiting = state.take()
         {
             if let trouble = state.trouble {
@@ -174,10 +174,10 @@ final class AppleDesk<Subject> {
 
     private func wait(now: Double) {
         let turns = lanes.values.compactMap { state -> Double? in
-            let isFree = state.flightCount < AppleDeskLimits.flightCountMax
+            let isFree = state.flightCount < AppleRequestQueueLimits.flightCountMax
             return isFree && state.waitingCount > 0 ? state.nextAt - now : nil
         }
-        let milliseconds = min(turns.min() ?? .infinity, AppleDeskLimits.waitMilliseconds)
+        let milliseconds = min(turns.min() ?? .infinity, AppleRequestQueueLimits.waitMilliseconds)
         var entry = pollfd(fd: http.wakeDescriptor, events: Int16(POLLIN), revents: 0)
         // A signal ends it early: the caller checks for one.
         _ = unsafe poll(&entry, 1, Int32(max(0, milliseconds.rounded(.up))))
@@ -228,11 +228,12 @@ final class AppleDesk<Subject> {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
         let until = answer.header("retry-after").flatMap { RetryAfter.read($0, now: now) }
         state.limitCount += 1
-        let doubling = AppleDeskLimits.firstWaitMilliseconds * Double(1 << min(state.limitCount, 6))
+        let doubling =
+            AppleRequestQueueLimits.firstWaitMilliseconds * Double(1 << min(state.limitCount, 6))
         let wait = until.map { Double(($0 - now).count) } ?? doubling
         state.nextAt = max(state.nextAt, Double(WallClock.monotonicMilliseconds()) + wait)
         state.waiting.insert(waiting, at: state.takenCount)
-        if wait > AppleDeskLimits.longWaitMilliseconds {
+        if wait > AppleRequestQueueLimits.longWaitMilliseconds {
             Console.say(
                 "Apple limits app \(lane.appAppleID) (\(lane.environment.rawValue)):"
                     + " it goes on in \(AgeText.of(Milliseconds(Int64(wait))))"
@@ -259,21 +260,22 @@ final class AppleDesk<Subject> {
                     + " \(lane.appAppleID) (\(why)): it is asked again"
             )
         }
-        guard state.failureCount < AppleDeskLimits.failureCountMax,
-            now - state.failingSince < AppleDeskLimits.failingMillisecondsMax
+        guard state.failureCount < AppleRequestQueueLimits.failureCountMax,
+            now - state.failingSince < AppleRequestQueueLimits.failingMillisecondsMax
         else {
             let trouble = AppleTrouble.away(lane, because: why)
             state.trouble = trouble
             ready.append(Result(subject: waiting.subject, lane: lane, outcome: .failure(trouble)))
             return
         }
-        let wait = AppleDeskLimits.firstWaitMilliseconds * Double(1 << min(state.failureCount, 5))
+        let wait =
+            AppleRequestQueueLimits.firstWaitMilliseconds * Double(1 << min(state.failureCount, 5))
         state.nextAt = max(state.nextAt, now + wait)
         state.waiting.insert(waiting, at: state.takenCount)
     }
 }
 
-private enum AppleDeskLimits {
+private enum AppleRequestQueueLimits {
     /// Requests under way in one lane.
     static let flightCountMax = 32
     static let waitMilliseconds = 200.0

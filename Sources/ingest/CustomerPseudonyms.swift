@@ -5,7 +5,7 @@ internal import TokenWire
 /// base64url over HMAC-SHA-256.
 ///
 /// The same customer and key give the same text, so tokens of one customer share it.
-final class CustomerSeal {
+final class CustomerPseudonyms {
     private let hmac: HMACSHA256
 
     /// - Parameter key: at least 16 bytes.
@@ -14,7 +14,7 @@ final class CustomerSeal {
     }
 
     /// Appends the pseudonym of a customer, whose text is in UTF-8, unescaped.
-    func seal(_ customer: [UInt8], to arena: inout [UInt8]) {
+    func append(of customer: [UInt8], to arena: inout [UInt8]) {
         arena.append(contentsOf: "c1.".utf8)
         Base64URL.encode(hmac.code(for: customer).span, to: &arena)
     }
