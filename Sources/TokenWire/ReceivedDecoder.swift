@@ -1,3 +1,4 @@
+internal import Glibc
 package import TokenDomain
 
 /// Turns values of `tokens.received.v1` into values of `tokens.decoded.v1`, bytes to bytes.
@@ -7,15 +8,37 @@ package import TokenDomain
 package struct ReceivedDecoder: ~Copyable {
     /// The apps we report for: bundle id by app id.
     package struct Apps: Equatable, Sendable {
-        private var bundleIDs: [Int64: [UInt8]] = [:]
+        /// In ascending order: there are few, and every token looks for one.
+        private var ids: [Int64] = []
+        private var bundleIDs: [[UInt8]] = []
 
         package init(_ apps: some Sequence<(appAppleID: Int64, bundleID: String)>) {
             for app in apps {
-                bundleIDs[app.appAppleID] = Array(app.bundleID.utf8)
+                let index = place(of: app.appAppleID)
+                let bundleID = Array(app.bundleID.utf8)
+                if index < ids.count, ids[index] == app.appAppleID {
+                    bundleIDs[index] = bundleID
+                } else {
+                    ids.insert(app.appAppleID, at: index)
+                    bundleIDs.insert(bundleID, at: index)
+                }
             }
         }
 
-        func bundleID(of appAppleID: Int64) -> [UInt8]? { bundleIDs[appAppleID] }
+        func bundleID(of appAppleID: Int64) -> [UInt8]? {
+            let index = place(of: appAppleID)
+            return index < ids.count && ids[index] == appAppleID ? bundleIDs[index] : nil
+        }
+
+        /// The index of the first id that is not below this one.
+        private func place(of id: Int64) -> Int {
+            var (start, end) = (0, ids.count)
+            while start < end {
+                let middle = (start + end) / 2
+                (start, end) = ids[middle] < id ? (middle + 1, end) : (start, middle)
+            }
+            return start
+        }
     }
 
     /// Where in the arena the bytes of a record lie that is to be written.
@@ -124,11 +147,23 @@ package struct ReceivedDecoder: ~Copyable {
             throw .unknownApp(appAppleID: reader.fields.appAppleID)
         }
         let stated = unsafe reader.slice(reader.fields.bundleID)
-        guard unsafe stated.elementsEqual(bundleID),
-            unsafe linkedBundleID?.elementsEqual(stated) ?? true
-        else {
+        let isApps = unsafe bundleID.withUnsafeBufferPointer { unsafe Self.areSame($0, stated) }
+        guard isApps, unsafe linkedBundleID.map({ unsafe Self.areSame($0, stated) }) ?? true else {
             throw .bundleMismatch
         }
+    }
+
+    private static func areSame(
+        _ one: UnsafeBufferPointer<UInt8>,
+        _ other: UnsafeBufferPointer<UInt8>
+    ) -> Bool {
+        guard one.count == other.count else {
+            return false
+        }
+        guard let start = one.baseAddress, let otherStart = other.baseAddress else {
+            return one.count == 0
+        }
+        return unsafe memcmp(start, otherStart, one.count) == 0
     }
 
     /// The app of the last value, which was decoded.
@@ -186,32 +221,35 @@ package struct ReceivedDecoder: ~Copyable {
         to arena: inout [UInt8]
     ) -> Written {
         let fields = reader.fields
+        let isPlain = reader.isPlain
         let id = unsafe reader.slice(fields.externalPurchaseID)
         let start = arena.count
         var idRange = 0..<0
         var customerRange: Range<Int>?
         JSONWriter.append(to: &arena) { writer in
+            func field(_ name: StaticString, _ text: UnsafeBufferPointer<UInt8>) -> Range<Int> {
+                let text = unsafe Span(_unsafeElements: text)
+                return isPlain ? writer.field(name, plain: text) : writer.field(name, utf8: text)
+            }
             writer.beginObject()
-            unsafe idRange = writer.field("externalPurchaseId", utf8: Span(_unsafeElements: id))
+            unsafe idRange = field("externalPurchaseId", id)
             writer.field("environment", reader.environment.rawValue)
             writer.field("appAppleId", fields.appAppleID)
-            unsafe writer.field(
-                "bundleId",
-                utf8: Span(_unsafeElements: reader.slice(fields.bundleID))
-            )
+            _ = unsafe field("bundleId", reader.slice(fields.bundleID))
             if let type = fields.tokenType {
-                unsafe writer.field("tokenType", utf8: Span(_unsafeElements: reader.slice(type)))
+                _ = unsafe field("tokenType", reader.slice(type))
             }
             writer.field("tokenCreationDate", fields.tokenCreationDate)
             writer.field("tokenExpirationDate", fields.tokenExpirationDate)
+            // Neither a customer in its one form nor base64 has anything to escape.
             if let customer = unsafe customer {
                 customerRange = unsafe writer.field(
                     "customer",
-                    utf8: Span(_unsafeElements: customer)
+                    plain: Span(_unsafeElements: customer)
                 )
             }
             writer.field("receivedAt", receivedAt.milliseconds)
-            unsafe writer.field("token", utf8: Span(_unsafeElements: text))
+            unsafe writer.field("token", plain: Span(_unsafeElements: text))
             writer.endObject()
         }
         let value = start..<arena.count
