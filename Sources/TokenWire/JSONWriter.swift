@@ -12,7 +12,7 @@ package struct JSONWriter {
     /// Whether a comma must stand before the next name or element.
     private var needsComma = false
     /// A sign, 19 digits, and what their last word overwrites.
-    private static let integerByteCountMax = 27
+    static let integerByteCountMax = 27
 
     package init() {}
 
@@ -68,8 +68,17 @@ package struct JSONWriter {
     }
 
     /// Room behind the bytes, where nothing is checked.
-    @unsafe private struct Tail {
-        var next: UnsafeMutablePointer<UInt8>
+    @unsafe struct Tail {
+        private let start: UnsafeMutablePointer<UInt8>
+        private var next: UnsafeMutablePointer<UInt8>
+
+        init(start: UnsafeMutablePointer<UInt8>) {
+            unsafe self.start = start
+            unsafe next = start
+        }
+
+        /// Bytes written.
+        var count: Int { unsafe next - start }
 
         @inline(__always)
         mutating func append(_ byte: UInt8) {
@@ -85,11 +94,16 @@ package struct JSONWriter {
             }
         }
 
+        @inline(__always)
+        mutating func append(_ text: StaticString) {
+            unsafe append(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+        }
+
         /// A name of ours and its colon.
         @inline(__always)
         mutating func append(name: StaticString) {
             unsafe append(UInt8(ascii: "\""))
-            unsafe append(UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
+            unsafe append(name)
             unsafe append(UInt8(ascii: "\""))
             unsafe append(UInt8(ascii: ":"))
         }
@@ -151,19 +165,19 @@ package struct JSONWriter {
     /// Appends a comma where one is due and then at most so many bytes: whether there is room is
     /// looked at once and not for every byte.
     @inline(__always)
-    private mutating func put(atMost countMax: Int, _ write: (inout Tail) -> Void) {
+    mutating func put(atMost countMax: Int, _ write: (inout Tail) -> Void) {
         let needsComma = needsComma
         bytes.append(addingCapacity: countMax + 1) { room in
             unsafe room.withUnsafeMutableBufferPointer { buffer, count in
                 guard let start = buffer.baseAddress else {
                     preconditionFailure("room that was asked for is there")
                 }
-                var tail = unsafe Tail(next: start + count)
+                var tail = unsafe Tail(start: start + count)
                 if needsComma {
                     unsafe tail.append(UInt8(ascii: ","))
                 }
                 unsafe write(&tail)
-                count = unsafe tail.next - start
+                unsafe count += tail.count
             }
         }
     }
@@ -233,11 +247,7 @@ package struct JSONWriter {
     }
 
     private mutating func literal(_ text: StaticString) {
-        unsafe put(atMost: text.utf8CodeUnitCount) { tail in
-            unsafe tail.append(
-                UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
-            )
-        }
+        unsafe put(atMost: text.utf8CodeUnitCount) { unsafe $0.append(text) }
         needsComma = true
     }
 
@@ -255,24 +265,6 @@ package struct JSONWriter {
     package mutating func field(_ name: StaticString, utf8 text: Span<UInt8>) -> Range<Int> {
         self.name(name)
         return string(utf8: text)
-    }
-
-    /// A text without anything to escape, which nobody looks for: ASCII without quotes, backslashes and
-    /// control characters.
-    ///
-    /// - Returns: where it lies among ``bytes``.
-    @discardableResult
-    package mutating func field(_ name: StaticString, plain text: Span<UInt8>) -> Range<Int> {
-        unsafe text.withUnsafeBufferPointer { text in
-            unsafe put(atMost: name.utf8CodeUnitCount + text.count + 5) { tail in
-                unsafe tail.append(name: name)
-                unsafe tail.append(UInt8(ascii: "\""))
-                unsafe tail.append(text)
-                unsafe tail.append(UInt8(ascii: "\""))
-            }
-        }
-        needsComma = true
-        return bytes.count - 1 - text.count..<bytes.count - 1
     }
 
     package mutating func field(_ name: StaticString, _ value: Int64?) {

@@ -220,49 +220,31 @@ package struct ReceivedDecoder: ~Copyable {
         _ customer: UnsafeBufferPointer<UInt8>?,
         to arena: inout [UInt8]
     ) -> Written {
-        let fields = reader.fields
-        let isPlain = reader.isPlain
-        let id = unsafe reader.slice(fields.externalPurchaseID)
+        let decoded = DecodedValue(
+            fields: reader.fields,
+            environment: reader.environment,
+            receivedAt: receivedAt
+        )
         let start = arena.count
-        var idRange = 0..<0
-        var customerRange: Range<Int>?
+        var places = DecodedValue.Places()
         JSONWriter.append(to: &arena) { writer in
-            func field(_ name: StaticString, _ text: UnsafeBufferPointer<UInt8>) -> Range<Int> {
-                let text = unsafe Span(_unsafeElements: text)
-                return isPlain ? writer.field(name, plain: text) : writer.field(name, utf8: text)
-            }
-            writer.beginObject()
-            unsafe idRange = field("externalPurchaseId", id)
-            writer.field("environment", reader.environment.rawValue)
-            writer.field("appAppleId", fields.appAppleID)
-            _ = unsafe field("bundleId", reader.slice(fields.bundleID))
-            if let type = fields.tokenType {
-                _ = unsafe field("tokenType", reader.slice(type))
-            }
-            writer.field("tokenCreationDate", fields.tokenCreationDate)
-            writer.field("tokenExpirationDate", fields.tokenExpirationDate)
-            // Neither a customer in its one form nor base64 has anything to escape.
-            if let customer = unsafe customer {
-                customerRange = unsafe writer.field(
-                    "customer",
-                    plain: Span(_unsafeElements: customer)
-                )
-            }
-            writer.field("receivedAt", receivedAt.milliseconds)
-            unsafe writer.field("token", plain: Span(_unsafeElements: text))
-            writer.endObject()
+            let texts = unsafe DecodedValue.Texts(reader: reader, customer: customer, token: text)
+            places =
+                unsafe reader.isPlain
+                ? decoded.writePlain(texts, to: &writer) : decoded.write(texts, to: &writer)
         }
         let value = start..<arena.count
-        if let customerRange {
-            return Written(value: value, key: customerRange)
+        if let customer = places.customer {
+            return Written(value: value, key: customer)
         }
-        if idRange.count != id.count {
+        let id = unsafe reader.slice(reader.fields.externalPurchaseID)
+        if places.id.count != id.count {
             // The id had to be escaped; a key is never.
             let keyStart = arena.count
             unsafe arena.append(contentsOf: id)
-            idRange = keyStart..<arena.count
+            places.id = keyStart..<arena.count
         }
-        return Written(value: value, key: idRange)
+        return Written(value: value, key: places.id)
     }
 
     /// Appends the `seen` record that goes with the dead letter of the last value.

@@ -23,20 +23,6 @@ struct `An integer in JSON` {
 }
 
 struct `A member in JSON` {
-    @Test(arguments: ["", "a", "com.example.app", String(repeating: "A-_= ", count: 900)])
-    func `is the same for a text that is known to be plain`(text: String) {
-        var (looked, plain) = (JSONWriter(), JSONWriter())
-        looked.beginObject()
-        plain.beginObject()
-        for _ in 0..<2 {
-            let expected = looked.field("name", utf8: text.utf8.span)
-            let range = plain.field("name", plain: text.utf8.span)
-            #expect(range == expected)
-            #expect(plain.bytes[range].elementsEqual(text.utf8))
-        }
-        #expect(plain.bytes == looked.bytes)
-    }
-
     @Test(arguments: [0, 7, -7, 12_345_678, 123_456_789, .max, .min] as [Int64])
     func `has its number behind its name`(value: Int64) {
         var writer = JSONWriter()
