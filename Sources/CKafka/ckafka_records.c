@@ -13,6 +13,9 @@ enum {
     /* One for each record of a full transaction, and none so large that they would weigh. */
     KEPT_HEADERS_MAX = 10000,
     KEPT_HEADERS_BYTE_MAX = 256,
+    /* Outputs handed over in one call, and from how many on it costs less than a call for each. */
+    RUN_MAX = 128,
+    RUN_MIN = 2,
 };
 
 /* -- records in ------------------------------------------------------------------------------- */
@@ -190,26 +193,76 @@ rd_kafka_headers_t *ck_read_headers(const uint8_t *at, size_t count)
     return headers;
 }
 
+/* Where bytes lie; null where there are none at all. */
+static const void *bytes_at(const outlet *out, int32_t start, int32_t count)
+{
+    static const uint8_t nothing[1];
+    return count < 0 ? NULL : count ? out->arena + start : nothing;
+}
+
+static size_t size_of(int32_t count)
+{
+    return count > 0 ? (size_t)count : 0;
+}
+
+static int flags_of(const outlet *out, const ckafka_output *output)
+{
+    return out->is_lent && size_of(output->value_count) <= LENT_MAX ? 0 : RD_KAFKA_MSG_F_COPY;
+}
+
 rd_kafka_resp_err_t ck_produce(const outlet *out, const ckafka_output *output,
                                rd_kafka_headers_t *headers, void *opaque)
 {
-    static const uint8_t nothing[1];
-    const void *key = output->key_count < 0 ? NULL
-                      : output->key_count ? out->arena + output->key_start
-                                          : nothing;
-    const void *value = output->value_count < 0 ? NULL
-                        : output->value_count ? out->arena + output->value_start
-                                              : nothing;
-    size_t key_count = output->key_count > 0 ? (size_t)output->key_count : 0;
-    size_t value_count = output->value_count > 0 ? (size_t)output->value_count : 0;
-    int flags = out->is_lent && value_count <= LENT_MAX ? 0 : RD_KAFKA_MSG_F_COPY;
     /* producev and not produceva: the latter frees headers twice on some errors (#4628). */
     return rd_kafka_producev(
         out->rk, RD_KAFKA_V_RKT(out->topics[output->topic]),
-        RD_KAFKA_V_PARTITION(output->partition), RD_KAFKA_V_MSGFLAGS(flags),
-        RD_KAFKA_V_KEY(key, key_count), RD_KAFKA_V_VALUE((void *)value, value_count),
+        RD_KAFKA_V_PARTITION(output->partition), RD_KAFKA_V_MSGFLAGS(flags_of(out, output)),
+        RD_KAFKA_V_KEY(bytes_at(out, output->key_start, output->key_count),
+                       size_of(output->key_count)),
+        RD_KAFKA_V_VALUE((void *)bytes_at(out, output->value_start, output->value_count),
+                         size_of(output->value_count)),
         RD_KAFKA_V_TIMESTAMP(output->timestamp_ms ? output->timestamp_ms : out->now_ms),
         RD_KAFKA_V_OPAQUE(opaque), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
+}
+
+/* Whether produce_batch can take it: that knows no headers, gives the time itself, and loses a message
+ * for a partition that is not there. */
+static bool is_simple(const ckafka_output *output)
+{
+    return output->headers_count <= 0 && output->timestamp_ms == 0 && output->partition < 0;
+}
+
+size_t ck_produce_run(const outlet *out, const ckafka_output *outputs, size_t count, void *opaque,
+                      size_t *taken, rd_kafka_resp_err_t *code)
+{
+    rd_kafka_message_t messages[RUN_MAX];
+    int flags = count ? flags_of(out, outputs) : 0;
+    size_t run = 0;
+    *taken = 0;
+    *code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    for (; run < count && run < RUN_MAX; run++) {
+        const ckafka_output *o = &outputs[run];
+        if (!is_simple(o) || o->topic != outputs->topic || flags_of(out, o) != flags)
+            break;
+        messages[run] = (rd_kafka_message_t){
+            .payload = (void *)bytes_at(out, o->value_start, o->value_count),
+            .len = size_of(o->value_count),
+            .key = (void *)bytes_at(out, o->key_start, o->key_count),
+            .key_len = size_of(o->key_count),
+            ._private = opaque,
+        };
+    }
+    if (run < RUN_MIN)
+        return 0;
+    *taken = (size_t)rd_kafka_produce_batch(out->topics[outputs->topic], RD_KAFKA_PARTITION_UA,
+                                            flags, messages, (int)run);
+    /* Where the queue is full, it is for all that follow; another error is one record's own. */
+    size_t done = 0;
+    while (done < run && !messages[done].err)
+        done++;
+    if (done < run)
+        *code = messages[done].err;
+    return done;
 }
 
 rd_kafka_resp_err_t ck_produce_output(const outlet *out, const ckafka_output *output, void *opaque)

@@ -246,17 +246,26 @@ enum verdict ck_transaction_begin(transaction *t)
 enum verdict ck_transaction_produce(transaction *t, const outlet *out, const ckafka_output *outputs,
                                     size_t count, int changelog, enum part part, int64_t until)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count;) {
         const ckafka_output *output = &outputs[i];
-        if (part != ALL_OUTPUTS && (part == CHANGELOG_ONLY) != (output->topic == changelog))
+        void *opaque = (void *)(intptr_t)output->topic;
+        if (part != ALL_OUTPUTS && (part == CHANGELOG_ONLY) != (output->topic == changelog)) {
+            i++;
             continue;
-        rd_kafka_resp_err_t code;
-        while ((code = ck_produce_output(out, output, (void *)(intptr_t)output->topic))) {
-            if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL || ck_now_ms() > until)
-                return judge_record(t, code, (size_t)output->topic);
-            rd_kafka_poll(t->rk, STEP_RETRY_MS);
         }
-        t->told->handed_count++;
+        rd_kafka_resp_err_t code;
+        size_t taken, done = ck_produce_run(out, output, count - i, opaque, &taken, &code);
+        if (done == 0 && !code) {
+            code = ck_produce_output(out, output, opaque);
+            taken = done = code ? 0 : 1;
+        }
+        t->told->handed_count += taken;
+        i += done;
+        if (!code)
+            continue;
+        if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL || ck_now_ms() > until)
+            return judge_record(t, code, (size_t)outputs[i].topic);
+        rd_kafka_poll(t->rk, STEP_RETRY_MS);
     }
     return FINE;
 }

@@ -96,7 +96,7 @@ static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, c
     }
 }
 
-/* Takes one message in; destroys it. */
+/* Takes one message in, which stays its owner's. */
 static int take_message(ckafka_worker *w, rd_kafka_message_t *message, ckafka_fault *fault)
 {
     int result = 0;
@@ -111,12 +111,12 @@ static int take_message(ckafka_worker *w, rd_kafka_message_t *message, ckafka_fa
             h->next = message->offset + 1;
         }
         /* Else not ours any more, or delivered before. */
-        atomic_store(&w->consumer_watch.is_away, 0);
+        if (atomic_load(&w->consumer_watch.is_away))
+            atomic_store(&w->consumer_watch.is_away, 0);
         if (w->refusal.since && message->rkt &&
             strcmp(rd_kafka_topic_name(message->rkt), w->refusal.topic) == 0)
             w->refusal.since = 0;
     }
-    rd_kafka_message_destroy(message);
     return result;
 }
 
@@ -148,24 +148,47 @@ static int serve_main_queue(ckafka_worker *w, ckafka_fault *fault)
     return 0;
 }
 
+/* One call of read_records. */
+typedef struct reading {
+    ckafka_worker *worker;
+    size_t record_max, byte_max;
+    ckafka_fault *fault;
+    bool has_failed;
+} reading;
+
+static bool has_room(const reading *r)
+{
+    const intake *in = &r->worker->in;
+    return !r->has_failed && in->record_count < r->record_max && in->arena_count < r->byte_max;
+}
+
+/* The library destroys the message. */
+static void on_record(rd_kafka_message_t *message, void *opaque)
+{
+    reading *r = opaque;
+    if (take_message(r->worker, message, r->fault))
+        r->has_failed = true;
+    if (!has_room(r))
+        rd_kafka_yield(r->worker->consumer);
+}
+
 static int read_records(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_fault *fault)
 {
-    /* One message a call and never consume_batch: that one skips offsets around a rebalance or
-     * a seek (#4117, #4208). */
-    while (w->in.record_count < record_max && w->in.arena_count < byte_max) {
-        rd_kafka_message_t *message;
-        if (w->early_next < w->early_count)
-            message = w->early[w->early_next++];
-        else
-            message = rd_kafka_consume_queue(w->records, 0);
-        if (!message)
-            break;
-        if (take_message(w, message, fault))
-            return -1;
+    reading r = {.worker = w, .record_max = record_max, .byte_max = byte_max, .fault = fault};
+    while (w->early_next < w->early_count && has_room(&r)) {
+        rd_kafka_message_t *message = w->early[w->early_next++];
+        on_record(message, &r);
+        rd_kafka_message_destroy(message);
     }
     if (w->early_next == w->early_count)
         w->early_next = w->early_count = 0;
-    return 0;
+    /* Never consume_batch: that one skips offsets around a rebalance or a seek (#4117, #4208).  This
+     * one looks at each message's version as it hands it over, as a call for each message does, and
+     * what follows a yield goes back to the queue's front; but it takes the queue's lock once and not
+     * for each, nor a look at the clock. */
+    while (has_room(&r) && rd_kafka_consume_callback_queue(w->records, 0, on_record, &r) > 0)
+        ;
+    return r.has_failed ? -1 : 0;
 }
 
 /* Looks once; 1 when there is something to return, 0 when not, -1 on a fault. */

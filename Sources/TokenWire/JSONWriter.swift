@@ -11,6 +11,8 @@ package struct JSONWriter {
     package private(set) var bytes: [UInt8] = []
     /// Whether a comma must stand before the next name or element.
     private var needsComma = false
+    /// A sign, 19 digits, and what their last word overwrites.
+    static let integerByteCountMax = 27
 
     package init() {}
 
@@ -54,14 +56,7 @@ package struct JSONWriter {
     ///
     /// - Parameter name: a name of ours, without anything to escape.
     package mutating func name(_ name: StaticString) {
-        unsafe put(atMost: name.utf8CodeUnitCount + 3) { tail in
-            unsafe tail.append(UInt8(ascii: "\""))
-            unsafe tail.append(
-                UnsafeBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
-            )
-            unsafe tail.append(UInt8(ascii: "\""))
-            unsafe tail.append(UInt8(ascii: ":"))
-        }
+        unsafe put(atMost: name.utf8CodeUnitCount + 3) { unsafe $0.append(name: name) }
         needsComma = false
     }
 
@@ -73,8 +68,17 @@ package struct JSONWriter {
     }
 
     /// Room behind the bytes, where nothing is checked.
-    @unsafe private struct Tail {
-        var next: UnsafeMutablePointer<UInt8>
+    @unsafe struct Tail {
+        private let start: UnsafeMutablePointer<UInt8>
+        private var next: UnsafeMutablePointer<UInt8>
+
+        init(start: UnsafeMutablePointer<UInt8>) {
+            unsafe self.start = start
+            unsafe next = start
+        }
+
+        /// Bytes written.
+        var count: Int { unsafe next - start }
 
         @inline(__always)
         mutating func append(_ byte: UInt8) {
@@ -89,24 +93,91 @@ package struct JSONWriter {
                 unsafe next += text.count
             }
         }
+
+        @inline(__always)
+        mutating func append(_ text: StaticString) {
+            unsafe append(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+        }
+
+        /// A name of ours and its colon.
+        @inline(__always)
+        mutating func append(name: StaticString) {
+            unsafe append(UInt8(ascii: "\""))
+            unsafe append(name)
+            unsafe append(UInt8(ascii: "\""))
+            unsafe append(UInt8(ascii: ":"))
+        }
+
+        /// At most 19 digits and a sign; up to seven bytes behind them are overwritten.
+        @inline(__always)
+        mutating func append(_ value: Int64) {
+            if value < 0 {
+                unsafe append(UInt8(ascii: "-"))
+            }
+            let (high, low) = value.magnitude.quotientAndRemainder(dividingBy: 100_000_000)
+            guard high > 0 else {
+                return unsafe append(leading: low)
+            }
+            let (highest, middle) = high.quotientAndRemainder(dividingBy: 100_000_000)
+            if highest > 0 {
+                unsafe append(leading: highest)
+                unsafe append(eight: JSONWriter.digits(of: middle))
+            } else {
+                unsafe append(leading: middle)
+            }
+            unsafe append(eight: JSONWriter.digits(of: low))
+        }
+
+        /// A number of at most eight digits, without zeros in front.
+        @inline(__always)
+        private mutating func append(leading number: UInt64) {
+            let digits = JSONWriter.digits(of: number)
+            let zeroCount = min(digits.trailingZeroBitCount >> 3, 7)
+            unsafe append(eight: digits &>> UInt64(8 &* zeroCount))
+            unsafe next -= zeroCount
+        }
+
+        /// Eight digits, the first in the lowest byte.
+        @inline(__always)
+        private mutating func append(eight digits: UInt64) {
+            let characters = digits | 0x3030_3030_3030_3030
+            unsafe UnsafeMutableRawPointer(next).storeBytes(
+                of: characters.littleEndian,
+                as: UInt64.self
+            )
+            unsafe next += 8
+        }
+    }
+
+    /// The eight digits of a number below 100,000,000, one a byte, the first in the lowest.
+    ///
+    /// Halves, quarters and eighths of the number are divided beside one another in one word: by 100 as
+    /// times 10486 / 2^20, right below 10,000, and by 10 as times 103 / 2^10, right below 100.
+    @inline(__always)
+    private static func digits(of number: UInt64) -> UInt64 {
+        let halves = number / 10_000 | (number % 10_000) &<< 32
+        let hundreds = ((halves &* 10_486) &>> 20) & 0x0000_007f_0000_007f
+        let quarters = hundreds | (halves &- hundreds &* 100) &<< 16
+        let tens = ((quarters &* 103) &>> 10) & 0x000f_000f_000f_000f
+        return tens | (quarters &- tens &* 10) &<< 8
     }
 
     /// Appends a comma where one is due and then at most so many bytes: whether there is room is
     /// looked at once and not for every byte.
     @inline(__always)
-    private mutating func put(atMost countMax: Int, _ write: (inout Tail) -> Void) {
+    mutating func put(atMost countMax: Int, _ write: (inout Tail) -> Void) {
         let needsComma = needsComma
         bytes.append(addingCapacity: countMax + 1) { room in
             unsafe room.withUnsafeMutableBufferPointer { buffer, count in
                 guard let start = buffer.baseAddress else {
                     preconditionFailure("room that was asked for is there")
                 }
-                var tail = unsafe Tail(next: start + count)
+                var tail = unsafe Tail(start: start + count)
                 if needsComma {
                     unsafe tail.append(UInt8(ascii: ","))
                 }
                 unsafe write(&tail)
-                count = unsafe tail.next - start
+                unsafe count += tail.count
             }
         }
     }
@@ -152,34 +223,7 @@ package struct JSONWriter {
     }
 
     package mutating func integer(_ value: Int64) {
-        // At most 19 digits and a sign.
-        unsafe put(atMost: 20) { tail in
-            if value < 0 {
-                unsafe tail.append(UInt8(ascii: "-"))
-            }
-            var magnitude = value.magnitude
-            var count = 1
-            var limit: UInt64 = 10
-            while magnitude >= limit, count < 19 {
-                count += 1
-                limit &*= 10
-            }
-            unsafe tail.next += count
-            var digit = unsafe tail.next
-            // Two at once: the divisions are what takes the time.
-            while magnitude >= 10 {
-                let (quotient, pair) = magnitude.quotientAndRemainder(dividingBy: 100)
-                let tens = pair / 10
-                unsafe digit -= 2
-                unsafe digit[0] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: tens)
-                unsafe digit[1] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: pair &- tens &* 10)
-                magnitude = quotient
-            }
-            if count % 2 == 1 {
-                unsafe digit -= 1
-                unsafe digit[0] = UInt8(ascii: "0") &+ UInt8(truncatingIfNeeded: magnitude)
-            }
-        }
+        unsafe put(atMost: Self.integerByteCountMax) { unsafe $0.append(value) }
         needsComma = true
     }
 
@@ -203,11 +247,7 @@ package struct JSONWriter {
     }
 
     private mutating func literal(_ text: StaticString) {
-        unsafe put(atMost: text.utf8CodeUnitCount) { tail in
-            unsafe tail.append(
-                UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
-            )
-        }
+        unsafe put(atMost: text.utf8CodeUnitCount) { unsafe $0.append(text) }
         needsComma = true
     }
 
@@ -231,13 +271,16 @@ package struct JSONWriter {
         guard let value else {
             return
         }
-        self.name(name)
-        integer(value)
+        let countMax = name.utf8CodeUnitCount + 3 + Self.integerByteCountMax
+        unsafe put(atMost: countMax) { tail in
+            unsafe tail.append(name: name)
+            unsafe tail.append(value)
+        }
+        needsComma = true
     }
 
     package mutating func field(_ name: StaticString, _ value: Int) {
-        self.name(name)
-        integer(Int64(value))
+        field(name, Int64(value))
     }
 
     package mutating func field(_ name: StaticString, _ value: Bool) {

@@ -1,3 +1,4 @@
+internal import Glibc
 package import TokenDomain
 
 /// Turns values of `tokens.received.v1` into values of `tokens.decoded.v1`, bytes to bytes.
@@ -7,15 +8,37 @@ package import TokenDomain
 package struct ReceivedDecoder: ~Copyable {
     /// The apps we report for: bundle id by app id.
     package struct Apps: Equatable, Sendable {
-        private var bundleIDs: [Int64: [UInt8]] = [:]
+        /// In ascending order: there are few, and every token looks for one.
+        private var ids: [Int64] = []
+        private var bundleIDs: [[UInt8]] = []
 
         package init(_ apps: some Sequence<(appAppleID: Int64, bundleID: String)>) {
             for app in apps {
-                bundleIDs[app.appAppleID] = Array(app.bundleID.utf8)
+                let index = place(of: app.appAppleID)
+                let bundleID = Array(app.bundleID.utf8)
+                if index < ids.count, ids[index] == app.appAppleID {
+                    bundleIDs[index] = bundleID
+                } else {
+                    ids.insert(app.appAppleID, at: index)
+                    bundleIDs.insert(bundleID, at: index)
+                }
             }
         }
 
-        func bundleID(of appAppleID: Int64) -> [UInt8]? { bundleIDs[appAppleID] }
+        func bundleID(of appAppleID: Int64) -> [UInt8]? {
+            let index = place(of: appAppleID)
+            return index < ids.count && ids[index] == appAppleID ? bundleIDs[index] : nil
+        }
+
+        /// The index of the first id that is not below this one.
+        private func place(of id: Int64) -> Int {
+            var (start, end) = (0, ids.count)
+            while start < end {
+                let middle = (start + end) / 2
+                (start, end) = ids[middle] < id ? (middle + 1, end) : (start, middle)
+            }
+            return start
+        }
     }
 
     /// Where in the arena the bytes of a record lie that is to be written.
@@ -124,11 +147,23 @@ package struct ReceivedDecoder: ~Copyable {
             throw .unknownApp(appAppleID: reader.fields.appAppleID)
         }
         let stated = unsafe reader.slice(reader.fields.bundleID)
-        guard unsafe stated.elementsEqual(bundleID),
-            unsafe linkedBundleID?.elementsEqual(stated) ?? true
-        else {
+        let isApps = unsafe bundleID.withUnsafeBufferPointer { unsafe Self.areSame($0, stated) }
+        guard isApps, unsafe linkedBundleID.map({ unsafe Self.areSame($0, stated) }) ?? true else {
             throw .bundleMismatch
         }
+    }
+
+    private static func areSame(
+        _ one: UnsafeBufferPointer<UInt8>,
+        _ other: UnsafeBufferPointer<UInt8>
+    ) -> Bool {
+        guard one.count == other.count else {
+            return false
+        }
+        guard let start = one.baseAddress, let otherStart = other.baseAddress else {
+            return one.count == 0
+        }
+        return unsafe memcmp(start, otherStart, one.count) == 0
     }
 
     /// The app of the last value, which was decoded.
@@ -185,46 +220,31 @@ package struct ReceivedDecoder: ~Copyable {
         _ customer: UnsafeBufferPointer<UInt8>?,
         to arena: inout [UInt8]
     ) -> Written {
-        let fields = reader.fields
-        let id = unsafe reader.slice(fields.externalPurchaseID)
+        let decoded = DecodedValue(
+            fields: reader.fields,
+            environment: reader.environment,
+            receivedAt: receivedAt
+        )
         let start = arena.count
-        var idRange = 0..<0
-        var customerRange: Range<Int>?
+        var places = DecodedValue.Places()
         JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            unsafe idRange = writer.field("externalPurchaseId", utf8: Span(_unsafeElements: id))
-            writer.field("environment", reader.environment.rawValue)
-            writer.field("appAppleId", fields.appAppleID)
-            unsafe writer.field(
-                "bundleId",
-                utf8: Span(_unsafeElements: reader.slice(fields.bundleID))
-            )
-            if let type = fields.tokenType {
-                unsafe writer.field("tokenType", utf8: Span(_unsafeElements: reader.slice(type)))
-            }
-            writer.field("tokenCreationDate", fields.tokenCreationDate)
-            writer.field("tokenExpirationDate", fields.tokenExpirationDate)
-            if let customer = unsafe customer {
-                customerRange = unsafe writer.field(
-                    "customer",
-                    utf8: Span(_unsafeElements: customer)
-                )
-            }
-            writer.field("receivedAt", receivedAt.milliseconds)
-            unsafe writer.field("token", utf8: Span(_unsafeElements: text))
-            writer.endObject()
+            let texts = unsafe DecodedValue.Texts(reader: reader, customer: customer, token: text)
+            places =
+                unsafe reader.isPlain
+                ? decoded.writePlain(texts, to: &writer) : decoded.write(texts, to: &writer)
         }
         let value = start..<arena.count
-        if let customerRange {
-            return Written(value: value, key: customerRange)
+        if let customer = places.customer {
+            return Written(value: value, key: customer)
         }
-        if idRange.count != id.count {
+        let id = unsafe reader.slice(reader.fields.externalPurchaseID)
+        if places.id.count != id.count {
             // The id had to be escaped; a key is never.
             let keyStart = arena.count
             unsafe arena.append(contentsOf: id)
-            idRange = keyStart..<arena.count
+            places.id = keyStart..<arena.count
         }
-        return Written(value: value, key: idRange)
+        return Written(value: value, key: places.id)
     }
 
     /// Appends the `seen` record that goes with the dead letter of the last value.

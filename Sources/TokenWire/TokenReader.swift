@@ -29,6 +29,8 @@ package struct TokenReader: ~Copyable {
     private let quotes: UnsafeMutablePointer<UInt64>
     /// Where in ``bytes`` the last token's texts lie, and its numbers.
     var fields = PlainToken.Fields()
+    /// Whether its texts are ASCII without anything that JSON would escape; no where nobody looked.
+    private(set) var isPlain = false
     /// What could be read of the last token if it was refused.
     private var refused = TokenFields()
     private var isRefused = false
@@ -92,7 +94,9 @@ package struct TokenReader: ~Copyable {
             )
         {
             self.fields = fields
+            isPlain = true
         } else {
+            isPlain = false
             try readCarefully(count: byteCount)
         }
         isRefused = false
@@ -165,8 +169,9 @@ extension TokenReader {
 
     /// By the id's first bytes, as ``TokenID/environment`` has it.
     var environment: AppleEnvironment {
-        unsafe slice(fields.externalPurchaseID).starts(with: "SANDBOX".utf8)
-            ? .sandbox : .production
+        AppleEnvironment(
+            ofExternalPurchaseID: unsafe Span(_unsafeElements: slice(fields.externalPurchaseID))
+        )
     }
 
     private func text(_ range: Range<Int>) -> String {

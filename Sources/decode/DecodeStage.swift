@@ -26,6 +26,16 @@ final class DecodeStage: ReloadingStage {
     }
 
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
+        Self.judge(batch, by: &decoder, apps, into: &plan)
+    }
+
+    /// The decoder is lent for the whole batch: an access to it is checked once.
+    private static func judge(
+        _ batch: RecordBatch,
+        by decoder: inout ReceivedDecoder,
+        _ apps: ReceivedDecoder.Apps,
+        into plan: inout BatchPlan
+    ) {
         let arena = batch.arena.span
         for record in batch.records {
             guard !record.value.isAbsent else {
@@ -43,10 +53,10 @@ final class DecodeStage: ReloadingStage {
                     apps: apps,
                     into: &plan.outputs.arena
                 )
-                plan.outputs.outputs.append(Self.output(decoded, topic: Self.decodedTopic))
+                plan.outputs.outputs.append(output(decoded, topic: decodedTopic))
                 plan.conclude(.forward(outputCount: 1), app: decoder.appAppleID)
             } catch {
-                bury(error, into: &plan)
+                bury(error, by: &decoder, apps, into: &plan)
             }
         }
     }
@@ -80,13 +90,18 @@ final class DecodeStage: ReloadingStage {
 
     /// A dead letter, and beside it a `seen` record where the token's id could be read: a token among
     /// our own dead letters must not be reported as one that nobody knows.
-    private func bury(_ fault: DecodeFault, into plan: inout BatchPlan) {
+    private static func bury(
+        _ fault: DecodeFault,
+        by decoder: inout ReceivedDecoder,
+        _ apps: ReceivedDecoder.Apps,
+        into plan: inout BatchPlan
+    ) {
         let app = decoder.appOfRefused(among: apps) ?? TokenTally.unknownApp
         guard let seen = decoder.writeSeen(to: &plan.outputs.arena) else {
             plan.conclude(.deadLetter(fault.fault), app: app)
             return
         }
-        plan.outputs.outputs.append(Self.output(seen.written, topic: Self.distinctTopic))
+        plan.outputs.outputs.append(output(seen.written, topic: distinctTopic))
         plan.conclude(
             .deadLetterAndForward(fault.fault(externalPurchaseID: seen.id), outputCount: 1),
             app: app

@@ -1,5 +1,8 @@
 #!/bin/bash
-# Decoding one token: our reader and one on simdjson (Debian: libsimdjson-dev, g++), side by side.
+# Decoding one token: our reader and one on simdjson (Debian: libsimdjson-dev, g++), side by side, on input
+# that is mixed as that of tollway-bench.  Beside it, for the share that reading has in a record of decode,
+# whole records to whole records.  A row of tollway-bench would compare Kafka with Kafka: of 3 us that
+# a record costs there, a token is read in less than a tenth.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

@@ -21,3 +21,16 @@ struct `An integer in JSON` {
         }
     }
 }
+
+struct `A member in JSON` {
+    @Test(arguments: [0, 7, -7, 12_345_678, 123_456_789, .max, .min] as [Int64])
+    func `has its number behind its name`(value: Int64) {
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.field("first", value)
+        writer.field("second", value)
+        writer.endObject()
+        let expected = #"{"first":\#(value),"second":\#(value)}"#
+        #expect(String(decoding: writer.bytes, as: UTF8.self) == expected)
+    }
+}

@@ -27,7 +27,7 @@ struct RecordBenchmark {
     /// - Returns: the bytes written.
     func run(recordCount: Int) -> Int {
         var decoder = ReceivedDecoder()
-        let apps = ReceivedDecoder.Apps([(appAppleID: 123_456_789, bundleID: "com.app")])
+        let apps = ReceivedDecoder.Apps(BenchmarkTokens.apps)
         var out: [UInt8] = []
         out.reserveCapacity(1 << 20)
         var byteCount = 0

@@ -91,7 +91,7 @@ func fixed(_ value: Double) -> String {
     return "\(hundredths / 100).\(hundredths % 100 < 10 ? "0" : "")\(hundredths % 100)"
 }
 
-print("\(tokens.bounds[1])-character tokens, median (fastest) of 200 rounds in turn, ns each")
+print("\(tokens.bounds.count - 1) mixed tokens, median (fastest) of 200 rounds in turn, ns each")
 let medians = rounds.map { $0.sorted()[$0.count / 2] }
 for (index, contestant) in contestants.enumerated() {
     let name = contestant.name + String(repeating: " ", count: 32 - contestant.name.utf8.count)
