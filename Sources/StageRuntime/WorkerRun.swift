@@ -137,8 +137,13 @@ package final class WorkerRun {
             return .toldToStop
         }
         let targets = WorkerLoop.targets(of: worker).map { $0.name(prefix: prefix) }
+        var kafka = configuration.kafka
+        if worker == .report {
+            // Its own rate is Apple's: it is never in a hurry to read.
+            kafka.fetchWaitMilliseconds = 250
+        }
         let recordLog = try KafkaLog(
-            settings: configuration.kafka,
+            settings: kafka,
             delivery: configuration.delivery,
             member: KafkaLog.Member(
                 group: "\(prefix)\(worker.rawValue)",

@@ -7,6 +7,9 @@ internal import TokenDomain
 /// and again with the beginning of the next. No span begins with a second, at which Apple's count
 /// begins anew: each second gets the same requests as if each were sent in its own turn.
 struct SendRounds {
+    /// While as many requests are under way as may be, answers are collected for so long.
+    static let crowdedRest = Milliseconds(2)
+
     /// A whole number of them is a second.
     private let span: Milliseconds
     /// When the next round may be, after one that started something; past where it may be now.
@@ -30,8 +33,8 @@ struct SendRounds {
         next = Timestamp(milliseconds: begun + length)
     }
 
-    /// A request that ends makes room for one that waits: each answer is taken at once.
-    mutating func isCrowded() {
-        next = Timestamp(milliseconds: 0)
+    /// A request that ends makes room for one that waits: answers are taken almost at once.
+    mutating func isCrowded(now: Timestamp) {
+        next = now + Self.crowdedRest
     }
 }

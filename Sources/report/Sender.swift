@@ -242,7 +242,7 @@ final class Sender {
             isCrowded = isCrowded || self.isCrowded(queue)
         }
         if isCrowded {
-            rounds.isCrowded()
+            rounds.isCrowded(now: now)
         } else if nextTag != before {
             rounds.started(now: now)
         }

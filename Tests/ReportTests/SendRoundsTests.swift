@@ -41,12 +41,12 @@ import TokenDomain
         }
     }
 
-    @Test func `wait for nothing where a request that ends makes room`() {
+    @Test func `follow soon where a request that ends makes room`() {
         var rounds = SendRounds(span: Milliseconds(50))
         rounds.started(now: Self.at(30))
         #expect(rounds.turn(now: Self.at(31)) == Self.at(75))
-        rounds.isCrowded()
-        #expect(rounds.turn(now: Self.at(31)) == Self.at(31))
+        rounds.isCrowded(now: Self.at(31))
+        #expect(rounds.turn(now: Self.at(31)) == Self.at(31) + SendRounds.crowdedRest)
     }
 
     @Test func `are not put off by a clock that was set back`() {
