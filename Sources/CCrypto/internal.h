@@ -6,6 +6,8 @@
 #include <openssl/opensslv.h>
 #include <openssl/x509.h>
 
+#include <pthread.h>
+
 _Static_assert(OPENSSL_VERSION_MAJOR == 3, "written for OpenSSL 3");
 _Static_assert(CCRYPTO_P256 == NID_X9_62_prime256v1, "Swift names curves by these numbers");
 _Static_assert(CCRYPTO_P384 == NID_secp384r1, "Swift names curves by these numbers");
@@ -13,6 +15,10 @@ _Static_assert(CCRYPTO_SECP256K1 == NID_secp256k1, "Swift names curves by these 
 
 struct ccrypto_key {
 	EVP_PKEY *pkey;
+	/* For one signature at a time; made with the first. */
+	pthread_mutex_t lock;
+	EVP_PKEY_CTX *signer;
+	EVP_MD_CTX *hasher;
 };
 
 struct ccrypto_certificate {

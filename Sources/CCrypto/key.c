@@ -5,6 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/objects.h>
 #include <openssl/pem.h>
+#include <openssl/sha.h>
 
 #include <limits.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ ccrypto_key_wrap(EVP_PKEY *pkey, ccrypto_key **key)
 		EVP_PKEY_free(pkey);
 		return (CCRYPTO_ERROR_LIBRARY);
 	}
+	pthread_mutex_init(&(*key)->lock, NULL);
 	(*key)->pkey = pkey;
 	return (CCRYPTO_OK);
 }
@@ -159,7 +161,10 @@ ccrypto_key_free(ccrypto_key *key)
 
 	if (key == NULL)
 		return;
+	EVP_PKEY_CTX_free(key->signer);
+	EVP_MD_CTX_free(key->hasher);
 	EVP_PKEY_free(key->pkey);
+	pthread_mutex_destroy(&key->lock);
 	free(key);
 }
 
@@ -241,29 +246,45 @@ done:
 	return (count > 0 ? (size_t)count : 0);
 }
 
+/** Make the contexts that ${key} signs with; the caller holds its lock. */
+static int
+prepare_signing(ccrypto_key *key)
+{
+
+	if (key->signer != NULL)
+		return (1);
+	key->hasher = key->hasher != NULL ? key->hasher : EVP_MD_CTX_new();
+	key->signer = EVP_PKEY_CTX_new_from_pkey(NULL, key->pkey, NULL);
+	if (key->hasher != NULL && key->signer != NULL && EVP_PKEY_sign_init(key->signer) == 1 &&
+	    EVP_PKEY_CTX_set_signature_md(key->signer, ccrypto_md_sha256()) == 1)
+		return (1);
+	EVP_PKEY_CTX_free(key->signer);
+	key->signer = NULL;
+	return (0);
+}
+
 long
-ccrypto_sign(const ccrypto_key *key, const uint8_t *message, size_t count, uint8_t *signature,
+ccrypto_sign(ccrypto_key *key, const uint8_t *message, size_t count, uint8_t *signature,
     size_t capacity)
 {
+	uint8_t digest[SHA256_DIGEST_LENGTH];
 	uint8_t der[SIGNATURE_DER_SIZE_MAX];
 	size_t der_count = sizeof(der);
 	size_t size = field_size(key->pkey);
-	EVP_MD_CTX *context;
 	long result = CCRYPTO_ERROR_LIBRARY;
 
 	ERR_clear_error();
 	if (2 * size > capacity)
 		return (CCRYPTO_ERROR_SPACE);
-	if ((context = EVP_MD_CTX_new()) == NULL)
-		goto done;
-	if (EVP_DigestSignInit(context, NULL, ccrypto_md_sha256(), NULL, key->pkey) != 1)
-		goto done;
-	if (EVP_DigestSign(context, der, &der_count, message, count) != 1)
-		goto done;
-	if (raw_from_der(der, der_count, size, signature))
+	/* To set a context up anew for each signature costs a fifth as much as the signature. */
+	pthread_mutex_lock(&key->lock);
+	if (prepare_signing(key) && EVP_DigestInit_ex2(key->hasher, ccrypto_md_sha256(), NULL) == 1 &&
+	    EVP_DigestUpdate(key->hasher, message, count) == 1 &&
+	    EVP_DigestFinal_ex(key->hasher, digest, NULL) == 1 &&
+	    EVP_PKEY_sign(key->signer, der, &der_count, digest, sizeof(digest)) == 1 &&
+	    raw_from_der(der, der_count, size, signature))
 		result = (long)(2 * size);
-done:
-	EVP_MD_CTX_free(context);
+	pthread_mutex_unlock(&key->lock);
 	ERR_clear_error();
 	return (result);
 }

@@ -2,7 +2,8 @@ internal import CCrypto
 
 /// One of our C keys.
 ///
-/// OpenSSL's keys do not change once made and may be used by many threads at once.
+/// OpenSSL's keys do not change once made and may be used by many threads at once; what C keeps of
+/// a signature for the next one has a lock.
 @safe
 final class KeyHandle: @unchecked Sendable {
     /// The longest form of a key that we write; a P-256 key in PEM takes 241 bytes.

@@ -30,6 +30,11 @@ package struct KafkaSettings: Sendable, Equatable {
     ///
     /// Above the transaction's 40 s: until then the coordinator may still be right.
     package var watchdogMilliseconds = 45_000
+    /// How long the broker may hold a fetch of a worker's consumer back while there is nothing.
+    ///
+    /// A record is delivered at once. But a partition that a fetch does not name, for it was full or
+    /// not assigned yet, waits until the fetch under way is answered.
+    package var fetchWaitMilliseconds = 50
     /// How often a worker's consumer emits the watermarks that lag is counted from.
     package var statisticsMilliseconds = 5_000
 
@@ -207,6 +212,7 @@ package struct KafkaSettings: Sendable, Equatable {
                 ("heartbeat.interval.ms", "\(sessionMilliseconds / 5)"),
                 ("session.timeout.ms", "\(sessionMilliseconds)"),
                 ("max.poll.interval.ms", "300000"),
+                ("fetch.wait.max.ms", "\(fetchWaitMilliseconds)"),
                 // The watermarks that lag is counted from; they cost no request.
                 ("statistics.interval.ms", "\(statisticsMilliseconds)"),
             ]

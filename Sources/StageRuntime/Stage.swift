@@ -182,4 +182,10 @@ package protocol TickingStage: StatefulStage {
     var nextTick: Timestamp? { get }
     /// Becomes readable when something came back; -1 where there is none.
     var wakeDescriptor: Int32 { get }
+    /// Until when what came back may wait, so that one tick serves all that comes till then.
+    func restsUntil(now: Timestamp) -> Timestamp
+}
+
+extension TickingStage {
+    package func restsUntil(now: Timestamp) -> Timestamp { now }
 }

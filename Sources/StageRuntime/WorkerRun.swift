@@ -36,7 +36,7 @@ package final class WorkerRun {
 
     private let worker: Worker
     private let configuration: Configuration
-    private let signals: ProcessSignals
+    let signals: ProcessSignals
     private let log: Log
     private let metrics = Metrics()
     private let health = Health()
@@ -137,8 +137,13 @@ package final class WorkerRun {
             return .toldToStop
         }
         let targets = WorkerLoop.targets(of: worker).map { $0.name(prefix: prefix) }
+        var kafka = configuration.kafka
+        if worker == .report {
+            // Its own rate is Apple's: it is never in a hurry to read.
+            kafka.fetchWaitMilliseconds = 250
+        }
         let recordLog = try KafkaLog(
-            settings: configuration.kafka,
+            settings: kafka,
             delivery: configuration.delivery,
             member: KafkaLog.Member(
                 group: "\(prefix)\(worker.rawValue)",
@@ -275,14 +280,10 @@ package final class WorkerRun {
                     view.worked(nanoseconds: WallClock.monotonicNanoseconds() - startedAt)
                 }
                 tellHealth(loop, recordLog)
-                var descriptors = [recordLog.wakeDescriptor]
-                if let ticking {
-                    descriptors.append(ticking.wakeDescriptor)
-                }
-                let event = wait(
-                    descriptors: descriptors,
-                    milliseconds: isBusy ? 0 : idleMilliseconds(loop, ticking)
-                )
+                let event =
+                    isBusy
+                    ? wait(descriptors: [], milliseconds: 0)
+                    : waitForWork(loop, recordLog, ticking)
                 switch event {
                 case .terminate, .interrupt: return stop(loop)
                 case .reload: (stage as? any ReloadingStage)?.reload()
@@ -362,15 +363,6 @@ package final class WorkerRun {
         }
     }
 
-    private func idleMilliseconds(_ loop: WorkerLoop, _ ticking: (any TickingStage)?) -> Int {
-        // A tick that is due while a transaction waits to be repeated could not be committed.
-        guard let due = loop.nextAttempt ?? ticking?.nextTick else {
-            return Self.idleWaitMilliseconds
-        }
-        let wait = due.milliseconds - WallClock.nowMilliseconds()
-        return min(max(Int(clamping: wait), 0), Self.idleWaitMilliseconds)
-    }
-
     /// Finishes what was judged and commits it.
     ///
     /// ``ProcessSignals`` ends what hangs: for the group, a worker that ends in the middle is like
@@ -387,14 +379,5 @@ package final class WorkerRun {
             )
         }
         return .toldToStop
-    }
-
-    /// Waits for one of the descriptors, a signal, or the time.
-    private func wait(descriptors: [Int32], milliseconds: Int) -> ProcessSignals.Event? {
-        var entries = ([signals.descriptor] + descriptors).map {
-            pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
-        }
-        _ = unsafe poll(&entries, nfds_t(entries.count), Int32(clamping: milliseconds))
-        return entries[0].revents != 0 ? signals.take() : nil
     }
 }

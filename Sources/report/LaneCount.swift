@@ -5,7 +5,7 @@ internal import TokenDomain
 /// How many entries of a part of the due table belong to each lane, or to each day of a lane.
 ///
 /// The due table may be long, so it is counted in slices, and a count stands until the next one is
-/// complete.
+/// complete. After a slice it rests in proportion to it: what counting costs a second has a bound.
 struct LaneCount<Key: Hashable> {
     /// The regions from `first` to before `end`.
     private let first: DueKey.Region
@@ -18,6 +18,8 @@ struct LaneCount<Key: Hashable> {
 
     private var partitions: [Int32] = []
     private var next: [UInt8]?
+    /// Until when it rests after the last slice.
+    private var restsUntil = Timestamp(milliseconds: 0)
     private var counts: [Key: Int] = [:]
     /// The last count that was complete; what became empty stays for one more, with zero.
     private(set) var complete: [Key: Int] = [:]
@@ -37,6 +39,7 @@ struct LaneCount<Key: Hashable> {
         partitions = []
         next = nil
         counts = [:]
+        restsUntil = Timestamp(milliseconds: 0)
     }
 
     /// Nothing is ours any more: zero for every lane that was counted.
@@ -55,6 +58,9 @@ struct LaneCount<Key: Hashable> {
         _ state: StagedState,
         now: Timestamp
     ) throws(StoreFault) -> [Key: Int]? {
+        guard restsUntil <= now || restsUntil > now + SliceLimit.restMax else {
+            return nil
+        }
         let today = DueDay.number(of: now)
         if partitions.isEmpty {
             partitions = owned
@@ -85,6 +91,7 @@ struct LaneCount<Key: Hashable> {
                 partitions.removeLast()
             }
         }
+        restsUntil = now + SliceLimit.rest(after: SliceLimit.entryCountMax - left)
         guard partitions.isEmpty else {
             return nil
         }
@@ -98,6 +105,13 @@ struct LaneCount<Key: Hashable> {
 /// Entries of the due table looked at in one slice.
 enum SliceLimit {
     static let entryCountMax = 10_000
+    /// Counted a second, on an average.
+    static let entriesPerSecond = 2_500
+    static let restMax = rest(after: entryCountMax)
+
+    static func rest(after entryCount: Int) -> Milliseconds {
+        Milliseconds(Int64(entryCount) * 1_000 / Int64(entriesPerSecond))
+    }
 }
 
 /// What entries are counted for.

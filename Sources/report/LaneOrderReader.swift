@@ -16,11 +16,15 @@ final class LaneOrderTopic: LaneOrderSource {
     private static let recordCountMax = 1_000
     /// The loop is blocked for as long.
     private static let questionMilliseconds = 1_000
+    private static let fetchWait = "fetch.wait.max.ms"
 
     private let browser: LogBrowser
     private var isStarted = false
 
     init(settings: KafkaSettings, topicPrefix: String) throws(LogFault) {
+        var settings = settings
+        // A record is there at once, however long the broker may wait for one.
+        settings.extra[Self.fetchWait] = settings.extra[Self.fetchWait] ?? "500"
         browser = try LogBrowser(
             settings: settings,
             topics: [Topic.laneOrders.name(prefix: topicPrefix)],

@@ -19,9 +19,15 @@ struct ReportLimits {
     var hostFlightCountMax = 256
     /// Answers settled in one tick.
     var answerCountMax = 2_000
-    /// Answers that come one soon after another are settled in one transaction: what a commit
-    /// costs, on the broker too, is shared by them.
-    var settleInterval = Milliseconds(100)
+    /// Answers that come one soon after another are settled in one transaction.
+    ///
+    /// What a commit costs, on the broker too, is shared by them. A process that ends before asks
+    /// Apple again for what it had from so long.
+    var settleInterval = Milliseconds.seconds(1)
+    /// Of a round of requests, and for so long answers are collected; divides a second.
+    var roundInterval = Milliseconds(50)
+    /// Until what fell due is looked at again where no commit made it another.
+    var dueInterval = Milliseconds(100)
     var inquiryInterval = Milliseconds(100)
     /// Until the guard asks again about a worker that has not read far enough.
     var behindInterval = Milliseconds.seconds(1)

@@ -116,7 +116,7 @@ final class ReportMetrics {
         due = metrics.gauge(
             "reports_due",
             help: "Reports that are due and not yet accepted, those that wait to be tried again"
-                + " included, by app and environment; counted in slices of 10,000 a second.",
+                + " included, by app and environment; counted at 2,500 a second.",
             labels: ["app", "environment"]
         )
         monthDue = metrics.gauge(

@@ -135,7 +135,7 @@ extension ReportStage {
         }
         changed.insert(partition)
         // What is in flight may end without a commit.
-        return now + limits.settleInterval
+        return now + limits.dueInterval
     }
 
     /// Those that nothing is staged or in flight for; the others go on after their commit.

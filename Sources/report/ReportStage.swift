@@ -110,6 +110,8 @@ final class ReportStage: TickingStage {
 
     var wakeDescriptor: Int32 { sender.apple.wakeDescriptor }
 
+    func restsUntil(now: Timestamp) -> Timestamp { sender.rounds.turn(now: now) }
+
     // MARK: State
 
     let derivesFromPrevious = true

@@ -13,10 +13,14 @@ extension Sender {
             }
             countFlight(flight.queue, -1)
             let budget = lanes[flight.queue]?.retryBudget ?? RetryBudget()
-            let wait = backoff.delay(
-                failureCount: budget.failureCount(flight.purpose.failureCount + 1),
-                using: &generator
-            )
+            // What was accepted is not tried again: its wait is not drawn.
+            let wait =
+                reply.httpStatus == 200
+                ? backoff.base
+                : backoff.delay(
+                    failureCount: budget.failureCount(flight.purpose.failureCount + 1),
+                    using: &generator
+                )
             let (answer, outcome) = Self.judge(reply, to: flight, now: now, retryAt: now + wait)
             note(reply, answer, flight, now: now)
             apply(outcome, to: flight, now: now)

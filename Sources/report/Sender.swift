@@ -31,6 +31,7 @@ final class Sender {
     var keyBreakers: [Lane: CircuitBreaker] = [:]
     /// Those of ``lanes`` in the order in which they were opened: each gets its turns in it.
     private(set) var queues: [SendQueue] = []
+    private(set) var rounds: SendRounds
     /// What became ready for a queue and is not known to be committed.
     private var touched: [(queue: SendQueue, debt: ReadyDebt)] = []
 
@@ -65,6 +66,7 @@ final class Sender {
         self.log = log
         self.health = health
         generator = SeededGenerator(seed: seed)
+        rounds = SendRounds(span: limits.roundInterval)
     }
 
     // MARK: Partitions
@@ -192,7 +194,8 @@ final class Sender {
 
     /// When something here wants a tick; nil where only an answer or a commit does.
     func nextSend(now: Timestamp) -> Timestamp? {
-        var times = queues.compactMap { nextSend(of: $0, now: now) }
+        let turn = rounds.turn(now: now)
+        var times = queues.compactMap { nextSend(of: $0, now: now).map { max($0, turn) } }
         if orderReader?.isWhole == false {
             times.append(now + limits.orderInterval)
         }
@@ -217,8 +220,13 @@ final class Sender {
         )
     }
 
-    /// Sends from every queue what its rate limiter allows.
+    /// Sends from every queue what its rate limiter allows, where it is time for a round.
     func send(from table: DueTable, now: Timestamp) throws(StoreFault) {
+        guard rounds.turn(now: now) <= now else {
+            return
+        }
+        let before = nextTag
+        var isCrowded = false
         for queue in queues {
             while let debt = try nextDebt(queue, table, now: now) {
                 guard lanes[queue]?.limiter.take(now: now) == true else {
@@ -231,7 +239,22 @@ final class Sender {
                     start(purpose, action, of: debtor, at: debt.place, queue, now: now)
                 }
             }
+            isCrowded = isCrowded || self.isCrowded(queue)
         }
+        if isCrowded {
+            rounds.isCrowded(now: now)
+        } else if nextTag != before {
+            rounds.started(now: now)
+        }
+    }
+
+    /// Whether a queue has more to send, and as much under way as may be.
+    private func isCrowded(_ queue: SendQueue) -> Bool {
+        let flightCount = hostFlightCounts[queue.lane.environment] ?? 0
+        guard let lane = lanes[queue], lane.isWaiting else {
+            return false
+        }
+        return flightCount >= limits.hostFlightCountMax || lane.flightCount >= limits.flightCountMax
     }
 
     /// The most urgent debt of a queue that may send now.

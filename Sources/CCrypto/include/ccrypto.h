@@ -69,9 +69,9 @@ long ccrypto_key_write(const ccrypto_key *key, int form, uint8_t *bytes, size_t 
 /**
  * ECDSA with SHA-256, the signature in raw form: r and s, each as long as the curve's field.
  * Sign returns the count written (64 for P-256), or a negative code.  Verify: a signature of
- * another length is a mismatch.
+ * another length is a mismatch.  Threads that sign with one key wait for each other.
  */
-long ccrypto_sign(const ccrypto_key *key, const uint8_t *message, size_t count, uint8_t *signature,
+long ccrypto_sign(ccrypto_key *key, const uint8_t *message, size_t count, uint8_t *signature,
     size_t capacity);
 int ccrypto_verify(const ccrypto_key *key, const uint8_t *message, size_t count,
     const uint8_t *signature, size_t signature_count);
