@@ -169,7 +169,7 @@ int ck_fail(ckafka_fault *fault, int kind, int code, const char *message)
     return -1;
 }
 
-int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code, const char *refused)
+int ckafka_fail_untold(ckafka_fault *fault, int32_t code, const char *refused, int32_t seconds)
 {
     char text[400];
     if (ck_is_refusal(code)) {
@@ -179,8 +179,16 @@ int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code, const char *re
     snprintf(text, sizeof text,
              "what the group has committed cannot be told for %d s (%s): a hanging transaction holds"
              " its offsets, or its coordinator hangs",
-             UNTOLD_PATIENCE_MS / 1000, rd_kafka_err2name(code));
+             seconds, rd_kafka_err2name(code));
     return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, text);
+}
+
+int ck_fail_fatal(rd_kafka_t *consumer, ckafka_fault *fault)
+{
+    char text[360];
+    rd_kafka_resp_err_t code = rd_kafka_fatal_error(consumer, text, sizeof text);
+    bool is_fence = code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID;
+    return code ? ck_fail(fault, is_fence ? CKAFKA_FAULT_FENCED : CKAFKA_FAULT_UNUSABLE, code, text) : 0;
 }
 
 /* -- lists ------------------------------------------------------------------------------------ */

@@ -80,7 +80,7 @@ static rd_kafka_topic_partition_list_t *ask_committed(committer *c)
             rd_kafka_topic_partition_list_destroy(list);
         list = NULL;
         /* While Kafka is away the patience does not run out. */
-        if (atomic_load(&c->setup.watch->is_away))
+        if (atomic_load(&((watch *)rd_kafka_opaque(c->setup.consumer))->is_away))
             ck_transaction_enter(&c->transaction, ASKING);
         ck_pause_ms(STEP_RETRY_MS);
     }

@@ -136,7 +136,8 @@ int ck_committer_check(committer *c, ckafka_fault *fault)
     int phase = atomic_load(&c->transaction.phase);
     int64_t lasted = ck_now_ms() - atomic_load(&c->transaction.phase_since);
     if (phase == ASKING && lasted > UNTOLD_PATIENCE_MS)
-        return ck_fail_untold(fault, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT, "");
+        return ckafka_fail_untold(fault, RD_KAFKA_RESP_ERR_UNSTABLE_OFFSET_COMMIT, "",
+                                  UNTOLD_PATIENCE_MS / 1000);
     if ((phase == SENDING_OFFSETS || phase == ENDING) && lasted > c->setup.watchdog_ms) {
         char text[120];
         snprintf(text, sizeof text, "%s hangs for more than %d ms: its coordinator does not answer",

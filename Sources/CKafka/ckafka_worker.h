@@ -16,7 +16,7 @@ typedef struct holding {
 typedef struct refusal {
     int64_t since; /* 0: nothing */
     rd_kafka_resp_err_t code;
-    char topic[260]; /* empty where it is the group */
+    char topic[260]; /* empty where it is the group; Kafka's names are shorter */
     char text[400];
 } refusal;
 
@@ -24,20 +24,20 @@ struct ckafka_worker {
     names sources, targets;
     char *user, *password, *group;
     int wake_descriptor;
-    watch consumer_watch, producer_watch, inquirer_watch;
-    rd_kafka_t *consumer, *inquirer;
+    watch consumer_watch, producer_watch;
+    rd_kafka_t *consumer, *inquirer; /* the latter is lent */
     rd_kafka_queue_t *main_queue;
     rd_kafka_queue_t *records; /* all partitions flow into it, away from the group's events */
-    inquiries *inquiries;
     committer *committer;
 
     /* Written by the rebalance callback, which runs inside our own polls. */
     int event;
     bool is_event_shown;
+    bool is_new; /* an assignment that the caller has not taken yet, to ask where it is to be read from */
+    bool are_starts_known; /* which it knows now */
     bool is_closing;
-    rd_kafka_topic_partition_list_t *event_list;
     ckafka_position *event_partitions;
-    rd_kafka_topic_partition_list_t *starts;
+    size_t event_partition_count;
 
     holding *holdings;
     size_t holding_count;
@@ -68,7 +68,7 @@ void ck_worker_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
                             rd_kafka_topic_partition_list_t *partitions, void *opaque);
 /* Whether the event may be returned: an assignment waits until our own producer's start has ended
  * the predecessor's transaction, and until it is known where reading goes on. */
-bool ck_worker_event_is_ready(ckafka_worker *w);
+bool ck_worker_event_is_ready(const ckafka_worker *w);
 void ck_worker_show_event(ckafka_worker *w, ckafka_batch *batch);
 void ck_worker_finish_event(ckafka_worker *w);
 void ck_worker_drop_early(ckafka_worker *w);

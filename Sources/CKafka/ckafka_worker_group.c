@@ -13,16 +13,21 @@ void ck_worker_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
         rd_kafka_assign(rk, NULL);
         return;
     }
-    if (w->event_list)
-        rd_kafka_topic_partition_list_destroy(w->event_list);
-    w->event_list = rd_kafka_topic_partition_list_copy(partitions);
-    w->is_event_shown = false;
+    w->event_partitions =
+        ck_grow(w->event_partitions, sizeof *w->event_partitions * (size_t)(partitions->cnt + 1));
+    w->event_partition_count = (size_t)partitions->cnt;
+    for (int i = 0; i < partitions->cnt; i++)
+        w->event_partitions[i] = (ckafka_position){
+            .offset = -1,
+            .topic = ck_names_index(&w->sources, partitions->elems[i].topic),
+            .partition = partitions->elems[i].partition,
+        };
+    w->is_event_shown = w->is_new = w->are_starts_known = false;
     if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
         w->event = CKAFKA_EVENT_ASSIGN;
         if (w->refusal.code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED)
             w->refusal.since = 0;
-        ck_remember_member(rk);
-        ck_inquiries_ask_starts(w->inquiries, rk, partitions);
+        w->is_new = true;
     } else if (code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !rd_kafka_assignment_lost(rk)) {
         w->event = CKAFKA_EVENT_REVOKE;
     } else {
@@ -30,46 +35,40 @@ void ck_worker_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
     }
 }
 
-bool ck_worker_event_is_ready(ckafka_worker *w)
+bool ck_worker_event_is_ready(const ckafka_worker *w)
 {
-    if (w->event == CKAFKA_EVENT_NONE)
-        return false;
     if (w->event != CKAFKA_EVENT_ASSIGN)
-        return true;
-    if (!ck_committer_is_ready(w->committer) || ck_committer_is_discarding(w->committer))
-        return false;
-    if (!w->starts)
-        w->starts = ck_inquiries_take_starts(w->inquiries);
-    return w->starts != NULL;
+        return w->event != CKAFKA_EVENT_NONE;
+    return w->are_starts_known && ck_committer_is_ready(w->committer) &&
+           !ck_committer_is_discarding(w->committer);
+}
+
+int ckafka_worker_take_assigned(ckafka_worker *w, const ckafka_position **partitions, size_t *count)
+{
+    bool is_new = w->is_new;
+    w->is_new = false;
+    *partitions = w->event_partitions;
+    *count = w->event_partition_count;
+    return is_new;
+}
+
+void ckafka_worker_note_starts(ckafka_worker *w)
+{
+    w->are_starts_known = true;
 }
 
 void ck_worker_show_event(ckafka_worker *w, ckafka_batch *batch)
 {
-    const rd_kafka_topic_partition_list_t *list = w->event_list;
-    w->event_partitions =
-        ck_grow(w->event_partitions, sizeof *w->event_partitions * (size_t)(list->cnt + 1));
-    for (int i = 0; i < list->cnt; i++)
-        w->event_partitions[i] = (ckafka_position){
-            .offset = -1,
-            .topic = ck_names_index(&w->sources, list->elems[i].topic),
-            .partition = list->elems[i].partition,
-        };
     w->is_event_shown = true;
     batch->event = w->event;
     batch->event_partitions = w->event_partitions;
-    batch->event_partition_count = (size_t)list->cnt;
+    batch->event_partition_count = w->event_partition_count;
 }
 
 void ck_worker_finish_event(ckafka_worker *w)
 {
     w->event = CKAFKA_EVENT_NONE;
-    w->is_event_shown = false;
-    if (w->event_list)
-        rd_kafka_topic_partition_list_destroy(w->event_list);
-    w->event_list = NULL;
-    if (w->starts)
-        rd_kafka_topic_partition_list_destroy(w->starts);
-    w->starts = NULL;
+    w->is_event_shown = w->is_new = w->are_starts_known = false;
 }
 
 void ck_worker_drop_early(ckafka_worker *w)
@@ -105,7 +104,7 @@ static void lead_away(ckafka_worker *w)
     }
 }
 
-static int show_holdings(ckafka_worker *w, const ckafka_position **positions, size_t *count)
+static void show_holdings(ckafka_worker *w, const ckafka_position **positions, size_t *count)
 {
     w->shown_positions =
         ck_grow(w->shown_positions, sizeof *w->shown_positions * (w->holding_count + 1));
@@ -117,32 +116,32 @@ static int show_holdings(ckafka_worker *w, const ckafka_position **positions, si
         };
     *positions = w->shown_positions;
     *count = w->holding_count;
-    return 0;
 }
 
-int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, size_t *count,
+int ckafka_worker_assign(ckafka_worker *w, const ckafka_position *starts, size_t count,
                          ckafka_fault *fault)
 {
-    if (w->event != CKAFKA_EVENT_ASSIGN || !w->is_event_shown || !w->starts)
+    if (w->event != CKAFKA_EVENT_ASSIGN || !w->is_event_shown)
         return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__STATE,
                     "no assignment is to be completed");
     ck_worker_drop_holdings(w);
     ck_worker_drop_early(w);
-    w->holdings = ck_take_memory(sizeof *w->holdings * (size_t)(w->starts->cnt + 1));
-    for (int i = 0; i < w->starts->cnt; i++) {
-        const rd_kafka_topic_partition_t *start = &w->starts->elems[i];
-        int topic = ck_names_index(&w->sources, start->topic);
-        if (topic < 0)
-            continue;
+    w->holdings = ck_take_memory(sizeof *w->holdings * (count + 1));
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)count);
+    for (size_t i = 0; i < count; i++) {
+        const ckafka_position *start = &starts[i];
         w->holdings[w->holding_count++] = (holding){
-            .topic = topic,
+            .topic = start->topic,
             .partition = start->partition,
             .next = start->offset,
             .start = start->offset,
         };
+        rd_kafka_topic_partition_list_add(list, w->sources.items[start->topic], start->partition)
+            ->offset = start->offset;
     }
     atomic_fetch_add(&w->assignment_epoch, 1);
-    rd_kafka_resp_err_t code = rd_kafka_assign(w->consumer, w->starts);
+    rd_kafka_resp_err_t code = rd_kafka_assign(w->consumer, list);
+    rd_kafka_topic_partition_list_destroy(list);
     if (code)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the assignment was not taken");
     lead_away(w);
@@ -152,7 +151,6 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
         ck_pause_ms(FETCH_WAKE_MS);
         ck_wake_brokers(w->consumer, w->user, w->password);
     }
-    show_holdings(w, positions, count);
     ck_worker_finish_event(w);
     return 0;
 }
@@ -163,7 +161,6 @@ int ckafka_worker_unassign(ckafka_worker *w, ckafka_fault *fault)
      * group's generation, so no offset of the old assignment goes out under a new generation. */
     atomic_fetch_add(&w->assignment_epoch, 1);
     ck_committer_discard(w->committer);
-    ck_inquiries_forget_starts(w->inquiries);
     rd_kafka_resp_err_t code = rd_kafka_assign(w->consumer, NULL);
     ck_worker_drop_holdings(w);
     ck_worker_drop_early(w);
@@ -245,7 +242,8 @@ static int rewind_holdings(ckafka_worker *w, ckafka_outcome *outcome, ckafka_fau
     if (!is_done)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
                     "reading cannot be set back to the committed positions");
-    return show_holdings(w, &outcome->positions, &outcome->position_count);
+    show_holdings(w, &outcome->positions, &outcome->position_count);
+    return 0;
 }
 
 int ckafka_worker_take_outcome(ckafka_worker *w, int wait_ms, ckafka_outcome *outcome,

@@ -45,20 +45,33 @@ static void remember_refusal(ckafka_worker *w, const rd_kafka_message_t *message
     ck_watch_note(&w->consumer_watch, 3, "REFUSED", r->text);
 }
 
+static rd_kafka_resp_err_t look_for_topic(rd_kafka_t *inquirer, const char *topic)
+{
+    rd_kafka_topic_t *handle = rd_kafka_topic_new(inquirer, topic, NULL);
+    const struct rd_kafka_metadata *metadata = NULL;
+    if (!handle)
+        return rd_kafka_last_error();
+    rd_kafka_resp_err_t code = rd_kafka_metadata(inquirer, 0, handle, &metadata, REFUSAL_QUESTION_MS);
+    if (!code) {
+        code = metadata->topic_cnt == 1 ? metadata->topics[0].err
+                                        : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+        rd_kafka_metadata_destroy(metadata);
+    }
+    rd_kafka_topic_destroy(handle);
+    return code;
+}
+
 /* Whether it lasts: a broker that has just started knows rights and topics a few seconds later. */
 static int check_refusal(ckafka_worker *w, ckafka_fault *fault)
 {
     refusal *r = &w->refusal;
     if (!r->since || ck_now_ms() - r->since < w->watchdog_ms)
         return 0;
-    int count = 0;
     bool is_missing = r->code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
                       r->code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
                       r->code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
     rd_kafka_resp_err_t code =
-        is_missing && r->topic[0]
-            ? ck_ask_partition_count(w->inquirer, r->topic, REFUSAL_QUESTION_MS, &count)
-            : r->code;
+        is_missing && r->topic[0] ? look_for_topic(w->inquirer, r->topic) : r->code;
     if (ck_is_refusal(code))
         return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, r->code, r->text);
     /* It exists again, or no broker answered. */
@@ -78,7 +91,9 @@ static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, c
         holding *h = holding_of(w, message);
         if (!h)
             return 0; /* of an earlier assignment */
-        ck_fail_lost(fault, w->inquirer, w->sources.items[h->topic], h->partition, h->next);
+        ck_fail(fault, CKAFKA_FAULT_LOST, message->err, w->sources.items[h->topic]);
+        fault->partition = h->partition;
+        fault->position = h->next;
         return -1;
     }
     case RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED:
@@ -182,8 +197,6 @@ static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_bat
     }
     if (serve_main_queue(w, fault) || check_refusal(w, fault))
         return -1;
-    if (w->event == CKAFKA_EVENT_ASSIGN && ck_inquiries_check_starts(w->inquiries, fault))
-        return -1;
     if (ck_worker_event_is_ready(w)) {
         ck_worker_show_event(w, batch);
         return 1;
@@ -219,8 +232,11 @@ int ckafka_worker_poll(ckafka_worker *w, size_t record_max, size_t byte_max, int
             return result < 0 ? -1 : 0;
         }
         int64_t left = until - ck_now_ms();
-        if (left <= 0)
+        if (left <= 0 || w->is_new)
             return 0;
         ck_wait_readable(w->wake_descriptor, left < LOOK_EVERY_MS ? left : LOOK_EVERY_MS);
+        /* The caller may know now where the assignment is to be read from. */
+        if (ckafka_worker_is_assigning(w) && !w->are_starts_known)
+            return 0;
     }
 }

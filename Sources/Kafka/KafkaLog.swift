@@ -28,6 +28,8 @@ package final class KafkaLog: RecordLog {
     package let targets: [String]
     private let settings: KafkaSettings
     private let sourceIndices: [String: Int32]
+    /// Where the partitions of an assignment are to be read from.
+    private var starts: [TopicPartition: Int64] = [:]
     @safe private let handle: WorkerHandle
     /// Read committed, for changelogs; made with the first of them.
     private var committed: LogClient?
@@ -61,12 +63,16 @@ package final class KafkaLog: RecordLog {
         let recordDefault = Self.recordByteCountMaxDefault
         let limits = targets.map { recordByteCountMax[$0] ?? recordDefault }
         handle = try WorkerHandle(
+            member: member,
             consumer: settings.consumer(member: member, hasChangelog: changelog != nil),
             producer: settings.workerProducer(
                 transactionalID: delivery == .exactlyOnce ? member.transactionalID : nil,
                 topicByteCountMax: (limits.min() ?? recordDefault)...(limits.max() ?? recordDefault)
             ),
-            inquirer: settings.inquirer(group: member.group),
+            inquirer: LogClient(
+                settings: settings.inquirer(group: member.group),
+                deadlineMilliseconds: Inquiries.deadlineMilliseconds
+            ),
             sources: CText.list(sources),
             targets: CText.list(targets),
             limits: limits.map(Int64.init),
@@ -83,6 +89,7 @@ package final class KafkaLog: RecordLog {
         recordCountMax: Int,
         waitMilliseconds: Int
     ) throws(LogFault) -> GroupEvent? {
+        try serveAssignment()
         var shown = unsafe ckafka_batch()
         try unsafe handle.poll(
             recordCountMax: recordCountMax,
@@ -104,8 +111,20 @@ package final class KafkaLog: RecordLog {
         }
     }
 
+    /// Asks where a new assignment is to be read from; once that is known its event is shown.
+    private func serveAssignment() throws(LogFault) {
+        if let assigned = handle.takeAssigned() {
+            handle.inquiries.findStarts(of: assigned.filter { $0.topic >= 0 }.map(topicPartition))
+        }
+        if handle.isAssigning, let found = try handle.inquiries.starts() {
+            starts = found
+            handle.noteStarts()
+        }
+    }
+
     package func completeAssignment() throws(LogFault) -> [TopicPartition: Int64] {
-        offsets(try handle.assign(), of: sources)
+        try handle.assign(flat(starts))
+        return starts
     }
 
     /// The result of a transaction under way is not returned afterwards; the next assignment waits
@@ -119,13 +138,7 @@ package final class KafkaLog: RecordLog {
         positions: [TopicPartition: Int64]
     ) throws(LogFault) {
         precondition(!positions.isEmpty, "a transaction without positions is fenced by nothing")
-        let flatPositions = positions.map { partition, offset in
-            guard let topic = sourceIndices[partition.topic] else {
-                preconditionFailure("\(partition) is no source")
-            }
-            return ckafka_position(offset: offset, topic: topic, partition: partition.partition)
-        }
-        try handle.submit(outputs, positions: flatPositions)
+        try handle.submit(outputs, positions: flat(positions))
     }
 
     package func emptyOutputs() -> OutputBatch { handle.emptyOutputs() }
@@ -143,14 +156,14 @@ package final class KafkaLog: RecordLog {
     }
 
     package func endOffsets(ofTopic topic: String) throws(LogFault) -> [Int64]? {
-        try handle.inquire(group: nil, topic: topic)
+        try handle.inquiries.ask(.ends(topic: topic))
     }
 
     package func committedOffsets(
         ofGroup group: String,
         topic: String
     ) throws(LogFault) -> [Int64?]? {
-        try handle.inquire(group: group, topic: topic)?.map { $0 < 0 ? nil : $0 }
+        try handle.inquiries.ask(.committed(group: group, topic: topic))?.map { $0 < 0 ? nil : $0 }
     }
 
     package func changelogReader(
@@ -219,6 +232,15 @@ package final class KafkaLog: RecordLog {
         )
         slot = client
         return client
+    }
+
+    private func flat(_ positions: [TopicPartition: Int64]) -> [ckafka_position] {
+        positions.map { partition, offset in
+            guard let topic = sourceIndices[partition.topic] else {
+                preconditionFailure("\(partition) is no source")
+            }
+            return ckafka_position(offset: offset, topic: topic, partition: partition.partition)
+        }
     }
 
     private func topicPartition(_ position: ckafka_position) -> TopicPartition {

@@ -15,11 +15,19 @@ enum PartitionList {
         _ topic: String,
         _ offsets: [(partition: Int32, offset: Int64)]
     ) -> UnsafeMutablePointer<rd_kafka_topic_partition_list_t> {
-        guard let list = unsafe rd_kafka_topic_partition_list_new(Int32(offsets.count)) else {
+        unsafe make(offsets.map { (TopicPartition(topic: topic, partition: $0), $1) })
+    }
+
+    /// Of any topics; the caller's to destroy.
+    static func make(
+        _ places: [(partition: TopicPartition, offset: Int64)]
+    ) -> UnsafeMutablePointer<rd_kafka_topic_partition_list_t> {
+        guard let list = unsafe rd_kafka_topic_partition_list_new(Int32(places.count)) else {
             preconditionFailure("the library makes a list of any size")
         }
-        for (partition, offset) in offsets {
-            unsafe rd_kafka_topic_partition_list_add(list, topic, partition).pointee.offset = offset
+        for (place, offset) in places {
+            let added = unsafe rd_kafka_topic_partition_list_add(list, place.topic, place.partition)
+            unsafe added?.pointee.offset = offset
         }
         return unsafe list
     }

@@ -1,4 +1,5 @@
 internal import CKafka
+internal import CLibrdkafka
 
 /// The one owner of a worker's C handle: every pointer of it stays in here.
 ///
@@ -14,11 +15,17 @@ internal import CKafka
     /// What is lent for transactions, each in the slot of its bit.
     private var lent = [OutputBatch](repeating: OutputBatch(), count: 16)
     let wakeDescriptor: Int32
+    private let member: KafkaLog.Member
+    private let inquirer: LogClient
+    let inquiries: Inquiries
+    /// By which the group knew us last.
+    private var memberID = ""
 
     init(
+        member: KafkaLog.Member,
         consumer: [CChar],
         producer: [CChar],
-        inquirer: [CChar],
+        inquirer: LogClient,
         sources: [CChar],
         targets: [CChar],
         limits: [Int64],
@@ -30,7 +37,7 @@ internal import CKafka
             unsafe ckafka_worker_new(
                 consumer,
                 producer,
-                inquirer,
+                inquirer.library,
                 sources,
                 targets,
                 limits,
@@ -41,6 +48,9 @@ internal import CKafka
             )
         }
         unsafe open = made
+        self.member = member
+        self.inquirer = inquirer
+        inquiries = unsafe Inquiries(of: made, group: member.group, asking: inquirer)
         wakeDescriptor = unsafe ckafka_worker_wake_descriptor(made)
     }
 
@@ -61,7 +71,7 @@ internal import CKafka
         waitMilliseconds: Int,
         into batch: inout ckafka_batch
     ) throws(LogFault) {
-        try LogFault.check { fault in
+        try check { fault in
             unsafe ckafka_worker_poll(
                 handle,
                 max(recordCountMax, 0),
@@ -73,15 +83,79 @@ internal import CKafka
         }
     }
 
-    func assign() throws(LogFault) -> [ckafka_position] {
+    /// The partitions of an assignment that came since the last call.
+    func takeAssigned() -> [ckafka_position]? {
         var shown: UnsafePointer<ckafka_position>?
         var count = 0
-        try LogFault.check { fault in unsafe ckafka_worker_assign(handle, &shown, &count, &fault) }
+        guard unsafe ckafka_worker_take_assigned(handle, &shown, &count) != 0 else {
+            return nil
+        }
+        let consumer = unsafe ckafka_worker_consumer(handle)
+        if let id = unsafe rd_kafka_memberid(consumer) {
+            memberID = unsafe String(cString: id)
+            unsafe rd_kafka_mem_free(consumer, id)
+        }
         return unsafe Array(UnsafeBufferPointer(start: shown, count: count))
     }
 
+    /// Lets the assignment be shown.
+    func noteStarts() {
+        unsafe ckafka_worker_note_starts(handle)
+    }
+
+    func assign(_ starts: [ckafka_position]) throws(LogFault) {
+        try check { fault in unsafe ckafka_worker_assign(handle, starts, starts.count, &fault) }
+    }
+
     func unassign() throws(LogFault) {
-        try LogFault.check { fault in unsafe ckafka_worker_unassign(handle, &fault) }
+        inquiries.forgetStarts()
+        try check { fault in unsafe ckafka_worker_unassign(handle, &fault) }
+    }
+
+    /// Calls the C side, and asks Kafka where only that tells what is wrong.
+    @inline(__always)
+    private func check(_ call: (inout ckafka_fault) -> Int32) throws(LogFault) {
+        var fault = ckafka_fault()
+        guard call(&fault) == 0 else {
+            throw settled(fault)
+        }
+    }
+
+    private func settled(_ fault: ckafka_fault) -> LogFault {
+        let seen = LogFault(fault)
+        switch seen {
+        case .recordsLost(let partition, let position, _, _):
+            do throws(LogFault) {
+                let (start, end) = try inquirer.watermarks(partition)
+                return .recordsLost(partition, position: position, start: start, end: end)
+            } catch {
+                return seen
+            }
+        case .fenced
+        where fault.code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID.rawValue && !isNameTaken():
+            // Where no heartbeat was answered for a whole session, librdkafka ends the session by itself
+            // and forgets its member id. Until the lost partitions are given back it goes on with
+            // heartbeats, which name nobody then; a coordinator that is back from an outage, and still
+            // knows the member, calls that fenced, and for the library it is fatal (#3437). There is no
+            // other instance to wait for.
+            return .unusable(
+                message:
+                    "the session ended while Kafka was away, and the client library cannot begin"
+                    + " another: a restart does"
+            )
+        default: return seen
+        }
+    }
+
+    /// Whether somebody else has our name; so it is taken, too, where the group does not answer.
+    private func isNameTaken() -> Bool {
+        do throws(LogFault) {
+            return try inquirer.group(member.group).members.contains {
+                $0.name == member.instance && $0.id != memberID
+            }
+        } catch {
+            return true
+        }
     }
 
     /// Hands a transaction over: its outputs are copied, and its arena is lent.
@@ -90,7 +164,7 @@ internal import CKafka
     /// writes to it: it is kept here until no message of the client library points into it.
     func submit(_ outputs: consuming OutputBatch, positions: [ckafka_position]) throws(LogFault) {
         var flat: UnsafeMutablePointer<ckafka_output>?
-        try LogFault.check { fault in
+        try check { fault in
             unsafe ckafka_worker_prepare(handle, outputs.outputs.count, &flat, &fault)
         }
         for (index, output) in outputs.outputs.enumerated() {
@@ -98,7 +172,7 @@ internal import CKafka
         }
         let slot = freeSlot()
         lent[slot] = outputs
-        try LogFault.check { fault in
+        try check { fault in
             unsafe lent[slot].arena.withUnsafeBufferPointer { arena in
                 unsafe ckafka_worker_submit(
                     handle,
@@ -138,7 +212,7 @@ internal import CKafka
 
     func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> Outcome? {
         var outcome = unsafe ckafka_outcome()
-        try LogFault.check { fault in
+        try check { fault in
             unsafe ckafka_worker_take_outcome(
                 handle,
                 Int32(clamping: waitMilliseconds),
@@ -157,22 +231,11 @@ internal import CKafka
         }
     }
 
-    func inquire(group: String?, topic: String) throws(LogFault) -> [Int64]? {
-        var fault = ckafka_fault()
-        var shown: UnsafePointer<Int64>?
-        var count = 0
-        switch unsafe ckafka_worker_inquire(handle, group, topic, &shown, &count, &fault) {
-        case 0: return nil
-        case 1: return unsafe Array(UnsafeBufferPointer(start: shown, count: count))
-        default: throw LogFault(fault)
-        }
-    }
-
     func takeNotes() -> [KafkaNote] {
         let handle = unsafe handle
         return unsafe KafkaNote.collect { notes, capacity in
             unsafe ckafka_worker_take_notes(handle, notes, capacity)
-        }
+        } + inquirer.takeNotes()
     }
 
     func takeStatistics() -> [UInt8] {
@@ -199,9 +262,16 @@ internal import CKafka
             return
         }
         unsafe open = nil
-        if unsafe ckafka_worker_close(handle, Int32(clamping: deadlineMilliseconds)) == 0 {
+        let end = ContinuousClock.now + .milliseconds(deadlineMilliseconds)
+        func left() -> Int32 { Int32(clamping: LogClient.milliseconds(until: end)) }
+        // Both use the handles: where one does not end nothing is freed, and the process's end does it.
+        if inquiries.close(deadlineMilliseconds: deadlineMilliseconds),
+            unsafe ckafka_worker_close(handle, left()) != 0
+        {
+            inquirer.close(deadlineMilliseconds: Int(left()))
+        } else {
             // It may be read until the process ends.
-            _ = unsafe Unmanaged.passRetained(LeftBehind(lent))
+            _ = unsafe Unmanaged.passRetained(LeftBehind(lent, inquirer))
         }
         lent = []
     }
@@ -210,8 +280,10 @@ internal import CKafka
 /// Memory that is never freed.
 private final class LeftBehind {
     private let outputs: [OutputBatch]
+    private let inquirer: LogClient
 
-    init(_ outputs: [OutputBatch]) {
+    init(_ outputs: [OutputBatch], _ inquirer: LogClient) {
         self.outputs = outputs
+        self.inquirer = inquirer
     }
 }

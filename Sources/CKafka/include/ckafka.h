@@ -31,8 +31,8 @@ typedef struct ckafka_fault {
     int64_t index;         /* of the output, where TOO_LARGE */
     int64_t byte_count;    /* where TOO_LARGE */
     int64_t byte_count_max;
-    int64_t position, start, end; /* where LOST: what was to be read, and what there is */
-    int32_t partition;            /* where LOST, of the topic in the message */
+    int64_t position;      /* where LOST: what was to be read */
+    int32_t partition;     /* where LOST, of the topic in the message */
     char name[64];         /* rd_kafka_err2name of the code */
     char message[400];
 } ckafka_fault;
@@ -100,6 +100,8 @@ typedef struct ckafka_note {
     char text[360];
 } ckafka_note;
 
+struct rd_kafka_s; /* a handle of librdkafka's */
+
 /* -- Settings ------------------------------------------------------------------------------- */
 
 /* ckafka_check_settings: whether the library knows every name and takes every value. */
@@ -116,14 +118,14 @@ void ckafka_tune_malloc(int reads_batches);
 typedef struct ckafka_worker ckafka_worker;
 
 /*
- * ckafka_worker_new: the settings are those of its three handles, ${sources} and ${targets} lists
- * of topics, ${target_byte_count_max} the largest record of each target, ${changelog} an index
- * into the targets or -1.  A call to a coordinator that takes longer than ${watchdog_ms}, and a right or a topic that is
+ * ckafka_worker_new: the settings are those of its handles, ${inquirer} answers questions until the
+ * close, ${sources} and ${targets} are lists of topics, ${target_byte_count_max} the largest record of
+ * each target, ${changelog} an index into the targets or -1.  A call to a coordinator that takes longer than ${watchdog_ms}, and a right or a topic that is
  * missing for longer, is a fault.
  * Asks the broker nothing: it may be away.
  */
 ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *producer_settings,
-                                 const char *inquirer_settings, const char *sources,
+                                 struct rd_kafka_s *inquirer, const char *sources,
                                  const char *targets, const int64_t *target_byte_count_max,
                                  int32_t changelog, int32_t is_transactional, int32_t watchdog_ms,
                                  ckafka_fault *fault);
@@ -141,8 +143,17 @@ int ckafka_worker_wake_descriptor(const ckafka_worker *worker);
 int ckafka_worker_poll(ckafka_worker *worker, size_t record_max, size_t byte_max, int wait_ms,
                        ckafka_batch *batch, ckafka_fault *fault);
 
-/* ckafka_worker_assign: take the partitions of the assign event; ${positions} are where they start. */
-int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position **positions, size_t *count,
+/* ckafka_worker_consumer: librdkafka's own handle, for the questions of an assignment; until the close. */
+struct rd_kafka_s *ckafka_worker_consumer(const ckafka_worker *worker);
+/* ckafka_worker_take_assigned: the partitions of an assignment that came since the last call; 0 without
+ * one.  Its event waits until the caller knows where they are to be read from. */
+int ckafka_worker_take_assigned(ckafka_worker *worker, const ckafka_position **partitions,
+                                size_t *count);
+/* ckafka_worker_note_starts: the caller knows it. */
+void ckafka_worker_note_starts(ckafka_worker *worker);
+
+/* ckafka_worker_assign: take the partitions of the assign event, to be read from ${starts} on. */
+int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position *starts, size_t count,
                          ckafka_fault *fault);
 
 /* ckafka_worker_unassign: give all partitions back. */
@@ -172,15 +183,6 @@ uint32_t ckafka_worker_lent(const ckafka_worker *worker);
 /* ckafka_worker_take_outcome: the commit result; kind NONE while it is unknown. */
 int ckafka_worker_take_outcome(ckafka_worker *worker, int wait_ms, ckafka_outcome *outcome,
                                ckafka_fault *fault);
-
-/*
- * ckafka_worker_inquire(worker, group, topic, offsets, count, fault):
- * End offsets of ${topic} where ${group} is null, else what ${group} has committed on it (-1 where
- * nothing), by partition number.  Returns 1 with an answer, 0 while it is not there, -1 on a fault.
- * An answer that nobody fetched for two seconds is asked for again.
- */
-int ckafka_worker_inquire(ckafka_worker *worker, const char *group, const char *topic,
-                          const int64_t **offsets, size_t *count, ckafka_fault *fault);
 
 /*
  * ckafka_worker_take_statistics(worker, json):
@@ -250,6 +252,9 @@ struct rd_kafka_s *ckafka_client_handle(const ckafka_client *client);
 /* ckafka_client_fail: what a request without an answer means, perhaps because no broker accepts our
  * login: that does not pass.  ${text} is null for the library's words. */
 int ckafka_client_fail(ckafka_client *client, ckafka_fault *fault, int32_t code, const char *text);
+/* ckafka_fail_untold: what the group has committed was asked for longer than ${seconds}, Kafka being
+ * there; ${refused} is what a right is missing for, or what is not there. */
+int ckafka_fail_untold(ckafka_fault *fault, int32_t code, const char *refused, int32_t seconds);
 /* ckafka_fail_answer: what a failed answer means for the asker. */
 int ckafka_fail_answer(ckafka_fault *fault, int32_t code, const char *text);
 size_t ckafka_client_take_notes(ckafka_client *client, ckafka_note *notes, size_t capacity);
