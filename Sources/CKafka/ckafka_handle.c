@@ -76,7 +76,7 @@ static void on_log(const rd_kafka_t *rk, int level, const char *facility, const 
 {
     watch *w = rd_kafka_opaque(rk);
     /* No news: a setting that this kind of handle has no use for, and a failure that was counted when it
-     * happened (see ckafka_transaction.c). */
+     * happened (see ckafka_deliveries.c). */
     if (w && strcmp(facility, "CONFWARN") != 0 && strcmp(facility, "DRDROP") != 0)
         ck_watch_note(w, level, facility, text);
 }
@@ -100,7 +100,7 @@ static void *probe(void *argument)
             }
             rd_kafka_metadata_destroy(metadata);
             atomic_store(&w->is_away, 0);
-            ck_wake(w->wake_descriptor);
+            ckafka_signal_raise(w->wake_descriptor);
         }
         rd_kafka_t *own = rk;
         atomic_compare_exchange_strong(&w->probed, &own, NULL);

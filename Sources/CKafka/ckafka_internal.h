@@ -15,8 +15,6 @@ _Static_assert(sizeof(void *) == 8, "tags travel as pointers");
 
 enum {
     NOTES_KEPT = 64,
-    /* Twice the transaction timeout and some: what holds offsets back by then is hanging. */
-    UNTOLD_PATIENCE_MS = 90000,
 };
 
 /* What the library's own threads report about one handle; its opaque. */
@@ -84,10 +82,6 @@ void ck_refusal_text(char *text, size_t size, rd_kafka_resp_err_t code, const ch
 /* Whether an error says that records arrived and cannot be read.  librdkafka drops them and reads
    on: going on would step over them, so it is never taken for a broker that is away. */
 int ck_is_damage(rd_kafka_resp_err_t code);
-/* The fatal error of a consumer as a fault; 0 where it has none.  A fence may have no twin behind it: the
- * group says so, and the caller asks it. */
-int ck_fail_fatal(rd_kafka_t *consumer, ckafka_fault *fault);
-
 /* A configuration from a list, callbacks of ${w} set; null with a fault. */
 rd_kafka_conf_t *ck_configure(const char *settings, watch *w, ckafka_fault *fault);
 
@@ -152,48 +146,8 @@ int64_t ck_wall_ms(void);
 /* A condition on the monotonic clock, and a wait for it of at most so long, under its lock. */
 void ck_open_condition(pthread_cond_t *condition);
 void ck_wait_condition(pthread_cond_t *condition, pthread_mutex_t *lock, int milliseconds);
-void ck_wake(int descriptor);
 void ck_calm(int descriptor); /* forgets wakes so far */
 /* Waits until ${descriptor} is readable, at most ${wait_ms}. */
 void ck_wait_readable(int descriptor, int64_t wait_ms);
 void *ck_take_memory(size_t size); /* calloc or abort: a worker without memory cannot go on */
 void *ck_grow(void *memory, size_t size);
-
-/* -- committer: the transaction under way, on a thread of its own ----------------------------- */
-
-typedef struct committer committer;
-
-typedef struct committer_setup {
-    const names *sources, *targets; /* stay until the committer has ended */
-    int changelog;
-    bool is_transactional;
-    int watchdog_ms; /* above the transaction's 40 s */
-    rd_kafka_t *consumer;
-    atomic_uint *assignment_epoch; /* changes with every assignment and revocation */
-    /* A bit for each arena that messages may point into; stays until all handles of the watch have
-     * ended. */
-    atomic_uint *lent;
-    watch *watch;
-    int wake_descriptor;
-} committer_setup;
-
-/* The settings are the producer's. */
-committer *ck_committer_open(const committer_setup *setup, const char *settings,
-                             const int64_t *target_byte_count_max, ckafka_fault *fault);
-bool ck_committer_is_ready(committer *c);
-unsigned ck_committer_producer_count(committer *c);
-int ck_committer_prepare(committer *c, size_t output_count, ckafka_output **outputs,
-                         ckafka_fault *fault);
-/* Takes the kept headers over, and leaves an empty list. */
-int ck_committer_submit(committer *c, const uint8_t *arena, unsigned lent_bit,
-                        const ckafka_position *positions, size_t position_count,
-                        kept_headers *kept, ckafka_fault *fault);
-int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault);
-/* The loop does not wait for the result of the transaction under way any more. */
-void ck_committer_discard(committer *c);
-/* Whether a discarded transaction is still under way. */
-bool ck_committer_is_discarding(committer *c);
-/* A fault found outside of a transaction, or by the watchdog. */
-int ck_committer_check(committer *c, ckafka_fault *fault);
-/* Ends the thread; false if it does not end in time (the memory is left then). */
-bool ck_committer_close(committer *c, int deadline_ms);

@@ -242,7 +242,7 @@ void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, s
             code = ck_produce(&out, o, l->headers, l);
         if (code) {
             add_receipt(p, tags[i], code);
-            ck_wake(p->wake_descriptor);
+            ckafka_signal_raise(p->wake_descriptor);
             continue;
         }
         l->holder_count++;

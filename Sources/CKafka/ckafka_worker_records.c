@@ -42,7 +42,7 @@ static void remember_refusal(ckafka_worker *w, const rd_kafka_message_t *message
     else
         snprintf(what, sizeof what, "%s", rd_kafka_message_errstr(message));
     ck_refusal_text(r->text, sizeof r->text, message->err, what);
-    ck_watch_note(&w->consumer_watch, 3, "REFUSED", r->text);
+    ck_watch_note(&w->watch, 3, "REFUSED", r->text);
 }
 
 static rd_kafka_resp_err_t look_for_topic(rd_kafka_t *inquirer, const char *topic)
@@ -84,7 +84,7 @@ static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, c
 {
     switch (message->err) {
     case RD_KAFKA_RESP_ERR__FATAL:
-        return ck_fail_fatal(w->consumer, fault);
+        return ckafka_worker_check_fatal(w, fault);
     case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
         return ck_fail(fault, CKAFKA_FAULT_FENCED, message->err, rd_kafka_message_errstr(message));
     case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET: {
@@ -98,7 +98,7 @@ static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, c
     }
     case RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED:
         /* A lost event follows. */
-        ck_watch_note(&w->consumer_watch, 4, "MAXPOLL", rd_kafka_message_errstr(message));
+        ck_watch_note(&w->watch, 4, "MAXPOLL", rd_kafka_message_errstr(message));
         return 0;
     default:
         if (ck_is_refusal(message->err)) {
@@ -126,7 +126,7 @@ static int take_message(ckafka_worker *w, rd_kafka_message_t *message, ckafka_fa
             h->next = message->offset + 1;
         }
         /* Else not ours any more, or delivered before. */
-        atomic_store(&w->consumer_watch.is_away, 0);
+        atomic_store(&w->watch.is_away, 0);
         if (w->refusal.since && message->rkt &&
             strcmp(rd_kafka_topic_name(message->rkt), w->refusal.topic) == 0)
             w->refusal.since = 0;
@@ -187,8 +187,6 @@ static int read_records(ckafka_worker *w, size_t record_max, size_t byte_max, ck
 static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_batch *batch,
                 ckafka_fault *fault)
 {
-    if (ck_committer_check(w->committer, fault))
-        return -1;
     ck_calm(w->wake_descriptor);
     if (w->held_fault.kind) {
         *fault = w->held_fault;
@@ -215,7 +213,7 @@ static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_bat
         ck_wake_brokers(w->consumer, w->user, w->password);
     /* The descriptor wakes for a queue that was empty; the rest of a full one needs a new wake. */
     if (w->early_next < w->early_count || rd_kafka_queue_length(w->records) > 0)
-        ck_wake(w->wake_descriptor);
+        ckafka_signal_raise(w->wake_descriptor);
     return w->in.record_count + w->in.end_count > 0;
 }
 
@@ -236,7 +234,7 @@ int ckafka_worker_poll(ckafka_worker *w, size_t record_max, size_t byte_max, int
             return 0;
         ck_wait_readable(w->wake_descriptor, left < LOOK_EVERY_MS ? left : LOOK_EVERY_MS);
         /* The caller may know now where the assignment is to be read from. */
-        if (ckafka_worker_is_assigning(w) && !w->are_starts_known)
+        if (ckafka_worker_is_assigning(w) && !w->may_be_shown)
             return 0;
     }
 }

@@ -21,7 +21,7 @@ internal import Synchronization
     /// `metadata.max.age.ms`, and the second between two looks at it.
     private static let coordinatorRest = Duration.seconds(4)
     /// Twice the transaction timeout and some: what holds offsets back by then is hanging.
-    private static let patienceSeconds: Int32 = 90
+    static let patienceSeconds: Int32 = 90
     /// A leader that was just elected may know less for a moment.
     private static let beyondCountMax = 10
     /// Between two questions about where to start.
@@ -40,24 +40,26 @@ internal import Synchronization
         /// Counts assignments: an answer about an earlier one is dropped.
         var assignment = 0
         var starts: Result<[TopicPartition: Int64], LogFault>?
+        /// By which the group knew us last.
+        var memberID = ""
         var threadCount = 0
         var isClosing = false
     }
 
     private let state = Mutex(State())
     private let client: LogClient
-    private let group: String
+    private let member: KafkaLog.Member
     private let worker: OpaquePointer
     private let consumer: OpaquePointer
     private let wakeDescriptor: Int32
 
-    init(of worker: OpaquePointer, group: String, asking client: LogClient) {
+    init(of worker: OpaquePointer, as member: KafkaLog.Member, asking client: LogClient) {
         guard let consumer = unsafe ckafka_worker_consumer(worker) else {
             preconditionFailure("a worker has a consumer")
         }
         unsafe self.worker = worker
         unsafe self.consumer = consumer
-        self.group = group
+        self.member = member
         self.client = client
         wakeDescriptor = unsafe ckafka_worker_wake_descriptor(worker)
     }
@@ -76,9 +78,7 @@ internal import Synchronization
         state.withLock { $0.threadCount += 1 }
         DetachedThread.start { [self] in
             work()
-            var one: UInt64 = 1
-            // Not written where the counter is full: then it is readable, which is what was wanted.
-            _ = unsafe write(wakeDescriptor, &one, MemoryLayout.size(ofValue: one))
+            ckafka_signal_raise(wakeDescriptor)
             state.withLock { $0.threadCount -= 1 }
         }
     }
@@ -135,6 +135,10 @@ internal import Synchronization
 
     /// Asks where these are to be read from, until it is told or asked about others.
     func findStarts(of partitions: [TopicPartition]) {
+        if let id = unsafe rd_kafka_memberid(consumer) {
+            state.withLock { $0.memberID = unsafe String(cString: id) }
+            unsafe rd_kafka_mem_free(consumer, id)
+        }
         let assignment = state.withLock { state in
             state.assignment += 1
             state.starts = partitions.isEmpty ? .success([:]) : nil
@@ -146,7 +150,10 @@ internal import Synchronization
     }
 
     func forgetStarts() {
-        findStarts(of: [])
+        state.withLock { state in
+            state.assignment += 1
+            state.starts = nil
+        }
     }
 
     /// The answer; nil while it is not there.
@@ -181,7 +188,7 @@ internal import Synchronization
                     since = .now
                 }
                 if ContinuousClock.now - since > .seconds(Self.patienceSeconds) {
-                    found = .failure(error.asFault(after: Self.patienceSeconds))
+                    found = .failure(Self.untold(error.code, about: error.what))
                 }
             }
             if let found {
@@ -203,12 +210,20 @@ internal import Synchronization
     private struct Untold: Error {
         var code: rd_kafka_resp_err_t
         var what: String
+    }
 
-        func asFault(after seconds: Int32) -> LogFault {
-            var fault = ckafka_fault()
-            unsafe ckafka_fail_untold(&fault, code.rawValue, what, seconds)
+    /// What the group has committed was asked for in vain, Kafka being there.
+    static func untold(_ code: rd_kafka_resp_err_t, about what: String) -> LogFault {
+        var fault = ckafka_fault()
+        guard unsafe ckafka_fail_refused(&fault, code.rawValue, what) == 0 else {
             return LogFault(fault)
         }
+        let name = LogFault.name(ofCode: code.rawValue)
+        return .unusable(
+            message:
+                "what the group has committed cannot be told for \(patienceSeconds) s (\(name)):"
+                + " a hanging transaction holds its offsets, or its coordinator hangs"
+        )
     }
 
     /// Committed offsets, and the earliest record where there is none.
@@ -226,7 +241,7 @@ internal import Synchronization
         let failed =
             code == RD_KAFKA_RESP_ERR_NO_ERROR ? committed.first(where: \.hasFailed)?.code : code
         if let failed {
-            throw Untold(code: failed, what: group)
+            throw Untold(code: failed, what: member.group)
         }
         let starts = try edges(of: partitions, at: -2)
         // The ends after what is committed: that never passes an end of an earlier time.
@@ -245,11 +260,52 @@ internal import Synchronization
     private func edges(of partitions: [TopicPartition], at time: Int64) throws(Untold) -> [Int64] {
         let (code, found) = client.entries(of: partitions, at: time)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
-            throw Untold(code: code, what: group)
+            throw Untold(code: code, what: member.group)
         }
         if let failed = found.first(where: \.hasFailed) {
             throw Untold(code: failed.code, what: failed.topic)
         }
         return found.map(\.offset)
+    }
+
+    // MARK: - What is wrong
+
+    /// What the C side found, with what only Kafka tells.
+    func settled(_ fault: ckafka_fault) -> LogFault {
+        let seen = LogFault(fault)
+        switch seen {
+        case .recordsLost(let partition, let position, _, _):
+            do throws(LogFault) {
+                let (start, end) = try client.watermarks(partition)
+                return .recordsLost(partition, position: position, start: start, end: end)
+            } catch {
+                return seen
+            }
+        case .fenced
+        where fault.code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID.rawValue && !isNameTaken():
+            // Where no heartbeat was answered for a whole session, librdkafka ends the session by itself
+            // and forgets its member id. Until the lost partitions are given back it goes on with
+            // heartbeats, which name nobody then; a coordinator that is back from an outage, and still
+            // knows the member, calls that fenced, and for the library it is fatal (#3437). There is no
+            // other instance to wait for.
+            return .unusable(
+                message:
+                    "the session ended while Kafka was away, and the client library cannot begin"
+                    + " another: a restart does"
+            )
+        default: return seen
+        }
+    }
+
+    /// Whether somebody else has our name; so it is taken, too, where the group does not answer.
+    private func isNameTaken() -> Bool {
+        let own = state.withLock { $0.memberID }
+        do throws(LogFault) {
+            return try client.group(member.group).members.contains {
+                $0.name == member.instance && $0.id != own
+            }
+        } catch {
+            return true
+        }
     }
 }

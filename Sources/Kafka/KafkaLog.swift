@@ -65,20 +65,23 @@ package final class KafkaLog: RecordLog {
         handle = try WorkerHandle(
             member: member,
             consumer: settings.consumer(member: member, hasChangelog: changelog != nil),
-            producer: settings.workerProducer(
-                transactionalID: delivery == .exactlyOnce ? member.transactionalID : nil,
-                topicByteCountMax: (limits.min() ?? recordDefault)...(limits.max() ?? recordDefault)
-            ),
             inquirer: LogClient(
                 settings: settings.inquirer(group: member.group),
                 deadlineMilliseconds: Inquiries.deadlineMilliseconds
             ),
-            sources: CText.list(sources),
-            targets: CText.list(targets),
-            limits: limits.map(Int64.init),
-            changelog: changelog.flatMap { targets.firstIndex(of: $0) },
-            isTransactional: delivery == .exactlyOnce,
-            watchdogMilliseconds: settings.watchdogMilliseconds
+            sources: sources,
+            committing: Committer.Setup(
+                settings: settings.workerProducer(
+                    transactionalID: delivery == .exactlyOnce ? member.transactionalID : nil,
+                    topicByteCountMax: (limits.min() ?? recordDefault)...(limits.max()
+                        ?? recordDefault)
+                ),
+                targets: targets,
+                limits: limits.map(Int64.init),
+                changelog: changelog.flatMap { targets.firstIndex(of: $0) },
+                isTransactional: delivery == .exactlyOnce,
+                watchdogMilliseconds: settings.watchdogMilliseconds
+            )
         )
     }
 
@@ -103,7 +106,7 @@ package final class KafkaLog: RecordLog {
         let partitions = unsafe UnsafeBufferPointer(
             start: shown.event_partitions,
             count: shown.event_partition_count
-        ).filter { $0.topic >= 0 }.map(topicPartition).sorted()
+        ).filter { $0.topic >= 0 }.map { TopicPartition($0, of: sources) }.sorted()
         switch unsafe Int(shown.event) {
         case CKAFKA_EVENT_ASSIGN: return .assigning(partitions)
         case CKAFKA_EVENT_REVOKE: return .revoking(partitions)
@@ -111,14 +114,20 @@ package final class KafkaLog: RecordLog {
         }
     }
 
-    /// Asks where a new assignment is to be read from; once that is known its event is shown.
+    /// Asks where a new assignment is to be read from; its event is shown once that is known, and our
+    /// own producer's start has ended the predecessor's transaction.
     private func serveAssignment() throws(LogFault) {
         if let assigned = handle.takeAssigned() {
-            handle.inquiries.findStarts(of: assigned.filter { $0.topic >= 0 }.map(topicPartition))
+            handle.inquiries.findStarts(
+                of: assigned.filter { $0.topic >= 0 }.map { TopicPartition($0, of: sources) }
+            )
         }
-        if handle.isAssigning, let found = try handle.inquiries.starts() {
-            starts = found
-            handle.noteStarts()
+        guard handle.isAssigning, let found = try handle.inquiries.starts() else {
+            return
+        }
+        starts = found
+        if handle.committer.isReady {
+            handle.showAssigned()
         }
     }
 
@@ -130,6 +139,7 @@ package final class KafkaLog: RecordLog {
     /// The result of a transaction under way is not returned afterwards; the next assignment waits
     /// until it is known.
     package func completeRevocation() throws(LogFault) {
+        starts = [:]
         try handle.unassign()
     }
 
@@ -138,21 +148,21 @@ package final class KafkaLog: RecordLog {
         positions: [TopicPartition: Int64]
     ) throws(LogFault) {
         precondition(!positions.isEmpty, "a transaction without positions is fenced by nothing")
-        try handle.submit(outputs, positions: flat(positions))
+        precondition(positions.keys.allSatisfy { sourceIndices[$0.topic] != nil }, "no source")
+        try handle.committer.submit(outputs, positions: positions)
     }
 
-    package func emptyOutputs() -> OutputBatch { handle.emptyOutputs() }
+    package func emptyOutputs() -> OutputBatch { handle.committer.emptyOutputs() }
 
     package func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome? {
-        guard let outcome = try handle.takeOutcome(waitMilliseconds: waitMilliseconds) else {
-            return nil
+        let outcome = try handle.committer.takeOutcome(waitMilliseconds: waitMilliseconds)
+        guard case .aborted(let code, let committed) = outcome else {
+            return outcome
         }
-        switch outcome {
-        case .committed(let positions):
-            return .committed(nextOffsets: offsets(positions, of: targets))
-        case .aborted(let code, let positions):
-            return .aborted(code: code, resumedAt: offsets(positions, of: sources))
-        }
+        // Where nothing was ever committed since the assignment, reading goes on where it began.
+        let resumed = starts.merging(committed.filter { starts[$0.key] != nil }) { $1 }
+        try handle.rewind(to: flat(resumed))
+        return .aborted(code: code, resumedAt: resumed)
     }
 
     package func endOffsets(ofTopic topic: String) throws(LogFault) -> [Int64]? {
@@ -205,7 +215,7 @@ package final class KafkaLog: RecordLog {
 
     /// Producers made since the start; more than one means fatal errors, unknown commit results or
     /// lost coordinators.
-    package var producerCount: Int { handle.producerCount }
+    package var producerCount: Int { handle.committer.producerCount }
 
     /// Leaves the group and frees everything, or leaves it to the process's end when the time is over.
     package func close(deadlineMilliseconds: Int) {
@@ -241,21 +251,5 @@ package final class KafkaLog: RecordLog {
             }
             return ckafka_position(offset: offset, topic: topic, partition: partition.partition)
         }
-    }
-
-    private func topicPartition(_ position: ckafka_position) -> TopicPartition {
-        TopicPartition(topic: sources[Int(position.topic)], partition: position.partition)
-    }
-
-    private func offsets(
-        _ positions: [ckafka_position],
-        of topics: [String]
-    ) -> [TopicPartition: Int64] {
-        var offsets: [TopicPartition: Int64] = [:]
-        for position in positions where position.topic >= 0 {
-            let topic = topics[Int(position.topic)]
-            offsets[TopicPartition(topic: topic, partition: position.partition)] = position.offset
-        }
-        return offsets
     }
 }

@@ -7,6 +7,8 @@ enum PartitionList {
         var partition: Int32
         var offset: Int64
         var code: rd_kafka_resp_err_t
+        /// What was committed with the offset.
+        var metadata: String
         var hasFailed: Bool { code != RD_KAFKA_RESP_ERR_NO_ERROR }
     }
 
@@ -43,7 +45,14 @@ enum PartitionList {
                 topic: String(cString: element.topic),
                 partition: element.partition,
                 offset: element.offset,
-                code: element.err
+                code: element.err,
+                metadata: String(
+                    decoding: UnsafeRawBufferPointer(
+                        start: element.metadata,
+                        count: element.metadata_size
+                    ),
+                    as: UTF8.self
+                )
             )
         }
     }
