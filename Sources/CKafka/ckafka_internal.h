@@ -82,6 +82,7 @@ void ck_refusal_text(char *text, size_t size, rd_kafka_resp_err_t code, const ch
 /* Whether an error says that records arrived and cannot be read.  librdkafka drops them and reads
    on: going on would step over them, so it is never taken for a broker that is away. */
 int ck_is_damage(rd_kafka_resp_err_t code);
+
 /* A configuration from a list, callbacks of ${w} set; null with a fault. */
 rd_kafka_conf_t *ck_configure(const char *settings, watch *w, ckafka_fault *fault);
 

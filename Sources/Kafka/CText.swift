@@ -20,4 +20,9 @@ enum CText {
             unsafe String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
         }
     }
+
+    /// A text in a buffer that a C call has filled.
+    static func text(of buffer: [CChar]) -> String {
+        String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
 }

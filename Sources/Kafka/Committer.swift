@@ -255,22 +255,24 @@ internal import Synchronization
             + KafkaNote.collect { unsafe ckafka_transaction_take_notes(core, $0, $1) }
     }
 
-    /// Ends the thread; false where it does not end in time.
+    /// Ends the thread, and begins the producer's end; false where it does not end in time.
     func stop(deadlineMilliseconds: Int) -> Bool {
         let end = ContinuousClock.now + .milliseconds(deadlineMilliseconds)
         state.withLock { $0.isClosing = true }
         unsafe ckafka_transaction_stop(core)
         ckafka_signal_raise(work)
-        while true {
+        while !state.withLock({ $0.hasEnded }) {
             let left = LogClient.milliseconds(until: end)
-            guard !state.withLock({ $0.hasEnded }), left > 0 else {
-                return state.withLock { $0.hasEnded }
+            guard left > 0 else {
+                return false
             }
             ckafka_signal_wait(news, Int32(clamping: left))
         }
+        unsafe ckafka_transaction_drop(core)
+        return true
     }
 
-    /// After the thread has ended.
+    /// Once it was stopped.
     func close(deadlineMilliseconds: Int) {
         if unsafe ckafka_transaction_close(core, Int32(clamping: deadlineMilliseconds)) == 0 {
             // What was lent may be read until the process ends.

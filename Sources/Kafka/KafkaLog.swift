@@ -3,7 +3,7 @@ internal import CKafka
 /// The log of one worker on a real Kafka: its group's consumer, its producer, its commit thread.
 ///
 /// What the consumer promises and refuses is said at ``RecordLog``; the defects of the client
-/// library that are worked around lie in the C target, each with its number.
+/// library are named where they are worked around, each with its number.
 package final class KafkaLog: RecordLog {
     /// Who this worker is to Kafka.
     package struct Member: Sendable, Equatable {

@@ -61,10 +61,31 @@ internal import Glibc
 
     /// A question without an answer, perhaps because no broker accepts our login: that does not pass.
     private func fault(_ code: rd_kafka_resp_err_t, _ text: String? = nil) -> LogFault {
-        var fault = ckafka_fault()
-        unsafe ckafka_client_fail(handle, &fault, code.rawValue, text)
-        return LogFault(fault)
+        var refusal = [CChar](repeating: 0, count: 300)
+        guard unsafe ckafka_client_refusal(handle, &refusal, refusal.count) != 0 else {
+            return LogFault(answer: code, text)
+        }
+        var mechanism = [CChar](repeating: 0, count: 64)
+        var count = mechanism.count
+        _ = unsafe rd_kafka_conf_get(
+            rd_kafka_conf(library),
+            "sasl.mechanisms",
+            &mechanism,
+            &count
+        )
+        // It says its nonce twice (#4895); brokers since CVE-2024-56128 do not take that: seen with 2.0.2
+        // and Kafka 4.3.1, where Java's client comes in with the same password.
+        let isHopeless =
+            CText.text(of: mechanism).hasPrefix("SCRAM") && rd_kafka_version() < Self.scramMended
+        return .misconfigured(
+            message: (isHopeless ? Self.scramAdvice : "") + CText.text(of: refusal)
+        )
     }
+
+    private static let scramMended: Int32 = 0x0206_01ff
+    private static let scramAdvice =
+        "librdkafka before 2.6.1 cannot sign in by SCRAM to Kafka 3.8.1 and later, use PLAIN over TLS"
+        + " or a certificate: "
 
     func clusterID() throws(LogFault) -> String {
         guard let text = unsafe rd_kafka_clusterid(library, deadlineMilliseconds) else {

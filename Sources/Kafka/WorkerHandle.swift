@@ -140,16 +140,14 @@ internal import CKafka
         unsafe open = nil
         let end = ContinuousClock.now + .milliseconds(deadlineMilliseconds)
         func left() -> Int { LogClient.milliseconds(until: end) }
-        let haveEnded =
-            committer.stop(deadlineMilliseconds: deadlineMilliseconds)
-            && inquiries.close(deadlineMilliseconds: left())
-        if haveEnded {
-            committer.close(deadlineMilliseconds: left())
+        guard committer.stop(deadlineMilliseconds: deadlineMilliseconds),
+            inquiries.close(deadlineMilliseconds: left()),
+            unsafe ckafka_worker_close(handle, Int32(clamping: left())) != 0
+        else {
+            _ = unsafe (Unmanaged.passRetained(committer), Unmanaged.passRetained(inquirer))
+            return
         }
-        if haveEnded, unsafe ckafka_worker_close(handle, Int32(clamping: left())) != 0 {
-            inquirer.close(deadlineMilliseconds: left())
-        } else {
-            _ = unsafe Unmanaged.passRetained(inquirer)
-        }
+        committer.close(deadlineMilliseconds: left())
+        inquirer.close(deadlineMilliseconds: left())
     }
 }

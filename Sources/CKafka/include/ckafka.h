@@ -219,9 +219,8 @@ typedef struct ckafka_reader ckafka_reader;
 ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault);
 /* ckafka_client_handle: librdkafka's own, for requests that need nothing of ours; until the close. */
 struct rd_kafka_s *ckafka_client_handle(const ckafka_client *client);
-/* ckafka_client_fail: what a request without an answer means, perhaps because no broker accepts our
- * login: that does not pass.  ${text} is null for the library's words. */
-int ckafka_client_fail(ckafka_client *client, ckafka_fault *fault, int32_t code, const char *text);
+/* ckafka_client_refusal: why no broker has let us in just now; 0 where none has refused. */
+int ckafka_client_refusal(ckafka_client *client, char *text, size_t size);
 /* ckafka_fail_refused: -1 where an error says that a right or a topic is missing, which waiting alone does
  * not mend; ${what} is the topic, the group or the transactional id. */
 int ckafka_fail_refused(ckafka_fault *fault, int32_t code, const char *what);
