@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -70,7 +71,7 @@ void ck_wait_condition(pthread_cond_t *condition, pthread_mutex_t *lock, int mil
     pthread_cond_timedwait(condition, lock, &until);
 }
 
-void ck_wake(int descriptor)
+void ckafka_signal_raise(int descriptor)
 {
     uint64_t one = 1;
     /* EAGAIN means that the counter is full, so it is readable: which is what was wanted. */
@@ -91,6 +92,17 @@ void ck_wait_readable(int descriptor, int64_t wait_ms)
     struct pollfd fd = {.fd = descriptor, .events = POLLIN};
     /* Interrupted by a signal: the caller looks again and finds the time that is left. */
     (void)poll(&fd, 1, (int)(wait_ms > 60000 ? 60000 : wait_ms));
+}
+
+int ckafka_signal_open(void)
+{
+    return eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+}
+
+void ckafka_signal_wait(int descriptor, int wait_ms)
+{
+    ck_wait_readable(descriptor, wait_ms);
+    ck_calm(descriptor);
 }
 
 void ck_pause_ms(int milliseconds)
@@ -169,18 +181,13 @@ int ck_fail(ckafka_fault *fault, int kind, int code, const char *message)
     return -1;
 }
 
-int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code, const char *refused)
+int ckafka_fail_refused(ckafka_fault *fault, int32_t code, const char *what)
 {
     char text[400];
-    if (ck_is_refusal(code)) {
-        ck_refusal_text(text, sizeof text, code, refused);
-        return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, code, text);
-    }
-    snprintf(text, sizeof text,
-             "what the group has committed cannot be told for %d s (%s): a hanging transaction holds"
-             " its offsets, or its coordinator hangs",
-             UNTOLD_PATIENCE_MS / 1000, rd_kafka_err2name(code));
-    return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, text);
+    if (!ck_is_refusal(code))
+        return 0;
+    ck_refusal_text(text, sizeof text, code, what);
+    return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, code, text);
 }
 
 /* -- lists ------------------------------------------------------------------------------------ */

@@ -7,5 +7,4 @@ struct ckafka_client {
     watch watch;
     rd_kafka_t *rk;
     char *user, *password; /* SASL's, or any text */
-    bool is_scram;
 };

@@ -9,6 +9,8 @@
 enum {
     REFUSAL_FRESH_MS = 5000, /* a broker that refuses is knocked at every second */
     RETIRE_LOOK_MS = 5,
+    PROBE_MS = 1000,
+    PROBE_EVERY_MS = 500,
 };
 
 /* -- watch ------------------------------------------------------------------------------------ */
@@ -74,18 +76,58 @@ static void on_log(const rd_kafka_t *rk, int level, const char *facility, const 
 {
     watch *w = rd_kafka_opaque(rk);
     /* No news: a setting that this kind of handle has no use for, and a failure that was counted when it
-     * happened (see ckafka_transaction.c). */
+     * happened (see ckafka_deliveries.c). */
     if (w && strcmp(facility, "CONFWARN") != 0 && strcmp(facility, "DRDROP") != 0)
         ck_watch_note(w, level, facility, text);
+}
+
+static bool is_missed(rd_kafka_t *rk, watch *w)
+{
+    return atomic_load(&w->is_away) && atomic_load(&w->current) == rk;
+}
+
+/* A handle learns that brokers are back only by using them. */
+static void *probe(void *argument)
+{
+    rd_kafka_t *rk = argument;
+    watch *w = rd_kafka_opaque(rk);
+    const struct rd_kafka_metadata *metadata = NULL;
+    do {
+        while (is_missed(rk, w)) {
+            if (rd_kafka_metadata(rk, 0, NULL, &metadata, PROBE_MS)) {
+                ck_pause_ms(PROBE_EVERY_MS);
+                continue;
+            }
+            rd_kafka_metadata_destroy(metadata);
+            atomic_store(&w->is_away, 0);
+            ckafka_signal_raise(w->wake_descriptor);
+        }
+        rd_kafka_t *own = rk;
+        atomic_compare_exchange_strong(&w->probed, &own, NULL);
+        /* They may have gone again since the last look, and found this probe still there. */
+    } while (is_missed(rk, w) && atomic_exchange(&w->probed, rk) != rk);
+    atomic_fetch_sub(&w->user_count, 1);
+    return NULL;
+}
+
+static void note_away(rd_kafka_t *rk, watch *w)
+{
+    pthread_t thread;
+    atomic_store(&w->is_away, 1);
+    if (!w->wake_descriptor || atomic_exchange(&w->probed, rk) == rk)
+        return;
+    atomic_fetch_add(&w->user_count, 1);
+    if (pthread_create(&thread, NULL, probe, rk) != 0)
+        ck_broken("the system gives a probe no thread");
+    pthread_detach(thread);
 }
 
 static void on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque)
 {
     watch *w = opaque;
-    (void)rk;
     switch (code) {
     case RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN:
-        atomic_store(&w->is_away, 1);
+        note_away(rk, w);
         break;
     case RD_KAFKA_RESP_ERR__AUTHENTICATION:
         note_refusal(w, "the broker does not take these credentials", reason);
@@ -183,6 +225,7 @@ rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, watch *w
         else
             rd_kafka_conf_destroy(conf);
     }
+    atomic_store(&w->current, rk);
     return rk;
 }
 
@@ -261,7 +304,7 @@ typedef struct retirement {
 static void *destroy_handle(void *argument)
 {
     retirement *r = argument;
-    while (atomic_load(&r->watch->reader_count) > 0)
+    while (atomic_load(&r->watch->user_count) > 0)
         ck_pause_ms(RETIRE_LOOK_MS);
     rd_kafka_destroy_flags(r->rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
     if (r->free_after)
@@ -281,6 +324,7 @@ void ck_retire(rd_kafka_t *rk, watch *w, void (*free_after)(void *), void *used)
     r->free_after = free_after;
     r->used = used;
     pthread_t thread;
+    atomic_store(&w->current, NULL);
     atomic_fetch_add(&w->retiring_count, 1);
     if (pthread_create(&thread, NULL, destroy_handle, r) == 0)
         pthread_detach(thread);
@@ -288,6 +332,7 @@ void ck_retire(rd_kafka_t *rk, watch *w, void (*free_after)(void *), void *used)
 
 void ck_abandon(watch *w)
 {
+    atomic_store(&w->current, NULL);
     atomic_fetch_add(&w->retiring_count, 1);
 }
 

@@ -15,8 +15,6 @@ _Static_assert(sizeof(void *) == 8, "tags travel as pointers");
 
 enum {
     NOTES_KEPT = 64,
-    /* Twice the transaction timeout and some: what holds offsets back by then is hanging. */
-    UNTOLD_PATIENCE_MS = 90000,
 };
 
 /* What the library's own threads report about one handle; its opaque. */
@@ -27,10 +25,11 @@ typedef struct watch {
     atomic_int is_away;          /* no broker answers */
     atomic_uint disconnect_count; /* connections lost since the handle was made */
     atomic_int retiring_count;    /* handles that may still write notes */
-    atomic_int reader_count;      /* readers that still use the handle; it is not destroyed before */
+    atomic_int user_count;        /* who still uses the handle; it is not destroyed before */
+    _Atomic(rd_kafka_t *) current, probed; /* the handle, and the one that a probe asks */
+    int wake_descriptor;          /* written when brokers are back, for which they are probed; 0: they are not */
     char refusal[300];           /* why a broker that is there does not let us in */
     int64_t refused_at;
-    char member_id[320];         /* of a consumer: by which its group knew it last */
     void *owner;                 /* for rebalance and delivery callbacks */
 } watch;
 
@@ -83,15 +82,6 @@ void ck_refusal_text(char *text, size_t size, rd_kafka_resp_err_t code, const ch
 /* Whether an error says that records arrived and cannot be read.  librdkafka drops them and reads
    on: going on would step over them, so it is never taken for a broker that is away. */
 int ck_is_damage(rd_kafka_resp_err_t code);
-/* What the group has committed was asked for longer than UNTOLD_PATIENCE_MS, Kafka being there;
- * ${refused} is what a right is missing for, or what is not there. */
-int ck_fail_untold(ckafka_fault *fault, rd_kafka_resp_err_t code, const char *refused);
-
-/* Keeps the id that the group has given to a consumer, for ck_fail_fatal. */
-void ck_remember_member(rd_kafka_t *consumer);
-/* The fatal error of a consumer as a fault; 0 where it has none.  Asks the group, for up to 4 s, whether
-   a fence has a twin behind it. */
-int ck_fail_fatal(rd_kafka_t *consumer, ckafka_fault *fault);
 
 /* A configuration from a list, callbacks of ${w} set; null with a fault. */
 rd_kafka_conf_t *ck_configure(const char *settings, watch *w, ckafka_fault *fault);
@@ -164,91 +154,8 @@ int64_t ck_wall_ms(void);
 /* A condition on the monotonic clock, and a wait for it of at most so long, under its lock. */
 void ck_open_condition(pthread_cond_t *condition);
 void ck_wait_condition(pthread_cond_t *condition, pthread_mutex_t *lock, int milliseconds);
-void ck_wake(int descriptor);
 void ck_calm(int descriptor); /* forgets wakes so far */
 /* Waits until ${descriptor} is readable, at most ${wait_ms}. */
 void ck_wait_readable(int descriptor, int64_t wait_ms);
 void *ck_take_memory(size_t size); /* calloc or abort: a worker without memory cannot go on */
 void *ck_grow(void *memory, size_t size);
-
-rd_kafka_resp_err_t ck_ask_partition_count(rd_kafka_t *rk, const char *topic, int deadline_ms,
-                                           int *count);
-/* What ${group} has committed, -1 where nothing, or end offsets where it is null; by partition number.  The
- * array is the caller's to free. */
-rd_kafka_resp_err_t ck_ask_offsets(rd_kafka_t *rk, const char *group, const char *topic,
-                                   int deadline_ms, int64_t **offsets, size_t *count);
-
-enum { REFUSED_SIZE = 260 /* a topic's name, or a group's */ };
-
-/* Where each partition of ${list} begins or ends: at ${time}, Kafka's -2 or -1.  ${refused}, which may be
- * null, gets the topic of the first that fails. */
-rd_kafka_resp_err_t ck_ask_edges(rd_kafka_t *asker, const rd_kafka_topic_partition_list_t *list,
-                                 int64_t time, int deadline_ms,
-                                 rd_kafka_topic_partition_list_t **edges,
-                                 char refused[REFUSED_SIZE]);
-/* Records that were to be read from ${position} are gone, or never were. */
-void ck_set_lost(ckafka_fault *fault, const char *topic, int32_t partition, int64_t position,
-                 int64_t start, int64_t end);
-
-/* -- inquiries: a thread that asks, so that the loop does not wait ---------------------------- */
-
-typedef struct inquiries inquiries;
-
-/* ${wake_descriptor} is written when an answer is there; ${watches} are cleared of "away" once a
- * probe succeeds. */
-inquiries *ck_inquiries_open(rd_kafka_t *asker, int wake_descriptor, watch **watches,
-                          size_t watch_count);
-/* Ends the thread; false if it does not end in time (the memory is left then). */
-bool ck_inquiries_close(inquiries *q, int deadline_ms);
-int ck_inquiries_ask(inquiries *q, const char *group, const char *topic, const int64_t **offsets,
-                  size_t *count, ckafka_fault *fault);
-/* Where to start these partitions: ${consumer}'s committed offsets, the earliest where none. */
-void ck_inquiries_ask_starts(inquiries *q, rd_kafka_t *consumer,
-                          const rd_kafka_topic_partition_list_t *partitions);
-/* Why there will be no answer: records are gone, or the group's offsets stay unknown. */
-int ck_inquiries_check_starts(inquiries *q, ckafka_fault *fault);
-/* The offsets of a partition, asked now; a negative start where no broker answers. */
-void ck_fail_lost(ckafka_fault *fault, rd_kafka_t *asker, const char *topic, int32_t partition,
-                  int64_t position);
-/* The answer, the caller's to destroy; null while it is not there. */
-rd_kafka_topic_partition_list_t *ck_inquiries_take_starts(inquiries *q);
-void ck_inquiries_forget_starts(inquiries *q);
-
-/* -- committer: the transaction under way, on a thread of its own ----------------------------- */
-
-typedef struct committer committer;
-
-typedef struct committer_setup {
-    const names *sources, *targets; /* stay until the committer has ended */
-    int changelog;
-    bool is_transactional;
-    int watchdog_ms; /* above the transaction's 40 s */
-    rd_kafka_t *consumer;
-    atomic_uint *assignment_epoch; /* changes with every assignment and revocation */
-    /* A bit for each arena that messages may point into; stays until all handles of the watch have
-     * ended. */
-    atomic_uint *lent;
-    watch *watch;
-    int wake_descriptor;
-} committer_setup;
-
-/* The settings are the producer's. */
-committer *ck_committer_open(const committer_setup *setup, const char *settings,
-                             const int64_t *target_byte_count_max, ckafka_fault *fault);
-bool ck_committer_is_ready(committer *c);
-unsigned ck_committer_producer_count(committer *c);
-int ck_committer_prepare(committer *c, size_t output_count, ckafka_output **outputs,
-                         ckafka_fault *fault);
-/* Takes the kept headers over, and leaves an empty list. */
-int ck_committer_submit(committer *c, const uint8_t *arena, unsigned lent_bit,
-                        const ckafka_position *positions, size_t position_count,
-                        kept_headers *kept, ckafka_fault *fault);
-int ck_committer_take(committer *c, int wait_ms, ckafka_outcome *outcome, ckafka_fault *fault);
-/* The loop does not wait for the result of the transaction under way any more. */
-void ck_committer_discard(committer *c);
-/* Whether a discarded transaction is still under way. */
-bool ck_committer_is_discarding(committer *c);
-/* A fault found outside of a transaction, or by the watchdog. */
-int ck_committer_check(committer *c, ckafka_fault *fault);
-/* Ends the thread; false if it does not end in time (the memory is left then). */
-bool ck_committer_close(committer *c, int deadline_ms);

@@ -35,7 +35,6 @@ struct ckafka_producer {
     rd_kafka_topic_t **topics;
     bool is_named; /* the library has the targets' names */
     rd_kafka_queue_t *queue;
-    inquiries *prober;
     size_t queue_byte_count_max;
     size_t waiting_count, waiting_byte_count;
     int64_t stored_at; /* the last receipt, or the first hand-over after none waited */
@@ -132,20 +131,18 @@ static void close_client(ckafka_producer *p, int64_t until_ms)
                               RD_KAFKA_PURGE_F_NON_BLOCKING);
     int64_t left = until_ms - ck_now_ms();
     rd_kafka_flush(p->rk, left > PURGE_MS ? PURGE_MS : left > PURGE_MS_MIN ? (int)left : PURGE_MS_MIN);
-    bool has_ended = !p->prober || ck_inquiries_close(p->prober, (int)(until_ms - ck_now_ms()));
     for (size_t i = 0; i < p->targets.count; i++)
         if (p->topics[i])
             rd_kafka_topic_destroy(p->topics[i]);
     memset(p->topics, 0, sizeof *p->topics * p->targets.count);
     if (p->queue)
         rd_kafka_queue_destroy(p->queue);
-    if (p->waiting_count == 0 && has_ended)
+    if (p->waiting_count == 0)
         ck_retire(p->rk, &p->watch, NULL, NULL);
     else
         ck_abandon(&p->watch);
     p->rk = NULL;
     p->queue = NULL;
-    p->prober = NULL;
     p->waiting_count = p->waiting_byte_count = 0;
 }
 
@@ -165,8 +162,6 @@ static int open_client(ckafka_producer *p, ckafka_fault *fault)
     }
     p->queue = rd_kafka_queue_get_main(p->rk);
     rd_kafka_queue_io_event_enable(p->queue, p->wake_descriptor, &one, sizeof one);
-    watch *watches[] = {&p->watch};
-    p->prober = ck_inquiries_open(p->rk, p->wake_descriptor, watches, 1);
     return 0;
 }
 
@@ -193,8 +188,10 @@ ckafka_producer *ckafka_producer_new(const char *settings, const char *targets,
     p->wake_descriptor = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (p->wake_descriptor < 0) {
         ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE, "no descriptor");
-    } else if (open_client(p, fault) == 0) {
-        return p;
+    } else {
+        p->watch.wake_descriptor = p->wake_descriptor;
+        if (open_client(p, fault) == 0)
+            return p;
     }
     if (ck_retired_all(&p->watch, 0))
         free_producer(p);
@@ -245,7 +242,7 @@ void ckafka_producer_produce(ckafka_producer *p, const ckafka_output *outputs, s
             code = ck_produce(&out, o, l->headers, l);
         if (code) {
             add_receipt(p, tags[i], code);
-            ck_wake(p->wake_descriptor);
+            ckafka_signal_raise(p->wake_descriptor);
             continue;
         }
         l->holder_count++;

@@ -24,7 +24,7 @@ ckafka_reader *ckafka_reader_new(ckafka_client *client, const char *topics)
     r->client = client;
     ck_names_read(&r->topics, topics);
     r->queue = rd_kafka_queue_new(client->rk);
-    atomic_fetch_add(&client->watch.reader_count, 1);
+    atomic_fetch_add(&client->watch.user_count, 1);
     return r;
 }
 
@@ -94,7 +94,7 @@ static bool stop(void *argument)
     ck_intake_free(&r->in);
     free(r->started);
     /* The last use of the client: from here on its handle may be destroyed. */
-    atomic_fetch_sub(&r->client->watch.reader_count, 1);
+    atomic_fetch_sub(&r->client->watch.user_count, 1);
     free(r);
     return true;
 }

@@ -32,16 +32,15 @@ static int subscribe(ckafka_worker *w, ckafka_fault *fault)
     return 0;
 }
 
-static int open_consumer(ckafka_worker *w, const char *consumer_settings,
-                         const char *inquirer_settings, ckafka_fault *fault)
+static int open_consumer(ckafka_worker *w, const char *settings, ckafka_fault *fault)
 {
     static const uint64_t one = 1;
-    rd_kafka_conf_t *conf = ck_configure(consumer_settings, &w->consumer_watch, fault);
+    rd_kafka_conf_t *conf = ck_configure(settings, &w->watch, fault);
     if (!conf)
         return -1;
     rd_kafka_conf_set_rebalance_cb(conf, ck_worker_on_rebalance);
     rd_kafka_conf_set_stats_cb(conf, on_statistics);
-    w->consumer = ck_open_handle(RD_KAFKA_CONSUMER, conf, &w->consumer_watch, fault);
+    w->consumer = ck_open_handle(RD_KAFKA_CONSUMER, conf, &w->watch, fault);
     if (!w->consumer)
         return -1;
     rd_kafka_poll_set_consumer(w->consumer);
@@ -49,11 +48,7 @@ static int open_consumer(ckafka_worker *w, const char *consumer_settings,
     w->records = rd_kafka_queue_new(w->consumer);
     rd_kafka_queue_io_event_enable(w->main_queue, w->wake_descriptor, &one, sizeof one);
     rd_kafka_queue_io_event_enable(w->records, w->wake_descriptor, &one, sizeof one);
-    conf = ck_configure(inquirer_settings, &w->inquirer_watch, fault);
-    if (!conf)
-        return -1;
-    w->inquirer = ck_open_handle(RD_KAFKA_CONSUMER, conf, &w->inquirer_watch, fault);
-    return w->inquirer ? 0 : -1;
+    return 0;
 }
 
 static void free_worker(ckafka_worker *w)
@@ -62,7 +57,6 @@ static void free_worker(ckafka_worker *w)
     ck_intake_free(&w->in);
     ck_free_kept_headers(&w->kept);
     free(w->event_partitions);
-    free(w->shown_positions);
     free(w->early);
     rd_kafka_mem_free(NULL, w->statistics);
     rd_kafka_mem_free(NULL, w->shown_statistics);
@@ -70,58 +64,31 @@ static void free_worker(ckafka_worker *w)
     free(w->password);
     free(w->group);
     ck_names_free(&w->sources);
-    ck_names_free(&w->targets);
-    ck_watch_close(&w->consumer_watch);
-    ck_watch_close(&w->producer_watch);
-    ck_watch_close(&w->inquirer_watch);
+    ck_watch_close(&w->watch);
     free(w);
 }
 
-ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *producer_settings,
-                                 const char *inquirer_settings, const char *sources,
-                                 const char *targets, const int64_t *target_byte_count_max,
-                                 int32_t changelog, int32_t is_transactional, int32_t watchdog_ms,
-                                 ckafka_fault *fault)
+ckafka_worker *ckafka_worker_new(const char *settings, struct rd_kafka_s *inquirer,
+                                 const char *sources, int32_t watchdog_ms, ckafka_fault *fault)
 {
     ckafka_worker *w = ck_take_memory(sizeof *w);
     ck_names_read(&w->sources, sources);
-    ck_names_read(&w->targets, targets);
     w->watchdog_ms = watchdog_ms;
-    w->user = ck_setting_of(consumer_settings, "sasl.username");
-    w->password = ck_setting_of(consumer_settings, "sasl.password");
-    w->group = ck_setting_of(consumer_settings, "group.id");
-    ck_watch_open(&w->consumer_watch, w);
-    ck_watch_open(&w->producer_watch, NULL);
-    ck_watch_open(&w->inquirer_watch, NULL);
+    w->inquirer = inquirer;
+    w->user = ck_setting_of(settings, "sasl.username");
+    w->password = ck_setting_of(settings, "sasl.password");
+    w->group = ck_setting_of(settings, "group.id");
+    ck_watch_open(&w->watch, w);
     w->wake_descriptor = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (w->wake_descriptor < 0) {
         ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE, "no descriptor");
         goto failed;
     }
-    if (open_consumer(w, consumer_settings, inquirer_settings, fault))
+    w->watch.wake_descriptor = w->wake_descriptor;
+    if (open_consumer(w, settings, fault))
         goto failed;
-    const committer_setup committing = {
-        .sources = &w->sources,
-        .targets = &w->targets,
-        .changelog = changelog,
-        .is_transactional = is_transactional != 0,
-        .watchdog_ms = watchdog_ms,
-        .consumer = w->consumer,
-        .assignment_epoch = &w->assignment_epoch,
-        .lent = &w->lent,
-        .watch = &w->producer_watch,
-        .wake_descriptor = w->wake_descriptor,
-    };
-    w->committer = ck_committer_open(&committing, producer_settings, target_byte_count_max, fault);
-    if (!w->committer)
+    if (subscribe(w, fault))
         goto failed;
-    watch *watches[] = {&w->consumer_watch, &w->producer_watch, &w->inquirer_watch};
-    w->inquiries = ck_inquiries_open(w->inquirer, w->wake_descriptor, watches, 3);
-    if (subscribe(w, fault)) {
-        /* Started threads use this memory: it is left to the process, which ends on this fault. */
-        ckafka_worker_close(w, 1000);
-        return NULL;
-    }
     return w;
 failed:
     if (w->main_queue)
@@ -130,9 +97,7 @@ failed:
         rd_kafka_queue_destroy(w->records);
     if (w->consumer)
         rd_kafka_destroy_flags(w->consumer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    if (w->inquirer)
-        rd_kafka_destroy_flags(w->inquirer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    if (ck_retired_all(&w->consumer_watch, 0) && ck_retired_all(&w->inquirer_watch, 0))
+    if (ck_retired_all(&w->watch, 0))
         free_worker(w);
     return NULL;
 }
@@ -142,10 +107,9 @@ int ckafka_worker_wake_descriptor(const ckafka_worker *w)
     return w->wake_descriptor;
 }
 
-int ckafka_worker_inquire(ckafka_worker *w, const char *group, const char *topic,
-                          const int64_t **offsets, size_t *count, ckafka_fault *fault)
+struct rd_kafka_s *ckafka_worker_consumer(const ckafka_worker *w)
 {
-    return ck_inquiries_ask(w->inquiries, group, topic, offsets, count, fault);
+    return w->consumer;
 }
 
 size_t ckafka_worker_take_statistics(ckafka_worker *w, const char **json)
@@ -157,9 +121,17 @@ size_t ckafka_worker_take_statistics(ckafka_worker *w, const char **json)
     return w->shown_statistics ? w->statistics_count : 0;
 }
 
+int ckafka_worker_check_fatal(const ckafka_worker *w, ckafka_fault *fault)
+{
+    char text[360];
+    rd_kafka_resp_err_t code = rd_kafka_fatal_error(w->consumer, text, sizeof text);
+    bool is_fence = code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID;
+    return code ? ck_fail(fault, is_fence ? CKAFKA_FAULT_FENCED : CKAFKA_FAULT_UNUSABLE, code, text) : 0;
+}
+
 int ckafka_worker_is_away(const ckafka_worker *w)
 {
-    return atomic_load(&w->consumer_watch.is_away);
+    return atomic_load(&w->watch.is_away);
 }
 
 const char *ckafka_worker_refusal(const ckafka_worker *w)
@@ -172,16 +144,9 @@ int ckafka_worker_is_assigning(const ckafka_worker *w)
     return w->event == CKAFKA_EVENT_ASSIGN && !w->is_event_shown;
 }
 
-unsigned ckafka_worker_producer_count(const ckafka_worker *w)
-{
-    return ck_committer_producer_count(w->committer);
-}
-
 size_t ckafka_worker_take_notes(ckafka_worker *w, ckafka_note *notes, size_t capacity)
 {
-    size_t count = ck_watch_take(&w->consumer_watch, notes, capacity);
-    count += ck_watch_take(&w->producer_watch, notes + count, capacity - count);
-    return count + ck_watch_take(&w->inquirer_watch, notes + count, capacity - count);
+    return ck_watch_take(&w->watch, notes, capacity);
 }
 
 /* The part of closing that may hang. */
@@ -194,21 +159,14 @@ static bool depart(void *argument)
     rd_kafka_consumer_close(w->consumer);
     rd_kafka_queue_destroy(w->main_queue);
     rd_kafka_queue_destroy(w->records);
-    rd_kafka_destroy_flags(w->consumer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    rd_kafka_destroy_flags(w->inquirer, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
-    return ck_retired_all(&w->producer_watch, RETIRE_MS) &&
-           ck_retired_all(&w->inquirer_watch, RETIRE_MS);
+    ck_retire(w->consumer, &w->watch, NULL, NULL);
+    return ck_retired_all(&w->watch, RETIRE_MS);
 }
 
 int ckafka_worker_close(ckafka_worker *w, int deadline_ms)
 {
-    int64_t until = ck_now_ms() + deadline_ms;
-    /* Both use the handles: where one does not end nothing is freed, and the process's end does it. */
-    if (!ck_committer_close(w->committer, deadline_ms) ||
-        !ck_inquiries_close(w->inquiries, (int)(until - ck_now_ms())))
-        return 0;
     w->is_closing = true;
-    if (!ck_run_within(depart, w, (int)(until - ck_now_ms())))
+    if (!ck_run_within(depart, w, deadline_ms))
         return 0;
     free_worker(w);
     return 1;

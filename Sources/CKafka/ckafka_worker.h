@@ -8,7 +8,6 @@ typedef struct holding {
     int topic;
     int32_t partition;
     int64_t next;            /* the next offset to be delivered; what is below was delivered */
-    int64_t start;           /* where the assignment began */
     rd_kafka_queue_t *queue; /* must be destroyed on revocation, or destroying the handle hangs */
 } holding;
 
@@ -16,34 +15,30 @@ typedef struct holding {
 typedef struct refusal {
     int64_t since; /* 0: nothing */
     rd_kafka_resp_err_t code;
-    char topic[260]; /* empty where it is the group */
+    char topic[260]; /* empty where it is the group; Kafka's names are shorter */
     char text[400];
 } refusal;
 
 struct ckafka_worker {
-    names sources, targets;
+    names sources;
     char *user, *password, *group;
     int wake_descriptor;
-    watch consumer_watch, producer_watch, inquirer_watch;
-    rd_kafka_t *consumer, *inquirer;
+    watch watch;
+    rd_kafka_t *consumer, *inquirer; /* the latter is lent */
     rd_kafka_queue_t *main_queue;
     rd_kafka_queue_t *records; /* all partitions flow into it, away from the group's events */
-    inquiries *inquiries;
-    committer *committer;
 
     /* Written by the rebalance callback, which runs inside our own polls. */
     int event;
     bool is_event_shown;
+    bool is_new; /* an assignment that the caller has not taken yet, to ask where it is to be read from */
+    bool may_be_shown;     /* which it knows now */
     bool is_closing;
-    rd_kafka_topic_partition_list_t *event_list;
     ckafka_position *event_partitions;
-    rd_kafka_topic_partition_list_t *starts;
+    size_t event_partition_count;
 
     holding *holdings;
     size_t holding_count;
-    atomic_uint assignment_epoch;
-    atomic_uint lent; /* a bit for each arena that is in use */
-    ckafka_position *shown_positions;
 
     /* Records that came by the main queue, before their partition was led away from it. */
     rd_kafka_message_t **early;
@@ -66,9 +61,8 @@ struct ckafka_worker {
 
 void ck_worker_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
                             rd_kafka_topic_partition_list_t *partitions, void *opaque);
-/* Whether the event may be returned: an assignment waits until our own producer's start has ended
- * the predecessor's transaction, and until it is known where reading goes on. */
-bool ck_worker_event_is_ready(ckafka_worker *w);
+/* Whether the event may be returned. */
+bool ck_worker_event_is_ready(const ckafka_worker *w);
 void ck_worker_show_event(ckafka_worker *w, ckafka_batch *batch);
 void ck_worker_finish_event(ckafka_worker *w);
 void ck_worker_drop_early(ckafka_worker *w);

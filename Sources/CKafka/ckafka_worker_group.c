@@ -1,4 +1,5 @@
 /* What a worker holds: rebalances, where reading goes on, and transactions that move it. */
+#include "ckafka_transaction.h"
 #include "ckafka_worker.h"
 
 #include <stdlib.h>
@@ -13,16 +14,21 @@ void ck_worker_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
         rd_kafka_assign(rk, NULL);
         return;
     }
-    if (w->event_list)
-        rd_kafka_topic_partition_list_destroy(w->event_list);
-    w->event_list = rd_kafka_topic_partition_list_copy(partitions);
-    w->is_event_shown = false;
+    w->event_partitions =
+        ck_grow(w->event_partitions, sizeof *w->event_partitions * (size_t)(partitions->cnt + 1));
+    w->event_partition_count = (size_t)partitions->cnt;
+    for (int i = 0; i < partitions->cnt; i++)
+        w->event_partitions[i] = (ckafka_position){
+            .offset = -1,
+            .topic = ck_names_index(&w->sources, partitions->elems[i].topic),
+            .partition = partitions->elems[i].partition,
+        };
+    w->is_event_shown = w->is_new = w->may_be_shown = false;
     if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
         w->event = CKAFKA_EVENT_ASSIGN;
         if (w->refusal.code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED)
             w->refusal.since = 0;
-        ck_remember_member(rk);
-        ck_inquiries_ask_starts(w->inquiries, rk, partitions);
+        w->is_new = true;
     } else if (code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !rd_kafka_assignment_lost(rk)) {
         w->event = CKAFKA_EVENT_REVOKE;
     } else {
@@ -30,46 +36,39 @@ void ck_worker_on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code,
     }
 }
 
-bool ck_worker_event_is_ready(ckafka_worker *w)
+bool ck_worker_event_is_ready(const ckafka_worker *w)
 {
-    if (w->event == CKAFKA_EVENT_NONE)
-        return false;
     if (w->event != CKAFKA_EVENT_ASSIGN)
-        return true;
-    if (!ck_committer_is_ready(w->committer) || ck_committer_is_discarding(w->committer))
-        return false;
-    if (!w->starts)
-        w->starts = ck_inquiries_take_starts(w->inquiries);
-    return w->starts != NULL;
+        return w->event != CKAFKA_EVENT_NONE;
+    return w->may_be_shown;
+}
+
+int ckafka_worker_take_assigned(ckafka_worker *w, const ckafka_position **partitions, size_t *count)
+{
+    bool is_new = w->is_new;
+    w->is_new = false;
+    *partitions = w->event_partitions;
+    *count = w->event_partition_count;
+    return is_new;
+}
+
+void ckafka_worker_show_assigned(ckafka_worker *w)
+{
+    w->may_be_shown = true;
 }
 
 void ck_worker_show_event(ckafka_worker *w, ckafka_batch *batch)
 {
-    const rd_kafka_topic_partition_list_t *list = w->event_list;
-    w->event_partitions =
-        ck_grow(w->event_partitions, sizeof *w->event_partitions * (size_t)(list->cnt + 1));
-    for (int i = 0; i < list->cnt; i++)
-        w->event_partitions[i] = (ckafka_position){
-            .offset = -1,
-            .topic = ck_names_index(&w->sources, list->elems[i].topic),
-            .partition = list->elems[i].partition,
-        };
     w->is_event_shown = true;
     batch->event = w->event;
     batch->event_partitions = w->event_partitions;
-    batch->event_partition_count = (size_t)list->cnt;
+    batch->event_partition_count = w->event_partition_count;
 }
 
 void ck_worker_finish_event(ckafka_worker *w)
 {
     w->event = CKAFKA_EVENT_NONE;
-    w->is_event_shown = false;
-    if (w->event_list)
-        rd_kafka_topic_partition_list_destroy(w->event_list);
-    w->event_list = NULL;
-    if (w->starts)
-        rd_kafka_topic_partition_list_destroy(w->starts);
-    w->starts = NULL;
+    w->is_event_shown = w->is_new = w->may_be_shown = false;
 }
 
 void ck_worker_drop_early(ckafka_worker *w)
@@ -105,44 +104,28 @@ static void lead_away(ckafka_worker *w)
     }
 }
 
-static int show_holdings(ckafka_worker *w, const ckafka_position **positions, size_t *count)
-{
-    w->shown_positions =
-        ck_grow(w->shown_positions, sizeof *w->shown_positions * (w->holding_count + 1));
-    for (size_t i = 0; i < w->holding_count; i++)
-        w->shown_positions[i] = (ckafka_position){
-            .offset = w->holdings[i].next,
-            .topic = w->holdings[i].topic,
-            .partition = w->holdings[i].partition,
-        };
-    *positions = w->shown_positions;
-    *count = w->holding_count;
-    return 0;
-}
-
-int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, size_t *count,
+int ckafka_worker_assign(ckafka_worker *w, const ckafka_position *starts, size_t count,
                          ckafka_fault *fault)
 {
-    if (w->event != CKAFKA_EVENT_ASSIGN || !w->is_event_shown || !w->starts)
+    if (w->event != CKAFKA_EVENT_ASSIGN || !w->is_event_shown)
         return ck_fail(fault, CKAFKA_FAULT_OURS, RD_KAFKA_RESP_ERR__STATE,
                     "no assignment is to be completed");
     ck_worker_drop_holdings(w);
     ck_worker_drop_early(w);
-    w->holdings = ck_take_memory(sizeof *w->holdings * (size_t)(w->starts->cnt + 1));
-    for (int i = 0; i < w->starts->cnt; i++) {
-        const rd_kafka_topic_partition_t *start = &w->starts->elems[i];
-        int topic = ck_names_index(&w->sources, start->topic);
-        if (topic < 0)
-            continue;
+    w->holdings = ck_take_memory(sizeof *w->holdings * (count + 1));
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)count);
+    for (size_t i = 0; i < count; i++) {
+        const ckafka_position *start = &starts[i];
         w->holdings[w->holding_count++] = (holding){
-            .topic = topic,
+            .topic = start->topic,
             .partition = start->partition,
             .next = start->offset,
-            .start = start->offset,
         };
+        rd_kafka_topic_partition_list_add(list, w->sources.items[start->topic], start->partition)
+            ->offset = start->offset;
     }
-    atomic_fetch_add(&w->assignment_epoch, 1);
-    rd_kafka_resp_err_t code = rd_kafka_assign(w->consumer, w->starts);
+    rd_kafka_resp_err_t code = rd_kafka_assign(w->consumer, list);
+    rd_kafka_topic_partition_list_destroy(list);
     if (code)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, code, "the assignment was not taken");
     lead_away(w);
@@ -152,18 +135,12 @@ int ckafka_worker_assign(ckafka_worker *w, const ckafka_position **positions, si
         ck_pause_ms(FETCH_WAKE_MS);
         ck_wake_brokers(w->consumer, w->user, w->password);
     }
-    show_holdings(w, positions, count);
     ck_worker_finish_event(w);
     return 0;
 }
 
 int ckafka_worker_unassign(ckafka_worker *w, ckafka_fault *fault)
 {
-    /* Before the library may join again: the commit thread compares it after it has read the
-     * group's generation, so no offset of the old assignment goes out under a new generation. */
-    atomic_fetch_add(&w->assignment_epoch, 1);
-    ck_committer_discard(w->committer);
-    ck_inquiries_forget_starts(w->inquiries);
     rd_kafka_resp_err_t code = rd_kafka_assign(w->consumer, NULL);
     ck_worker_drop_holdings(w);
     ck_worker_drop_early(w);
@@ -181,51 +158,34 @@ holding *ck_worker_find_holding(ckafka_worker *w, int topic, int32_t partition)
     return NULL;
 }
 
-/* -- transactions ----------------------------------------------------------------------------- */
-
-int ckafka_worker_prepare(ckafka_worker *w, size_t output_count, ckafka_output **outputs,
-                          ckafka_fault *fault)
+void ckafka_transaction_lend(ckafka_transaction *t, ckafka_worker *w, uint32_t lent_bit)
 {
-    return ck_committer_prepare(w->committer, output_count, outputs, fault);
+    kept_headers empty = t->kept; /* since the last transaction ended */
+    t->kept = w->kept;
+    w->kept = empty;
+    t->lent_bit = lent_bit;
+    atomic_fetch_or(&t->lent, lent_bit);
 }
 
-int ckafka_worker_submit(ckafka_worker *w, const uint8_t *arena, uint32_t lent_bit,
-                         const ckafka_position *positions, size_t position_count,
+/* What the library fetched beyond these positions is outdated by the seek itself. */
+int ckafka_worker_rewind(ckafka_worker *w, const ckafka_position *positions, size_t count,
                          ckafka_fault *fault)
 {
-    return ck_committer_submit(w->committer, arena, lent_bit, positions, position_count, &w->kept,
-                               fault);
-}
-
-uint32_t ckafka_worker_lent(const ckafka_worker *w)
-{
-    return atomic_load(&w->lent);
-}
-
-/* Reading goes on at the committed positions; what the library fetched beyond is outdated by the
- * seek itself. */
-static int rewind_holdings(ckafka_worker *w, ckafka_outcome *outcome, ckafka_fault *fault)
-{
-    rd_kafka_topic_partition_list_t *list =
-        rd_kafka_topic_partition_list_new((int)w->holding_count + 1);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)count + 1);
     ck_worker_drop_early(w);
     ck_drop_kept_headers(&w->kept);
-    for (size_t i = 0; i < w->holding_count; i++) {
-        holding *h = &w->holdings[i];
-        int64_t offset = h->start; /* nothing was ever committed since the assignment */
-        for (size_t p = 0; p < outcome->position_count; p++)
-            if (outcome->positions[p].topic == h->topic &&
-                outcome->positions[p].partition == h->partition &&
-                outcome->positions[p].offset >= 0)
-                offset = outcome->positions[p].offset;
-        h->next = offset;
+    for (size_t i = 0; i < count; i++) {
+        holding *h = ck_worker_find_holding(w, positions[i].topic, positions[i].partition);
+        if (!h)
+            continue;
+        h->next = positions[i].offset;
         rd_kafka_topic_partition_list_add(list, w->sources.items[h->topic], h->partition)->offset =
-            offset;
+            h->next;
     }
     bool is_done = true;
     /* What is about to be revoked is not read again; and an assign now would answer the group. */
     bool is_leaving = w->event == CKAFKA_EVENT_REVOKE || w->event == CKAFKA_EVENT_LOST;
-    if (w->holding_count > 0 && !is_leaving) {
+    if (list->cnt > 0 && !is_leaving) {
         /* -1: the timeout of 2.0.2's seek is a thousand times too short (#4230). */
         rd_kafka_error_t *error = rd_kafka_seek_partitions(w->consumer, list, -1);
         is_done = error == NULL;
@@ -245,15 +205,5 @@ static int rewind_holdings(ckafka_worker *w, ckafka_outcome *outcome, ckafka_fau
     if (!is_done)
         return ck_fail(fault, CKAFKA_FAULT_UNUSABLE, RD_KAFKA_RESP_ERR__STATE,
                     "reading cannot be set back to the committed positions");
-    return show_holdings(w, &outcome->positions, &outcome->position_count);
-}
-
-int ckafka_worker_take_outcome(ckafka_worker *w, int wait_ms, ckafka_outcome *outcome,
-                               ckafka_fault *fault)
-{
-    if (ck_committer_take(w->committer, wait_ms, outcome, fault))
-        return -1;
-    if (outcome->kind == CKAFKA_OUTCOME_ABORTED)
-        return rewind_holdings(w, outcome, fault);
     return 0;
 }

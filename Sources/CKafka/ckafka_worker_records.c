@@ -42,7 +42,23 @@ static void remember_refusal(ckafka_worker *w, const rd_kafka_message_t *message
     else
         snprintf(what, sizeof what, "%s", rd_kafka_message_errstr(message));
     ck_refusal_text(r->text, sizeof r->text, message->err, what);
-    ck_watch_note(&w->consumer_watch, 3, "REFUSED", r->text);
+    ck_watch_note(&w->watch, 3, "REFUSED", r->text);
+}
+
+static rd_kafka_resp_err_t look_for_topic(rd_kafka_t *inquirer, const char *topic)
+{
+    rd_kafka_topic_t *handle = rd_kafka_topic_new(inquirer, topic, NULL);
+    const struct rd_kafka_metadata *metadata = NULL;
+    if (!handle)
+        return rd_kafka_last_error();
+    rd_kafka_resp_err_t code = rd_kafka_metadata(inquirer, 0, handle, &metadata, REFUSAL_QUESTION_MS);
+    if (!code) {
+        code = metadata->topic_cnt == 1 ? metadata->topics[0].err
+                                        : RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+        rd_kafka_metadata_destroy(metadata);
+    }
+    rd_kafka_topic_destroy(handle);
+    return code;
 }
 
 /* Whether it lasts: a broker that has just started knows rights and topics a few seconds later. */
@@ -51,14 +67,11 @@ static int check_refusal(ckafka_worker *w, ckafka_fault *fault)
     refusal *r = &w->refusal;
     if (!r->since || ck_now_ms() - r->since < w->watchdog_ms)
         return 0;
-    int count = 0;
     bool is_missing = r->code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
                       r->code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC ||
                       r->code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION;
     rd_kafka_resp_err_t code =
-        is_missing && r->topic[0]
-            ? ck_ask_partition_count(w->inquirer, r->topic, REFUSAL_QUESTION_MS, &count)
-            : r->code;
+        is_missing && r->topic[0] ? look_for_topic(w->inquirer, r->topic) : r->code;
     if (ck_is_refusal(code))
         return ck_fail(fault, CKAFKA_FAULT_MISCONFIGURED, r->code, r->text);
     /* It exists again, or no broker answered. */
@@ -71,19 +84,21 @@ static int consumer_error(ckafka_worker *w, const rd_kafka_message_t *message, c
 {
     switch (message->err) {
     case RD_KAFKA_RESP_ERR__FATAL:
-        return ck_fail_fatal(w->consumer, fault);
+        return ckafka_worker_check_fatal(w, fault);
     case RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID:
         return ck_fail(fault, CKAFKA_FAULT_FENCED, message->err, rd_kafka_message_errstr(message));
     case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET: {
         holding *h = holding_of(w, message);
         if (!h)
             return 0; /* of an earlier assignment */
-        ck_fail_lost(fault, w->inquirer, w->sources.items[h->topic], h->partition, h->next);
+        ck_fail(fault, CKAFKA_FAULT_LOST, message->err, w->sources.items[h->topic]);
+        fault->partition = h->partition;
+        fault->position = h->next;
         return -1;
     }
     case RD_KAFKA_RESP_ERR__MAX_POLL_EXCEEDED:
         /* A lost event follows. */
-        ck_watch_note(&w->consumer_watch, 4, "MAXPOLL", rd_kafka_message_errstr(message));
+        ck_watch_note(&w->watch, 4, "MAXPOLL", rd_kafka_message_errstr(message));
         return 0;
     default:
         if (ck_is_refusal(message->err)) {
@@ -111,8 +126,8 @@ static int take_message(ckafka_worker *w, rd_kafka_message_t *message, ckafka_fa
             h->next = message->offset + 1;
         }
         /* Else not ours any more, or delivered before. */
-        if (atomic_load(&w->consumer_watch.is_away))
-            atomic_store(&w->consumer_watch.is_away, 0);
+        if (atomic_load(&w->watch.is_away))
+            atomic_store(&w->watch.is_away, 0);
         if (w->refusal.since && message->rkt &&
             strcmp(rd_kafka_topic_name(message->rkt), w->refusal.topic) == 0)
             w->refusal.since = 0;
@@ -195,8 +210,6 @@ static int read_records(ckafka_worker *w, size_t record_max, size_t byte_max, ck
 static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_batch *batch,
                 ckafka_fault *fault)
 {
-    if (ck_committer_check(w->committer, fault))
-        return -1;
     ck_calm(w->wake_descriptor);
     if (w->held_fault.kind) {
         *fault = w->held_fault;
@@ -204,8 +217,6 @@ static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_bat
         return -1;
     }
     if (serve_main_queue(w, fault) || check_refusal(w, fault))
-        return -1;
-    if (w->event == CKAFKA_EVENT_ASSIGN && ck_inquiries_check_starts(w->inquiries, fault))
         return -1;
     if (ck_worker_event_is_ready(w)) {
         ck_worker_show_event(w, batch);
@@ -225,7 +236,7 @@ static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_bat
         ck_wake_brokers(w->consumer, w->user, w->password);
     /* The descriptor wakes for a queue that was empty; the rest of a full one needs a new wake. */
     if (w->early_next < w->early_count || rd_kafka_queue_length(w->records) > 0)
-        ck_wake(w->wake_descriptor);
+        ckafka_signal_raise(w->wake_descriptor);
     return w->in.record_count + w->in.end_count > 0;
 }
 
@@ -242,8 +253,11 @@ int ckafka_worker_poll(ckafka_worker *w, size_t record_max, size_t byte_max, int
             return result < 0 ? -1 : 0;
         }
         int64_t left = until - ck_now_ms();
-        if (left <= 0)
+        if (left <= 0 || w->is_new)
             return 0;
         ck_wait_readable(w->wake_descriptor, left < LOOK_EVERY_MS ? left : LOOK_EVERY_MS);
+        /* The caller may know now where the assignment is to be read from. */
+        if (ckafka_worker_is_assigning(w) && !w->may_be_shown)
+            return 0;
     }
 }

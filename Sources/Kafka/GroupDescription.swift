@@ -3,6 +3,8 @@ package struct GroupDescription: Equatable, Sendable {
     package struct Member: Equatable, Sendable {
         /// `group.instance.id`, else the client's id.
         package var name: String
+        /// By which the group knows it until it comes anew.
+        package var id: String
         package var partitions: [TopicPartition]
     }
 

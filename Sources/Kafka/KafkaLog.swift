@@ -3,7 +3,7 @@ internal import CKafka
 /// The log of one worker on a real Kafka: its group's consumer, its producer, its commit thread.
 ///
 /// What the consumer promises and refuses is said at ``RecordLog``; the defects of the client
-/// library that are worked around lie in the C target, each with its number.
+/// library are named where they are worked around, each with its number.
 package final class KafkaLog: RecordLog {
     /// Who this worker is to Kafka.
     package struct Member: Sendable, Equatable {
@@ -28,6 +28,8 @@ package final class KafkaLog: RecordLog {
     package let targets: [String]
     private let settings: KafkaSettings
     private let sourceIndices: [String: Int32]
+    /// Where the partitions of an assignment are to be read from.
+    private var starts: [TopicPartition: Int64] = [:]
     @safe private let handle: WorkerHandle
     /// Read committed, for changelogs; made with the first of them.
     private var committed: LogClient?
@@ -61,18 +63,25 @@ package final class KafkaLog: RecordLog {
         let recordDefault = Self.recordByteCountMaxDefault
         let limits = targets.map { recordByteCountMax[$0] ?? recordDefault }
         handle = try WorkerHandle(
+            member: member,
             consumer: settings.consumer(member: member, hasChangelog: changelog != nil),
-            producer: settings.workerProducer(
-                transactionalID: delivery == .exactlyOnce ? member.transactionalID : nil,
-                topicByteCountMax: (limits.min() ?? recordDefault)...(limits.max() ?? recordDefault)
+            inquirer: LogClient(
+                settings: settings.inquirer(group: member.group),
+                deadlineMilliseconds: Inquiries.deadlineMilliseconds
             ),
-            inquirer: settings.inquirer(group: member.group),
-            sources: CText.list(sources),
-            targets: CText.list(targets),
-            limits: limits.map(Int64.init),
-            changelog: changelog.flatMap { targets.firstIndex(of: $0) },
-            isTransactional: delivery == .exactlyOnce,
-            watchdogMilliseconds: settings.watchdogMilliseconds
+            sources: sources,
+            committing: Committer.Setup(
+                settings: settings.workerProducer(
+                    transactionalID: delivery == .exactlyOnce ? member.transactionalID : nil,
+                    topicByteCountMax: (limits.min() ?? recordDefault)...(limits.max()
+                        ?? recordDefault)
+                ),
+                targets: targets,
+                limits: limits.map(Int64.init),
+                changelog: changelog.flatMap { targets.firstIndex(of: $0) },
+                isTransactional: delivery == .exactlyOnce,
+                watchdogMilliseconds: settings.watchdogMilliseconds
+            )
         )
     }
 
@@ -83,6 +92,7 @@ package final class KafkaLog: RecordLog {
         recordCountMax: Int,
         waitMilliseconds: Int
     ) throws(LogFault) -> GroupEvent? {
+        try serveAssignment()
         var shown = unsafe ckafka_batch()
         try unsafe handle.poll(
             recordCountMax: recordCountMax,
@@ -96,7 +106,7 @@ package final class KafkaLog: RecordLog {
         let partitions = unsafe UnsafeBufferPointer(
             start: shown.event_partitions,
             count: shown.event_partition_count
-        ).filter { $0.topic >= 0 }.map(topicPartition).sorted()
+        ).filter { $0.topic >= 0 }.map { TopicPartition($0, of: sources) }.sorted()
         switch unsafe Int(shown.event) {
         case CKAFKA_EVENT_ASSIGN: return .assigning(partitions)
         case CKAFKA_EVENT_REVOKE: return .revoking(partitions)
@@ -104,13 +114,32 @@ package final class KafkaLog: RecordLog {
         }
     }
 
+    /// Asks where a new assignment is to be read from; its event is shown once that is known, and our
+    /// own producer's start has ended the predecessor's transaction.
+    private func serveAssignment() throws(LogFault) {
+        if let assigned = handle.takeAssigned() {
+            handle.inquiries.findStarts(
+                of: assigned.filter { $0.topic >= 0 }.map { TopicPartition($0, of: sources) }
+            )
+        }
+        guard handle.isAssigning, let found = try handle.inquiries.starts() else {
+            return
+        }
+        starts = found
+        if handle.committer.isReady {
+            handle.showAssigned()
+        }
+    }
+
     package func completeAssignment() throws(LogFault) -> [TopicPartition: Int64] {
-        offsets(try handle.assign(), of: sources)
+        try handle.assign(flat(starts))
+        return starts
     }
 
     /// The result of a transaction under way is not returned afterwards; the next assignment waits
     /// until it is known.
     package func completeRevocation() throws(LogFault) {
+        starts = [:]
         try handle.unassign()
     }
 
@@ -119,38 +148,32 @@ package final class KafkaLog: RecordLog {
         positions: [TopicPartition: Int64]
     ) throws(LogFault) {
         precondition(!positions.isEmpty, "a transaction without positions is fenced by nothing")
-        let flatPositions = positions.map { partition, offset in
-            guard let topic = sourceIndices[partition.topic] else {
-                preconditionFailure("\(partition) is no source")
-            }
-            return ckafka_position(offset: offset, topic: topic, partition: partition.partition)
-        }
-        try handle.submit(outputs, positions: flatPositions)
+        precondition(positions.keys.allSatisfy { sourceIndices[$0.topic] != nil }, "no source")
+        try handle.committer.submit(outputs, positions: positions)
     }
 
-    package func emptyOutputs() -> OutputBatch { handle.emptyOutputs() }
+    package func emptyOutputs() -> OutputBatch { handle.committer.emptyOutputs() }
 
     package func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> CommitOutcome? {
-        guard let outcome = try handle.takeOutcome(waitMilliseconds: waitMilliseconds) else {
-            return nil
+        let outcome = try handle.committer.takeOutcome(waitMilliseconds: waitMilliseconds)
+        guard case .aborted(let code, let committed) = outcome else {
+            return outcome
         }
-        switch outcome {
-        case .committed(let positions):
-            return .committed(nextOffsets: offsets(positions, of: targets))
-        case .aborted(let code, let positions):
-            return .aborted(code: code, resumedAt: offsets(positions, of: sources))
-        }
+        // Where nothing was ever committed since the assignment, reading goes on where it began.
+        let resumed = starts.merging(committed.filter { starts[$0.key] != nil }) { $1 }
+        try handle.rewind(to: flat(resumed))
+        return .aborted(code: code, resumedAt: resumed)
     }
 
     package func endOffsets(ofTopic topic: String) throws(LogFault) -> [Int64]? {
-        try handle.inquire(group: nil, topic: topic)
+        try handle.inquiries.ask(.ends(topic: topic))
     }
 
     package func committedOffsets(
         ofGroup group: String,
         topic: String
     ) throws(LogFault) -> [Int64?]? {
-        try handle.inquire(group: group, topic: topic)?.map { $0 < 0 ? nil : $0 }
+        try handle.inquiries.ask(.committed(group: group, topic: topic))?.map { $0 < 0 ? nil : $0 }
     }
 
     package func changelogReader(
@@ -192,7 +215,7 @@ package final class KafkaLog: RecordLog {
 
     /// Producers made since the start; more than one means fatal errors, unknown commit results or
     /// lost coordinators.
-    package var producerCount: Int { handle.producerCount }
+    package var producerCount: Int { handle.committer.producerCount }
 
     /// Leaves the group and frees everything, or leaves it to the process's end when the time is over.
     package func close(deadlineMilliseconds: Int) {
@@ -221,19 +244,12 @@ package final class KafkaLog: RecordLog {
         return client
     }
 
-    private func topicPartition(_ position: ckafka_position) -> TopicPartition {
-        TopicPartition(topic: sources[Int(position.topic)], partition: position.partition)
-    }
-
-    private func offsets(
-        _ positions: [ckafka_position],
-        of topics: [String]
-    ) -> [TopicPartition: Int64] {
-        var offsets: [TopicPartition: Int64] = [:]
-        for position in positions where position.topic >= 0 {
-            let topic = topics[Int(position.topic)]
-            offsets[TopicPartition(topic: topic, partition: position.partition)] = position.offset
+    private func flat(_ positions: [TopicPartition: Int64]) -> [ckafka_position] {
+        positions.map { partition, offset in
+            guard let topic = sourceIndices[partition.topic] else {
+                preconditionFailure("\(partition) is no source")
+            }
+            return ckafka_position(offset: offset, topic: topic, partition: partition.partition)
         }
-        return offsets
     }
 }

@@ -235,7 +235,7 @@ package struct KafkaSettings: Sendable, Equatable {
     /// killed).
     ///
     /// What it does not use for `metadata.max.age.ms` it forgets: its only way to look for a
-    /// coordinator that has moved (`answer` in ckafka_inquiries.c rests so long).
+    /// coordinator that has moved (``Inquiries`` rest so long).
     func inquirer(group: String) -> [CChar] {
         list(
             common + readingAlone + [

@@ -228,6 +228,7 @@ extension GroupDescription.Member {
             rd_kafka_MemberDescription_client_id(member),
         ].map { name in unsafe name.map { unsafe String(cString: $0) } ?? "" }
         name = names.first { !$0.isEmpty } ?? "?"
+        id = unsafe String(cString: rd_kafka_MemberDescription_consumer_id(member))
         let assignment = unsafe rd_kafka_MemberDescription_assignment(member)
         let list = unsafe assignment.flatMap { unsafe rd_kafka_MemberAssignment_partitions($0) }
         partitions = unsafe PartitionList.entries(of: list).map {

@@ -61,10 +61,31 @@ internal import Glibc
 
     /// A question without an answer, perhaps because no broker accepts our login: that does not pass.
     private func fault(_ code: rd_kafka_resp_err_t, _ text: String? = nil) -> LogFault {
-        var fault = ckafka_fault()
-        unsafe ckafka_client_fail(handle, &fault, code.rawValue, text)
-        return LogFault(fault)
+        var refusal = [CChar](repeating: 0, count: 300)
+        guard unsafe ckafka_client_refusal(handle, &refusal, refusal.count) != 0 else {
+            return LogFault(answer: code, text)
+        }
+        var mechanism = [CChar](repeating: 0, count: 64)
+        var count = mechanism.count
+        _ = unsafe rd_kafka_conf_get(
+            rd_kafka_conf(library),
+            "sasl.mechanisms",
+            &mechanism,
+            &count
+        )
+        // It says its nonce twice (#4895); brokers since CVE-2024-56128 do not take that: seen with 2.0.2
+        // and Kafka 4.3.1, where Java's client comes in with the same password.
+        let isHopeless =
+            CText.text(of: mechanism).hasPrefix("SCRAM") && rd_kafka_version() < Self.scramMended
+        return .misconfigured(
+            message: (isHopeless ? Self.scramAdvice : "") + CText.text(of: refusal)
+        )
     }
+
+    private static let scramMended: Int32 = 0x0206_01ff
+    private static let scramAdvice =
+        "librdkafka before 2.6.1 cannot sign in by SCRAM to Kafka 3.8.1 and later, use PLAIN over TLS"
+        + " or a certificate: "
 
     func clusterID() throws(LogFault) -> String {
         guard let text = unsafe rd_kafka_clusterid(library, deadlineMilliseconds) else {
@@ -152,7 +173,10 @@ internal import Glibc
             within: Int(deadlineMilliseconds)
         ) { _ throws(LogFault) in
             let count = try partitionCount(ofTopic: topic)
-            return try offsets(of: (0..<count).map { ($0, time) }, ofTopic: topic)
+            return try offsets(
+                of: (0..<count).map { TopicPartition(topic: topic, partition: $0) },
+                at: time
+            )
         }
     }
 
@@ -194,23 +218,32 @@ internal import Glibc
     /// Not by `rd_kafka_query_watermark_offsets`: once its request is with a broker, 2.0.2 waits for that
     /// to end, whatever the deadline, which is 20 s for a broker that hangs.
     func watermarks(_ partition: TopicPartition) throws(LogFault) -> (start: Int64, end: Int64) {
-        let starts = try offsets(of: [(partition.partition, -2)], ofTopic: partition.topic)
-        let ends = try offsets(of: [(partition.partition, -1)], ofTopic: partition.topic)
+        let starts = try offsets(of: [partition], at: -2)
+        let ends = try offsets(of: [partition], at: -1)
         return (starts[0], ends[0])
     }
 
+    /// The offsets at a time in the order of the partitions, each with its own error.
+    ///
     /// One request a leader instead of two a partition; -1 and -2 are Kafka's own "times".
-    private func offsets(
-        of times: [(partition: Int32, offset: Int64)],
-        ofTopic topic: String
-    ) throws(LogFault) -> [Int64] {
-        let list = unsafe PartitionList.make(topic, times)
+    func entries(
+        of partitions: [TopicPartition],
+        at time: Int64
+    ) -> (rd_kafka_resp_err_t, [PartitionList.Entry]) {
+        let list = unsafe PartitionList.make(partitions.map { ($0, time) })
         defer { unsafe rd_kafka_topic_partition_list_destroy(list) }
         let code = unsafe rd_kafka_offsets_for_times(library, list, deadlineMilliseconds)
+        return unsafe (code, PartitionList.entries(of: list))
+    }
+
+    private func offsets(
+        of partitions: [TopicPartition],
+        at time: Int64
+    ) throws(LogFault) -> [Int64] {
+        let (code, found) = entries(of: partitions, at: time)
         guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
             throw fault(code)
         }
-        let found = unsafe PartitionList.entries(of: list)
         if let failed = found.first(where: \.hasFailed) {
             throw fault(failed.code)
         }

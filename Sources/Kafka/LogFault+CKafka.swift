@@ -21,8 +21,8 @@ extension LogFault {
             self = .recordsLost(
                 TopicPartition(topic: said, partition: fault.partition),
                 position: fault.position,
-                start: fault.start,
-                end: fault.end
+                start: -1,
+                end: -1
             )
         case CKAFKA_FAULT_OURS: self = .ours(message: message)
         default: self = .unusable(message: message)

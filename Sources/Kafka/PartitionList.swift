@@ -7,6 +7,8 @@ enum PartitionList {
         var partition: Int32
         var offset: Int64
         var code: rd_kafka_resp_err_t
+        /// What was committed with the offset.
+        var metadata: String
         var hasFailed: Bool { code != RD_KAFKA_RESP_ERR_NO_ERROR }
     }
 
@@ -15,11 +17,19 @@ enum PartitionList {
         _ topic: String,
         _ offsets: [(partition: Int32, offset: Int64)]
     ) -> UnsafeMutablePointer<rd_kafka_topic_partition_list_t> {
-        guard let list = unsafe rd_kafka_topic_partition_list_new(Int32(offsets.count)) else {
+        unsafe make(offsets.map { (TopicPartition(topic: topic, partition: $0), $1) })
+    }
+
+    /// Of any topics; the caller's to destroy.
+    static func make(
+        _ places: [(partition: TopicPartition, offset: Int64)]
+    ) -> UnsafeMutablePointer<rd_kafka_topic_partition_list_t> {
+        guard let list = unsafe rd_kafka_topic_partition_list_new(Int32(places.count)) else {
             preconditionFailure("the library makes a list of any size")
         }
-        for (partition, offset) in offsets {
-            unsafe rd_kafka_topic_partition_list_add(list, topic, partition).pointee.offset = offset
+        for (place, offset) in places {
+            let added = unsafe rd_kafka_topic_partition_list_add(list, place.topic, place.partition)
+            unsafe added?.pointee.offset = offset
         }
         return unsafe list
     }
@@ -35,7 +45,14 @@ enum PartitionList {
                 topic: String(cString: element.topic),
                 partition: element.partition,
                 offset: element.offset,
-                code: element.err
+                code: element.err,
+                metadata: String(
+                    decoding: UnsafeRawBufferPointer(
+                        start: element.metadata,
+                        count: element.metadata_size
+                    ),
+                    as: UTF8.self
+                )
             )
         }
     }

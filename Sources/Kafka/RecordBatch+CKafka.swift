@@ -70,3 +70,19 @@ extension OutputBatch.Output {
         )
     }
 }
+
+extension [TopicPartition: Int64] {
+    /// Positions in the C side's form, of the topics that they count through.
+    init(_ positions: some Sequence<ckafka_position>, of topics: [String]) {
+        self.init(
+            positions.map { (TopicPartition($0, of: topics), $0.offset) },
+            uniquingKeysWith: Swift.max
+        )
+    }
+}
+
+extension TopicPartition {
+    init(_ position: ckafka_position, of topics: [String]) {
+        self.init(topic: topics[Int(position.topic)], partition: position.partition)
+    }
+}

@@ -1,47 +1,42 @@
 internal import CKafka
 
-/// The one owner of a worker's C handle: every pointer of it stays in here.
+/// The one owner of a worker's C handle, and of what works beside it: who asks, and who commits.
 ///
 /// Safe because the handle lives exactly as long as this object, or until ``close``, after which
 /// every call is refused by a precondition; and what a call shows is copied before the next one.
 @safe final class WorkerHandle {
-    enum Outcome {
-        case committed([ckafka_position])
-        case aborted(code: String, [ckafka_position])
-    }
-
     private var open: OpaquePointer?
-    /// What is lent for transactions, each in the slot of its bit.
-    private var lent = [OutputBatch](repeating: OutputBatch(), count: 16)
     let wakeDescriptor: Int32
+    private let inquirer: LogClient
+    let inquiries: Inquiries
+    let committer: Committer
 
     init(
+        member: KafkaLog.Member,
         consumer: [CChar],
-        producer: [CChar],
-        inquirer: [CChar],
-        sources: [CChar],
-        targets: [CChar],
-        limits: [Int64],
-        changelog: Int?,
-        isTransactional: Bool,
-        watchdogMilliseconds: Int
+        inquirer: LogClient,
+        sources: [String],
+        committing: Committer.Setup
     ) throws(LogFault) {
         let made = try unsafe LogFault.made { fault in
             unsafe ckafka_worker_new(
                 consumer,
-                producer,
-                inquirer,
-                sources,
-                targets,
-                limits,
-                Int32(changelog ?? -1),
-                isTransactional ? 1 : 0,
-                Int32(clamping: watchdogMilliseconds),
+                inquirer.library,
+                CText.list(sources),
+                Int32(clamping: committing.watchdogMilliseconds),
                 &fault
             )
         }
-        unsafe open = made
+        inquiries = unsafe Inquiries(of: made, as: member, asking: inquirer)
+        do throws(LogFault) {
+            committer = try unsafe Committer(of: made, committing, inquiries: inquiries)
+        } catch {
+            unsafe ckafka_worker_close(made, Int32(LogClient.closeMilliseconds))
+            throw error
+        }
+        self.inquirer = inquirer
         wakeDescriptor = unsafe ckafka_worker_wake_descriptor(made)
+        unsafe open = made
     }
 
     deinit {
@@ -56,12 +51,22 @@ internal import CKafka
         return unsafe handle
     }
 
+    /// Calls the C side, and asks Kafka where only that tells what is wrong.
+    @inline(__always)
+    private func check(_ call: (inout ckafka_fault) -> Int32) throws(LogFault) {
+        var fault = ckafka_fault()
+        guard call(&fault) == 0 else {
+            throw inquiries.settled(fault)
+        }
+    }
+
     func poll(
         recordCountMax: Int,
         waitMilliseconds: Int,
         into batch: inout ckafka_batch
     ) throws(LogFault) {
-        try LogFault.check { fault in
+        try committer.check()
+        try check { fault in
             unsafe ckafka_worker_poll(
                 handle,
                 max(recordCountMax, 0),
@@ -73,106 +78,41 @@ internal import CKafka
         }
     }
 
-    func assign() throws(LogFault) -> [ckafka_position] {
+    /// The partitions of an assignment that came since the last call.
+    func takeAssigned() -> [ckafka_position]? {
         var shown: UnsafePointer<ckafka_position>?
         var count = 0
-        try LogFault.check { fault in unsafe ckafka_worker_assign(handle, &shown, &count, &fault) }
+        guard unsafe ckafka_worker_take_assigned(handle, &shown, &count) != 0 else {
+            return nil
+        }
         return unsafe Array(UnsafeBufferPointer(start: shown, count: count))
     }
 
+    func showAssigned() {
+        unsafe ckafka_worker_show_assigned(handle)
+    }
+
+    func assign(_ starts: [ckafka_position]) throws(LogFault) {
+        committer.moveOn(discarding: false)
+        try check { fault in unsafe ckafka_worker_assign(handle, starts, starts.count, &fault) }
+    }
+
     func unassign() throws(LogFault) {
-        try LogFault.check { fault in unsafe ckafka_worker_unassign(handle, &fault) }
+        committer.moveOn(discarding: true)
+        inquiries.forgetStarts()
+        try check { fault in unsafe ckafka_worker_unassign(handle, &fault) }
     }
 
-    /// Hands a transaction over: its outputs are copied, and its arena is lent.
-    ///
-    /// An array's storage stays where it is, and as it is, while somebody keeps the array and nobody
-    /// writes to it: it is kept here until no message of the client library points into it.
-    func submit(_ outputs: consuming OutputBatch, positions: [ckafka_position]) throws(LogFault) {
-        var flat: UnsafeMutablePointer<ckafka_output>?
-        try LogFault.check { fault in
-            unsafe ckafka_worker_prepare(handle, outputs.outputs.count, &flat, &fault)
-        }
-        for (index, output) in outputs.outputs.enumerated() {
-            unsafe flat?[index] = output.flat
-        }
-        let slot = freeSlot()
-        lent[slot] = outputs
-        try LogFault.check { fault in
-            unsafe lent[slot].arena.withUnsafeBufferPointer { arena in
-                unsafe ckafka_worker_submit(
-                    handle,
-                    arena.baseAddress,
-                    1 << UInt32(slot),
-                    positions,
-                    positions.count,
-                    &fault
-                )
-            }
-        }
-    }
-
-    /// One without outputs, with the memory of one that was handed over before.
-    func emptyOutputs() -> OutputBatch {
-        let used = unsafe ckafka_worker_lent(handle)
-        for slot in lent.indices where used >> UInt32(slot) & 1 == 0 {
-            guard lent[slot].arena.capacity > 0 else {
-                continue
-            }
-            var outputs = OutputBatch()
-            swap(&outputs, &lent[slot])
-            outputs.removeAll()
-            return outputs
-        }
-        return OutputBatch()
-    }
-
-    private func freeSlot() -> Int {
-        let used = unsafe ckafka_worker_lent(handle)
-        // Producers that hang in their end are far fewer than slots; see `RETIRING_MAX`.
-        guard let slot = lent.indices.first(where: { used >> UInt32($0) & 1 == 0 }) else {
-            preconditionFailure("more transactions than producers use memory that was lent")
-        }
-        return slot
-    }
-
-    func takeOutcome(waitMilliseconds: Int) throws(LogFault) -> Outcome? {
-        var outcome = unsafe ckafka_outcome()
-        try LogFault.check { fault in
-            unsafe ckafka_worker_take_outcome(
-                handle,
-                Int32(clamping: waitMilliseconds),
-                &outcome,
-                &fault
-            )
-        }
-        let positions = unsafe Array(
-            UnsafeBufferPointer(start: outcome.positions, count: outcome.position_count)
-        )
-        switch unsafe Int(outcome.kind) {
-        case CKAFKA_OUTCOME_COMMITTED: return .committed(positions)
-        case CKAFKA_OUTCOME_ABORTED:
-            return .aborted(code: unsafe CText.text(of: outcome.code), positions)
-        default: return nil
-        }
-    }
-
-    func inquire(group: String?, topic: String) throws(LogFault) -> [Int64]? {
-        var fault = ckafka_fault()
-        var shown: UnsafePointer<Int64>?
-        var count = 0
-        switch unsafe ckafka_worker_inquire(handle, group, topic, &shown, &count, &fault) {
-        case 0: return nil
-        case 1: return unsafe Array(UnsafeBufferPointer(start: shown, count: count))
-        default: throw LogFault(fault)
+    func rewind(to positions: [ckafka_position]) throws(LogFault) {
+        try check { fault in
+            unsafe ckafka_worker_rewind(handle, positions, positions.count, &fault)
         }
     }
 
     func takeNotes() -> [KafkaNote] {
         let handle = unsafe handle
-        return unsafe KafkaNote.collect { notes, capacity in
-            unsafe ckafka_worker_take_notes(handle, notes, capacity)
-        }
+        let own = unsafe KafkaNote.collect { unsafe ckafka_worker_take_notes(handle, $0, $1) }
+        return own + committer.takeNotes() + inquirer.takeNotes()
     }
 
     func takeStatistics() -> [UInt8] {
@@ -192,26 +132,22 @@ internal import CKafka
 
     var isAssigning: Bool { unsafe ckafka_worker_is_assigning(handle) != 0 }
 
-    var producerCount: Int { Int(unsafe ckafka_worker_producer_count(handle)) }
-
+    /// What hangs keeps what it uses, until the process ends: nothing of that is freed.
     func close(deadlineMilliseconds: Int) {
         guard let handle = unsafe open else {
             return
         }
         unsafe open = nil
-        if unsafe ckafka_worker_close(handle, Int32(clamping: deadlineMilliseconds)) == 0 {
-            // It may be read until the process ends.
-            _ = unsafe Unmanaged.passRetained(LeftBehind(lent))
+        let end = ContinuousClock.now + .milliseconds(deadlineMilliseconds)
+        func left() -> Int { LogClient.milliseconds(until: end) }
+        guard committer.stop(deadlineMilliseconds: deadlineMilliseconds),
+            inquiries.close(deadlineMilliseconds: left()),
+            unsafe ckafka_worker_close(handle, Int32(clamping: left())) != 0
+        else {
+            _ = unsafe (Unmanaged.passRetained(committer), Unmanaged.passRetained(inquirer))
+            return
         }
-        lent = []
-    }
-}
-
-/// Memory that is never freed.
-private final class LeftBehind {
-    private let outputs: [OutputBatch]
-
-    init(_ outputs: [OutputBatch]) {
-        self.outputs = outputs
+        committer.close(deadlineMilliseconds: left())
+        inquirer.close(deadlineMilliseconds: left())
     }
 }

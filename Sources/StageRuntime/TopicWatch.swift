@@ -25,22 +25,7 @@ package final class TopicWatch: Sendable {
             watch: self,
             check: TopicCheck(worker: worker, configuration: configuration, log: log)
         )
-        var thread = pthread_t()
-        let argument = unsafe Unmanaged.passRetained(look).toOpaque()
-        let status = unsafe pthread_create(
-            &thread,
-            nil,
-            { argument in
-                guard let argument = unsafe argument else {
-                    preconditionFailure("a thread gets the argument it was made with")
-                }
-                unsafe Unmanaged<Look>.fromOpaque(argument).takeRetainedValue().run()
-                return nil
-            },
-            argument
-        )
-        precondition(status == 0, "the system gives the check a thread")
-        pthread_detach(thread)
+        DetachedThread.start { look.run() }
     }
 
     /// Does not join the thread: it asks nothing more, and the process may end beside it.
@@ -48,8 +33,7 @@ package final class TopicWatch: Sendable {
         isStopped.store(true, ordering: .relaxed)
     }
 
-    /// `@unchecked`: handed over once, by `pthread_create`, and from then on used by that thread
-    /// alone.
+    /// `@unchecked`: handed over once, to its thread, and from then on used by that alone.
     private final class Look: @unchecked Sendable {
         private let watch: TopicWatch
         private let check: TopicCheck

@@ -85,6 +85,22 @@ struct `Questions and orders to a real Kafka` {
 }
 
 @Suite struct `Questions to a broker that is away` {
+    @Test func `are not even asked where the order cannot be sent`() async throws {
+        try await onThread {
+            let settings = KafkaSettings(bootstrapServers: "127.0.0.1:1", clientID: "admin")
+            let admin = try KafkaAdmin(settings: settings, deadlineMilliseconds: 100)
+            defer { admin.close() }
+            let fault = #expect(throws: LogFault.self) {
+                try admin.create([TopicPlan(name: "t", partitionCount: 200_000)])
+            }
+            guard case .misconfigured(let message) = fault else {
+                Issue.record("\(String(describing: fault)) is no fault of the order")
+                return
+            }
+            #expect(message.contains("num_partitions"), "\(message)")
+        }
+    }
+
     @Test func `end at the deadline`() async throws {
         try await onThread {
             let settings = KafkaSettings(bootstrapServers: "127.0.0.1:1", clientID: "test")

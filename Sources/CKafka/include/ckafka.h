@@ -31,8 +31,8 @@ typedef struct ckafka_fault {
     int64_t index;         /* of the output, where TOO_LARGE */
     int64_t byte_count;    /* where TOO_LARGE */
     int64_t byte_count_max;
-    int64_t position, start, end; /* where LOST: what was to be read, and what there is */
-    int32_t partition;            /* where LOST, of the topic in the message */
+    int64_t position;      /* where LOST: what was to be read */
+    int32_t partition;     /* where LOST, of the topic in the message */
     char name[64];         /* rd_kafka_err2name of the code */
     char message[400];
 } ckafka_fault;
@@ -80,25 +80,16 @@ typedef struct ckafka_output {
                              that they need not be made again; else -1 */
 } ckafka_output;
 
-enum {
-    CKAFKA_OUTCOME_NONE = 0,
-    CKAFKA_OUTCOME_COMMITTED = 1,
-    CKAFKA_OUTCOME_ABORTED = 2,
-};
-
-typedef struct ckafka_outcome {
-    int32_t kind;
-    char code[64];                    /* why, where aborted */
-    const ckafka_position *positions; /* committed: next offset of each target partition written;
-                                         aborted: where each source partition goes on */
-    size_t position_count;
-} ckafka_outcome;
-
 typedef struct ckafka_note {
     int32_t level;
     char facility[24];
     char text[360];
 } ckafka_note;
+
+/* Librdkafka's own. */
+struct rd_kafka_s;
+struct rd_kafka_topic_partition_list_s;
+struct rd_kafka_consumer_group_metadata_s;
 
 /* -- Settings ------------------------------------------------------------------------------- */
 
@@ -111,24 +102,19 @@ int ckafka_check_settings(const char *settings, ckafka_fault *fault);
  */
 void ckafka_tune_malloc(int reads_batches);
 
-/* -- A worker: consumer, producer, commit thread -------------------------------------------- */
+/* -- A worker: its consumer --------------------------------------------------------------------- */
 
 typedef struct ckafka_worker ckafka_worker;
 
 /*
- * ckafka_worker_new: the settings are those of its three handles, ${sources} and ${targets} lists
- * of topics, ${target_byte_count_max} the largest record of each target, ${changelog} an index
- * into the targets or -1.  A call to a coordinator that takes longer than ${watchdog_ms}, and a right or a topic that is
- * missing for longer, is a fault.
- * Asks the broker nothing: it may be away.
+ * ckafka_worker_new: ${inquirer} answers questions until the close, ${sources} is a list of topics.  A
+ * right or a topic that is missing for longer than ${watchdog_ms} is a fault.  Asks the broker nothing:
+ * it may be away.
  */
-ckafka_worker *ckafka_worker_new(const char *consumer_settings, const char *producer_settings,
-                                 const char *inquirer_settings, const char *sources,
-                                 const char *targets, const int64_t *target_byte_count_max,
-                                 int32_t changelog, int32_t is_transactional, int32_t watchdog_ms,
-                                 ckafka_fault *fault);
+ckafka_worker *ckafka_worker_new(const char *settings, struct rd_kafka_s *inquirer,
+                                 const char *sources, int32_t watchdog_ms, ckafka_fault *fault);
 
-/* ckafka_worker_wake_descriptor: an eventfd, readable when poll or take_outcome has news. */
+/* ckafka_worker_wake_descriptor: an eventfd, readable when poll has news. */
 int ckafka_worker_wake_descriptor(const ckafka_worker *worker);
 
 /*
@@ -141,46 +127,25 @@ int ckafka_worker_wake_descriptor(const ckafka_worker *worker);
 int ckafka_worker_poll(ckafka_worker *worker, size_t record_max, size_t byte_max, int wait_ms,
                        ckafka_batch *batch, ckafka_fault *fault);
 
-/* ckafka_worker_assign: take the partitions of the assign event; ${positions} are where they start. */
-int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position **positions, size_t *count,
+/* ckafka_worker_consumer: librdkafka's own handle, for the questions of an assignment; until the close. */
+struct rd_kafka_s *ckafka_worker_consumer(const ckafka_worker *worker);
+/* ckafka_worker_take_assigned: the partitions of an assignment that came since the last call; 0 without
+ * one.  Its event waits until the caller knows where they are to be read from. */
+int ckafka_worker_take_assigned(ckafka_worker *worker, const ckafka_position **partitions,
+                                size_t *count);
+/* ckafka_worker_show_assigned: the caller knows it; the next poll returns the event. */
+void ckafka_worker_show_assigned(ckafka_worker *worker);
+
+/* ckafka_worker_assign: take the partitions of the assign event, to be read from ${starts} on. */
+int ckafka_worker_assign(ckafka_worker *worker, const ckafka_position *starts, size_t count,
                          ckafka_fault *fault);
 
 /* ckafka_worker_unassign: give all partitions back. */
 int ckafka_worker_unassign(ckafka_worker *worker, ckafka_fault *fault);
 
-/*
- * ckafka_worker_prepare(worker, output_count, outputs, fault):
- * Make room for the outputs of the next transaction, for the caller to fill.  Refused while one is
- * under way.
- */
-int ckafka_worker_prepare(ckafka_worker *worker, size_t output_count, ckafka_output **outputs,
-                          ckafka_fault *fault);
-
-/*
- * ckafka_worker_submit(worker, arena, lent_bit, positions, position_count, fault):
- * Let the commit thread write what was prepared and commit ${positions}.  Refused where nothing was
- * prepared since the last call, without positions, and for an output that is too large.  ${arena} is
- * lent: it must stay as it is, also after the outcome, while ckafka_worker_lent has ${lent_bit}.
- */
-int ckafka_worker_submit(ckafka_worker *worker, const uint8_t *arena, uint32_t lent_bit,
-                         const ckafka_position *positions, size_t position_count,
+/* ckafka_worker_rewind: read on from these positions, of all partitions that are ours. */
+int ckafka_worker_rewind(ckafka_worker *worker, const ckafka_position *positions, size_t count,
                          ckafka_fault *fault);
-
-/* ckafka_worker_lent: the bits of all arenas that are in use. */
-uint32_t ckafka_worker_lent(const ckafka_worker *worker);
-
-/* ckafka_worker_take_outcome: the commit result; kind NONE while it is unknown. */
-int ckafka_worker_take_outcome(ckafka_worker *worker, int wait_ms, ckafka_outcome *outcome,
-                               ckafka_fault *fault);
-
-/*
- * ckafka_worker_inquire(worker, group, topic, offsets, count, fault):
- * End offsets of ${topic} where ${group} is null, else what ${group} has committed on it (-1 where
- * nothing), by partition number.  Returns 1 with an answer, 0 while it is not there, -1 on a fault.
- * An answer that nobody fetched for two seconds is asked for again.
- */
-int ckafka_worker_inquire(ckafka_worker *worker, const char *group, const char *topic,
-                          const int64_t **offsets, size_t *count, ckafka_fault *fault);
 
 /*
  * ckafka_worker_take_statistics(worker, json):
@@ -189,6 +154,9 @@ int ckafka_worker_inquire(ckafka_worker *worker, const char *group, const char *
  */
 size_t ckafka_worker_take_statistics(ckafka_worker *worker, const char **json);
 
+/* ckafka_worker_check_fatal: -1 where the consumer is of no more use.  A fence may have no twin behind it: the
+ * group says so, and the caller asks it. */
+int ckafka_worker_check_fatal(const ckafka_worker *worker, ckafka_fault *fault);
 int ckafka_worker_is_away(const ckafka_worker *worker);
 /* ckafka_worker_refusal: the right or the topic that the consumer lacks, in a sentence; null where it
  * lacks none.  When that lasts beyond the watchdog's time, the next poll fails with it. */
@@ -196,13 +164,17 @@ const char *ckafka_worker_refusal(const ckafka_worker *worker);
 /* ckafka_worker_is_assigning: whether partitions were assigned and it is not known yet where they
  * are to be read from. */
 int ckafka_worker_is_assigning(const ckafka_worker *worker);
-/* ckafka_worker_producer_count: producers made so far; more than one means failures. */
-unsigned ckafka_worker_producer_count(const ckafka_worker *worker);
 size_t ckafka_worker_take_notes(ckafka_worker *worker, ckafka_note *notes, size_t capacity);
 
-/* ckafka_worker_close: leave and free; 0 where what does not end in time, and may still use what was
- * lent, is left to the process's end. */
+/* ckafka_worker_close: leave and free; 0 where what does not end in time is left to the process's end. */
 int ckafka_worker_close(ckafka_worker *worker, int deadline_ms);
+
+/* -- Signals between threads: an eventfd ------------------------------------------------------- */
+
+int ckafka_signal_open(void);
+void ckafka_signal_raise(int descriptor);
+/* ckafka_signal_wait: until it is raised, at most ${wait_ms}; forgets that it was. */
+void ckafka_signal_wait(int descriptor, int wait_ms);
 
 /* -- The producer of ingest ------------------------------------------------------------------ */
 
@@ -247,9 +219,11 @@ typedef struct ckafka_reader ckafka_reader;
 ckafka_client *ckafka_client_new(const char *settings, ckafka_fault *fault);
 /* ckafka_client_handle: librdkafka's own, for requests that need nothing of ours; until the close. */
 struct rd_kafka_s *ckafka_client_handle(const ckafka_client *client);
-/* ckafka_client_fail: what a request without an answer means, perhaps because no broker accepts our
- * login: that does not pass.  ${text} is null for the library's words. */
-int ckafka_client_fail(ckafka_client *client, ckafka_fault *fault, int32_t code, const char *text);
+/* ckafka_client_refusal: why no broker has let us in just now; 0 where none has refused. */
+int ckafka_client_refusal(ckafka_client *client, char *text, size_t size);
+/* ckafka_fail_refused: -1 where an error says that a right or a topic is missing, which waiting alone does
+ * not mend; ${what} is the topic, the group or the transactional id. */
+int ckafka_fail_refused(ckafka_fault *fault, int32_t code, const char *what);
 /* ckafka_fail_answer: what a failed answer means for the asker. */
 int ckafka_fail_answer(ckafka_fault *fault, int32_t code, const char *text);
 size_t ckafka_client_take_notes(ckafka_client *client, ckafka_note *notes, size_t capacity);
@@ -266,29 +240,84 @@ int ckafka_reader_poll(ckafka_reader *reader, size_t record_max, size_t byte_max
  * on there, and the client's handle stays until it has ended. */
 void ckafka_reader_close(ckafka_reader *reader, int deadline_ms);
 
-/* -- A transactor: transactions by hand, under a name that fences --------------------------------- */
-
-typedef struct ckafka_transactor ckafka_transactor;
-
-/* ckafka_transactor_new: the settings name its transactional.id; ${targets} and limits as above. */
-ckafka_transactor *ckafka_transactor_new(const char *settings, const char *targets,
-                                         const int64_t *target_byte_count_max,
-                                         ckafka_fault *fault);
-/*
- * ckafka_transactor_take_over: from then on nobody who had the name before can commit, and what was
- * open under it has ended.
+/* -- Transactions ---------------------------------------------------------------------------------
+ *
+ * The core of every transaction: a producer with a name that fences, and the steps of a transaction on
+ * it.  What follows from a step that failed is for the caller to decide.
  */
-int ckafka_transactor_take_over(ckafka_transactor *transactor, int deadline_ms,
-                                ckafka_fault *fault);
-/*
- * ckafka_transactor_commit(transactor, outputs, count, arena, next, next_count, fault):
- * Write all ${outputs} in one transaction; ${next} is the offset after the last record in each
- * partition written.  After a failure it is not known whether they were: close it, take over anew,
- * and read what is there.
- */
-int ckafka_transactor_commit(ckafka_transactor *transactor, const ckafka_output *outputs,
-                             size_t count, const uint8_t *arena, const ckafka_position **next,
-                             size_t *next_count, ckafka_fault *fault);
-/* ckafka_transactor_close: aborts what is open, if that can be done in time. */
-void ckafka_transactor_close(ckafka_transactor *transactor, int deadline_ms);
 
+typedef struct ckafka_transaction ckafka_transaction;
+
+/* How a step ended: well; so that an abort lets the producer go on; or so that only a new producer of
+ * the same name finds out what was committed. */
+enum { CKAFKA_FINE = 0, CKAFKA_ABORT = 1, CKAFKA_REBUILD = 2 };
+
+/* ckafka_transaction_new: makes no producer yet.  ${target_byte_count_max} is the largest record of each of
+ * ${targets}, a list; not transactional are the steps without begin, offsets, commit and abort. */
+ckafka_transaction *ckafka_transaction_new(const char *settings, const char *targets,
+                                           const int64_t *target_byte_count_max,
+                                           int32_t is_transactional);
+/* ckafka_transaction_close: 0 where a producer does not end in time: then the memory, and what was lent,
+ * is left to the process's end. */
+int ckafka_transaction_close(ckafka_transaction *t, int deadline_ms);
+
+/* ckafka_transaction_open: a new producer; one that was there ends in its own time. */
+int ckafka_transaction_open(ckafka_transaction *t, ckafka_fault *fault);
+void ckafka_transaction_drop(ckafka_transaction *t);
+/* Producers that have not ended yet. */
+uint32_t ckafka_transaction_retiring_count(const ckafka_transaction *t);
+/* What lasts is given up: at once, from any thread; or when so much time has passed. */
+void ckafka_transaction_stop(ckafka_transaction *t);
+void ckafka_transaction_end_after(ckafka_transaction *t, int milliseconds);
+
+/* ckafka_transaction_init: takes the name over: from then on nobody who had it before can commit, and
+ * what was open under it has ended.  ABORT where it was stopped. */
+int32_t ckafka_transaction_init(ckafka_transaction *t);
+/* ckafka_transaction_warm_up: asks for the leaders of the targets: the first record for one would wait up
+ * to a second (#5032).  ABORT where one is not there or may not be seen; REBUILD where it was stopped. */
+int32_t ckafka_transaction_warm_up(ckafka_transaction *t);
+
+/* ckafka_transaction_check: whether outputs go to targets and are within their sizes. */
+int ckafka_transaction_check(const ckafka_transaction *t, const ckafka_output *outputs, size_t count,
+                             ckafka_fault *fault);
+int32_t ckafka_transaction_begin(ckafka_transaction *t);
+/* ckafka_transaction_produce: hands outputs over. */
+int32_t ckafka_transaction_produce(ckafka_transaction *t, const ckafka_output *outputs, size_t count,
+                                   const uint8_t *arena, int wait_ms);
+/* ckafka_transaction_flush: waits until everything is stored. */
+int32_t ckafka_transaction_flush(ckafka_transaction *t, int wait_ms);
+int32_t ckafka_transaction_send_offsets(ckafka_transaction *t,
+                                        const struct rd_kafka_topic_partition_list_s *list,
+                                        const struct rd_kafka_consumer_group_metadata_s *metadata);
+/* ckafka_transaction_commit: one that took long may have been sent twice: then the producer is worn. */
+int32_t ckafka_transaction_commit(ckafka_transaction *t, int timeout_ms);
+/* ckafka_transaction_abort: REBUILD where it is not certain that nothing was written, or a message still
+ * points to what was lent. */
+int32_t ckafka_transaction_abort(ckafka_transaction *t, int wait_ms);
+/* ckafka_transaction_written: the offset after the last record in each partition written; until the next
+ * call. */
+size_t ckafka_transaction_written(ckafka_transaction *t, const ckafka_position **written);
+/* ckafka_transaction_let_go: of headers, and of what was lent where no message points to it any more. */
+void ckafka_transaction_let_go(ckafka_transaction *t);
+/* The bits of all arenas that are in use; from any thread. */
+uint32_t ckafka_transaction_lent(const ckafka_transaction *t);
+/*
+ * ckafka_transaction_lend(t, worker, lent_bit):
+ * For the next transaction, and not while one is under way: the headers of the records that a worker read
+ * since the last call, and the arena, which must stay as it is while ckafka_transaction_lent has the bit.
+ * An arena that was not lent is copied.
+ */
+void ckafka_transaction_lend(ckafka_transaction *t, ckafka_worker *worker, uint32_t lent_bit);
+
+/* ckafka_transaction_show_error: why the last step did not end well. */
+void ckafka_transaction_show_error(const ckafka_transaction *t, ckafka_fault *fault);
+/* Whether somebody else took the name, or the transaction timed out. */
+int ckafka_transaction_is_fenced(const ckafka_transaction *t);
+int ckafka_transaction_is_away(const ckafka_transaction *t);
+/* What it has done counts; it must not do more. */
+int ckafka_transaction_is_worn(const ckafka_transaction *t);
+/* Begun and not ended. */
+int ckafka_transaction_is_open(const ckafka_transaction *t);
+/* Whether a connection was lost since the warm-up: the coordinator may have been lost with it. */
+int ckafka_transaction_lost_connection(ckafka_transaction *t);
+size_t ckafka_transaction_take_notes(ckafka_transaction *t, ckafka_note *notes, size_t capacity);

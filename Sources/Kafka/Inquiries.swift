@@ -1,0 +1,311 @@
+internal import CKafka
+internal import CLibrdkafka
+internal import Glibc
+internal import Synchronization
+
+/// What a worker asks of Kafka, each question on a thread of its own, so that its loop does not wait.
+///
+/// `@unchecked`: the threads share what lies under the lock, and handles of the client library's, which
+/// any thread may use. These live until ``close(deadlineMilliseconds:)`` has seen the last thread end.
+@safe final class Inquiries: @unchecked Sendable {
+    enum Question: Hashable, Sendable {
+        case ends(topic: String)
+        case committed(group: String, topic: String)
+    }
+
+    /// Of each request.
+    static let deadlineMilliseconds = 5_000
+    /// An older answer may be out of date for its caller.
+    private static let fresh = Duration.seconds(2)
+    /// Longer than the asking handle remembers a coordinator that it does not use: its setting
+    /// `metadata.max.age.ms`, and the second between two looks at it.
+    private static let coordinatorRest = Duration.seconds(4)
+    /// Twice the transaction timeout and some: what holds offsets back by then is hanging.
+    static let patienceSeconds: Int32 = 90
+    /// A leader that was just elected may know less for a moment.
+    private static let beyondCountMax = 10
+    /// Between two questions about where to start.
+    private static let againMilliseconds = 500
+    /// Between two looks at what another thread may have changed.
+    private static let lookMilliseconds: Int32 = 5
+
+    private enum Answer {
+        case isAsked
+        case told(Result<[Int64], LogFault>, at: ContinuousClock.Instant)
+        case rests(until: ContinuousClock.Instant)
+    }
+
+    private struct State {
+        var answers: [Question: Answer] = [:]
+        /// Counts assignments: an answer about an earlier one is dropped.
+        var assignment = 0
+        var starts: Result<[TopicPartition: Int64], LogFault>?
+        /// By which the group knew us last.
+        var memberID = ""
+        var threadCount = 0
+        var isClosing = false
+    }
+
+    private let state = Mutex(State())
+    private let client: LogClient
+    private let member: KafkaLog.Member
+    private let worker: OpaquePointer
+    private let consumer: OpaquePointer
+    private let wakeDescriptor: Int32
+
+    init(of worker: OpaquePointer, as member: KafkaLog.Member, asking client: LogClient) {
+        guard let consumer = unsafe ckafka_worker_consumer(worker) else {
+            preconditionFailure("a worker has a consumer")
+        }
+        unsafe self.worker = worker
+        unsafe self.consumer = consumer
+        self.member = member
+        self.client = client
+        wakeDescriptor = unsafe ckafka_worker_wake_descriptor(worker)
+    }
+
+    /// Whether all threads have ended in time; else what they use must stay.
+    func close(deadlineMilliseconds: Int) -> Bool {
+        let end = ContinuousClock.now + .milliseconds(deadlineMilliseconds)
+        state.withLock { $0.isClosing = true }
+        while state.withLock({ $0.threadCount > 0 }), ContinuousClock.now < end {
+            _ = poll(nil, 0, Self.lookMilliseconds)
+        }
+        return state.withLock { $0.threadCount == 0 }
+    }
+
+    private func onThread(_ work: @escaping @Sendable () -> Void) {
+        state.withLock { $0.threadCount += 1 }
+        DetachedThread.start { [self] in
+            work()
+            ckafka_signal_raise(wakeDescriptor)
+            state.withLock { $0.threadCount -= 1 }
+        }
+    }
+
+    // MARK: - Offsets
+
+    /// The answer by partition number, -1 where a group has nothing; nil while it is not there.
+    ///
+    /// What nobody fetched for two seconds is asked for again.
+    func ask(_ question: Question) throws(LogFault) -> [Int64]? {
+        let now = ContinuousClock.now
+        let known = state.withLock { $0.answers[question] }
+        switch known {
+        case .isAsked: return nil
+        case .rests(let end) where now < end: return nil
+        case .told(let answer, let time) where now - time <= Self.fresh:
+            // librdkafka 2.0.2 remembers a group's coordinator for as long as it is asked there, also
+            // when that says it is none any more: after leaders moved, a worker would ask in vain for
+            // ever.
+            var rest: Answer?
+            if case .failure(.unavailable(let code, _)) = answer,
+                ["NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"].contains(code)
+            {
+                rest = .rests(until: time + Self.coordinatorRest)
+            }
+            state.withLock { $0.answers[question] = rest }
+            return try answer.get()
+        case .told, .rests, nil:
+            state.withLock { $0.answers[question] = .isAsked }
+            onThread { [self] in
+                let answer = answer(to: question)
+                state.withLock { $0.answers[question] = .told(answer, at: .now) }
+            }
+            return nil
+        }
+    }
+
+    private func answer(to question: Question) -> Result<[Int64], LogFault> {
+        do throws(LogFault) {
+            switch question {
+            case .ends(let topic): return .success(try client.offsets(ofTopic: topic, at: -1))
+            case .committed(let group, let topic):
+                return .success(try client.groupOffsets(group, topic: topic))
+            }
+        } catch .misconfigured(let message) {
+            // Who asks waits, and says so: it may be another worker's group or topic.
+            return .failure(.unavailable(code: "REFUSED", message: message))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    // MARK: - Where to start
+
+    /// Asks where these are to be read from, until it is told or asked about others.
+    func findStarts(of partitions: [TopicPartition]) {
+        if let id = unsafe rd_kafka_memberid(consumer) {
+            state.withLock { $0.memberID = unsafe String(cString: id) }
+            unsafe rd_kafka_mem_free(consumer, id)
+        }
+        let assignment = state.withLock { state in
+            state.assignment += 1
+            state.starts = partitions.isEmpty ? .success([:]) : nil
+            return state.assignment
+        }
+        if !partitions.isEmpty {
+            onThread { [self] in findStarts(of: partitions, assignment) }
+        }
+    }
+
+    func forgetStarts() {
+        state.withLock { state in
+            state.assignment += 1
+            state.starts = nil
+        }
+    }
+
+    /// The answer; nil while it is not there.
+    ///
+    /// - Throws: why there will be none: records are gone, or the group's offsets stay unknown.
+    func starts() throws(LogFault) -> [TopicPartition: Int64]? {
+        try state.withLock { $0.starts }?.get()
+    }
+
+    private func isAwaited(_ assignment: Int) -> Bool {
+        state.withLock { !$0.isClosing && $0.assignment == assignment && $0.starts == nil }
+    }
+
+    private func findStarts(of partitions: [TopicPartition], _ assignment: Int) {
+        var since = ContinuousClock.now
+        var beyondCount = 0
+        while isAwaited(assignment) {
+            var found: Result<[TopicPartition: Int64], LogFault>?
+            do throws(Untold) {
+                let answer = try askStarts(of: partitions)
+                if case .failure(.recordsLost(_, let position, _, let end)) = answer,
+                    position > end,
+                    beyondCount < Self.beyondCountMax
+                {
+                    beyondCount += 1
+                } else {
+                    found = answer
+                }
+            } catch {
+                // While Kafka is away the patience does not run out.
+                if unsafe ckafka_worker_is_away(worker) != 0 {
+                    since = .now
+                }
+                if ContinuousClock.now - since > .seconds(Self.patienceSeconds) {
+                    found = .failure(Self.untold(error.code, about: error.what))
+                }
+            }
+            if let found {
+                state.withLock { state in
+                    if state.assignment == assignment {
+                        state.starts = found
+                    }
+                }
+                return
+            }
+            let next = ContinuousClock.now + .milliseconds(Self.againMilliseconds)
+            while ContinuousClock.now < next, isAwaited(assignment) {
+                _ = poll(nil, 0, Self.lookMilliseconds)
+            }
+        }
+    }
+
+    /// A question that failed, and what it was about.
+    private struct Untold: Error {
+        var code: rd_kafka_resp_err_t
+        var what: String
+    }
+
+    /// What the group has committed was asked for in vain, Kafka being there.
+    static func untold(_ code: rd_kafka_resp_err_t, about what: String) -> LogFault {
+        var fault = ckafka_fault()
+        guard unsafe ckafka_fail_refused(&fault, code.rawValue, what) == 0 else {
+            return LogFault(fault)
+        }
+        let name = LogFault.name(ofCode: code.rawValue)
+        return .unusable(
+            message:
+                "what the group has committed cannot be told for \(patienceSeconds) s (\(name)):"
+                + " a hanging transaction holds its offsets, or its coordinator hangs"
+        )
+    }
+
+    /// Committed offsets, and the earliest record where there is none.
+    ///
+    /// A committed offset that has no record behind it any more is a fault: going on would step over
+    /// what was lost, and say nothing.
+    private func askStarts(
+        of partitions: [TopicPartition]
+    ) throws(Untold) -> Result<[TopicPartition: Int64], LogFault> {
+        let list = unsafe PartitionList.make(partitions.map { ($0, -1) })
+        defer { unsafe rd_kafka_topic_partition_list_destroy(list) }
+        // Under read_committed this waits out pending transactional offsets ("require stable").
+        let code = unsafe rd_kafka_committed(consumer, list, Int32(Self.deadlineMilliseconds))
+        let committed = unsafe PartitionList.entries(of: list)
+        let failed =
+            code == RD_KAFKA_RESP_ERR_NO_ERROR ? committed.first(where: \.hasFailed)?.code : code
+        if let failed {
+            throw Untold(code: failed, what: member.group)
+        }
+        let starts = try edges(of: partitions, at: -2)
+        // The ends after what is committed: that never passes an end of an earlier time.
+        let ends = try edges(of: partitions, at: -1)
+        var positions: [TopicPartition: Int64] = [:]
+        for (index, partition) in partitions.enumerated() {
+            let (position, start, end) = (committed[index].offset, starts[index], ends[index])
+            guard position < 0 || start...max(start, end) ~= position else {
+                return .failure(.recordsLost(partition, position: position, start: start, end: end))
+            }
+            positions[partition] = position < 0 ? start : position
+        }
+        return .success(positions)
+    }
+
+    private func edges(of partitions: [TopicPartition], at time: Int64) throws(Untold) -> [Int64] {
+        let (code, found) = client.entries(of: partitions, at: time)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
+            throw Untold(code: code, what: member.group)
+        }
+        if let failed = found.first(where: \.hasFailed) {
+            throw Untold(code: failed.code, what: failed.topic)
+        }
+        return found.map(\.offset)
+    }
+
+    // MARK: - What is wrong
+
+    /// What the C side found, with what only Kafka tells.
+    func settled(_ fault: ckafka_fault) -> LogFault {
+        let seen = LogFault(fault)
+        switch seen {
+        case .recordsLost(let partition, let position, _, _):
+            do throws(LogFault) {
+                let (start, end) = try client.watermarks(partition)
+                return .recordsLost(partition, position: position, start: start, end: end)
+            } catch {
+                return seen
+            }
+        case .fenced
+        where fault.code == RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID.rawValue && !isNameTaken():
+            // Where no heartbeat was answered for a whole session, librdkafka ends the session by itself
+            // and forgets its member id. Until the lost partitions are given back it goes on with
+            // heartbeats, which name nobody then; a coordinator that is back from an outage, and still
+            // knows the member, calls that fenced, and for the library it is fatal (#3437). There is no
+            // other instance to wait for.
+            return .unusable(
+                message:
+                    "the session ended while Kafka was away, and the client library cannot begin"
+                    + " another: a restart does"
+            )
+        default: return seen
+        }
+    }
+
+    /// Whether somebody else has our name; so it is taken, too, where the group does not answer.
+    private func isNameTaken() -> Bool {
+        let own = state.withLock { $0.memberID }
+        do throws(LogFault) {
+            return try client.group(member.group).members.contains {
+                $0.name == member.instance && $0.id != own
+            }
+        } catch {
+            return true
+        }
+    }
+}
