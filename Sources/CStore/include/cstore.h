@@ -28,9 +28,9 @@ typedef struct cstore_cursor cstore_cursor;
 
 /**
  * cstore_shared_create(cache_len, write_buffer_len):
- * What stores share: one block cache of ${cache_len} bytes, the options, and memory for a write.  Each
- * store collects up to ${write_buffer_len} bytes of changes in memory, twice for a moment, before it
- * writes a file.  NULL where there is no memory.  It must outlive its stores.
+ * What stores share: one block cache of ${cache_len} bytes, the options, and memory for changes.  The
+ * stores collect up to ${write_buffer_len} bytes of them together; with more, one that has its share or
+ * more writes a file.  NULL where there is no memory.  It must outlive its stores.
  */
 cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len);
 void cstore_shared_destroy(cstore_shared *shared);
@@ -44,7 +44,7 @@ cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error
 
 /**
  * cstore_close(store, error):
- * Write what is in memory to files, all tables or none, and close.  The store is gone also where
+ * Write what is in memory to a file, and close.  The store is gone also where
  * that failed, which is not always reported (-1): it is behind then, not wrong.
  */
 int cstore_close(cstore *store, cstore_error *error);
@@ -69,28 +69,20 @@ const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const u
  * cstore_apply(store, changes, len, last, last_len, error):
  * Make the changes, and after them those at ${last}, all or none.  Each: key length, value length
  * (uint32, little-endian; UINT32_MAX removes the key), table (uint8), key, value.  They are seen at
- * once.  They reach the disk with a later flush, and then too all or none: they are handed to
- * RocksDB in one write, and every table is flushed at one sequence number.  0, or -1: the store has
- * to be closed then.
+ * once.  They reach the disk with a later file, and then too all or none.  ${last} puts the same key in
+ * each call: by that key RocksDB knows which of two writes is the later one.  0, or -1: the store has to
+ * be closed then.
  */
 int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_t *last,
                  size_t last_len, cstore_error *error);
 
 /**
- * cstore_bulk_begin(store, marker, len):
- * From now on cstore_bulk_add collects changes for sorted files, which cost a fifth of cstore_apply.
- * ${marker} is a change that is made, and flushed, before the first file goes in: files of several
- * tables do not go in together, so a store that has the marker may be torn.  0, or -1 (no memory).
+ * cstore_restore_begin(store):
+ * Many changes follow before anybody looks something up: they are collected for larger files, up to
+ * 40 MiB, and the filter is made from all keys at the end.
  */
-int cstore_bulk_begin(cstore *store, const uint8_t *marker, size_t len, cstore_error *error);
-int cstore_bulk_add(cstore *store, const uint8_t *changes, size_t len, cstore_error *error);
-
-/**
- * cstore_bulk_end(store, final, len, error):
- * Bring in what is collected, free its memory, make the changes ${final} (which undo the marker)
- * and flush.
- */
-int cstore_bulk_end(cstore *store, const uint8_t *final, size_t len, cstore_error *error);
+void cstore_restore_begin(cstore *store);
+int cstore_restore_end(cstore *store, cstore_error *error);
 
 /* Entries in key order, each as in cstore_apply: lengths, table, key, value. */
 typedef struct cstore_entries {
