@@ -5,6 +5,43 @@
 /*
  * A key-value store of three tables over RocksDB.  One call for a batch, never one for a record.
  * All stores that share are called from one thread.  Nothing here calls back.
+ *
+ * A change waits in a table in memory (cstore_front.c) until the stores that share have too many, and then
+ * goes to RocksDB in a file that is sorted already.  A look-up asks a filter of all keys
+ * (cstore_filter.c), then that table, then RocksDB.  The three tables are one in RocksDB, a byte before
+ * each key, so that one file has all changes to all of them.
+ *
+ * What was tried, with dedupe's pattern: twelve stores, look-ups of 2,000 tokens of two keys, a write after
+ * 10,000 tokens, 97 of 100 of them new.  Processor time a token, RocksDB's threads included, on two busy
+ * cores, each beside the first row and the last within minutes; means of two to five runs, which differ by
+ * up to a quarter.  A million tokens are two million keys.
+ *
+ *                                                        look-ups  writes  threads    all   peak
+ *   Changes to RocksDB's list in memory by sorted
+ *   batches of 1 MB, Bloom filters of 12 and 7 bits       0.6 us    1.2     0.7     2.5 us  51 MB
+ *     the same, batches not sorted                        0.6       4.8     1.2     6.7     50
+ *     the same, RocksDB's vector in place of its list     0.6       0.7     0.7     2.0     66
+ *   No table in memory and no filter of our own:
+ *   RocksDB's list with memtable_whole_key_filtering,
+ *   its Bloom of 10 bits in files                         2.9       3.1     0.7     6.7     38
+ *   Files that are sorted already, 24 MB wait in all      0.7       0.8     0.0     1.6     81
+ *     48 MB wait                                          0.5       1.1     0.0     1.6     99
+ *     without a filter of our own, Bloom of 10 bits       1.9       0.8     0.0     2.7     74
+ *     the same with RocksDB's ribbon filter               1.9       0.8     0.0     2.7     80
+ *     our filter, and ribbon instead of Bloom in files    0.8       1.0     0.0     1.8     85
+ *     sorted by comparing alone, not by digits            0.7       1.0     0.0     1.8     82
+ *     one database, a column family for each store        0.7       0.8     0.0     1.5     80
+ *
+ *   Five million tokens, all of them new: ten million keys
+ *   Before: 12 bits a key, and 7 of a large store         1.2       1.5     1.7     4.4     66
+ *     12 bits a key always                                0.5       1.5     1.2     3.2     83
+ *     12 bits, batches of 4 MB                            0.3       1.6     0.5     2.5    161
+ *   Files that are sorted already, 12 MB wait in all      0.6       1.2     0.3     2.0     84
+ *     24 MB wait                                          0.5       1.1     0.0     1.6    109
+ *
+ * So the filter and the sorting stay, and RocksDB's list and its flushes are only for changes that a scan
+ * must see before a file is due.  One database for all stores saves 2 MB and 20 ms at the start, and nothing
+ * of a token; a store of its own can be wiped, closed and handed over alone.
  */
 
 enum cstore_table { CSTORE_STATE = 0, CSTORE_DUE = 1, CSTORE_META = 2, CSTORE_TABLE_COUNT = 3 };
