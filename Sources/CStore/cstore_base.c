@@ -46,26 +46,9 @@ size_t change_read(const uint8_t *changes, size_t position, struct change *chang
     return position + CHANGE_PREFIX_LEN - 1 + change->key_len + change->value_len;
 }
 
-static uint64_t load(const uint8_t *bytes, size_t len)
-{
-    uint64_t word = 0;
-    memcpy(&word, bytes, len);
-    return word;
-}
-
-uint64_t mix(uint64_t left, uint64_t right)
-{
-    unsigned __int128 product = (unsigned __int128)left * right;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
-}
-
 uint64_t key_hash(int table, const uint8_t *key, size_t len)
 {
-    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t hash = len * 4 + (uint64_t)table;
-    for (; len > 8; key += 8, len -= 8)
-        hash = mix(hash ^ load(key, 8), odd);
-    return mix(hash ^ load(key, len), odd);
+    return cstore_hash(key, len, len * 4 + (uint64_t)table);
 }
 
 bool path_in(const char *folder, const char *name, char path[STORE_PATH_LEN])

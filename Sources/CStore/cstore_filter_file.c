@@ -86,11 +86,11 @@ static uint64_t checksum_of(const struct filter *filter)
     uint64_t sum = filter->key_count;
     for (int i = 0; i < filter->layer_count; i++) {
         const struct filter_layer *layer = &filter->layers[i];
-        sum = mix(sum ^ layer->line_count, layer->room | 1);
+        sum = cstore_mix(sum ^ layer->line_count, layer->room | 1);
         for (size_t at = 0; at < layer->line_count * FILTER_LINE_LEN; at += sizeof sum) {
             uint64_t word;
             memcpy(&word, layer->lines + at, sizeof word);
-            sum = mix(sum ^ word, UINT64_C(0x9e3779b97f4a7c15)) + at;
+            sum = cstore_mix(sum ^ word, UINT64_C(0x9e3779b97f4a7c15)) + at;
         }
     }
     return sum;

@@ -37,7 +37,6 @@ struct sorted_change sorted_change_at(const uint8_t *changes, size_t position);
 /* By key.  false: no memory. */
 bool sort_changes(struct sorted_change *sorted, size_t count, const uint8_t *changes);
 
-uint64_t mix(uint64_t left, uint64_t right);
 /* Of a key in a table; every bit of it may be used. */
 uint64_t key_hash(int table, const uint8_t *key, size_t len);
 

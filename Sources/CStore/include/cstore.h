@@ -1,6 +1,7 @@
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /*
  * A key-value store of three tables over RocksDB.  One call for a batch, never one for a record.
@@ -145,6 +146,29 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
 int cstore_cursor_read(cstore_cursor *cursor, size_t count_max, cstore_entries *entries,
                        cstore_error *error);
 void cstore_cursor_close(cstore_cursor *cursor);
+
+/* A multiplication whose halves are folded: every bit of the result depends on every bit of both. */
+static inline uint64_t cstore_mix(uint64_t left, uint64_t right)
+{
+    unsigned __int128 product = (unsigned __int128)left * right;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* The one hash of keys and values here and above: for tables in memory, filters, checksums.  Not for
+ * what somebody could forge.  ${seed} has the length in it. */
+static inline uint64_t cstore_hash(const uint8_t *bytes, size_t len, uint64_t seed)
+{
+    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t word;
+    for (; len > 8; bytes += 8, len -= 8) {
+        memcpy(&word, bytes, 8);
+        seed = cstore_mix(seed ^ word, odd);
+    }
+    word = 0;
+    if (len > 0)
+        memcpy(&word, bytes, len);
+    return cstore_mix(seed ^ word, odd);
+}
 
 /* The hash of one entry, and the wrapping sum of it over a whole table.  0, or -1. */
 uint64_t cstore_entry_hash(const uint8_t *key, size_t key_len, const uint8_t *value,
