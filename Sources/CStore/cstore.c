@@ -13,12 +13,11 @@
 #define FILE_LEN (8 * 1024 * 1024)
 /* Files that differ by no more are of one size. */
 #define SIZE_RATIO_PERCENT 25
-/* A front is handed over at once, to an empty buffer, and is more than it holds: so every put goes
- * to the end of RocksDB's list, and the buffer to a file. */
-#define WRITE_BUFFERS_PER_FRONT 4
+/* What RocksDB has in memory, which is only what went there for a reader. */
+#define WRITE_BUFFER_LEN (256 * 1024)
 #define WRITE_BUFFER_COUNT_MAX 3
 /* Each merge writes its files anew, and how many there are matters only to look-ups of what is
- * there: with 24 files instead of 16, dedupe takes a tenth less time of the processor. */
+ * there. */
 #define LEVEL0_COUNT 24
 #define LEVEL0_COUNT_SLOWER 40
 #define LEVEL0_COUNT_MAX 60
@@ -50,12 +49,8 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
 
     rocksdb_options_t *options = rocksdb_options_create();
     rocksdb_options_set_create_if_missing(options, 1);
-    rocksdb_options_set_create_missing_column_families(options, 1);
     rocksdb_options_set_block_based_table_factory(options, table);
-    /* Without a log of its own the store keeps its promise by this: all tables reach the disk at
-     * one sequence number, so that the offset never runs ahead of the state beside it. */
-    rocksdb_options_set_atomic_flush(options, 1);
-    rocksdb_options_set_write_buffer_size(options, write_buffer_len / WRITE_BUFFERS_PER_FRONT);
+    rocksdb_options_set_write_buffer_size(options, WRITE_BUFFER_LEN);
     rocksdb_options_set_max_write_buffer_number(options, WRITE_BUFFER_COUNT_MAX);
     rocksdb_options_set_level0_file_num_compaction_trigger(options, LEVEL0_COUNT);
     rocksdb_options_set_level0_slowdown_writes_trigger(options, LEVEL0_COUNT_SLOWER);
@@ -65,8 +60,7 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     rocksdb_options_set_compression(options, rocksdb_no_compression);
     rocksdb_options_set_target_file_size_base(options, FILE_LEN);
     /* Keys come in no order, so every new file overlaps all older ones.  By levels each merge writes
-     * a whole level anew: a third of a core at 125,000 tokens a second.  Files of one size merged with
-     * each other: a twelfth. */
+     * a whole level anew; here files of one size are merged with each other. */
     rocksdb_universal_compaction_options_t *universal =
         rocksdb_universal_compaction_options_create();
     rocksdb_universal_compaction_options_set_size_ratio(universal, SIZE_RATIO_PERCENT);
@@ -89,7 +83,9 @@ cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len)
     shared->write_options = rocksdb_writeoptions_create();
     /* The changelog is the log.  What is lost in a crash is read again from there. */
     rocksdb_writeoptions_disable_WAL(shared->write_options, 1);
-    shared->batch = rocksdb_writebatch_create();
+    shared->env_options = rocksdb_envoptions_create();
+    shared->ingest_options = rocksdb_ingestexternalfileoptions_create();
+    rocksdb_ingestexternalfileoptions_set_move_files(shared->ingest_options, 1);
     shared->read_options = rocksdb_readoptions_create();
     shared->scan_options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_fill_cache(shared->scan_options, 0);
@@ -100,7 +96,8 @@ void cstore_shared_destroy(cstore_shared *shared)
 {
     rocksdb_readoptions_destroy(shared->scan_options);
     rocksdb_readoptions_destroy(shared->read_options);
-    rocksdb_writebatch_destroy(shared->batch);
+    rocksdb_ingestexternalfileoptions_destroy(shared->ingest_options);
+    rocksdb_envoptions_destroy(shared->env_options);
     rocksdb_writeoptions_destroy(shared->write_options);
     rocksdb_options_destroy(shared->options);
     rocksdb_block_based_options_destroy(shared->table_options);
@@ -129,16 +126,14 @@ static bool is_marked_damaged(const char *path)
 
 static void close_files(cstore *store)
 {
-    for (int table = 0; table < CSTORE_TABLE_COUNT; table++)
-        rocksdb_column_family_handle_destroy(store->families[table]);
+    rocksdb_column_family_handle_destroy(store->family);
     rocksdb_close(store->db);
 }
 
 cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error)
 {
-    static const char *const names[CSTORE_TABLE_COUNT] = {"state", "due", "default"};
-    const rocksdb_options_t *options[CSTORE_TABLE_COUNT] = {shared->options, shared->options,
-                                                            shared->options};
+    const char *const names[1] = {"default"};
+    const rocksdb_options_t *options[1] = {shared->options};
     char *message = NULL;
     cstore *store = calloc(1, sizeof *store);
     if (store == NULL || (store->path = strdup(path)) == NULL) {
@@ -151,8 +146,8 @@ cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error
         goto fail;
     }
     store->opened_at = store_state_of(store, 0);
-    store->db = rocksdb_open_column_families(shared->options, path, CSTORE_TABLE_COUNT, names,
-                                             options, store->families, &message);
+    store->db = rocksdb_open_column_families(shared->options, path, 1, names, options,
+                                             &store->family, &message);
     if (message != NULL) {
         fail(error, message, true);
         goto fail;
@@ -160,9 +155,10 @@ cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error
     if (filter_open(store, error) != 0) {
         close_files(store);
         filter_free(&store->filter);
-        front_free(&store->front);
+        front_free(store);
         goto fail;
     }
+    shared->store_count++;
     return store;
 fail:
     if (store != NULL)
@@ -171,37 +167,19 @@ fail:
     return NULL;
 }
 
-/* RocksDB 7.8 keeps one reason for the flush of a table, asserts that it is the one that the flush
- * was ordered for, and a distribution's build has its assertions: no flush by hand may be ordered
- * while one of its own is under way.  One that failed stays pending and is not waited for; failures are
- * counted at the default table, which is that of the offset. */
-static void await_flush(cstore *store)
+/* RocksDB 7.8 keeps one reason for a flush, asserts that it is the one that the flush was ordered for,
+ * and a distribution's build has its assertions: no flush may be ordered, by a file that comes in or by
+ * closing, while one of its own is under way.  One that failed stays pending and is not waited for. */
+void await_flush(cstore *store)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     for (int turn = 0; turn < FLUSH_WAIT_TURNS; turn++) {
-        bool is_under_way = store_property(store, CSTORE_STATE, "rocksdb.num-running-flushes") > 0;
-        for (int table = 0; table < CSTORE_TABLE_COUNT; table++)
-            if (store_property(store, table, "rocksdb.mem-table-flush-pending") > 0)
-                is_under_way = true;
-        if (!is_under_way || store_property(store, CSTORE_META, "rocksdb.background-errors") > 0)
+        if ((store_property(store, "rocksdb.num-running-flushes") == 0
+             && store_property(store, "rocksdb.mem-table-flush-pending") == 0)
+            || store_property(store, "rocksdb.background-errors") > 0)
             return;
         nanosleep(&pause, NULL);
     }
-}
-
-/* RocksDB 7.8 brings only the table that it is given to the disk, also with atomic_flush: by hand, this
- * is for what is right by itself. */
-int flush_meta(cstore *store, cstore_error *error)
-{
-    char *message = NULL;
-    if (front_spill(store, error) != 0)
-        return -1;
-    await_flush(store);
-    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
-    rocksdb_flushoptions_set_wait(options, 1);
-    rocksdb_flush_cf(store->db, options, store->families[CSTORE_META], &message);
-    rocksdb_flushoptions_destroy(options);
-    return message == NULL ? 0 : fail(error, message, false);
 }
 
 int cstore_close(cstore *store, cstore_error *error)
@@ -209,14 +187,14 @@ int cstore_close(cstore *store, cstore_error *error)
     int result = front_spill(store, error);
     uint64_t sequence = rocksdb_get_latest_sequence_number(store->db);
     await_flush(store);
-    /* RocksDB brings every table to the disk, at one sequence number, before it lets go.  Where it
-     * could not, the store is at an earlier one, and the filter is not its. */
+    /* RocksDB brings what it has in memory to the disk before it lets go.  Where it could not, the store
+     * is at an earlier sequence number, and the filter is not its. */
     close_files(store);
     if (result == 0)
         filter_keep(store, sequence);
     filter_free(&store->filter);
-    bulk_free(&store->bulk);
-    front_free(&store->front);
+    store->shared->store_count--;
+    front_free(store);
     buffer_free(&store->values);
     buffer_free(&store->scratch);
     free(store->path);
@@ -224,39 +202,30 @@ int cstore_close(cstore *store, cstore_error *error)
     return result;
 }
 
-/* Have what RocksDB was just handed written to a file: its buffer is full now, and the next write
- * begins the flush, of every table at one sequence number (which no flush by hand does).  That next
- * write may well be seconds away. */
-static int begin_flush(cstore *store, cstore_error *error)
-{
-    char *message = NULL;
-    /* Nothing is in it. */
-    rocksdb_write(store->db, store->shared->write_options, store->shared->batch, &message);
-    return message == NULL ? 0 : fail(error, message, false);
-}
-
 int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_t *last,
                  size_t last_len, cstore_error *error)
 {
-    size_t len_max = store->shared->front_len_max;
-    if (store->filter.key_count > KEY_COUNT_LARGE)
-        len_max /= 2;
-    /* RocksDB gets all of one call in one write. */
-    if (len + last_len > len_max / 2) {
-        if (front_pass(store, changes, len, last, last_len, error) != 0
-            || begin_flush(store, error) != 0)
-            return -1;
-        return filter_renew(store, error);
-    }
-    if (store->front.changes.len + len + last_len > len_max
-        && (front_spill(store, error) != 0 || begin_flush(store, error) != 0))
-        return -1;
     if (!front_add(store, changes, len) || !front_add(store, last, last_len)) {
         /* Half a batch must not reach a file: the store is behind then, as after a crash. */
-        front_free(&store->front);
+        front_free(store);
         return fail_with(error, CSTORE_FAILED, "no memory");
     }
-    return filter_renew(store, error);
+    if (front_is_full(store) && front_spill_to_file(store, error) != 0)
+        return -1;
+    return store->is_restoring ? 0 : filter_renew(store, error);
+}
+
+void cstore_restore_begin(cstore *store)
+{
+    store->is_restoring = true;
+    filter_free(&store->filter);
+}
+
+int cstore_restore_end(cstore *store, cstore_error *error)
+{
+    int result = filter_make(store, error);
+    store->is_restoring = false;
+    return result;
 }
 
 cstore_usage cstore_measure(const cstore *store)

@@ -37,35 +37,18 @@ size_t change_read(const uint8_t *changes, size_t position, struct change *chang
     const uint8_t *prefix = changes + position;
     memcpy(&change->key_len, prefix, 4);
     memcpy(&change->value_len, prefix + 4, 4);
-    change->table = prefix[8];
     change->is_removal = change->value_len == UINT32_MAX;
     if (change->is_removal)
         change->value_len = 0;
-    change->key = prefix + CHANGE_PREFIX_LEN;
+    change->key = prefix + CHANGE_PREFIX_LEN - 1;
+    change->key_len++;
     change->value = change->key + change->key_len;
-    return position + CHANGE_PREFIX_LEN + change->key_len + change->value_len;
-}
-
-static uint64_t load(const uint8_t *bytes, size_t len)
-{
-    uint64_t word = 0;
-    memcpy(&word, bytes, len);
-    return word;
-}
-
-uint64_t mix(uint64_t left, uint64_t right)
-{
-    unsigned __int128 product = (unsigned __int128)left * right;
-    return (uint64_t)product ^ (uint64_t)(product >> 64);
+    return position + CHANGE_PREFIX_LEN - 1 + change->key_len + change->value_len;
 }
 
 uint64_t key_hash(int table, const uint8_t *key, size_t len)
 {
-    const uint64_t odd = UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t hash = len * 4 + (uint64_t)table;
-    for (; len > 8; key += 8, len -= 8)
-        hash = mix(hash ^ load(key, 8), odd);
-    return mix(hash ^ load(key, len), odd);
+    return cstore_hash(key, len, len * 4 + (uint64_t)table);
 }
 
 bool path_in(const char *folder, const char *name, char path[STORE_PATH_LEN])
@@ -77,22 +60,14 @@ bool path_in(const char *folder, const char *name, char path[STORE_PATH_LEN])
     return has_room;
 }
 
-void bulk_free(struct bulk *bulk)
-{
-    buffer_free(&bulk->changes);
-    buffer_free(&bulk->marker);
-    free(bulk->entries);
-    *bulk = (struct bulk){0};
-}
-
-uint64_t store_property(const cstore *store, int table, const char *name)
+uint64_t store_property(const cstore *store, const char *name)
 {
     uint64_t value = 0;
-    rocksdb_property_int_cf(store->db, store->families[table], name, &value);
+    rocksdb_property_int_cf(store->db, store->family, name, &value);
     return value;
 }
 
-uint64_t state_key_count(const cstore *store)
+uint64_t estimated_key_count(const cstore *store)
 {
-    return store_property(store, CSTORE_STATE, "rocksdb.estimate-num-keys");
+    return store_property(store, "rocksdb.estimate-num-keys");
 }

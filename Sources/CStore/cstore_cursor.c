@@ -4,10 +4,9 @@
 
 struct cstore_cursor {
     rocksdb_iterator_t *iterator;
-    /* With the end, which they refer to; NULL without one. */
+    /* With the end, which they refer to. */
     rocksdb_readoptions_t *options;
     char *end;
-    int table;
     struct buffer entries;
 };
 
@@ -21,22 +20,26 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
         fail_with(error, CSTORE_FAILED, "no memory");
         return NULL;
     }
-    cursor->table = table;
-    if (end_len > 0) {
-        cursor->end = malloc(end_len);
-        if (cursor->end == NULL) {
-            free(cursor);
-            fail_with(error, CSTORE_FAILED, "no memory");
-            return NULL;
-        }
-        memcpy(cursor->end, end, end_len);
-        cursor->options = rocksdb_readoptions_create();
-        rocksdb_readoptions_set_iterate_upper_bound(cursor->options, cursor->end, end_len);
+    /* Both with the byte of the table before them; without an end, that of the next one. */
+    cursor->end = malloc(end_len + len + 2);
+    if (cursor->end == NULL) {
+        free(cursor);
+        fail_with(error, CSTORE_FAILED, "no memory");
+        return NULL;
     }
-    cursor->iterator = rocksdb_create_iterator_cf(
-        store->db, cursor->options != NULL ? cursor->options : store->shared->scan_options,
-        store->families[table]);
-    rocksdb_iter_seek(cursor->iterator, (const char *)start, len);
+    char *first = cursor->end + end_len + 1;
+    cursor->end[0] = (char)(end_len > 0 ? table : table + 1);
+    first[0] = (char)table;
+    if (end_len > 0)
+        memcpy(cursor->end + 1, end, end_len);
+    if (len > 0)
+        memcpy(first + 1, start, len);
+    cursor->options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_iterate_upper_bound(cursor->options, cursor->end, end_len + 1);
+    if (end_len == 0)
+        rocksdb_readoptions_set_fill_cache(cursor->options, 0);
+    cursor->iterator = rocksdb_create_iterator_cf(store->db, cursor->options, store->family);
+    rocksdb_iter_seek(cursor->iterator, first, len + 1);
     return cursor;
 }
 
@@ -46,17 +49,18 @@ static bool append_entry(cstore_cursor *cursor)
     const char *key = rocksdb_iter_key(cursor->iterator, &key_len);
     const char *value = rocksdb_iter_value(cursor->iterator, &value_len);
     struct buffer *entries = &cursor->entries;
-    if (!buffer_reserve(entries, CHANGE_PREFIX_LEN + key_len + value_len))
+    /* A key of RocksDB begins with its table, as an entry's does. */
+    size_t len = CHANGE_PREFIX_LEN - 1 + key_len + value_len;
+    if (!buffer_reserve(entries, len))
         return false;
     uint8_t *end = entries->bytes + entries->len;
-    uint32_t key_prefix = (uint32_t)key_len, value_prefix = (uint32_t)value_len;
+    uint32_t key_prefix = (uint32_t)key_len - 1, value_prefix = (uint32_t)value_len;
     memcpy(end, &key_prefix, 4);
     memcpy(end + 4, &value_prefix, 4);
-    end[8] = (uint8_t)cursor->table;
-    memcpy(end + CHANGE_PREFIX_LEN, key, key_len);
+    memcpy(end + CHANGE_PREFIX_LEN - 1, key, key_len);
     if (value_len > 0)
-        memcpy(end + CHANGE_PREFIX_LEN + key_len, value, value_len);
-    entries->len += CHANGE_PREFIX_LEN + key_len + value_len;
+        memcpy(end + len - value_len, value, value_len);
+    entries->len += len;
     return true;
 }
 
@@ -82,31 +86,16 @@ int cstore_cursor_read(cstore_cursor *cursor, size_t count_max, cstore_entries *
 void cstore_cursor_close(cstore_cursor *cursor)
 {
     rocksdb_iter_destroy(cursor->iterator);
-    if (cursor->options != NULL)
-        rocksdb_readoptions_destroy(cursor->options);
+    rocksdb_readoptions_destroy(cursor->options);
     free(cursor->end);
     buffer_free(&cursor->entries);
     free(cursor);
 }
 
-/* FNV-1a is enough per byte; the finaliser of MurmurHash3 spreads it, so that sums do not cancel. */
-static uint64_t fold(uint64_t hash, const uint8_t *bytes, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 uint64_t cstore_entry_hash(const uint8_t *key, size_t key_len, const uint8_t *value,
                            size_t value_len)
 {
-    uint64_t hash = fold(UINT64_C(0xcbf29ce484222325) ^ key_len, key, key_len);
-    hash = fold(hash, value, value_len);
-    hash ^= hash >> 33;
-    hash *= UINT64_C(0xff51afd7ed558ccd);
-    hash ^= hash >> 33;
-    hash *= UINT64_C(0xc4ceb9fe1a85ec53);
-    return hash ^ hash >> 33;
+    return cstore_hash(value, value_len, cstore_hash(key, key_len, key_len) + value_len);
 }
 
 int cstore_checksum(cstore *store, int table, uint64_t *sum, cstore_error *error)
@@ -115,14 +104,17 @@ int cstore_checksum(cstore *store, int table, uint64_t *sum, cstore_error *error
     if (front_spill(store, error) != 0)
         return -1;
     rocksdb_iterator_t *iterator = rocksdb_create_iterator_cf(
-        store->db, store->shared->scan_options, store->families[table]);
+        store->db, store->shared->scan_options, store->family);
+    const char first = (char)table;
     *sum = 0;
-    for (rocksdb_iter_seek_to_first(iterator); rocksdb_iter_valid(iterator);
+    for (rocksdb_iter_seek(iterator, &first, 1); rocksdb_iter_valid(iterator);
          rocksdb_iter_next(iterator)) {
         size_t key_len, value_len;
         const uint8_t *key = (const uint8_t *)rocksdb_iter_key(iterator, &key_len);
         const uint8_t *value = (const uint8_t *)rocksdb_iter_value(iterator, &value_len);
-        *sum += cstore_entry_hash(key, key_len, value, value_len);
+        if (key[0] != table)
+            break;
+        *sum += cstore_entry_hash(key + 1, key_len - 1, value, value_len);
     }
     rocksdb_iter_get_error(iterator, &message);
     rocksdb_iter_destroy(iterator);

@@ -14,11 +14,11 @@
 
 /* Layers err one by one, and what they let through in vain costs a read of a file, 13 us. */
 #define BITS_PER_KEY 12
-/* Of a large store, whose filter is most of what a worker has in memory: a layer lets 4 % through. */
-#define BITS_PER_KEY_LARGE 7
 #define PROBE_COUNT 6
 #define PROBE_BITS 9 /* of the hash, for one of the 512 bits of a line */
 #define KEY_COUNT_MIN (64 * 1024)
+/* Doubling makes few layers; half of a large filter is memory enough to have in advance. */
+#define KEY_COUNT_DOUBLED (512 * 1024)
 
 static uint8_t *line_of(const struct filter_layer *layer, uint64_t hash)
 {
@@ -75,9 +75,7 @@ bool filter_add_layer(struct filter *filter, uint64_t key_count)
     if (filter->layer_count == FILTER_LAYER_COUNT_MAX)
         return false;
     uint64_t room = key_count < KEY_COUNT_MIN ? KEY_COUNT_MIN : key_count;
-    bool is_large = filter->key_count + room > KEY_COUNT_LARGE;
-    uint64_t bits_per_key = is_large ? BITS_PER_KEY_LARGE : BITS_PER_KEY;
-    size_t line_count = room * bits_per_key / (FILTER_LINE_LEN * 8) + 1;
+    size_t line_count = room * BITS_PER_KEY / (FILTER_LINE_LEN * 8) + 1;
     uint8_t *lines = aligned_alloc(FILTER_LINE_LEN, line_count * FILTER_LINE_LEN);
     if (lines == NULL)
         return false;
@@ -94,8 +92,7 @@ void filter_add(struct filter *filter, uint64_t hash)
     if (filter->layer_count == 0 || is_full) {
         filter->has_grown = is_full;
         uint64_t count = filter->key_count;
-        /* Doubling makes few layers. */
-        if (!filter_add_layer(filter, count < KEY_COUNT_LARGE ? count : count / 4)) {
+        if (!filter_add_layer(filter, count < KEY_COUNT_DOUBLED ? count : count / 2)) {
             /* Every look-up goes to RocksDB from now on: slower, and as right as before. */
             filter_free(filter);
             return;

@@ -20,20 +20,23 @@
 int filter_make(cstore *store, cstore_error *error)
 {
     struct filter *filter = &store->filter;
-    uint64_t count = state_key_count(store);
+    uint64_t count = estimated_key_count(store);
     char *message = NULL;
     filter_free(filter);
     if (front_spill(store, error) != 0)
         return -1;
     struct filter made = {0};
     made.is_whole = filter_add_layer(&made, count + count * SPARE_PERCENT / 100);
+    const uint8_t table = CSTORE_STATE;
     rocksdb_iterator_t *iterator = rocksdb_create_iterator_cf(
-        store->db, store->shared->scan_options, store->families[CSTORE_STATE]);
-    for (rocksdb_iter_seek_to_first(iterator); made.is_whole && rocksdb_iter_valid(iterator);
-         rocksdb_iter_next(iterator)) {
+        store->db, store->shared->scan_options, store->family);
+    for (rocksdb_iter_seek(iterator, (const char *)&table, 1);
+         made.is_whole && rocksdb_iter_valid(iterator); rocksdb_iter_next(iterator)) {
         size_t len;
         const uint8_t *key = (const uint8_t *)rocksdb_iter_key(iterator, &len);
-        filter_add(&made, key_hash(CSTORE_STATE, key, len));
+        if (key[0] != table)
+            break;
+        filter_add(&made, key_hash(table, key + 1, len - 1));
     }
     rocksdb_iter_get_error(iterator, &message);
     rocksdb_iter_destroy(iterator);
@@ -52,7 +55,7 @@ int filter_renew(cstore *store, cstore_error *error)
         return 0;
     store->filter.has_grown = false;
     bool is_poor = store->filter.layer_count > GOOD_LAYER_COUNT_MAX
-        || filter_is_worn(&store->filter, state_key_count(store));
+        || filter_is_worn(&store->filter, estimated_key_count(store));
     if (!is_poor)
         return 0;
     int result = filter_make(store, error);
@@ -83,11 +86,11 @@ static uint64_t checksum_of(const struct filter *filter)
     uint64_t sum = filter->key_count;
     for (int i = 0; i < filter->layer_count; i++) {
         const struct filter_layer *layer = &filter->layers[i];
-        sum = mix(sum ^ layer->line_count, layer->room | 1);
+        sum = cstore_mix(sum ^ layer->line_count, layer->room | 1);
         for (size_t at = 0; at < layer->line_count * FILTER_LINE_LEN; at += sizeof sum) {
             uint64_t word;
             memcpy(&word, layer->lines + at, sizeof word);
-            sum = mix(sum ^ word, UINT64_C(0x9e3779b97f4a7c15)) + at;
+            sum = cstore_mix(sum ^ word, UINT64_C(0x9e3779b97f4a7c15)) + at;
         }
     }
     return sum;
@@ -174,7 +177,7 @@ static bool read_filter(cstore *store, FILE *file)
     }
     read.key_count = kept.key_count;
     read.is_whole = is_read && (uint64_t)read.layer_count == kept.layer_count
-        && checksum_of(&read) == kept.checksum && !filter_is_worn(&read, state_key_count(store));
+        && checksum_of(&read) == kept.checksum && !filter_is_worn(&read, estimated_key_count(store));
     if (!read.is_whole) {
         filter_free(&read);
         return false;

@@ -37,6 +37,7 @@ struct lookup {
     char **messages;
     rocksdb_pinnableslice_t **slices;
     size_t *lens;
+    uint8_t *keys; /* behind each other, as RocksDB has them */
     size_t count;
 };
 
@@ -45,18 +46,19 @@ struct lookup {
 #define IN_FRONT (-2)
 #define ON_LIST (-3)
 
-static bool lookup_begin(cstore *store, size_t count, struct lookup *lookup)
+static bool lookup_begin(cstore *store, size_t count, size_t keys_len, struct lookup *lookup)
 {
     store->scratch.len = 0;
     if (!buffer_reserve(&store->scratch,
                         count * (sizeof(uint64_t) + 2 * sizeof(char *) + sizeof(size_t)
-                                 + sizeof(rocksdb_pinnableslice_t *))))
+                                 + sizeof(rocksdb_pinnableslice_t *) + 1) + keys_len))
         return false;
     lookup->hashes = (uint64_t *)store->scratch.bytes;
     lookup->list = (const char **)(lookup->hashes + count);
     lookup->messages = (char **)(lookup->list + count);
     lookup->slices = (rocksdb_pinnableslice_t **)(lookup->messages + count);
     lookup->lens = (size_t *)(lookup->slices + count);
+    lookup->keys = (uint8_t *)(lookup->lens + count);
     lookup->count = 0;
     return true;
 }
@@ -72,6 +74,7 @@ static void ask_memory(cstore *store, int table, const uint8_t *keys, const uint
             filter_prefetch(&store->filter, lookup->hashes[i]);
     }
     key = keys;
+    uint8_t *end = lookup->keys;
     for (size_t i = 0; i < count; key += key_lens[i++]) {
         struct change change;
         uint64_t hash = lookup->hashes[i];
@@ -83,8 +86,11 @@ static void ask_memory(cstore *store, int table, const uint8_t *keys, const uint
             continue;
         }
         value_lens[i] = ON_LIST;
-        lookup->list[lookup->count] = (const char *)key;
-        lookup->lens[lookup->count] = key_lens[i];
+        end[0] = (uint8_t)table;
+        memcpy(end + 1, key, key_lens[i]);
+        lookup->list[lookup->count] = (const char *)end;
+        lookup->lens[lookup->count] = key_lens[i] + 1;
+        end += key_lens[i] + 1;
         lookup->messages[lookup->count] = NULL;
         lookup->slices[lookup->count] = NULL;
         lookup->count++;
@@ -95,16 +101,19 @@ const uint8_t *cstore_get(cstore *store, int table, const uint8_t *keys, const u
                           size_t count, int64_t *value_lens, cstore_error *error)
 {
     struct lookup lookup;
+    size_t keys_len = 0;
+    for (size_t i = 0; i < count; i++)
+        keys_len += key_lens[i];
     store->values.len = 0;
     /* One byte more than nothing, so that the result of an empty look-up is no NULL. */
-    if (!buffer_reserve(&store->values, 1) || !lookup_begin(store, count, &lookup)) {
+    if (!buffer_reserve(&store->values, 1) || !lookup_begin(store, count, keys_len, &lookup)) {
         fail_with(error, CSTORE_FAILED, "no memory");
         return NULL;
     }
     ask_memory(store, table, keys, key_lens, count, value_lens, &lookup);
     if (lookup.count > 0)
-        rocksdb_batched_multi_get_cf(store->db, store->shared->read_options,
-                                     store->families[table], lookup.count, lookup.list, lookup.lens,
+        rocksdb_batched_multi_get_cf(store->db, store->shared->read_options, store->family,
+                                     lookup.count, lookup.list, lookup.lens,
                                      lookup.slices, lookup.messages, false);
     char *first = NULL;
     bool has_room = true;

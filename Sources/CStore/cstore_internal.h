@@ -15,9 +15,9 @@ bool buffer_reserve(struct buffer *buffer, size_t len);
 bool buffer_grow(struct buffer *buffer, size_t len, size_t spare);
 void buffer_free(struct buffer *buffer);
 
-/* One change or entry in its flat form. */
+/* One change or entry in its flat form.  Its key begins with the byte of its table: so they lie in
+ * RocksDB, all tables in one. */
 struct change {
-    int table;
     bool is_removal;
     uint32_t key_len;
     uint32_t value_len;
@@ -28,25 +28,17 @@ struct change {
 /* Read the change at ${position}; returns the position after it. */
 size_t change_read(const uint8_t *changes, size_t position, struct change *change);
 
-/* A change among others that are sorted by table and key. */
+/* A change among others that are sorted by key. */
 struct sorted_change {
     uint64_t prefix; /* the first eight bytes of the key, so that most comparisons end there */
     uint32_t position;
-    uint8_t table;
 };
 struct sorted_change sorted_change_at(const uint8_t *changes, size_t position);
-/* By table and key; of two changes to one key the later one comes last. */
-void sort_changes(struct sorted_change *sorted, size_t count, const uint8_t *changes);
-/* Like memcmp, of the keys. */
-int compare_keys(const struct change *left, const struct change *right);
+/* By key.  false: no memory. */
+bool sort_changes(struct sorted_change *sorted, size_t count, const uint8_t *changes);
 
-uint64_t mix(uint64_t left, uint64_t right);
 /* Of a key in a table; every bit of it may be used. */
 uint64_t key_hash(int table, const uint8_t *key, size_t len);
-
-/* With more keys of the state table than this a store is large: it saves memory, at the cost of
- * time.  In a worker of twelve partitions, three million tokens of dedupe's. */
-#define KEY_COUNT_LARGE (512 * 1024)
 
 #define FILTER_LAYER_COUNT_MAX 16
 #define FILTER_LINE_LEN 64
@@ -66,7 +58,7 @@ struct filter {
 /* By what a file is known to be of a store as it is: a copy, another store, one that was written to
  * differs. */
 struct store_state {
-    uint64_t sequence; /* RocksDB's; files that are brought in use up none */
+    uint64_t sequence; /* RocksDB's; the first file that is brought in uses up none */
     /* Of the file CURRENT, which RocksDB makes anew each time it opens. */
     uint64_t current_inode, current_seconds, current_nanoseconds;
 };
@@ -104,30 +96,23 @@ struct front {
     size_t slot_count; /* a power of two, or 0 */
     size_t key_count;
 };
-/* Take in changes, also in the filter.  false: no memory; what was taken in is then of no use. */
+/* Take in changes, also in the filter.  false: no memory; the front is then of no use. */
 bool front_add(cstore *store, const uint8_t *changes, size_t len);
 /* Whether there is a change to a key of the hash ${hash}. */
 bool front_find(const struct front *front, int table, const uint8_t *key, size_t len,
                 uint64_t hash, struct change *change);
-/* Hand all to RocksDB in one write.  0, or -1. */
+/* Whether the stores that share have more than they may, and this one no less than others. */
+bool front_is_full(const cstore *store);
+/* Hand all to RocksDB, as one: to its memory where it is little.  0, or -1. */
 int front_spill(cstore *store, cstore_error *error);
-/* Hand changes to RocksDB in one write, as cstore_apply has them, after all that lies in front.
- * 0, or -1. */
-int front_pass(cstore *store, const uint8_t *changes, size_t len, const uint8_t *last,
-               size_t last_len, cstore_error *error);
-void front_free(struct front *front);
-
-struct bulk {
-    bool is_active;
-    unsigned file_count;
-    struct buffer changes;
-    struct buffer marker;
-    struct sorted_change *entries;
-    size_t entry_count;
-};
+/* The same, always as a file.  0, or -1. */
+int front_spill_to_file(cstore *store, cstore_error *error);
+void front_free(cstore *store);
 
 struct cstore_shared {
-    size_t front_len_max; /* of the changes that wait in memory, for each store */
+    size_t front_len_max; /* of the changes that wait in memory, of all stores */
+    size_t front_len; /* of what waits now */
+    size_t store_count; /* that are open */
     rocksdb_cache_t *cache;
     rocksdb_block_based_table_options_t *table_options;
     rocksdb_options_t *options;
@@ -136,30 +121,32 @@ struct cstore_shared {
     rocksdb_writebatch_t *batch;
     rocksdb_readoptions_t *read_options;
     rocksdb_readoptions_t *scan_options;
+    rocksdb_envoptions_t *env_options;
+    rocksdb_ingestexternalfileoptions_t *ingest_options;
 };
 
 struct cstore {
     cstore_shared *shared;
     char *path;
     rocksdb_t *db;
-    rocksdb_column_family_handle_t *families[CSTORE_TABLE_COUNT];
+    rocksdb_column_family_handle_t *family;
     /* Of cstore_get: results, and one block of per-key pointers. */
     struct buffer values;
     struct buffer scratch;
     struct front front;
     struct filter filter;
     struct store_state opened_at; /* before RocksDB opened it; without a sequence */
-    struct bulk bulk;
+    bool is_restoring; /* has no filter meanwhile, and a large front */
 };
-/* A property of a table that is a number; 0 where RocksDB has none. */
-uint64_t store_property(const cstore *store, int table, const char *name);
-/* An estimate. */
-uint64_t state_key_count(const cstore *store);
+/* A property that is a number; 0 where RocksDB has none. */
+uint64_t store_property(const cstore *store, const char *name);
+/* An estimate, of all tables together. */
+uint64_t estimated_key_count(const cstore *store);
 #define STORE_PATH_LEN 4096
 /* The path of ${name} in ${folder}; false, and errno, where it is too long. */
 bool path_in(const char *folder, const char *name, char path[STORE_PATH_LEN]);
-/* Bring the store's own table alone to the disk.  0, or -1. */
-int flush_meta(cstore *store, cstore_error *error);
+/* Wait until no flush is under way. */
+void await_flush(cstore *store);
 
 /* Fill in ${error} from the library's ${message}, which is freed.  Returns -1. */
 int fail(cstore_error *error, char *message, bool is_opening);
@@ -167,4 +154,3 @@ int fail(cstore_error *error, char *message, bool is_opening);
 int fail_with(cstore_error *error, int kind, const char *message);
 /* After a system call failed. */
 int fail_errno(cstore_error *error, const char *what);
-void bulk_free(struct bulk *bulk);

@@ -3,8 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKET_BITS_MAX 20
-#define BUCKETS_FROM 256         /* entries; below, buckets cost more than they save */
+/* Keys begin with their table and the kind of record, and then are mostly hashes: the digits after that
+ * tell nearly all of a million apart. */
+#define DIGIT_COUNT 5
+#define DIGIT_BITS 8
+#define REST_BITS (64 - DIGIT_COUNT * DIGIT_BITS)
+#define DIGITS_FROM 256 /* entries; below, comparing costs less */
 #define INSERTION_COUNT_MAX 16
 
 struct sorted_change sorted_change_at(const uint8_t *changes, size_t position)
@@ -12,39 +16,28 @@ struct sorted_change sorted_change_at(const uint8_t *changes, size_t position)
     struct change change;
     change_read(changes, position, &change);
     uint64_t prefix = 0;
-    for (uint32_t i = 0; i < 8; i++)
-        prefix = prefix << 8 | (i < change.key_len ? change.key[i] : 0);
-    return (struct sorted_change){prefix, (uint32_t)position, (uint8_t)change.table};
-}
-
-int compare_keys(const struct change *left, const struct change *right)
-{
-    uint32_t len = left->key_len < right->key_len ? left->key_len : right->key_len;
-    int order = memcmp(left->key, right->key, len);
-    if (order != 0)
-        return order;
-    return left->key_len < right->key_len ? -1 : left->key_len > right->key_len;
+    memcpy(&prefix, change.key, change.key_len < 8 ? change.key_len : 8);
+    return (struct sorted_change){__builtin_bswap64(prefix), (uint32_t)position};
 }
 
 static int compare(const void *left_change, const void *right_change, void *changes)
 {
     const struct sorted_change *left = left_change;
     const struct sorted_change *right = right_change;
-    if (left->table != right->table)
-        return left->table < right->table ? -1 : 1;
     if (left->prefix != right->prefix)
         return left->prefix < right->prefix ? -1 : 1;
     struct change left_read, right_read;
     change_read(changes, left->position, &left_read);
     change_read(changes, right->position, &right_read);
-    int order = compare_keys(&left_read, &right_read);
+    uint32_t left_len = left_read.key_len, right_len = right_read.key_len;
+    int order = memcmp(left_read.key, right_read.key, left_len < right_len ? left_len : right_len);
     if (order != 0)
         return order;
-    return left->position < right->position ? -1 : left->position > right->position;
+    return left_len < right_len ? -1 : left_len > right_len;
 }
 
-/* Sort entries that lie close to their places: behind each other in buckets of a few. */
-static void sort_bucket(struct sorted_change *sorted, size_t count, const uint8_t *changes)
+/* Sort entries that have their digits in common: mostly one, or two. */
+static void sort_run(struct sorted_change *sorted, size_t count, const uint8_t *changes)
 {
     if (count > INSERTION_COUNT_MAX) {
         qsort_r(sorted, count, sizeof *sorted, compare, (void *)changes);
@@ -59,62 +52,53 @@ static void sort_bucket(struct sorted_change *sorted, size_t count, const uint8_
     }
 }
 
-/* Sort entries of one table by the first bits in which their keys differ, from ${from} to ${sorted},
- * and then each bucket. */
-static void sort_table(const struct sorted_change *from, struct sorted_change *sorted, size_t count,
-                       uint32_t *ends, int bucket_bits, const uint8_t *changes)
+/* By one digit, from ${from} to ${to}, where not all have the same.  Returns whether it moved them. */
+static bool sort_digit(const struct sorted_change *from, struct sorted_change *to, size_t count,
+                       int shift)
 {
-    uint64_t low = UINT64_MAX, high = 0;
-    for (size_t i = 0; i < count; i++) {
-        low = from[i].prefix < low ? from[i].prefix : low;
-        high = from[i].prefix > high ? from[i].prefix : high;
-    }
-    int width = high == low ? 0 : 64 - __builtin_clzll(high - low);
-    int shift = width > bucket_bits ? width - bucket_bits : 0;
-    size_t bucket_count = (size_t)1 << bucket_bits;
-    memset(ends, 0, bucket_count * sizeof *ends);
+    size_t ends[1 << DIGIT_BITS] = {0};
+    const uint64_t mask = (1 << DIGIT_BITS) - 1;
     for (size_t i = 0; i < count; i++)
-        ends[(from[i].prefix - low) >> shift]++;
-    uint32_t start = 0;
-    for (size_t bucket = 0; bucket < bucket_count; bucket++) {
-        uint32_t in_bucket = ends[bucket];
-        ends[bucket] = start;
-        start += in_bucket;
+        ends[from[i].prefix >> shift & mask]++;
+    if (ends[from[0].prefix >> shift & mask] == count)
+        return false;
+    size_t start = 0;
+    for (size_t digit = 0; digit <= mask; digit++) {
+        size_t in_digit = ends[digit];
+        ends[digit] = start;
+        start += in_digit;
     }
     for (size_t i = 0; i < count; i++)
-        sorted[ends[(from[i].prefix - low) >> shift]++] = from[i];
-    start = 0;
-    for (size_t bucket = 0; bucket < bucket_count; bucket++) {
-        sort_bucket(sorted + start, ends[bucket] - start, changes);
-        start = ends[bucket];
-    }
+        to[ends[from[i].prefix >> shift & mask]++] = from[i];
+    return true;
 }
 
-/* Keys are mostly hashes, which fall into buckets evenly: a third of what comparing them all costs. */
-void sort_changes(struct sorted_change *sorted, size_t count, const uint8_t *changes)
+bool sort_changes(struct sorted_change *sorted, size_t count, const uint8_t *changes)
 {
-    int bucket_bits = 0;
-    while (bucket_bits < BUCKET_BITS_MAX && (size_t)1 << bucket_bits < count)
-        bucket_bits++;
-    struct sorted_change *by_table = malloc(count * sizeof *sorted);
-    uint32_t *ends = malloc(sizeof *ends << bucket_bits);
-    if (by_table == NULL || ends == NULL || count < BUCKETS_FROM) {
+    if (count < DIGITS_FROM) {
         qsort_r(sorted, count, sizeof *sorted, compare, (void *)changes);
-    } else {
-        size_t end = 0;
-        for (int table = 0; table < CSTORE_TABLE_COUNT; table++) {
-            for (size_t i = 0; i < count; i++)
-                if (sorted[i].table == table)
-                    by_table[end++] = sorted[i];
-        }
-        end = 0;
-        for (int table = 0; table < CSTORE_TABLE_COUNT; table++) {
-            size_t start = end;
-            while (end < count && by_table[end].table == table)
-                end++;
-            sort_table(by_table + start, sorted + start, end - start, ends, bucket_bits, changes);
+        return true;
+    }
+    struct sorted_change *other = malloc(count * sizeof *sorted);
+    if (other == NULL)
+        return false;
+    struct sorted_change *from = sorted, *to = other;
+    for (int shift = REST_BITS; shift < 64; shift += DIGIT_BITS) {
+        if (sort_digit(from, to, count, shift)) {
+            struct sorted_change *swapped = from;
+            from = to;
+            to = swapped;
         }
     }
-    free(by_table);
-    free(ends);
+    if (from != sorted)
+        memcpy(sorted, from, count * sizeof *sorted);
+    free(other);
+    size_t start = 0;
+    for (size_t i = 1; i <= count; i++) {
+        if (i == count || sorted[i].prefix >> REST_BITS != sorted[start].prefix >> REST_BITS) {
+            sort_run(sorted + start, i - start, changes);
+            start = i;
+        }
+    }
+    return true;
 }

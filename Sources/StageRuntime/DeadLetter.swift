@@ -118,23 +118,20 @@ package struct DeadLetter {
     /// Groups faults of one kind: a hash of stage, code and the sentence with its digits folded, so
     /// that "byte 7" and "byte 12" are one group.
     ///
-    /// FNV-1a, 64 bits, 16 hexadecimal digits.
+    /// ``FNV1a``, 16 hexadecimal digits.
     var fingerprint: String {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        func mix(_ byte: UInt8) {
-            hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3
-        }
+        var hash = FNV1a()
         var wasDigit = false
         for byte in "\(worker.rawValue)|\(fault.code)|\(fault.message)".utf8 {
             let isDigit = byte >= UInt8(ascii: "0") && byte <= UInt8(ascii: "9")
             if !isDigit {
-                mix(byte)
+                hash.add(byte)
             } else if !wasDigit {
-                mix(UInt8(ascii: "#"))
+                hash.add(UInt8(ascii: "#"))
             }
             wasDigit = isDigit
         }
-        let digits = String(hash, radix: 16)
+        let digits = String(hash.value, radix: 16)
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 

@@ -264,9 +264,6 @@ package final class StagedState {
         }
     }
 
-    /// About how many keys the stores have together.
-    var keyCount: Int { held.reduce(0) { $0 + ($1?.store.keyCount ?? 0) } }
-
     /// Whether anything was put since the last submit.
     var hasOpenChanges: Bool { held.contains { $0?.open.isEmpty == false } }
 

@@ -23,22 +23,12 @@ extension WorkerLoop {
         /// own watchdog, which ends it first.
         package var outcomeWaitMilliseconds = 60_000
 
-        /// With more keys than this in its stores a worker saves memory, as the stores do by themselves:
-        /// three million tokens of dedupe's.
-        var largeStateKeyCount = 6_000_000
-
         /// What framing may add to an output.
         static let framingByteCountMax = 1_024
         /// Below this no topic can hold what a stage writes, and its records are no culprits.
         private static let outputRecordByteCountMin = 65_536
 
         package init() {}
-
-        /// Records that one transaction takes in beside a state of so many keys: half of them beside
-        /// a large one, whose filters take what they took.
-        func recordCountMax(besideKeys keyCount: Int) -> Int {
-            keyCount > largeStateKeyCount ? max(recordCountMax / 2, 1) : recordCountMax
-        }
 
         /// Dead letters may be as large as their topic's `max.message.bytes` allows: it follows
         /// that of the sources.

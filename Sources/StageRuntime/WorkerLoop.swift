@@ -159,8 +159,7 @@ package final class WorkerLoop {
         else {
             return 0
         }
-        let countMax = limits.recordCountMax(besideKeys: state.keyCount)
-        return max(min(countMax, aborts.recordCountMax ?? .max) - recordCount, 0)
+        return max(min(limits.recordCountMax, aborts.recordCountMax ?? .max) - recordCount, 0)
     }
 
     private func judge() throws {

@@ -1,3 +1,5 @@
+internal import CStore
+
 /// Changes to the state table of which the newest to each key can be found at once.
 ///
 /// They lie in the form in which a store takes them: what look-ups were shown while a transaction
@@ -102,23 +104,8 @@ package final class ChangeTable {
     }
 
     private static func hash(of key: Span<UInt8>) -> UInt32 {
-        let odd: UInt64 = 0x9e37_79b9_7f4a_7c15
-        var hash = UInt64(truncatingIfNeeded: key.count)
-        unsafe key.withUnsafeBytes { bytes in
-            var index = 0
-            while index < bytes.count {
-                var word: UInt64 = 0
-                if index + 8 <= bytes.count {
-                    word = unsafe bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self)
-                } else {
-                    for rest in index..<bytes.count {
-                        word = unsafe word << 8 | UInt64(bytes[rest])
-                    }
-                }
-                let (high, low) = (hash ^ word).multipliedFullWidth(by: odd)
-                hash = high ^ low
-                index += 8
-            }
+        let hash = unsafe key.withUnsafeBufferPointer { bytes in
+            unsafe cstore_hash(bytes.baseAddress, bytes.count, UInt64(bytes.count))
         }
         return UInt32(truncatingIfNeeded: hash ^ hash >> 32)
     }

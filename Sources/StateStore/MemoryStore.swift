@@ -8,8 +8,6 @@ package final class MemoryStore: PartitionStore {
 
     package init() {}
 
-    package var keyCount: Int { tables[.state]?.count ?? 0 }
-
     package func get(_ lookup: StoreLookup) throws(StoreFault) {
         lookup.forgetAnswers()
         for index in 0..<lookup.count {

@@ -6,9 +6,6 @@ package protocol PartitionStore: AnyObject {
     /// The changelog offset up to which it is complete; nil in an empty store.
     var changelogOffset: Int64? { get }
 
-    /// About how many keys the state table has, without looking.
-    var keyCount: Int { get }
-
     /// Looks up many keys of the state table at once: answers every question of `lookup`.
     func get(_ lookup: StoreLookup) throws(StoreFault)
 
@@ -22,8 +19,7 @@ package protocol PartitionStore: AnyObject {
 
     /// Announces that many changes follow before anybody asks: a restore.
     ///
-    /// What ``apply(_:changelogOffset:)`` is given meanwhile may be lost as a whole by a crash; never
-    /// in part. Optional, and without effect where it saves nothing; a look-up ends it.
+    /// Optional, and without effect where it saves nothing; a look-up ends it.
     func beginRestore() throws(StoreFault)
 
     /// Ends a restore: from here on the store is what its changelog says.

@@ -3,8 +3,8 @@ internal import CStore
 /// A ``PartitionStore`` in RocksDB, one folder a partition.
 ///
 /// It writes no log of its own, for the changelog is the log: changes are collected in memory and
-/// reach the disk together with the offset they belong to, all tables at once. After a crash the
-/// store is behind its changelog, never ahead of it. What it reads is checked against checksums;
+/// reach the disk in a file together with the offset they belong to. After a crash the store is
+/// behind its changelog, never ahead of it. What it reads is checked against checksums;
 /// what does not hold is ``StoreFault/damaged(message:)``.
 @safe
 package final class RocksStore: PartitionStore {
@@ -17,8 +17,8 @@ package final class RocksStore: PartitionStore {
     private let handle: StoreHandle
     private let clockMilliseconds: () -> Int64
     private var meta: StoreMeta
-    /// Changes go to sorted files until the restore ends or somebody looks.
-    private var isBulk = false
+    /// Until the restore ends or somebody looks.
+    private var isRestoring = false
     private var isClosed = false
 
     package var changelogOffset: Int64? { meta.changelogOffset }
@@ -32,8 +32,8 @@ package final class RocksStore: PartitionStore {
     ///   - changelogIdentity: the changelog it must belong to, topic and partition.
     ///   - shared: outlives the store.
     ///   - clockMilliseconds: UNIX milliseconds, for the time of the last write.
-    /// - Throws: ``StoreFault/damaged(message:)`` where files are missing, cut or altered, a restore
-    ///   was not finished, or the store is another changelog's or another version's;
+    /// - Throws: ``StoreFault/damaged(message:)`` where files are missing, cut or altered, or the
+    ///   store is another changelog's or another version's;
     ///   ``StoreFault/locked(message:)`` where a process has it open.
     package init(
         path: String,
@@ -62,7 +62,7 @@ package final class RocksStore: PartitionStore {
     }
 
     package func get(_ lookup: StoreLookup) throws(StoreFault) {
-        try endBulk()
+        try endRestore()
         try get(lookup, table: UInt8(StoreTable.state.rawValue))
     }
 
@@ -74,36 +74,29 @@ package final class RocksStore: PartitionStore {
         var next = meta
         next.changelogOffset = changelogOffset
         next.lastUsedMilliseconds = clockMilliseconds()
-        var error = cstore_error()
-        let encoded = changes.encoded
-        if isBulk {
-            guard unsafe cstore_bulk_add(handle.store, encoded, encoded.count, &error) == 0 else {
-                throw fault(error)
-            }
-        } else {
-            try write(encoded, next)
-        }
+        try write(changes.encoded, next)
         meta = next
     }
 
-    /// Sorted files are worth it for a store that is empty; one that is only behind is brought up
-    /// by ordinary writes, and loses nothing in a crash.
+    /// Worth it for a store that is empty: one that is only behind has its filter already.
     package func beginRestore() throws(StoreFault) {
-        guard meta.changelogOffset == nil, !isBulk else {
+        guard meta.changelogOffset == nil, !isRestoring else {
             return
         }
-        var marked = meta
-        marked.isRestoring = true
-        var error = cstore_error()
-        let marker = Self.change(marked)
-        guard unsafe cstore_bulk_begin(handle.store, marker, marker.count, &error) == 0 else {
-            throw fault(error)
-        }
-        isBulk = true
+        unsafe cstore_restore_begin(handle.store)
+        isRestoring = true
     }
 
+    /// Makes the filter from all keys; what follows is collected for smaller files.
     package func endRestore() throws(StoreFault) {
-        try endBulk()
+        guard isRestoring else {
+            return
+        }
+        isRestoring = false
+        var error = cstore_error()
+        guard unsafe cstore_restore_end(handle.store, &error) == 0 else {
+            throw fault(error)
+        }
     }
 
     package func scan(
@@ -112,7 +105,7 @@ package final class RocksStore: PartitionStore {
         within prefix: [UInt8],
         visit: (_ key: [UInt8], _ value: [UInt8]) -> Bool
     ) throws(StoreFault) {
-        try endBulk()
+        try endRestore()
         let table = Int32(table.rawValue)
         let end = Self.end(ofPrefix: prefix)
         var error = cstore_error()
@@ -160,7 +153,7 @@ package final class RocksStore: PartitionStore {
     }
 
     package func checksum() throws(StoreFault) -> UInt64 {
-        try endBulk()
+        try endRestore()
         var sum: UInt64 = 0
         var error = cstore_error()
         let table = Int32(StoreTable.state.rawValue)
@@ -183,7 +176,6 @@ package final class RocksStore: PartitionStore {
         _ = unsafe cstore_close(handle.store, &error)
     }
 
-    package var keyCount: Int { Int(unsafe cstore_measure(handle.store).key_count) }
     /// What the filter of its keys takes in memory.
     var filterByteCount: Int { Int(unsafe cstore_measure(handle.store).filter_len) }
     /// Changes that wait in memory to be written.
@@ -217,23 +209,7 @@ package final class RocksStore: PartitionStore {
         guard stored.changelogIdentity == meta.changelogIdentity else {
             throw .damaged(message: "the state is another changelog's, or another partition's")
         }
-        guard !stored.isRestoring else {
-            throw .damaged(message: "the state was not restored to the end")
-        }
         meta = stored
-    }
-
-    /// Brings in what was collected, so that look-ups see it; what follows goes by ordinary writes.
-    private func endBulk() throws(StoreFault) {
-        guard isBulk else {
-            return
-        }
-        isBulk = false
-        let final = Self.change(meta)
-        var error = cstore_error()
-        guard unsafe cstore_bulk_end(handle.store, final, final.count, &error) == 0 else {
-            throw fault(error)
-        }
     }
 
     /// Damage shows where it is read: it is written down for the next one to open the store.

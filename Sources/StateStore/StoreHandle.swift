@@ -11,12 +11,12 @@ package final class StoreShared {
     /// - Parameters:
     ///   - cacheByteCount: blocks kept in memory, for all partitions together. Few are read twice, and
     ///     the system keeps files in memory as well.
-    ///   - writeBufferByteCount: changes kept in memory by each partition before it writes a file,
-    ///     which costs some milliseconds. Three times as many partitions want a third of it.
+    ///   - writeBufferByteCount: changes kept in memory by all partitions together. With more, the
+    ///     next partition that has its share or more writes a file, which costs some milliseconds.
     /// - Throws: ``StoreFault/failed(message:)`` where there is no memory for the cache.
     package init(
         cacheByteCount: Int = 1 << 20,
-        writeBufferByteCount: Int = 1 << 20
+        writeBufferByteCount: Int = 24 << 20
     ) throws(StoreFault) {
         guard let handle = unsafe cstore_shared_create(cacheByteCount, writeBufferByteCount) else {
             throw .failed(message: "no memory for the cache of the state")

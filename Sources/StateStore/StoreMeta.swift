@@ -1,11 +1,11 @@
 /// A store's metadata, written in the same atomic write as the changes it describes.
 struct StoreMeta: Equatable {
     /// The form of what lies on the disk; another one is wiped and replayed.
-    static let formatVersion: UInt8 = 2
+    static let formatVersion: UInt8 = 3
     static let key: [UInt8] = Array("meta".utf8)
     /// Kafka topic names have at most 249 characters, a partition's number 10.
     static let identityByteCountMax = 512
-    private static let fixedByteCount = 18
+    private static let fixedByteCount = 17
 
     /// The changelog it belongs to, topic and partition.
     var changelogIdentity: String
@@ -13,12 +13,10 @@ struct StoreMeta: Equatable {
     var changelogOffset: Int64?
     /// UNIX milliseconds of the last write.
     var lastUsedMilliseconds: Int64
-    /// A restore by sorted files is under way: its tables may be torn.
-    var isRestoring = false
 
-    /// Version, restoring, offset, time (both little-endian), identity.
+    /// Version, offset, time (both little-endian), identity.
     func encoded() -> [UInt8] {
-        var bytes: [UInt8] = [Self.formatVersion, isRestoring ? 1 : 0]
+        var bytes: [UInt8] = [Self.formatVersion]
         for word in [changelogOffset ?? -1, lastUsedMilliseconds] {
             for shift in stride(from: 0, to: 64, by: 8) {
                 bytes.append(UInt8(truncatingIfNeeded: word >> Int64(shift)))
@@ -33,10 +31,9 @@ struct StoreMeta: Equatable {
         guard bytes.count >= Self.fixedByteCount, bytes[0] == Self.formatVersion else {
             return nil
         }
-        isRestoring = bytes[1] != 0
-        let offset = Self.word(at: 2, of: bytes)
+        let offset = Self.word(at: 1, of: bytes)
         changelogOffset = offset < 0 ? nil : offset
-        lastUsedMilliseconds = Self.word(at: 10, of: bytes)
+        lastUsedMilliseconds = Self.word(at: 9, of: bytes)
         changelogIdentity = String(decoding: bytes[Self.fixedByteCount...], as: UTF8.self)
     }
 

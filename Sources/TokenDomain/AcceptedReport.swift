@@ -21,11 +21,9 @@ package struct AcceptedReport: Equatable, Sendable {
         self.contentHash = contentHash
     }
 
-    /// FNV-1a, 64 bits: to detect mistakes, not forgeries.
+    /// To detect mistakes, not forgeries.
     package static func contentHash(of lineItems: String?) -> UInt64 {
-        lineItems.map { text in
-            text.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x0000_0100_0000_01b3 }
-        } ?? 0
+        lineItems.map { FNV1a.hash(of: $0.utf8) } ?? 0
     }
 
     func says(_ status: ReportStatus, _ lineItems: String?) -> Bool {

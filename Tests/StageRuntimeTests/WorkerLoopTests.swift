@@ -79,26 +79,6 @@ private final class FirstOfKeyStage: StatefulStage {
         #expect(committed == ends)
     }
 
-    @Test func `takes in half as much at once beside a large state`() throws {
-        var run = LoopRun(seed: 1)
-        run.limits.recordCountMax = 10
-        run.limits.largeStateKeyCount = 30
-        for key in 0..<UInt8(100) {
-            run.cluster.append(topic: "in", key: [key], value: [key], timestampMilliseconds: 0)
-        }
-        let loop = try run.startRestoring()
-        var sizes: [Int] = []
-        for _ in 0..<100 where run.forwardedCount < 100 {
-            let before = run.forwardedCount
-            _ = try loop.step(waitMilliseconds: 0)
-            sizes.append(run.forwardedCount - before)
-        }
-        // A state of 40 is known to be large when as many more are judged.
-        let large = sizes.filter { $0 > 0 }.drop { $0 > 5 }
-        #expect(sizes.max() == 10)
-        #expect(large.count >= 8 && large.allSatisfy { $0 <= 5 }, "\(sizes)")
-    }
-
     @Test func `tells how many partitions wait for their state, down to none`() throws {
         var run = LoopRun(seed: 1)
         let loop = try run.startRestoring()

@@ -22,20 +22,11 @@ import Testing
         #expect(values.allSatisfy { $0 == nil })
     }
 
-    /// - Returns: the most that waited in memory meanwhile.
-    @discardableResult
-    private func fill(
-        _ store: RocksStore,
-        _ range: Range<Int>,
-        batchCount: Int = 10_000
-    ) throws -> Int {
-        var waitingMax = 0
-        for start in stride(from: range.lowerBound, to: range.upperBound, by: batchCount) {
-            let end = min(start + batchCount, range.upperBound)
+    private func fill(_ store: RocksStore, _ range: Range<Int>) throws {
+        for start in stride(from: range.lowerBound, to: range.upperBound, by: 10_000) {
+            let end = min(start + 10_000, range.upperBound)
             try store.apply(.spread(start..<end), changelogOffset: Int64(end))
-            waitingMax = max(waitingMax, store.waitingByteCount)
         }
-        return waitingMax
     }
 
     private func keptPath(_ folder: StoreFolder) -> String { folder.storePath + "/FILTER" }
@@ -125,24 +116,6 @@ import Testing
         }
         // With all of them it would be 1,224,128.
         #expect(store.filterByteCount < 1_000_000)
-    }
-
-    @Test func `takes less a key, the more there is`() throws {
-        let folder = try StoreFolder()
-        let store = try folder.open()
-        let small = 500_000
-        let smallWaiting = try fill(store, 0..<20_000, batchCount: 500)
-        try fill(store, 20_000..<small)
-        let smallByteCount = store.filterByteCount
-        let last = 2 * small - 20_000..<2 * small
-        try fill(store, small..<last.lowerBound)
-        let largeWaiting = try fill(store, last, batchCount: 500)
-        #expect(smallWaiting > StoreFolder.writeBufferByteCount / 2)
-        #expect(largeWaiting <= StoreFolder.writeBufferByteCount / 2)
-        // One that it would let through in vain is not counted.
-        #expect(store.keyCount > 2 * small * 95 / 100)
-        #expect(store.filterByteCount < 3 * smallByteCount / 2)
-        try expectAll(0..<2 * small, in: store)
     }
 
     enum Damage: CaseIterable {

@@ -50,18 +50,102 @@ import Testing
         #expect(try store.checksum() == sum)
     }
 
-    @Test func `is damaged where a restore by files broke off`() throws {
+    @Test func `is right up to its offset where a restore broke off`() throws {
         let folder = try StoreFolder()
         let store = try folder.open()
         try store.beginRestore()
-        var large = StoreChanges()
-        large.put([UInt8](repeating: 1, count: 8 << 20), forKey: bytes("large"), in: .state)
-        // More than is collected in memory: a file went in before the offset did.
-        for offset in 1...9 as ClosedRange<Int64> {
-            try store.apply(large, changelogOffset: offset)
+        for start in stride(from: 0, to: 1_000_000, by: 100_000) {
+            try store.apply(
+                .spread(start..<start + 100_000),
+                changelogOffset: Int64(start) + 100_000
+            )
         }
+        // More than is collected in memory: a copy has what lies in files, as after a crash.
+        let copy = folder.directory().path(partition: 1)
+        try FileManager.default.copyItem(atPath: folder.storePath, toPath: copy)
         store.close()
+        try FileManager.default.removeItem(atPath: folder.storePath)
+        try FileManager.default.moveItem(atPath: copy, toPath: folder.storePath)
+        let broken = try folder.open()
+        let offset = try #require(broken.changelogOffset)
+        #expect(offset < 1_000_000)
+        let fold = MemoryStore()
+        try fold.apply(.spread(0..<Int(offset)), changelogOffset: offset)
+        #expect(try broken.checksum() == fold.checksum())
+    }
+
+    /// What waits in memory is bounded for all stores together; each keeps its own.
+    @Test(arguments: [1, 3, 12] as [Int32])
+    func `writes a file once the stores that share have too much in memory`(count: Int32) throws {
+        let folder = try StoreFolder()
+        let stores = try (0..<count).map { try folder.open(partition: $0) }
+        var waitingMax = 0
+        for end in stride(from: 1_000, through: 40_000, by: 1_000) {
+            for store in stores {
+                try store.apply(.spread(end - 1_000..<end), changelogOffset: Int64(end))
+                let waiting = stores.map(\.waitingByteCount).reduce(0, +)
+                waitingMax = max(waitingMax, waiting)
+            }
+        }
+        let batchByteCount = StoreChanges.spread(39_000..<40_000).encoded.count
+        #expect(waitingMax > StoreFolder.writeBufferByteCount - batchByteCount)
+        #expect(waitingMax < StoreFolder.writeBufferByteCount + 2 * batchByteCount)
+        let fold = MemoryStore()
+        try fold.apply(.spread(0..<40_000), changelogOffset: 40_000)
+        let sum = try fold.checksum()
+        for (partition, store) in stores.enumerated() {
+            #expect(try store.checksum() == sum)
+            store.close()
+            let again = try folder.open(partition: Int32(partition))
+            #expect(again.changelogOffset == 40_000)
+            #expect(try again.checksum() == sum)
+        }
+    }
+
+    /// A scan has what waits written to RocksDB's memory, behind which a file comes in later.
+    @Test func `has the newest of what was written before a scan and after it`() throws {
+        let folder = try StoreFolder()
+        var store = try folder.open()
+        for round in 1...8 as ClosedRange<Int64> {
+            var changes = StoreChanges.spread(0..<6_000, table: .due)
+            changes.put([UInt8(round)], forKey: bytes("round"), in: .state)
+            if round % 2 == 0 {
+                changes.remove(key: bytes("odd"), from: .state)
+            } else {
+                changes.put([1], forKey: bytes("odd"), in: .state)
+            }
+            try store.apply(changes, changelogOffset: 2 * round)
+            changes = StoreChanges()
+            changes.put([UInt8(100 + round)], forKey: bytes("round"), in: .state)
+            try store.apply(changes, changelogOffset: 2 * round + 1)
+            #expect(try store.keys(.due).count == 6_000)
+            #expect(try store.get([bytes("round"), bytes("odd")])[0] == [UInt8(100 + round)])
+            if round % 3 == 0 {
+                store.close()
+                store = try folder.open()
+            }
+            #expect(store.changelogOffset == 2 * round + 1)
+            #expect(try (store.get([bytes("odd")])[0] == nil) == (round % 2 == 0))
+            #expect(try store.keys(.state).count == (round % 2 == 0 ? 1 : 2))
+        }
+    }
+
+    /// An earlier version had three tables of RocksDB in a store: its manifest, before any file.
+    @Test func `is damaged where an earlier version wrote it, and then begins empty`() throws {
+        let manifest = """
+            Vvm4+BwAAQEabGV2ZWxkYi5CeXRld2lzZUNvbXBhcmF0b3L0AwxaBAABAgAEAPwsJvkGAAEJAAMGBAA1f3En
+            LQABARpsZXZlbGRiLkJ5dGV3aXNlQ29tcGFyYXRvcgIEAwYEAMgBAckBBXN0YXRly4uNtSsAAQEabGV2ZWxk
+            Yi5CeXRld2lzZUNvbXBhcmF0b3ICBAMIBADIAQLJAQNkdWU=
+            """
+        let folder = try StoreFolder()
+        let path = URL(fileURLWithPath: folder.storePath)
+        try FileManager.default.createDirectory(at: path, withIntermediateDirectories: true)
+        try #require(Data(base64Encoded: manifest, options: .ignoreUnknownCharacters))
+            .write(to: path.appending(path: "MANIFEST-000005"))
+        try Data("MANIFEST-000005\n".utf8).write(to: path.appending(path: "CURRENT"))
         try expectDamaged(folder)
+        try folder.directory().wipe(partition: 0)
+        #expect(try folder.open().changelogOffset == nil)
     }
 
     @Test func `keeps what a restore had brought when somebody asked in the middle of it`() throws {

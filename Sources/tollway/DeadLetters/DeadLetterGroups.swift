@@ -88,8 +88,8 @@ struct DeadLetterGroups {
         let arena = batch.arena.span
         let key = Key(
             stage: letter.stage,
-            code: Self.hash(arena.extracting(letter.headers[.code].indices)),
-            fingerprint: Self.hash(arena.extracting(letter.headers[.fingerprint].indices))
+            code: FNV1a.hash(of: arena.extracting(letter.headers[.code].indices)),
+            fingerprint: FNV1a.hash(of: arena.extracting(letter.headers[.fingerprint].indices))
         )
         if let index = indices[key] {
             return index
@@ -117,15 +117,6 @@ struct DeadLetterGroups {
             )
         )
         return groups.count - 1
-    }
-
-    /// FNV-1a.
-    private static func hash(_ bytes: Span<UInt8>) -> UInt64 {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for index in bytes.indices {
-            hash = (hash ^ UInt64(bytes[index])) &* 0x0000_0100_0000_01b3
-        }
-        return hash
     }
 
     // MARK: - Output

@@ -26,22 +26,14 @@ enum HeldBack: String, CaseIterable {
     }
 }
 
-/// FNV-1a with a last mix: where a chance of one in 2^44 for a million of them is small enough.
+/// ``FNV1a`` with a last mix: where a chance of one in 2^44 for a million of them is small enough.
 enum TextDigest {
-    static func of(_ text: String) -> UInt64 {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for byte in text.utf8 {
-            hash = (hash ^ UInt64(byte)) &* 0x0000_0100_0000_01b3
-        }
-        return (hash ^ hash >> 32) &* 0x9e37_79b9_7f4a_7c15
-    }
+    static func of(_ text: String) -> UInt64 { mixed(FNV1a.hash(of: text.utf8)) }
 
-    static func of(_ bytes: Span<UInt8>) -> UInt64 {
-        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for index in bytes.indices {
-            hash = (hash ^ UInt64(bytes[index])) &* 0x0000_0100_0000_01b3
-        }
-        return (hash ^ hash >> 32) &* 0x9e37_79b9_7f4a_7c15
+    static func of(_ bytes: Span<UInt8>) -> UInt64 { mixed(FNV1a.hash(of: bytes)) }
+
+    private static func mixed(_ hash: UInt64) -> UInt64 {
+        (hash ^ hash >> 32) &* 0x9e37_79b9_7f4a_7c15
     }
 }
 
