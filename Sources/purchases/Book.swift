@@ -252,10 +252,7 @@ struct Book {
     func isChanged(_ place: BookPlace) -> Bool { memory.slot(place)?.isChanged ?? false }
 
     /// Stages what changed.
-    ///
-    /// - Returns: the partitions in which something did.
-    mutating func flush() -> Set<Int32> {
-        var partitions: Set<Int32> = []
+    mutating func flush() {
         for slot in changed {
             let key = slot.place.key
             let entries = slot.record?.entries(key) ?? []
@@ -265,12 +262,13 @@ struct Book {
                 partition: slot.place.partition,
                 due: DueChange(before: slot.entries ?? [], after: entries)
             )
+            var note = DueNote()
+            note.note(entries)
+            recent.note(note, in: slot.place.partition)
             slot.entries = entries
             slot.isChanged = false
-            partitions.insert(slot.place.partition)
         }
         changed = []
         memory.trim()
-        return partitions
     }
 }

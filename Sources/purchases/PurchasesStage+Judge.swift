@@ -16,7 +16,7 @@ extension PurchasesStage {
             do throws(StoreFault) {
                 if index % Self.sliceRecordCount == 0 {
                     // What is looked at once is mostly not looked at again.
-                    recent.note(book.flush())
+                    book.flush()
                     book = openBook(plan)
                     let slice = batch.records[index...].prefix(Self.sliceRecordCount)
                     try loadAnswered(slice, of: batch, &book)
@@ -30,7 +30,7 @@ extension PurchasesStage {
                 return
             }
         }
-        recent.note(book.flush())
+        book.flush()
         if !ready.isEmpty {
             nextTick = plan.now
         }
