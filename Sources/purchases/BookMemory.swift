@@ -31,10 +31,19 @@ final class BookMemory {
     /// Customers come again, and to look for their tokens is the dearest question to the store.
     static let tokenCountMax = 4_096
 
-    private var records = Kept<Slot>(countMax: recordCountMax)
-    private var tokens = Kept<Slot>(countMax: tokenCountMax)
+    private var records: Kept<Slot>
+    private var tokens: Kept<Slot>
     /// All tokens of a customer, whose key's prefix stands for them.
-    private var customers = Kept<[BookPlace]>(countMax: tokenCountMax)
+    private var customers: Kept<[BookPlace]>
+
+    init(
+        recordCountMax: Int = BookMemory.recordCountMax,
+        tokenCountMax: Int = BookMemory.tokenCountMax
+    ) {
+        records = Kept(countMax: recordCountMax)
+        tokens = Kept(countMax: tokenCountMax)
+        customers = Kept(countMax: tokenCountMax)
+    }
 
     func slot(_ place: BookPlace) -> Slot? {
         place.key.kind == .token ? tokens.find(place) : records.find(place)
