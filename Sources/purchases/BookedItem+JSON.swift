@@ -15,6 +15,7 @@ extension BookedItem {
             case "standing": try scanner.fill(&standing)
             case "sale": item.sale = try PurchaseEvent(fromState: &scanner)
             case "first": item.first = try PurchaseEvent(fromState: &scanner)
+            case "event": item.event = try BookedEvent(from: &scanner)
             case "live": item.live = try Live(from: &scanner)
             case "parent": try scanner.fill(&item.parent)
             case "reopensUntil": try scanner.fill(&item.reopensUntil)
@@ -48,6 +49,7 @@ extension BookedItem {
             writer.field("standing", standing.rawValue)
             writer.object("sale", sale) { $1.fields(of: $0) }
             writer.object("first", first) { $1.fields(of: $0) }
+            writer.object("event", event) { $0.write(&$1) }
             writer.object("live", live) { $0.write(&$1) }
             writer.field("parent", parent)
             writer.field("reopensUntil", reopensUntil?.milliseconds)

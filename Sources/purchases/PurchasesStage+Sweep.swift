@@ -135,7 +135,7 @@ extension PurchasesStage {
             countMax: limits.decisionCountMax,
             plan.state
         )
-        try book.loadItems(due)
+        try book.load(due)
         for place in due {
             try decide(place, isWoken: false, &book, into: &plan)
         }
@@ -190,7 +190,7 @@ extension PurchasesStage {
         let items = woken.compactMap { entry, _ in
             BookDue.key(of: entry, after: group).map(place.at)
         }
-        try book.loadItems(items)
+        try book.load(items)
         for item in items {
             try decide(item, isWoken: true, &book, into: &plan)
         }
