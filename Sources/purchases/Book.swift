@@ -280,11 +280,18 @@ struct Book {
 
     /// Stages what changed.
     mutating func flush() {
+        // A value that is kept as it was written would keep the room that it grew into.
+        var room: [UInt8] = []
+        room.reserveCapacity(Self.valueByteCount)
         for slot in changed {
             let key = slot.place.key
             let entries = slot.record?.entries(key) ?? []
+            room.removeAll(keepingCapacity: true)
+            slot.record?.write(to: &room)
             state.put(
-                slot.record?.json,
+                slot.record.map { _ in
+                    unsafe room.withUnsafeBufferPointer { unsafe Array($0) }
+                },
                 forKey: key.bytes,
                 partition: slot.place.partition,
                 due: DueChange(before: slot.entries ?? [], after: entries)
@@ -298,4 +305,7 @@ struct Book {
         changed = []
         memory.trim()
     }
+
+    /// Most values are shorter.
+    private static let valueByteCount = 2_048
 }

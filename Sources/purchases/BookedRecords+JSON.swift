@@ -42,8 +42,7 @@ extension BookedToken {
         self = token
     }
 
-    var json: [UInt8] {
-        var bytes: [UInt8] = []
+    func write(to bytes: inout [UInt8]) {
         JSONWriter.append(to: &bytes) { writer in
             writer.beginObject()
             writer.field("appAppleId", token?.appAppleID)
@@ -61,7 +60,6 @@ extension BookedToken {
             writer.field("touchedAt", touchedAt.milliseconds)
             writer.endObject()
         }
-        return bytes
     }
 }
 
@@ -97,8 +95,7 @@ extension BookedSubscription {
         self = record
     }
 
-    var json: [UInt8] {
-        var bytes: [UInt8] = []
+    func write(to bytes: inout [UInt8]) {
         JSONWriter.append(to: &bytes) { writer in
             writer.beginObject()
             writer.field("startLineItemId", startLineItemID)
@@ -116,7 +113,6 @@ extension BookedSubscription {
             writer.field("touchedAt", touchedAt.milliseconds)
             writer.endObject()
         }
-        return bytes
     }
 }
 
@@ -140,14 +136,12 @@ extension BookedEvent {
         self = try fields.event()
     }
 
-    var json: [UInt8] {
-        var bytes: [UInt8] = []
+    func write(to bytes: inout [UInt8]) {
         JSONWriter.append(to: &bytes) { writer in
             writer.beginObject()
             write(&writer)
             writer.endObject()
         }
-        return bytes
     }
 
     /// Its members.

@@ -113,12 +113,15 @@ import TokenWire
             guard key.kind == .item, let value = record.value else {
                 continue
             }
-            var item = try BookedItem(reading: value)
+            var item = try BookedItem(reading: value, key: key)
             guard let event = item.event else {
                 continue
             }
             item.event = nil
-            for (key, value) in [(key, item.json), (key.event(0), event.json)] {
+            var values: ([UInt8], [UInt8]) = ([], [])
+            item.write(to: &values.0)
+            event.write(to: &values.1)
+            for (key, value) in [(key, values.0), (key.event(0), values.1)] {
                 bench.cluster.append(
                     topic: topic,
                     partition: record.partition,
