@@ -301,6 +301,9 @@ struct Book {
             recent.note(note, in: slot.place.partition)
             slot.entries = entries
             slot.isChanged = false
+            if slot.record?.isSettled ?? true {
+                memory.release(slot.place)
+            }
         }
         changed = []
         memory.trim()

@@ -32,6 +32,15 @@ enum BookRecord {
         }
     }
 
+    /// Whether nothing is to be done about it: it is looked at again when it is referred to, which most
+    /// sales are not.
+    var isSettled: Bool {
+        guard case .item(let item) = self else {
+            return false
+        }
+        return item.wait == .idle
+    }
+
     /// What the due table has of it.
     func entries(_ key: BookKey) -> [DueEntry] {
         switch self {
