@@ -400,8 +400,3 @@ let package = Package(
         ),
     ]
 )
-
-if let only = Context.environment["TOLLWAY_ONLY"] {
-    let keep = Set(only.split(separator: ",").map(String.init))
-    package.targets.removeAll { ($0.type == .test && !keep.contains($0.name)) || $0.name == "decode-benchmark" }
-}
