@@ -25,7 +25,7 @@ final class BookMemory {
 
     /// Sales that are not settled, and subscriptions, kept at most, beside those of the batch in hand:
     /// about three kilobytes each.
-    static let recordCountMax = 6_144
+    static let recordCountMax = 4_096
     /// The same of tokens, and of customers whose tokens are known, some hundred bytes each.
     ///
     /// Customers come again, and to look for their tokens is the dearest question to the store.
