@@ -54,11 +54,6 @@ struct Book {
         }
     }
 
-    /// The same of items, with the events that they came by.
-    func loadItems(_ places: [BookPlace]) throws(StoreFault) {
-        try load(places + places.map { $0.at($0.key.event(0)) })
-    }
-
     /// A record of the store is one that this worker wrote and read before.
     private static func read(_ value: [UInt8], _ key: BookKey) -> BookRecord {
         do throws(WireFault) {
@@ -90,7 +85,13 @@ struct Book {
     }
 
     /// The event of an item with a number; `place` is the item's.
+    ///
+    /// That of the buy or refund lies in the item's record; where it is too long for that, or was
+    /// written by an earlier version, it has a record of its own, as all others have.
     func event(_ number: Int64, of place: BookPlace) throws(StoreFault) -> BookedEvent? {
+        if number == 0, let event = try item(place)?.event {
+            return event
+        }
         guard case .event(let event)? = try slot(place.at(place.key.event(number))).record else {
             return nil
         }
@@ -197,6 +198,32 @@ struct Book {
         put(event.map { .event($0) }, at: place.at(place.key.event(number)))
     }
 
+    /// Keeps the event of a buy or refund: with the item, which the caller puts.
+    mutating func keep(_ event: BookedEvent, of item: inout BookedItem, at place: BookPlace) {
+        guard event.value.count > Self.eventByteCountMax else {
+            item.event = event
+            return
+        }
+        item.event = nil
+        put(event, number: 0, of: place)
+    }
+
+    /// An event is settled, and not needed again; the caller puts the item.
+    mutating func drop(
+        _ number: Int64,
+        of item: inout BookedItem,
+        at place: BookPlace
+    ) {
+        guard number == 0, item.event != nil else {
+            return put(nil as BookedEvent?, number: number, of: place)
+        }
+        item.event = nil
+    }
+
+    /// Bytes of an event that are written again with the item each time that it changes; beyond, the
+    /// event has a record of its own.
+    static let eventByteCountMax = 4_096
+
     /// Removes a record for which nothing waits.
     mutating func forget(_ place: BookPlace) throws(StoreFault) {
         _ = try slot(place)
@@ -252,25 +279,36 @@ struct Book {
     func isChanged(_ place: BookPlace) -> Bool { memory.slot(place)?.isChanged ?? false }
 
     /// Stages what changed.
-    ///
-    /// - Returns: the partitions in which something did.
-    mutating func flush() -> Set<Int32> {
-        var partitions: Set<Int32> = []
+    mutating func flush() {
+        // A value that is kept as it was written would keep the room that it grew into.
+        var room: [UInt8] = []
+        room.reserveCapacity(Self.valueByteCount)
         for slot in changed {
             let key = slot.place.key
             let entries = slot.record?.entries(key) ?? []
+            room.removeAll(keepingCapacity: true)
+            slot.record?.write(to: &room)
             state.put(
-                slot.record?.json,
+                slot.record.map { _ in
+                    unsafe room.withUnsafeBufferPointer { unsafe Array($0) }
+                },
                 forKey: key.bytes,
                 partition: slot.place.partition,
                 due: DueChange(before: slot.entries ?? [], after: entries)
             )
+            var note = DueNote()
+            note.note(entries)
+            recent.note(note, in: slot.place.partition)
             slot.entries = entries
             slot.isChanged = false
-            partitions.insert(slot.place.partition)
+            if slot.record?.isSettled ?? true {
+                memory.release(slot.place)
+            }
         }
         changed = []
         memory.trim()
-        return partitions
     }
+
+    /// Most values are shorter.
+    private static let valueByteCount = 2_048
 }

@@ -23,18 +23,27 @@ final class BookMemory {
         }
     }
 
-    /// Sales, events and subscriptions kept at most, beside those of the batch in hand: about a
-    /// kilobyte each.
-    static let recordCountMax = 8_192
+    /// Sales that are not settled, and subscriptions, kept at most, beside those of the batch in hand:
+    /// about three kilobytes each.
+    static let recordCountMax = 4_096
     /// The same of tokens, and of customers whose tokens are known, some hundred bytes each.
     ///
     /// Customers come again, and to look for their tokens is the dearest question to the store.
     static let tokenCountMax = 4_096
 
-    private var records = Kept<Slot>(countMax: recordCountMax)
-    private var tokens = Kept<Slot>(countMax: tokenCountMax)
+    private var records: Kept<Slot>
+    private var tokens: Kept<Slot>
     /// All tokens of a customer, whose key's prefix stands for them.
-    private var customers = Kept<[BookPlace]>(countMax: tokenCountMax)
+    private var customers: Kept<[BookPlace]>
+
+    init(
+        recordCountMax: Int = BookMemory.recordCountMax,
+        tokenCountMax: Int = BookMemory.tokenCountMax
+    ) {
+        records = Kept(countMax: recordCountMax)
+        tokens = Kept(countMax: tokenCountMax)
+        customers = Kept(countMax: tokenCountMax)
+    }
 
     func slot(_ place: BookPlace) -> Slot? {
         place.key.kind == .token ? tokens.find(place) : records.find(place)
@@ -46,6 +55,11 @@ final class BookMemory {
         } else {
             records.now[slot.place] = slot
         }
+    }
+
+    /// A sale or an event that is not looked at soon.
+    func release(_ place: BookPlace) {
+        records.drop(place)
     }
 
     /// The tokens of a customer, all of them; nil where nobody has looked.
@@ -92,10 +106,15 @@ private struct Kept<Value> {
         return value
     }
 
+    mutating func drop(_ place: BookPlace) {
+        now[place] = nil
+        before[place] = nil
+    }
+
     mutating func trim() {
         if now.count >= countMax / 2 {
             before = now
-            now = [:]
+            now = Dictionary(minimumCapacity: countMax / 2)
         }
     }
 

@@ -14,7 +14,7 @@ enum BookRecord {
             throw .outOfRange(field: "key")
         }
         switch key.kind {
-        case .item: self = .item(try BookedItem(reading: value))
+        case .item: self = .item(try BookedItem(reading: value, key: key))
         case .token: self = .token(try BookedToken(reading: value, key: key))
         case .subscription: self = .subscription(try BookedSubscription(reading: value))
         case .event: self = .event(try BookedEvent(reading: value))
@@ -22,13 +22,23 @@ enum BookRecord {
         }
     }
 
-    var json: [UInt8] {
+    /// Appends a value of the changelog.
+    func write(to bytes: inout [UInt8]) {
         switch self {
-        case .item(let item): item.json
-        case .token(let token): token.json
-        case .subscription(let subscription): subscription.json
-        case .event(let event): event.json
+        case .item(let item): item.write(to: &bytes)
+        case .token(let token): token.write(to: &bytes)
+        case .subscription(let subscription): subscription.write(to: &bytes)
+        case .event(let event): event.write(to: &bytes)
         }
+    }
+
+    /// Whether nothing is to be done about it: it is looked at again when it is referred to, which most
+    /// sales are not.
+    var isSettled: Bool {
+        guard case .item(let item) = self else {
+            return false
+        }
+        return item.wait == .idle
     }
 
     /// What the due table has of it.

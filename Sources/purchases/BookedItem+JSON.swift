@@ -4,7 +4,7 @@ internal import TokenWire
 // The values of `purchases.state.v1`. Fields that are absent, empty or zero are not written.
 
 extension BookedItem {
-    init(reading value: [UInt8]) throws(WireFault) {
+    init(reading value: [UInt8], key: BookKey) throws(WireFault) {
         var item = BookedItem(touchedAt: Timestamp(milliseconds: 0))
         var standing: Standing?
         var touchedAt: Timestamp?
@@ -15,6 +15,7 @@ extension BookedItem {
             case "standing": try scanner.fill(&standing)
             case "sale": item.sale = try PurchaseEvent(fromState: &scanner)
             case "first": item.first = try PurchaseEvent(fromState: &scanner)
+            case "event": item.event = try BookedEvent(from: &scanner)
             case "live": item.live = try Live(from: &scanner)
             case "parent": try scanner.fill(&item.parent)
             case "reopensUntil": try scanner.fill(&item.reopensUntil)
@@ -37,17 +38,34 @@ extension BookedItem {
         item.standing = try JSONScanner.require(standing, "standing")
         item.touchedAt = try JSONScanner.require(touchedAt, "touchedAt")
         item.waitingSince = waitingSince ?? item.touchedAt
+        if item.sale == nil, let event = item.event {
+            item.sale = try Self.sale(of: event, key)
+        }
         item.flight = try flight?.flight(of: item.sale)
         self = item
     }
 
-    var json: [UInt8] {
-        var bytes: [UInt8] = []
+    /// The sale is what its event says of it, until a restatement changes it.
+    private var isSaleInEvent: Bool { event != nil && first == nil }
+
+    private static func sale(
+        of event: BookedEvent,
+        _ key: BookKey
+    ) throws(WireFault) -> PurchaseEvent {
+        var sale = try PurchaseEvent(fromState: event.value)
+            .normalized(appAppleID: key.lane.appAppleID)
+        // The key names the customer.
+        sale.customer = nil
+        return sale
+    }
+
+    func write(to bytes: inout [UInt8]) {
         JSONWriter.append(to: &bytes) { writer in
             writer.beginObject()
             writer.field("standing", standing.rawValue)
-            writer.object("sale", sale) { $1.fields(of: $0) }
+            writer.object("sale", isSaleInEvent ? nil : sale) { $1.fields(of: $0) }
             writer.object("first", first) { $1.fields(of: $0) }
+            writer.object("event", event) { $0.write(&$1) }
             writer.object("live", live) { $0.write(&$1) }
             writer.field("parent", parent)
             writer.field("reopensUntil", reopensUntil?.milliseconds)
@@ -70,7 +88,6 @@ extension BookedItem {
             writer.field("touchedAt", touchedAt.milliseconds)
             writer.endObject()
         }
-        return bytes
     }
 }
 

@@ -67,6 +67,10 @@ struct BookedItem: Equatable {
     var standing = Standing.unknown
     /// Normalized; nil while unknown.
     @Boxed var sale: PurchaseEvent?
+    /// The event of the buy or refund, while it may be needed again: until Apple has it or it is refused.
+    ///
+    /// Nil where it has a record of its own; see ``Book/event(_:of:)``.
+    @Boxed var event: BookedEvent?
     /// The content of the buy or refund as it was sent first, where it is another now: its repeats
     /// are known by it.
     @Boxed var first: PurchaseEvent?

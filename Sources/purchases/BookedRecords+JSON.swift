@@ -42,8 +42,7 @@ extension BookedToken {
         self = token
     }
 
-    var json: [UInt8] {
-        var bytes: [UInt8] = []
+    func write(to bytes: inout [UInt8]) {
         JSONWriter.append(to: &bytes) { writer in
             writer.beginObject()
             writer.field("appAppleId", token?.appAppleID)
@@ -61,7 +60,6 @@ extension BookedToken {
             writer.field("touchedAt", touchedAt.milliseconds)
             writer.endObject()
         }
-        return bytes
     }
 }
 
@@ -97,8 +95,7 @@ extension BookedSubscription {
         self = record
     }
 
-    var json: [UInt8] {
-        var bytes: [UInt8] = []
+    func write(to bytes: inout [UInt8]) {
         JSONWriter.append(to: &bytes) { writer in
             writer.beginObject()
             writer.field("startLineItemId", startLineItemID)
@@ -116,48 +113,74 @@ extension BookedSubscription {
             writer.field("touchedAt", touchedAt.milliseconds)
             writer.endObject()
         }
-        return bytes
     }
 }
 
 extension BookedEvent {
+    /// Of a record of its own.
     init(reading value: [UInt8]) throws(WireFault) {
-        var bytes: [UInt8] = []
-        var offset: Int64?
-        var receivedAt: Timestamp?
-        var trace: String?
-        var history: ReplayHistory?
+        var fields = EventFields()
         try JSONScanner.scanObject(value.span) { (key, scanner) throws(WireFault) in
-            switch key {
-            case "value": bytes = try scanner.stringBytes()
-            case "offset": try scanner.fill(&offset)
-            case "receivedAt": try scanner.fill(&receivedAt)
-            case "traceparent": try scanner.fill(&trace)
-            case "history": history = try ReplayHistory(&scanner)
-            default: try scanner.skip()
-            }
+            try fields.take(key, &scanner)
         }
-        self.init(
-            value: bytes,
+        self = try fields.event()
+    }
+
+    /// Of an item's record.
+    init(from scanner: inout JSONScanner) throws(WireFault) {
+        var fields = EventFields()
+        try scanner.beginObject()
+        while let key = try scanner.nextKey() {
+            try fields.take(key, &scanner)
+        }
+        self = try fields.event()
+    }
+
+    func write(to bytes: inout [UInt8]) {
+        JSONWriter.append(to: &bytes) { writer in
+            writer.beginObject()
+            write(&writer)
+            writer.endObject()
+        }
+    }
+
+    /// Its members.
+    func write(_ writer: inout JSONWriter) {
+        if !value.isEmpty { writer.field("value", utf8: value.span) }
+        writer.field("offset", offset)
+        writer.field("receivedAt", receivedAt.milliseconds)
+        writer.field("traceparent", trace?.text)
+        writer.object("history", history, wrapped: false) { $0.write(&$1) }
+    }
+}
+
+/// The members of an event while they are read.
+private struct EventFields {
+    private var value: [UInt8] = []
+    private var offset: Int64?
+    private var receivedAt: Timestamp?
+    private var trace: String?
+    private var history: ReplayHistory?
+
+    mutating func take(_ key: JSONKey, _ scanner: inout JSONScanner) throws(WireFault) {
+        switch key {
+        case "value": value = try scanner.stringBytes()
+        case "offset": try scanner.fill(&offset)
+        case "receivedAt": try scanner.fill(&receivedAt)
+        case "traceparent": try scanner.fill(&trace)
+        case "history": history = try ReplayHistory(&scanner)
+        default: try scanner.skip()
+        }
+    }
+
+    func event() throws(WireFault) -> BookedEvent {
+        BookedEvent(
+            value: value,
             offset: try JSONScanner.require(offset, "offset"),
             receivedAt: try JSONScanner.require(receivedAt, "receivedAt"),
             trace: trace.flatMap { TraceParent($0) },
             history: history
         )
-    }
-
-    var json: [UInt8] {
-        var bytes: [UInt8] = []
-        JSONWriter.append(to: &bytes) { writer in
-            writer.beginObject()
-            if !value.isEmpty { writer.field("value", utf8: value.span) }
-            writer.field("offset", offset)
-            writer.field("receivedAt", receivedAt.milliseconds)
-            writer.field("traceparent", trace?.text)
-            writer.object("history", history, wrapped: false) { $0.write(&$1) }
-            writer.endObject()
-        }
-        return bytes
     }
 }
 

@@ -39,7 +39,7 @@ extension PurchasesStage {
                 items.append(token.at(.item(id, of: token.key.purchaseKey, lane)))
             }
         }
-        try book.loadItems(items)
+        try book.load(items)
     }
 
     func takeAnswer(
@@ -180,7 +180,7 @@ extension PurchasesStage {
             isRetracted: flight.isRetraction
         )
         try book.wake(&item, at: place)
-        book.put(nil, number: number, of: place)
+        book.drop(number, of: &item, at: place)
         if number == 0 {
             item.excluded = []
             item.goesAlone = false

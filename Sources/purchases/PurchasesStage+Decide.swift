@@ -43,7 +43,7 @@ extension PurchasesStage {
                 return try reopen(item, place, &book, into: &plan)
             }
             guard until <= now else { return }
-            book.put(nil, number: 0, of: place)
+            book.drop(0, of: &item, at: place)
             item.reopensUntil = nil
             item.wait(for: .idle, now: now)
             return book.put(item, at: place)

@@ -16,7 +16,7 @@ extension PurchasesStage {
             do throws(StoreFault) {
                 if index % Self.sliceRecordCount == 0 {
                     // What is looked at once is mostly not looked at again.
-                    recent.note(book.flush())
+                    book.flush()
                     book = openBook(plan)
                     let slice = batch.records[index...].prefix(Self.sliceRecordCount)
                     try loadAnswered(slice, of: batch, &book)
@@ -30,7 +30,7 @@ extension PurchasesStage {
                 return
             }
         }
-        recent.note(book.flush())
+        book.flush()
         if !ready.isEmpty {
             nextTick = plan.now
         }
@@ -312,7 +312,10 @@ extension PurchasesStage {
         case .notOwed where sale == item.sale || sale == item.first:
             metrics.count(.repeated, "repeat", app: app)
             return .settled("repeat")
-        case .notOwed, .unknown:
+        case .notOwed:
+            // What was settled is not what is sent now.
+            book.drop(0, of: &item, at: place)
+        case .unknown:
             break
         }
         // Apple has nothing of it: what is sent now is the sale.
@@ -323,7 +326,7 @@ extension PurchasesStage {
         item.touchedAt = plan.now
         item.wait(for: .now, now: plan.now)
         try book.wake(&item, at: place)
-        book.put(event, number: 0, of: place)
+        book.keep(event, of: &item, at: place)
         book.put(item, at: place)
         try noteStart(sale, place, &book, now: plan.now)
         let decision = try decideBase(&item, place, event, &book, now: plan.now)

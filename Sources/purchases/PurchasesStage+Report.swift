@@ -17,6 +17,10 @@ extension PurchasesStage {
             countMax: limits.reportCountMax,
             plan.state
         )
+        if !tokens.isEmpty {
+            // Some may be left; until the reports are committed the table has the same entries.
+            recent.note(DueNote(hasReports: true), in: partition)
+        }
         for token in tokens {
             try report(token, &book, into: &plan)
         }
@@ -43,7 +47,7 @@ extension PurchasesStage {
         var book = openBook(plan)
         for (index, place) in ready.sorted().prefix(limits.readyCountMax).enumerated() {
             if index > 0, index % Self.sliceTokenCount == 0 {
-                recent.note(book.flush())
+                book.flush()
                 book = openBook(plan)
             }
             ready.remove(place)
@@ -51,7 +55,7 @@ extension PurchasesStage {
                 try report(place, &book, into: &plan)
             }
         }
-        recent.note(book.flush())
+        book.flush()
     }
 
     private static let sliceTokenCount = 100
@@ -79,6 +83,9 @@ extension PurchasesStage {
             token.inFlight = draft.ids
             token.reportedApp = draft.app
             send(draft, token, place, into: &plan)
+        } else if token.wantsReport {
+            // Items are left for which the store does not have all yet: after the commit.
+            recent.note(DueNote(hasReports: true), in: place.partition)
         }
         book.put(token, at: place)
     }

@@ -161,7 +161,7 @@ extension PurchasesStage {
         // Its retraction may be what that waits for.
         try touchParent(of: item, place, &book, now: plan.now)
         if let number = item.turn ?? (item.hasChanges ? item.changeFirst : nil) {
-            book.put(nil, number: number, of: place)
+            book.drop(number, of: &item, at: place)
         }
         item.finishTurn(now: plan.now)
         try book.wake(&item, at: place)
@@ -270,7 +270,7 @@ extension PurchasesStage {
                 let parent = item.parent.map { place.key.sibling($0) }
                 item.wait(for: .reopening(parent, until: until), now: now)
             } else {
-                book.put(nil, number: 0, of: place)
+                book.drop(0, of: &item, at: place)
                 item.wait(for: .idle, now: now)
             }
         }

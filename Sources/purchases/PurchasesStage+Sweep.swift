@@ -21,12 +21,17 @@ extension PurchasesStage {
                 try forget(partition, by: horizon, &book)
             }
         }
-        if sweep.isDue || sweep.nextWaiting.map({ $0 <= now }) ?? false {
-            sweep.isDue = false
-            // Reports first: what is decided now stands in no queue of the store yet.
+        // Reports first: what is decided now stands in no queue of the store yet.
+        if sweep.due.hasReports {
+            sweep.due.hasReports = false
             try report(partition, &book, into: &plan)
+        }
+        if sweep.due.hasWaking {
+            sweep.due.hasWaking = false
             try wake(partition, &book, into: &plan)
-            sweep.nextWaiting = try decideDue(partition, &book, into: &plan)
+        }
+        if let time = sweep.due.time, time <= now {
+            sweep.due.time = try decideDue(partition, &book, into: &plan)
         }
         if let from = sweep.ratesFrom {
             sweep.ratesFrom = try wakeRates(partition, from, &book, into: &plan)
@@ -117,7 +122,7 @@ extension PurchasesStage {
 
     /// Decides what a time has come for.
     ///
-    /// - Returns: when to look again; after the next commit in any case, where something was due.
+    /// - Returns: when to look again; after the commits in any case, where something was due.
     private func decideDue(
         _ partition: Int32,
         _ book: inout Book,
@@ -130,9 +135,13 @@ extension PurchasesStage {
             countMax: limits.decisionCountMax,
             plan.state
         )
-        try book.loadItems(due)
+        try book.load(due)
         for place in due {
             try decide(place, isWoken: false, &book, into: &plan)
+        }
+        if !due.isEmpty {
+            // Until what was decided is committed the table has the same entries.
+            recent.note(DueNote(time: plan.now), in: partition)
         }
         return next
     }
@@ -151,6 +160,10 @@ extension PurchasesStage {
             countMax: limits.decisionCountMax,
             plan.state
         )
+        if !changed.isEmpty {
+            // Some may be left; until what is decided is committed the table has the same entries.
+            recent.note(DueNote(hasWaking: true), in: partition)
+        }
         var left = limits.decisionCountMax
         for place in changed where left > 0 {
             left -= try wake(place, countMax: left, &book, into: &plan)
@@ -177,7 +190,7 @@ extension PurchasesStage {
         let items = woken.compactMap { entry, _ in
             BookDue.key(of: entry, after: group).map(place.at)
         }
-        try book.loadItems(items)
+        try book.load(items)
         for item in items {
             try decide(item, isWoken: true, &book, into: &plan)
         }

@@ -87,15 +87,21 @@ final class PurchasesStage: TickingStage {
 
     /// What the last look at a partition's due table left to do.
     struct Sweep {
-        /// The store changed since.
-        var isDue = true
-        var nextWaiting: Timestamp?
+        /// Everything at first, as nobody knows what the table has; then what was put since, and the time
+        /// of the next entry.
+        var due = Sweep.everything
         var nextForgetting: Timestamp?
         /// Sales that wait for a rate are looked at again, from this entry on: at first all of them, as
         /// the file may have changed while nobody had the partition.
         var ratesFrom: [UInt8]? = BookDue.start(.rate)
         /// After so many commits once more: until then the store lacks what was decided by old rates.
         var ratesLooksLeft = 0
+
+        static let everything = DueNote(
+            hasReports: true,
+            hasWaking: true,
+            time: Timestamp(milliseconds: 0)
+        )
     }
 
     init(
@@ -154,8 +160,8 @@ final class PurchasesStage: TickingStage {
     // MARK: Transactions
 
     func committed(now: Timestamp) {
-        for partition in recent.committed() {
-            sweeps[partition]?.isDue = true
+        for (partition, note) in recent.committed() {
+            sweeps[partition]?.due.merge(note)
         }
         for (partition, sweep) in sweeps where sweep.ratesLooksLeft > 0 {
             sweeps[partition]?.ratesLooksLeft -= 1
@@ -166,7 +172,7 @@ final class PurchasesStage: TickingStage {
 
     func aborted() {
         for partition in sweeps.keys {
-            sweeps[partition]?.isDue = true
+            sweeps[partition]?.due = Sweep.everything
             sweeps[partition]?.nextForgetting = nil
             // What was woken may have been dropped.
             if sweeps[partition]?.ratesFrom != nil {
@@ -189,7 +195,7 @@ final class PurchasesStage: TickingStage {
             for partition in partitions {
                 var book = openBook(plan)
                 try sweep(partition, &book, into: &plan)
-                recent.note(book.flush())
+                book.flush()
             }
             try reportReady(into: &plan)
             try measure(now: now)
@@ -237,10 +243,10 @@ final class PurchasesStage: TickingStage {
         }
         var next = min(nextMeasure, nextRatesLook)
         for sweep in sweeps.values {
-            if sweep.isDue || sweep.ratesFrom != nil {
+            if sweep.due.hasReports || sweep.due.hasWaking || sweep.ratesFrom != nil {
                 return now
             }
-            next = min(next, sweep.nextWaiting ?? next, sweep.nextForgetting ?? next)
+            next = min(next, sweep.due.time ?? next, sweep.nextForgetting ?? next)
         }
         return next
     }

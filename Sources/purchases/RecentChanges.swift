@@ -1,4 +1,42 @@
+internal import StateStore
 internal import TokenDomain
+
+/// What of the due table is to be looked through: each region costs a scan, and mostly nothing of it
+/// changed.
+struct DueNote: Equatable {
+    /// Tokens want a report that no tick makes of itself.
+    var hasReports = false
+    /// Records changed that items wait for.
+    var hasWaking = false
+    /// The earliest time that an item waits for.
+    var time: Timestamp?
+
+    var isEmpty: Bool { !hasReports && !hasWaking && time == nil }
+
+    mutating func merge(_ other: DueNote) {
+        hasReports = hasReports || other.hasReports
+        hasWaking = hasWaking || other.hasWaking
+        wait(until: other.time)
+    }
+
+    mutating func wait(until other: Timestamp?) {
+        time = [time, other].compactMap { $0 }.min()
+    }
+
+    /// Notes what entries of the due table are for a sweep.
+    ///
+    /// A token that wants a report is not among it: who puts it there has the next tick make it.
+    mutating func note(_ entries: [DueEntry]) {
+        for (key, _) in entries {
+            switch key.first {
+            case BookDue.Region.waking.rawValue: hasWaking = true
+            case BookDue.Region.waiting.rawValue:
+                wait(until: BookDue.timed(key, .waiting)?.time)
+            default: break
+            }
+        }
+    }
+}
 
 /// What the committed store may not show yet: scans of it do not find what was put since.
 ///
@@ -15,6 +53,8 @@ final class RecentChanges {
         var begunQueues: Set<BookKey> = []
         /// In which something was put.
         var partitions: Set<Int32> = []
+        /// What was put for a sweep to find, by partition.
+        var sweeps: [Int32: DueNote] = [:]
     }
 
     /// Since the last commit, and before that since the one before.
@@ -36,8 +76,12 @@ final class RecentChanges {
         now.begunQueues.insert(BookKey(bytes: group))
     }
 
-    func note(_ partitions: Set<Int32>) {
-        now.partitions.formUnion(partitions)
+    /// Something was put in a partition, and among it what a sweep of it is to find.
+    func note(_ note: DueNote, in partition: Int32) {
+        now.partitions.insert(partition)
+        if !note.isEmpty {
+            now.sweeps[partition, default: DueNote()].merge(note)
+        }
     }
 
     // MARK: Asking
@@ -76,12 +120,16 @@ final class RecentChanges {
 
     /// The store has what was put before the last commit but one.
     ///
-    /// - Returns: the partitions in which something was put that it may have only now.
-    func committed() -> Set<Int32> {
-        let partitions = partitions
+    /// - Returns: what sweeps are to find that it may have only now, by partition.
+    func committed() -> [Int32: DueNote] {
+        let notes = before.sweeps.merging(now.sweeps) { before, now in
+            var note = before
+            note.merge(now)
+            return note
+        }
         before = now
         now = Generation()
-        return partitions
+        return notes
     }
 
     /// Nothing of it happened.

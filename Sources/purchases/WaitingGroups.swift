@@ -8,33 +8,45 @@ internal import StateStore
 /// is denied is so, and what is not denied the store must be asked for. When many bits were set the
 /// partition's are made anew, from what the store and ``RecentChanges`` have together.
 final class WaitingGroups {
-    /// 128 KiB a partition.
-    private static let bitCount = 1 << 20
-    /// Groups added to a partition's bits before they are made anew.
-    static let addedCountMax = bitCount / 16
-    /// Entries looked at for that: where more items wait, nothing is denied until the next time.
-    static let entryCountMax = 100_000
+    struct Limits {
+        /// 128 KiB a partition; a multiple of 64.
+        var bitCount = 1 << 20
+        /// Groups added to a partition's bits before they are made anew.
+        var addedCountMax = 1 << 16
+        /// Entries looked at for that: where as many items wait, nothing is denied until the next
+        /// time.
+        var entryCountMax = 100_000
+    }
 
     private struct Bits {
-        var words = [UInt64](repeating: 0, count: bitCount / 64)
+        var words: [UInt64]
         var addedCount = 0
 
+        init(count: Int) {
+            words = [UInt64](repeating: 0, count: count / 64)
+        }
+
         mutating func add(_ group: BookKey) {
-            let bit = Self.bit(group)
+            let bit = bit(group)
             words[bit / 64] |= 1 << UInt64(bit % 64)
         }
 
         func has(_ group: BookKey) -> Bool {
-            let bit = Self.bit(group)
+            let bit = bit(group)
             return words[bit / 64] & 1 << UInt64(bit % 64) != 0
         }
 
-        private static func bit(_ group: BookKey) -> Int {
-            Int(UInt(bitPattern: group.hashValue) % UInt(bitCount))
+        private func bit(_ group: BookKey) -> Int {
+            Int(UInt(bitPattern: group.hashValue) % UInt(words.count * 64))
         }
     }
 
+    private let limits: Limits
     private var partitions: [Int32: Bits] = [:]
+
+    init(limits: Limits = Limits()) {
+        self.limits = limits
+    }
 
     /// An item was put into a group.
     func add(_ group: [UInt8], partition: Int32) {
@@ -54,7 +66,7 @@ final class WaitingGroups {
         _ recent: RecentChanges
     ) throws(StoreFault) -> Bool {
         let target = Self.target(group)
-        if let bits = partitions[partition], bits.addedCount <= Self.addedCountMax {
+        if let bits = partitions[partition], bits.addedCount <= limits.addedCountMax {
             return bits.has(target)
         }
         let bits = try makeBits(partition, state, recent)
@@ -79,8 +91,8 @@ final class WaitingGroups {
         _ state: StagedState,
         _ recent: RecentChanges
     ) throws(StoreFault) -> Bits {
-        var bits = Bits()
-        var room = Self.entryCountMax
+        var bits = Bits(count: limits.bitCount)
+        var room = limits.entryCountMax
         for region in Self.regions {
             let start = BookDue.start(region)
             try state.scan(.due, partition: partition, from: start, within: start) { entry, _ in

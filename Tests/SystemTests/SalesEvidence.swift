@@ -87,7 +87,7 @@ extension SalesEvidence {
             let key = BookKey(bytes: record.key ?? [])
             if key.kind == .item {
                 book[key.name] = try record.value.map { (value) throws(WireFault) in
-                    try BookedItem(reading: value)
+                    try BookedItem(reading: value, key: key)
                 }
             }
         }

@@ -1,0 +1,150 @@
+import StageRuntime
+import StateStore
+import Testing
+import TokenDomain
+
+@testable import purchases
+
+@Suite struct `Records kept in memory` {
+    private static let lane = Lane(appAppleID: 1, environment: .production)
+    private static let anna = PurchaseKey("c1.anna")
+    private static let now = Timestamp(milliseconds: 1_768_003_200_000)
+
+    private func item(_ number: Int) -> BookPlace {
+        BookPlace(partition: 0, key: .item("\(number)", of: Self.anna, Self.lane))
+    }
+
+    private func token(_ number: Int) -> BookPlace {
+        BookPlace(partition: 0, key: .token(TokenID("\(number)"), of: Self.anna))
+    }
+
+    private func known(_ memory: BookMemory, _ places: [BookPlace]) -> [Bool] {
+        places.map { memory.slot($0) != nil }
+    }
+
+    @Test func `are half of the most at least, and never more than that beside the batch in hand`()
+    {
+        let memory = BookMemory(recordCountMax: 8, tokenCountMax: 2)
+        for number in 0..<3 {
+            memory.keep(BookMemory.Slot(item(number), nil))
+        }
+        memory.trim()
+        memory.keep(BookMemory.Slot(item(3), nil))
+        // Four are half of what may be kept: they make room for as many again.
+        memory.trim()
+        for number in 4..<7 {
+            memory.keep(BookMemory.Slot(item(number), nil))
+            memory.trim()
+        }
+        #expect(memory.slot(item(7)) == nil)
+        memory.keep(BookMemory.Slot(item(7), nil))
+        memory.trim()
+        #expect(
+            known(memory, (0..<8).map(item)) == [false, false, false, false] + [
+                true, true, true, true,
+            ]
+        )
+    }
+
+    @Test func `stay where they are looked at again`() {
+        let memory = BookMemory(recordCountMax: 4, tokenCountMax: 4)
+        memory.keep(BookMemory.Slot(item(0), nil))
+        memory.keep(BookMemory.Slot(item(1), nil))
+        memory.trim()
+        #expect(memory.slot(item(0)) != nil)
+        memory.keep(BookMemory.Slot(item(2), nil))
+        memory.trim()
+        memory.keep(BookMemory.Slot(item(3), nil))
+        #expect(known(memory, [0, 1, 2, 3].map(item)) == [true, false, true, true])
+    }
+
+    @Test func `of tokens stay whatever is sold`() {
+        let memory = BookMemory(recordCountMax: 2, tokenCountMax: 8)
+        memory.keep(BookMemory.Slot(token(0), nil))
+        memory.keep(tokens: [token(0)], of: item(99))
+        for number in 0..<20 {
+            memory.keep(BookMemory.Slot(item(number), nil))
+            memory.trim()
+        }
+        #expect(memory.slot(token(0)) != nil)
+        #expect(memory.tokens(of: item(99)) == [token(0)])
+        #expect(memory.slot(item(0)) == nil)
+        memory.dropAll()
+        #expect(memory.slot(token(0)) == nil)
+        #expect(memory.tokens(of: item(99)) == nil)
+    }
+
+    /// A book over a store in memory, in which nothing is committed.
+    private struct Desk {
+        let state = StagedState()
+        let recent = RecentChanges()
+        let waiting = WaitingGroups()
+        let memory: BookMemory
+
+        init(_ memory: BookMemory) {
+            self.memory = memory
+            state.open(MemoryStore(), partition: 0)
+        }
+
+        func open() -> Book {
+            Book(state: state, recent: recent, memory: memory, waiting: waiting)
+        }
+    }
+
+    private func live(_ revision: Int) -> BookedItem {
+        var item = BookedItem(touchedAt: Self.now)
+        item.standing = .live
+        item.revision = revision
+        return item
+    }
+
+    @Test func `that made room before their commit are read as they were put last`() throws {
+        let desk = Desk(BookMemory(recordCountMax: 2, tokenCountMax: 2))
+        for revision in 1...2 {
+            for number in 0..<5 {
+                var book = desk.open()
+                #expect(try book.item(item(number))?.revision ?? 0 == revision - 1)
+                book.put(live(revision), at: item(number))
+                // Nothing makes room for another while it is not staged.
+                for other in 10..<15 {
+                    _ = try book.item(item(other))
+                }
+                #expect(try book.item(item(number))?.revision == revision)
+                book.flush()
+            }
+            #expect(desk.memory.slot(item(0)) == nil)
+        }
+        var book = desk.open()
+        try book.forget(item(3))
+        book.flush()
+        desk.memory.dropAll()
+        book = desk.open()
+        #expect(try book.item(item(3)) == nil)
+        #expect(try book.item(item(4)) == live(2))
+    }
+
+    @Test func `of a customer's tokens are complete though the newest is not committed`() throws {
+        let desk = Desk(BookMemory(recordCountMax: 2, tokenCountMax: 2))
+        func put(_ number: Int) throws {
+            var book = desk.open()
+            #expect(try book.token(token(number)) == nil)
+            var record = BookedToken(touchedAt: Self.now)
+            record.token = ExternalPurchaseToken(
+                externalPurchaseID: TokenID("\(number)"),
+                appAppleID: 1,
+                bundleID: "com.example.1",
+                tokenType: nil,
+                tokenCreationDate: Self.now,
+                tokenExpirationDate: nil
+            )
+            book.putNew(record, at: token(number))
+            book.flush()
+        }
+        for number in 0..<4 {
+            try put(number)
+            #expect(try desk.open().tokens(of: Self.anna, partition: 0).count == number + 1)
+        }
+        desk.memory.dropAll()
+        #expect(try desk.open().tokens(of: Self.anna, partition: 0).count == 4)
+    }
+}

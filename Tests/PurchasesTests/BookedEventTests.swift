@@ -1,0 +1,135 @@
+import Simulation
+import StageRuntime
+import StateStore
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import purchases
+
+/// An event is kept with its item, or in a record of its own where it is long or was put there by an
+/// earlier version.
+@Suite struct `The event of a sale` {
+    private func bench() -> PurchasesBench {
+        let bench = PurchasesBench()
+        bench.launch()
+        return bench
+    }
+
+    /// A sale that is some bytes long.
+    private func value(_ event: PurchaseEvent, byteCount: Int) -> [UInt8] {
+        var value: [UInt8] = []
+        event.write(to: &value)
+        let padding = byteCount - value.count - ",\"note\":\"\"".utf8.count
+        precondition(padding >= 0, "a sale is shorter")
+        value.removeLast()
+        value += Array(",\"note\":\"\(String(repeating: "x", count: padding))\"}".utf8)
+        return value
+    }
+
+    private func eventRecords(_ bench: PurchasesBench) throws -> Int {
+        try bench.records().filter { $0.hasPrefix("e") }.count
+    }
+
+    @Test(arguments: [
+        (Book.eventByteCountMax, false), (Book.eventByteCountMax + 1, true), (100_000, true),
+    ])
+    func `has a record of its own where it is long`(byteCount: Int, isOwn: Bool) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        var event = bench.buy("a", anna)
+        event.receivedAt = bench.clock.now
+        bench.append(.purchasesReceived, key: anna.text, value: value(event, byteCount: byteCount))
+        try bench.settle()
+        #expect(try eventRecords(bench) == (isOwn ? 1 : 0))
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(try bench.words() == ["a reported"])
+        #expect(try eventRecords(bench) == 0)
+    }
+
+    @Test(arguments: [1_000, 10_000])
+    func `is a dead letter byte for byte`(byteCount: Int) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.script = { _, ids in
+            ids.map { AppleError(code: 19, fieldName: "quantity", lineItemID: $0) }
+        }
+        var event = bench.buy("a", anna)
+        event.receivedAt = bench.clock.now
+        let value = value(event, byteCount: byteCount)
+        bench.append(.purchasesReceived, key: anna.text, value: value)
+        try bench.settle()
+        #expect(try bench.words() == ["a rejected"])
+        #expect(bench.deadLetters().map(\.value) == [value])
+        #expect(try bench.records().allSatisfy { !$0.hasPrefix("e") && !$0.hasPrefix("i") })
+    }
+
+    @Test func `gives way to another sale that is sent after it was not owed`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        for byteCount in [10_000, 1_000, 10_000] {
+            var event = bench.buy("a", anna, exclusive: Int64(byteCount))
+            event.receivedAt = bench.clock.now
+            let value = value(event, byteCount: byteCount)
+            bench.append(.purchasesReceived, key: anna.text, value: value)
+            try bench.pass(.hours(25))
+            #expect(try eventRecords(bench) == (byteCount > Book.eventByteCountMax ? 1 : 0))
+        }
+        #expect(try bench.words() == Array(repeating: "a not_owed", count: 3))
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(bench.apple.held("a")?.net == 10_000)
+        #expect(try eventRecords(bench) == 0)
+    }
+
+    /// The changelog of an earlier version, which had a record for each event: the worker goes on
+    /// from it.
+    @Test func `is found where an earlier version put it`() throws {
+        let bench = bench()
+        let (anna, bert) = (bench.customer(1), bench.customer(2))
+        bench.token("u", customer: bert)
+        bench.sale(bench.buy("waits", anna))
+        bench.sale(bench.buy("sent", bert))
+        try bench.settleAlone()
+        bench.crash()
+        bench.loseDisk()
+        try putEventsApart(bench)
+        bench.launch()
+        try bench.settleAlone()
+        #expect(try eventRecords(bench) == 2)
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(Set(try bench.words()) == ["waits reported", "sent reported"])
+        #expect(try eventRecords(bench) == 0)
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    private func putEventsApart(_ bench: PurchasesBench) throws {
+        let topic = Topic.purchasesState.name(prefix: PurchasesBench.prefix)
+        for record in bench.cluster.committedRecords(of: topic) {
+            let key = BookKey(bytes: record.key ?? [])
+            guard key.kind == .item, let value = record.value else {
+                continue
+            }
+            var item = try BookedItem(reading: value, key: key)
+            guard let event = item.event else {
+                continue
+            }
+            item.event = nil
+            var values: ([UInt8], [UInt8]) = ([], [])
+            item.write(to: &values.0)
+            event.write(to: &values.1)
+            for (key, value) in [(key, values.0), (key.event(0), values.1)] {
+                bench.cluster.append(
+                    topic: topic,
+                    partition: record.partition,
+                    key: key.bytes,
+                    value: value,
+                    timestampMilliseconds: bench.clock.now.milliseconds
+                )
+            }
+        }
+    }
+}
