@@ -267,10 +267,10 @@ package struct ReportOutcome: Equatable, Sendable {
     /// The requests it took, oldest first: the first one and the newest.
     package var exchanges: [ReportExchange]
     /// What was reported to Apple besides the status; records of older versions have none of it.
-    package var told: Told
+    package var details: Details
 
     /// What proves, without the token's own topics, what was reported and whether in time.
-    package struct Told: Equatable, Sendable {
+    package struct Details: Equatable, Sendable {
         /// The JSON array as it was sent, byte for byte; only with LINE_ITEM.
         package var lineItems: String?
         package var tokenCreationDate: Timestamp?
@@ -318,7 +318,7 @@ package struct ReportOutcome: Equatable, Sendable {
         firstSentAt: Timestamp,
         settledAt: Timestamp,
         exchanges: [ReportExchange] = [],
-        told: Told = Told()
+        details: Details = Details()
     ) {
         self.requestIdentifier = requestIdentifier
         self.externalPurchaseID = externalPurchaseID
@@ -332,7 +332,7 @@ package struct ReportOutcome: Equatable, Sendable {
         self.firstSentAt = firstSentAt
         self.settledAt = settledAt
         self.exchanges = exchanges
-        self.told = told
+        self.details = details
     }
 }
 

@@ -297,7 +297,7 @@ extension TokenAccount {
         guard let appAppleID else {
             preconditionFailure("an intent is made only where the app is known")
         }
-        var told = ReportOutcome.Told(
+        var details = ReportOutcome.Details(
             lineItems: intent.lineItems,
             tokenCreationDate: tokenCreationDate,
             tokenExpirationDate: tokenExpirationDate,
@@ -305,7 +305,7 @@ extension TokenAccount {
             purchaseKey: intent.purchaseKey
         )
         if let deadline = deadline(of: intent, policy: policy) {
-            told.bringForward(deadline: deadline, settledAt: answer.answeredAt)
+            details.bringForward(deadline: deadline, settledAt: answer.answeredAt)
         }
         return ReportOutcome(
             requestIdentifier: intent.identifier,
@@ -320,7 +320,7 @@ extension TokenAccount {
             firstSentAt: intent.firstSentAt ?? answer.sentAt,
             settledAt: answer.answeredAt,
             exchanges: intent.exchanges,
-            told: told
+            details: details
         )
     }
 

@@ -118,7 +118,7 @@ struct BenchFillRecords {
                     errorCode: isRejected ? 8 : nil
                 )
             ],
-            told: ReportOutcome.Told(
+            details: ReportOutcome.Details(
                 lineItems: hasItems ? "[\(lineItem(number, at: time))]" : nil,
                 tokenCreationDate: Timestamp(milliseconds: created),
                 deadline: Timestamp(milliseconds: time - 1_000 * late),

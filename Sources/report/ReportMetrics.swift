@@ -200,7 +200,7 @@ final class ReportMetrics {
 
     private func countLate(_ outcome: ReportOutcome) {
         guard outcome.externalPurchaseID.environment == .production, outcome.outcome != .rejected,
-            let seconds = outcome.told.lateBySeconds, seconds > 0
+            let seconds = outcome.details.lateBySeconds, seconds > 0
         else {
             return
         }

@@ -105,10 +105,10 @@ struct ReportOutput {
     /// One line of the ledger, and what is counted of it.
     func append(_ outcome: ReportOutcome, of account: TokenAccount, to plan: inout BatchPlan) {
         var outcome = outcome
-        if let lineItems = outcome.told.lineItems,
+        if let lineItems = outcome.details.lineItems,
             let sold = LineItemParts.oldestSale(in: lineItems)
         {
-            outcome.told.bringForward(
+            outcome.details.bringForward(
                 deadline: ReportPolicy.deadline(ofSale: sold),
                 settledAt: outcome.settledAt
             )

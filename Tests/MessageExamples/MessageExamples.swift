@@ -124,7 +124,7 @@ package enum MessageExamples {
                 AppleError(code: 6, fieldName: "creationDate", lineItemID: "a"),
                 AppleError(code: 1, fieldName: nil, lineItemID: nil),
             ],
-            told: ReportOutcome.Told(
+            details: ReportOutcome.Details(
                 lineItems: #"[{"lineItemId": "a", "amountTaxInclusive": 4990}]"#,
                 tokenCreationDate: token.tokenCreationDate,
                 tokenExpirationDate: token.tokenExpirationDate,
@@ -274,7 +274,7 @@ package enum MessageExamples {
         _ outcome: ReportOutcome.Outcome,
         httpStatus: Int,
         errors: [AppleError],
-        told: ReportOutcome.Told = .init()
+        details: ReportOutcome.Details = .init()
     ) -> ReportOutcome {
         ReportOutcome(
             requestIdentifier: "5b0c1a52-4f0e-4a55-9f1e-7f6a0c1d2e3f",
@@ -290,7 +290,7 @@ package enum MessageExamples {
             settledAt: time,
             exchanges: outcome == .rejected
                 ? [exchange(.send, 0, nil), exchange(.retrieve, 404, 4_040_001)] : [],
-            told: told
+            details: details
         )
     }
 

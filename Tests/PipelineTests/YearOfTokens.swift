@@ -290,7 +290,7 @@ final class YearOfTokens {
             return
         }
         guard let outcome = try? ReportOutcome(reading: value.span),
-            let deadline = outcome.told.deadline
+            let deadline = outcome.details.deadline
         else {
             outcomes["unreadable", default: 0] += 1
             return

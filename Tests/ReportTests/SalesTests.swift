@@ -46,7 +46,7 @@ import TokenWire
         #expect(answer.outcome == .accepted && answer.errors.isEmpty && answer.reason == nil)
         #expect(answer.requestIdentifier == outcome.requestIdentifier)
         #expect(answer.externalPurchaseID == bench.id(1))
-        #expect(outcome.told.purchaseKey == PurchaseKey(Self.key))
+        #expect(outcome.details.purchaseKey == PurchaseKey(Self.key))
         #expect(try bench.answers().count == 1)
     }
 
@@ -313,12 +313,14 @@ import TokenWire
         bench.launch()
         bench.distinct(bench.id(1))
         try bench.pass(.hours(25))
-        let told = try #require(try bench.outcomes().last?.told)
+        let details = try #require(try bench.outcomes().last?.details)
         let token = bench.token(bench.id(1))
-        #expect(told.tokenCreationDate == token.tokenCreationDate)
-        #expect(told.tokenExpirationDate == token.tokenExpirationDate)
-        #expect(told.deadline == ReportBench.start + .days(366))
-        #expect(told.lateBySeconds == 0 && told.lineItems == nil && told.purchaseKey == nil)
+        #expect(details.tokenCreationDate == token.tokenCreationDate)
+        #expect(details.tokenExpirationDate == token.tokenExpirationDate)
+        #expect(details.deadline == ReportBench.start + .days(366))
+        #expect(
+            details.lateBySeconds == 0 && details.lineItems == nil && details.purchaseKey == nil
+        )
         #expect(bench.metric(#"reports_late_total{app="1",status="NO_LINE_ITEM"}"#) == nil)
     }
 
@@ -333,13 +335,13 @@ import TokenWire
         try bench.pass(.hours(3))
         let outcomes = try bench.outcomes()
         #expect(
-            outcomes.map(\.told.deadline) == [
+            outcomes.map(\.details.deadline) == [
                 ReportBench.start + .hours(1), ReportBench.start + .hours(1),
             ]
         )
         for outcome in outcomes {
             let late = (outcome.settledAt - ReportBench.start).count - 3_600_000
-            #expect(outcome.told.lateBySeconds == (late + 999) / 1_000 && late > 3_600_000)
+            #expect(outcome.details.lateBySeconds == (late + 999) / 1_000 && late > 3_600_000)
         }
         // The sandbox has no deadline that anybody minds.
         #expect(bench.metric(#"reports_late_total{app="1",status="DUPLICATE_TOKEN"}"#) == 1)
@@ -363,12 +365,12 @@ import TokenWire
             bench.request(bench.id(1), .lineItem, lineItems: lineItems)
         }
         try bench.pass(.minutes(1))
-        let told = try bench.outcomes().map(\.told)
-        #expect(told.map(\.lineItems) == lists)
+        let details = try bench.outcomes().map(\.details)
+        #expect(details.map(\.lineItems) == lists)
         let deadlines: [Timestamp?] = [
             ReportBench.start + .days(6), ReportBench.start + .days(37), nil,
         ]
-        #expect(told.map(\.deadline) == deadlines)
-        #expect(told.allSatisfy { $0.lateBySeconds == 0 })
+        #expect(details.map(\.deadline) == deadlines)
+        #expect(details.allSatisfy { $0.lateBySeconds == 0 })
     }
 }

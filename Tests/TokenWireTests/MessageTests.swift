@@ -96,7 +96,7 @@ import TokenWire
     @Test func `of older versions lack what the ledger proves today`() throws {
         var arena: [UInt8] = []
         var old = MessageExamples.reportsOutcomes[0]
-        old.told = ReportOutcome.Told()
+        old.details = ReportOutcome.Details()
         old.write(to: &arena)
         let text = String(decoding: arena, as: UTF8.self)
         for name in ["lineItems", "deadline", "lateBySeconds", "purchaseKey"] {

@@ -133,7 +133,7 @@ import TokenWire
                     errorCode: nil
                 )
             ],
-            told: .init(lineItems: items)
+            details: .init(lineItems: items)
         )
         try world.write(.reportsOutcomes, key: Self.token.text) { outcome.write(to: &$0) }
         let answer = PurchaseAnswered(

@@ -140,7 +140,7 @@ extension ReportOutcome {
         var firstSentAt: Timestamp?
         var settledAt: Timestamp?
         var exchanges: [ReportExchange] = []
-        var told = Told()
+        var details = Details()
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "requestIdentifier":
@@ -158,7 +158,7 @@ extension ReportOutcome {
             case "firstSentAt": try scanner.fill(&firstSentAt)
             case "settledAt": try scanner.fill(&settledAt)
             default:
-                guard try told.take(key, from: &scanner) else {
+                guard try details.take(key, from: &scanner) else {
                     return try scanner.skip()
                 }
             }
@@ -176,7 +176,7 @@ extension ReportOutcome {
             firstSentAt: try JSONScanner.require(firstSentAt, "firstSentAt"),
             settledAt: try JSONScanner.require(settledAt, "settledAt"),
             exchanges: exchanges,
-            told: told
+            details: details
         )
     }
 
@@ -196,13 +196,13 @@ extension ReportOutcome {
             writer.field("firstSentAt", firstSentAt.milliseconds)
             writer.field("settledAt", settledAt.milliseconds)
             ReportExchange.write(exchanges, &writer)
-            told.write(to: &writer)
+            details.write(to: &writer)
             writer.endObject()
         }
     }
 }
 
-extension ReportOutcome.Told {
+extension ReportOutcome.Details {
     /// - Returns: whether the member is one of these.
     fileprivate mutating func take(
         _ key: JSONKey,

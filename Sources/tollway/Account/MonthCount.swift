@@ -101,7 +101,7 @@ struct MonthCount {
                 mark.isReported = true
                 mark.hasSales = mark.hasSales || hasSales
                 marks[digest] = mark
-                let isLate = outcome.told.lateBySeconds.map { $0 > 0 }
+                let isLate = outcome.details.lateBySeconds.map { $0 > 0 }
                 if isLate ?? (outcome.settledAt > deadline) {
                     lateReports[outcome.appAppleID, default: []].insert(
                         TextDigest.of(outcome.requestIdentifier.lowercased())
@@ -122,10 +122,10 @@ struct MonthCount {
     ) -> (isFor: Bool, hasSales: Bool) {
         let told = CalendarMonth(of: outcome.settledAt)
         // Of a token that ended in this month it is the last report, and no month's that is over.
-        let isEnded = outcome.told.tokenExpirationDate.map { $0 <= outcome.settledAt } ?? false
+        let isEnded = outcome.details.tokenExpirationDate.map { $0 <= outcome.settledAt } ?? false
         let isOfMonthBefore = outcome.reason == ReportReason.month.rawValue && !isEnded
         let isFor = isOfMonthBefore ? told == month.adding(1) : told == month
-        guard let text = outcome.told.lineItems else {
+        guard let text = outcome.details.lineItems else {
             return (isFor, outcome.status == .lineItem && isFor)
         }
         do throws(WireFault) {

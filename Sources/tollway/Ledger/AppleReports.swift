@@ -26,7 +26,7 @@ enum AppleReports {
                     status: outcome.status
                 )
             }
-            guard let lineItems = outcome.told.lineItems else {
+            guard let lineItems = outcome.details.lineItems else {
                 return nil
             }
             do throws(ReportRequestFault) {

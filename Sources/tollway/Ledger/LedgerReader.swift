@@ -68,7 +68,7 @@ struct LedgerReader {
             let items: [LedgerLineItem]
             do throws(WireFault) {
                 items =
-                    try outcome.told.lineItems.map { (text) throws(WireFault) in
+                    try outcome.details.lineItems.map { (text) throws(WireFault) in
                         try LedgerLineItem.list(text)
                     } ?? []
             } catch {

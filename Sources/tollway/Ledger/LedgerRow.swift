@@ -140,10 +140,10 @@ extension LedgerRow {
         httpStatus = outcome.httpStatus
         errors = outcome.errors
         attempts = outcome.attempts
-        tokenCreationDate = outcome.told.tokenCreationDate
-        tokenExpirationDate = outcome.told.tokenExpirationDate
-        deadline = outcome.told.deadline
-        lateBySeconds = outcome.told.lateBySeconds
+        tokenCreationDate = outcome.details.tokenCreationDate
+        tokenExpirationDate = outcome.details.tokenExpirationDate
+        deadline = outcome.details.deadline
+        lateBySeconds = outcome.details.lateBySeconds
         self.item = item
         self.position = position
     }

@@ -19,7 +19,7 @@ struct Restatements {
 
     /// - Throws: exit 1 where there are more than fit.
     mutating func take(_ outcome: ReportOutcome) throws(CommandFailure) {
-        guard outcome.outcome != .rejected, let text = outcome.told.lineItems else {
+        guard outcome.outcome != .rejected, let text = outcome.details.lineItems else {
             return
         }
         let items: [LedgerLineItem]

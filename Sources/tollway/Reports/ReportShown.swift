@@ -59,7 +59,7 @@ struct ReportShown {
                 + " (\(outcome.externalPurchaseID.environment.rawValue)), app \(outcome.appAppleID)",
             "  because   \(printable(outcome.reason))",
             "  sent      \(time(outcome.firstSentAt)), settled \(time(outcome.settledAt))",
-            "  deadline  \(deadline(outcome.told))",
+            "  deadline  \(deadline(outcome.details))",
         ]
         if !outcome.errors.isEmpty {
             let errors = outcome.errors.map { error in
@@ -84,16 +84,16 @@ struct ReportShown {
         return lines.map { $0 + "\n" }.joined() + itemTable(outcome)
     }
 
-    private static func deadline(_ told: ReportOutcome.Told) -> String {
-        let when = told.deadline.map(time) ?? "not in the ledger"
-        guard let late = told.lateBySeconds else {
+    private static func deadline(_ details: ReportOutcome.Details) -> String {
+        let when = details.deadline.map(time) ?? "not in the ledger"
+        guard let late = details.lateBySeconds else {
             return when
         }
         return when + (late > 0 ? ", LATE by \(AgeText.of(.seconds(late)))" : ", in time")
     }
 
     private static func itemTable(_ outcome: ReportOutcome) -> String {
-        guard let text = outcome.told.lineItems else {
+        guard let text = outcome.details.lineItems else {
             return outcome.status == .lineItem ? "  its line items are not in the ledger\n" : ""
         }
         let items: [LedgerLineItem]

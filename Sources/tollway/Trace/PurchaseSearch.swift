@@ -297,7 +297,7 @@ struct PurchaseSearch {
                     return false
                 }
                 return identifiers.contains(outcome.requestIdentifier.lowercased())
-                    || Self.holds(outcome.told.lineItems, id)
+                    || Self.holds(outcome.details.lineItems, id)
             }
         ) {
             if let outcome = Self.report(found.value.span) {

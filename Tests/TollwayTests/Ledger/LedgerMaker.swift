@@ -55,7 +55,7 @@ enum LedgerMaker {
             reason: "hold",
             firstSentAt: settledAt + Milliseconds(-40),
             settledAt: settledAt,
-            told: ReportOutcome.Told(
+            details: ReportOutcome.Details(
                 lineItems: items.isEmpty ? nil : "[" + items.joined(separator: ",") + "]",
                 tokenCreationDate: settledAt + -.days(1),
                 deadline: settledAt + .days(9),

@@ -41,7 +41,7 @@ import TokenWire
     private func rows(_ outcome: ReportOutcome, _ selection: LedgerSelection = .init()) throws
         -> [LedgerRow]
     {
-        let items = try outcome.told.lineItems.map { try LedgerLineItem.list($0) } ?? []
+        let items = try outcome.details.lineItems.map { try LedgerLineItem.list($0) } ?? []
         return items.isEmpty
             ? [LedgerRow(outcome, nil, selection, "t/0/1")]
             : items.map { LedgerRow(outcome, $0, selection, "t/0/1") }
@@ -104,7 +104,7 @@ import TokenWire
         }
         var totals = LedgerTotals()
         for (number, outcome) in outcomes.enumerated() {
-            let items = try outcome.told.lineItems.map { try LedgerLineItem.list($0) } ?? []
+            let items = try outcome.details.lineItems.map { try LedgerLineItem.list($0) } ?? []
             for item in items.isEmpty ? [nil] : items.map(Optional.some) {
                 var row = LedgerRow(outcome, item, LedgerSelection(), "t/0/\(number)")
                 row.isSuperseded = item.map { restatements.isSuperseded(outcome, $0) } ?? false
