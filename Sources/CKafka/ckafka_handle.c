@@ -219,7 +219,7 @@ rd_kafka_t *ck_open_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, watch *w
         ck_fail(fault, is_setting ? CKAFKA_FAULT_MISCONFIGURED : CKAFKA_FAULT_UNUSABLE, code,
                 message);
         /* Where its threads were not seen to start in time (a clock that is shifted), 2.0.2 gives up and
-         * leaves them running with what lies in the configuration: that and their watch must stay. */
+         * leaves them running with what is in the configuration: that and their watch must stay. */
         if (code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE && errno_was == EDEADLK)
             ck_abandon(w);
         else

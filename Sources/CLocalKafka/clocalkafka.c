@@ -35,7 +35,7 @@ static rd_kafka_t *open_handle(char *message)
     }
     rd_kafka_t *rk = rd_kafka_new(RD_KAFKA_PRODUCER, conf, message, CLOCALKAFKA_MESSAGE_SIZE);
     /* Where its threads were not seen to start in time (a clock that is shifted), 2.0.2 gives up
-     * and leaves them running with what lies in the configuration: that must stay. */
+     * and leaves them running with what is in the configuration: that must stay. */
     int errno_was = errno;
     if (!rk && !(rd_kafka_last_error() == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE &&
                  errno_was == EDEADLK))

@@ -36,7 +36,7 @@ package enum Partitioner {
 }
 
 extension RecordBatch {
-    /// Whether a keyed record lies in another partition than its key's; no where the topic's
+    /// Whether a keyed record is in another partition than its key's; no where the topic's
     /// partition count is not known.
     package func isMisplaced(_ record: Record, partitionCount: Int?) -> Bool {
         guard let partitionCount else {

@@ -36,7 +36,7 @@ package struct AddressRanges: Equatable, Sendable {
         }
     }
 
-    /// Whether a peer's numeric address lies in one of them; what is no address does not.
+    /// Whether a peer's numeric address is in one of them; what is no address does not.
     package func contains(_ address: String) -> Bool {
         guard let bytes = NumericAddress.bytes(address) else {
             return false

@@ -72,7 +72,14 @@ enum CommitPlan {
                     for index in next..<next + count {
                         plan.outputs.outputs[index].topic = droppedTopic
                     }
-                    bury(record, fault, of: batch, into: &plan.outputs, context, telemetry)
+                    writeDeadLetter(
+                        record,
+                        fault,
+                        of: batch,
+                        into: &plan.outputs,
+                        context,
+                        telemetry
+                    )
                     fate = .deadLetter
                     completed(deadLetter)
                 } else {
@@ -84,11 +91,11 @@ enum CommitPlan {
                 completed(reason)
                 fate = TokenTally.Fate(settledFor: reason)
             case .deadLetter(let fault):
-                bury(record, fault, of: batch, into: &plan.outputs, context, telemetry)
+                writeDeadLetter(record, fault, of: batch, into: &plan.outputs, context, telemetry)
                 completed(deadLetter)
                 fate = .deadLetter
             case .deadLetterAndForward(let fault, let count):
-                bury(record, fault, of: batch, into: &plan.outputs, context, telemetry)
+                writeDeadLetter(record, fault, of: batch, into: &plan.outputs, context, telemetry)
                 completed(deadLetter)
                 fate = .deadLetter
                 carryTrace(from: record, to: next..<next + count)
@@ -123,7 +130,7 @@ enum CommitPlan {
         max(output.key.count, 0) + max(output.value.count, 0) + output.headers.count
     }
 
-    private static func bury(
+    private static func writeDeadLetter(
         _ record: RecordBatch.Record,
         _ fault: Fault,
         of batch: RecordBatch,
@@ -173,7 +180,9 @@ enum CommitPlan {
                 omittedByteCount: byteCount
             )
         }
-        telemetry.buried(WrittenDeadLetter(fault: fault, origin: letter.origin, trace: trace))
+        telemetry.wroteDeadLetter(
+            WrittenDeadLetter(fault: fault, origin: letter.origin, trace: trace)
+        )
     }
 }
 

@@ -37,7 +37,7 @@ package struct BatchPlan {
     /// Called in turn once the transaction of this plan is known to be committed, and never else.
     private(set) var afterCommit: [() -> Void] = []
     /// Each dead letter of the stage's own making: the loop counts them.
-    private(set) var buried: [WrittenDeadLetter] = []
+    private(set) var deadLetters: [WrittenDeadLetter] = []
     /// The state of the partitions assigned; empty for a stage without state.
     package let state: StagedState
     /// The time at which this batch is judged.
@@ -116,7 +116,9 @@ package struct BatchPlan {
             of: [],
             trace: trace
         )
-        buried.append(WrittenDeadLetter(fault: letter.fault, origin: letter.origin, trace: trace))
+        deadLetters.append(
+            WrittenDeadLetter(fault: letter.fault, origin: letter.origin, trace: trace)
+        )
     }
 }
 
@@ -131,7 +133,7 @@ package protocol Stage: AnyObject {
     ///
     /// Nothing, unless a stage says otherwise.
     /// - Returns: how many outputs were appended.
-    func witness(
+    func outputsBesideDeadLetter(
         _ record: RecordBatch.Record,
         of batch: RecordBatch,
         into plan: inout BatchPlan
@@ -139,7 +141,7 @@ package protocol Stage: AnyObject {
 }
 
 extension Stage {
-    package func witness(
+    package func outputsBesideDeadLetter(
         _ record: RecordBatch.Record,
         of batch: RecordBatch,
         into plan: inout BatchPlan

@@ -30,7 +30,7 @@ package final class StagedState {
     /// The newest value of a record; nil removes it.
     private struct Value {
         var bytes: [UInt8]?
-        /// What becomes of its due table, where the stage says so.
+        /// The changes of its due table, where the stage says so.
         var due: DueChange?
     }
 
@@ -134,7 +134,7 @@ package final class StagedState {
         held.open.values[Key(bytes: key)] = Value(bytes: value)
     }
 
-    /// Stages a value, nil removes the key, and what becomes of its entries in the due table: to read
+    /// Stages a value, nil removes the key, and the changes of its entries in the due table: to read
     /// those out of the values again, old and new, costs as much as deciding does.
     ///
     /// `deriveChanges` of the stage makes the same of the records on restore, and of those whose

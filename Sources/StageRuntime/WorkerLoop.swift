@@ -196,7 +196,7 @@ package final class WorkerLoop {
         var plan = beginPlan()
         let firstOutput = plan.outputs.outputs.count
         if batch.records.count == 1, let code = aborts.culprits[place(of: batch.records[0])] {
-            bury(code: code, into: &plan)
+            writeDeadLetter(code: code, into: &plan)
         } else {
             stage.judge(batch, into: &plan)
         }
@@ -219,7 +219,7 @@ package final class WorkerLoop {
             ),
             telemetry: telemetry
         )
-        plan.buried.forEach(telemetry.buried)
+        plan.deadLetters.forEach(telemetry.wroteDeadLetter)
         outputs = plan.outputs
         tally.merge(plan.tally)
         afterCommit += plan.afterCommit
@@ -228,12 +228,12 @@ package final class WorkerLoop {
 
     /// Concludes the only record of the batch, which Kafka refuses in whatever form the stage gives
     /// it.
-    private func bury(code: String, into plan: inout BatchPlan) {
+    private func writeDeadLetter(code: String, into plan: inout BatchPlan) {
         let fault = Fault(
             code: "\(worker.rawValue).record_refused",
             message: "Kafka refuses what the record becomes: \(code)"
         )
-        let outputCount = stage.witness(batch.records[0], of: batch, into: &plan)
+        let outputCount = stage.outputsBesideDeadLetter(batch.records[0], of: batch, into: &plan)
         plan.conclude(
             outputCount == 0
                 ? .deadLetter(fault) : .deadLetterAndForward(fault, outputCount: outputCount)
@@ -267,7 +267,7 @@ package final class WorkerLoop {
         precondition(plan.verdicts.isEmpty, "a tick has no records to judge")
         if let fault = plan.storeFault { throw fault }
         outputs = plan.outputs
-        plan.buried.forEach(telemetry.buried)
+        plan.deadLetters.forEach(telemetry.wroteDeadLetter)
         tally.merge(plan.tally)
         afterCommit += plan.afterCommit
         return outputs.outputs.count != outputCount || state.hasOpenChanges != hadOpenChanges

@@ -34,7 +34,7 @@ final class WorkerTelemetry: LoopTelemetry {
         )
         completedRecords = metrics.counter(
             "records_completed_total",
-            help: "Records judged, by stage and what became of them.",
+            help: "Records judged, by stage and result.",
             labels: ["stage", "outcome"]
         )
         deadLetters = metrics.counter(
@@ -44,7 +44,7 @@ final class WorkerTelemetry: LoopTelemetry {
         )
         tokens = metrics.counter(
             "tokens_total",
-            help: "What became of the tokens that came in, by stage, app and fate: over all stages,"
+            help: "Results of the tokens that came in, by stage, app and fate: over all stages,"
                 + " accepted = repeat + dead_letter + reported + tollway_report_held.",
             labels: ["stage", "app", "fate"]
         )
@@ -120,7 +120,7 @@ final class WorkerTelemetry: LoopTelemetry {
         series.add(Int64(recordCount))
     }
 
-    func buried(_ letter: WrittenDeadLetter) {
+    func wroteDeadLetter(_ letter: WrittenDeadLetter) {
         deadLetters.add(1, worker.rawValue, String(letter.fault.reason))
         log.limited(
             .warning,

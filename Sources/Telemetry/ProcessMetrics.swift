@@ -12,7 +12,7 @@ package enum ProcessMetrics {
         ).set(1, BuildInfo.version, worker)
         let resident = metrics.gauge(
             "process_resident_memory_bytes",
-            help: "Memory of the process that lies in RAM."
+            help: "Memory of the process that is in RAM."
         ).series()
         let processor = metrics.measuredCounter(
             "process_cpu_seconds_total",

@@ -51,7 +51,7 @@ package struct CustomerID: Hashable, Sendable, CustomStringConvertible {
 
 /// Whose a sale is: the customer, else the token that was given for it.
 ///
-/// The key of every topic that `purchases` reads, so that all of a customer lies in one partition.
+/// The key of every topic that `purchases` reads, so that all of a customer is in one partition.
 package struct PurchaseKey: Hashable, Sendable, CustomStringConvertible {
     package let text: String
 

@@ -260,7 +260,7 @@ package enum AppleErrorKind: Hashable, Sendable, CaseIterable {
     case taken
     /// Another report of the same data is under way at Apple's.
     case simultaneous
-    /// A date lies in Apple's future, and is within minutes of now.
+    /// A date is in Apple's future, and is within minutes of now.
     case futureDate
     /// Only a person, or other data, can help.
     case final

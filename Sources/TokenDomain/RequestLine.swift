@@ -1,6 +1,6 @@
 /// The reports asked for that wait behind the one under way, in the order in which they came.
 ///
-/// Each lies in a record of its own, under its place: any number of them may wait, and the account
+/// Each is in a record of its own, under its place: any number of them may wait, and the account
 /// stays small. Only the next one is in memory, where the state was asked for it. What joins and
 /// what leaves is kept for the writer of the records: ``takeChanges()``.
 package struct RequestLine: Sendable {
@@ -26,7 +26,7 @@ package struct RequestLine: Sendable {
         self.textByteCountMax = textByteCountMax
     }
 
-    /// A line that still lies in its account, as all did once: its records are yet to be written.
+    /// A line that is still in its account, as all did once: its records are yet to be written.
     package init(inAccount intents: [ReportIntent]) {
         for intent in intents {
             let place = end

@@ -32,7 +32,7 @@ struct BenchCheck {
         var bytes: [UInt8] = []
     }
 
-    /// Reads what became of so many inputs from some places on, and shares it out among them.
+    /// Reads the results of so many inputs from some places on, and shares it out among them.
     ///
     /// The first output's key is the key; the value and all other outputs are behind it.
     func material(

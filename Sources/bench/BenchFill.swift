@@ -31,7 +31,7 @@ struct BenchFill {
           sales=N     purchases.outcomes: sales not owed, reported and refused
           letters=N   dead letters: four fifths of decode, the rest of report and purchases
           settled=N   of the letters of decode of this call: replayed, the oldest first
-          tokens=N    tokens received, decoded, told apart, and report's state of each
+          tokens=N    tokens received, decoded, classified, and report's state of each
 
         """
 

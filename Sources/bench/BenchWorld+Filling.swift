@@ -9,7 +9,7 @@ extension BenchWorld {
 
     enum Kind {
         case received, decoded, notified
-        /// Tokens told apart, each of an app to be reported for.
+        /// Tokens classified, each of an app to be reported for.
         case distinct([(appAppleID: Int64, bundleID: String)])
         /// Sales, and the tokens of their customers.
         case sale(BenchSales), owned(BenchSales)

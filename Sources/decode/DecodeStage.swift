@@ -56,13 +56,13 @@ final class DecodeStage: ReloadingStage {
                 plan.outputs.outputs.append(output(decoded, topic: decodedTopic))
                 plan.conclude(.forward(outputCount: 1), app: decoder.appAppleID)
             } catch {
-                bury(error, by: &decoder, apps, into: &plan)
+                writeDeadLetter(error, by: &decoder, apps, into: &plan)
             }
         }
     }
 
     /// The `seen` record of a token whose `decoded` record Kafka does not take.
-    func witness(
+    func outputsBesideDeadLetter(
         _ record: RecordBatch.Record,
         of batch: RecordBatch,
         into plan: inout BatchPlan
@@ -90,7 +90,7 @@ final class DecodeStage: ReloadingStage {
 
     /// A dead letter, and beside it a `seen` record where the token's id could be read: a token among
     /// our own dead letters must not be reported as one that nobody knows.
-    private static func bury(
+    private static func writeDeadLetter(
         _ fault: DecodeFault,
         by decoder: inout ReceivedDecoder,
         _ apps: ReceivedDecoder.Apps,

@@ -86,7 +86,7 @@ struct Book {
 
     /// The event of an item with a number; `place` is the item's.
     ///
-    /// That of the buy or refund lies in the item's record; where it is too long for that, or was
+    /// That of the buy or refund is in the item's record; where it is too long for that, or was
     /// written by an earlier version, it has a record of its own, as all others have.
     func event(_ number: Int64, of place: BookPlace) throws(StoreFault) -> BookedEvent? {
         if number == 0, let event = try item(place)?.event {
@@ -179,7 +179,7 @@ struct Book {
         put(.token(token), at: place)
     }
 
-    /// Puts a token that the book had not heard of: the customer's sales see it at once.
+    /// Puts a token that the book did not know: the customer's sales see it at once.
     mutating func putNew(_ token: BookedToken, at place: BookPlace) {
         put(token, at: place)
         let prefix = BookKey.prefix(.token, place.key.purchaseKey)

@@ -282,7 +282,7 @@ struct Absorber {
         case .noticeForSeen:
             log.limited(
                 .error,
-                "Apple asks for a token that lies in our dead letters: replay it",
+                "Apple asks for a token that is in our dead letters: replay it",
                 ("traceId", .text(trace?.traceID ?? ""))
             )
             return .settled("notice_for_seen")

@@ -257,7 +257,7 @@ final class YearOfTokens {
         CustomerID("c1." + digits(number, count: 42) + "0")
     }
 
-    // MARK: What became of it
+    // MARK: Results
 
     private var monthIndex: Int {
         Int((now - Self.start).count / (Self.dayCount * 86_400_000 / 12))

@@ -75,7 +75,7 @@ import TokenDomain
     }
 
     /// A book over a store in memory, in which nothing is committed.
-    private struct Desk {
+    private struct Rig {
         let state = StagedState()
         let recent = RecentChanges()
         let waiting = WaitingGroups()
@@ -99,10 +99,10 @@ import TokenDomain
     }
 
     @Test func `that made room before their commit are read as they were put last`() throws {
-        let desk = Desk(BookMemory(recordCountMax: 2, tokenCountMax: 2))
+        let rig = Rig(BookMemory(recordCountMax: 2, tokenCountMax: 2))
         for revision in 1...2 {
             for number in 0..<5 {
-                var book = desk.open()
+                var book = rig.open()
                 #expect(try book.item(item(number))?.revision ?? 0 == revision - 1)
                 book.put(live(revision), at: item(number))
                 // Nothing makes room for another while it is not staged.
@@ -112,21 +112,21 @@ import TokenDomain
                 #expect(try book.item(item(number))?.revision == revision)
                 book.flush()
             }
-            #expect(desk.memory.slot(item(0)) == nil)
+            #expect(rig.memory.slot(item(0)) == nil)
         }
-        var book = desk.open()
+        var book = rig.open()
         try book.forget(item(3))
         book.flush()
-        desk.memory.dropAll()
-        book = desk.open()
+        rig.memory.dropAll()
+        book = rig.open()
         #expect(try book.item(item(3)) == nil)
         #expect(try book.item(item(4)) == live(2))
     }
 
     @Test func `of a customer's tokens are complete though the newest is not committed`() throws {
-        let desk = Desk(BookMemory(recordCountMax: 2, tokenCountMax: 2))
+        let rig = Rig(BookMemory(recordCountMax: 2, tokenCountMax: 2))
         func put(_ number: Int) throws {
-            var book = desk.open()
+            var book = rig.open()
             #expect(try book.token(token(number)) == nil)
             var record = BookedToken(touchedAt: Self.now)
             record.token = ExternalPurchaseToken(
@@ -142,9 +142,9 @@ import TokenDomain
         }
         for number in 0..<4 {
             try put(number)
-            #expect(try desk.open().tokens(of: Self.anna, partition: 0).count == number + 1)
+            #expect(try rig.open().tokens(of: Self.anna, partition: 0).count == number + 1)
         }
-        desk.memory.dropAll()
-        #expect(try desk.open().tokens(of: Self.anna, partition: 0).count == 4)
+        rig.memory.dropAll()
+        #expect(try rig.open().tokens(of: Self.anna, partition: 0).count == 4)
     }
 }

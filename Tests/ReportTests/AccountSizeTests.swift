@@ -133,7 +133,7 @@ import TokenWire
             bench.request(bench.id(1), .lineItem, lineItems: items(count))
         }
         try bench.pass(.seconds(1))
-        #expect(bench.tally.buriedCodes == ["report.account_full"])
+        #expect(bench.tally.deadLetterCodes == ["report.account_full"])
         let letters = bench.deadLetters()
         #expect(
             letters.allSatisfy { String(decoding: $0.value, as: UTF8.self).contains(items(60_000)) }
@@ -167,7 +167,7 @@ import TokenWire
         )
         bench.distinct(bench.id(1))
         try bench.pass(.days(2))
-        #expect(bench.tally.buriedCodes == ["report.bad_record", "report.bad_record"])
+        #expect(bench.tally.deadLetterCodes == ["report.bad_record", "report.bad_record"])
         #expect(bench.appleStore.accepted.count == 1)
     }
 

@@ -51,7 +51,7 @@ import TokenWire
         #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.accepted, .accepted])
     }
 
-    @Test func `that Apple refuses are told and buried, and may be replayed`() throws {
+    @Test func `that Apple refuses are outcomes and dead letters, and may be replayed`() throws {
         let bench = ReportBench()
         bench.script = { _ in
             .refused([AppleError(code: 4_000_187, fieldName: nil, lineItemID: nil)])
@@ -141,7 +141,7 @@ import TokenWire
         ),
         (#"{"appAccountToken":"00000000-0000-4000-8000-000000000000"}"#, "report.bad_record"),
     ])
-    func `that cannot be sent are buried`(value: String, code: String) throws {
+    func `that cannot be sent are dead letters`(value: String, code: String) throws {
         let bench = ReportBench()
         bench.launch()
         bench.append(.accountTokensRequested, key: Array("1".utf8), value: Array(value.utf8))

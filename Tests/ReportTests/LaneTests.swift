@@ -113,7 +113,7 @@ import TokenDomain
     }
 
     @Test(arguments: [301, 403, 404, 405])
-    func `stop for a wrong address or role, and bury nothing`(status: Int) throws {
+    func `stop for a wrong address or role, and write no dead letter`(status: Int) throws {
         let bench = ReportBench()
         var isRight = false
         bench.script = { _ in isRight ? .answered : .status(status) }

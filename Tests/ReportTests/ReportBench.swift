@@ -434,14 +434,14 @@ final class ReportBench {
 /// Counts dead letters only: tests check the rest in the log and at Apple.
 final class Tally: LoopTelemetry {
     /// The code of each dead letter, in order.
-    private(set) var buriedCodes: [String] = []
+    private(set) var deadLetterCodes: [String] = []
     private(set) var committed = TokenTally()
 
     func instant() -> UInt64 { 0 }
     func judged(recordCount: Int, since instant: UInt64) {}
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
     func completed(_ outcome: String, recordCount: Int) {}
-    func buried(_ letter: WrittenDeadLetter) { buriedCodes.append(letter.fault.code) }
+    func wroteDeadLetter(_ letter: WrittenDeadLetter) { deadLetterCodes.append(letter.fault.code) }
     func committed(_ tally: TokenTally) { committed.merge(tally) }
     func aborted(code: String) {}
     func assigned(_ partitions: [TopicPartition]) {}

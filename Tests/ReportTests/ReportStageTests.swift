@@ -124,7 +124,7 @@ import TokenWire
         #expect(rejected.httpStatus == 400)
         let letter = try #require(bench.deadLetters().first)
         #expect(letter.headers["tollway.dlq.code"] == "report.rejected")
-        #expect(bench.tally.buriedCodes == ["report.rejected"])
+        #expect(bench.tally.deadLetterCodes == ["report.rejected"])
         #expect(letter.headers["__dlq.errors.topic"] == "tollway.tokens.distinct.v1")
         let request = try ReportRequested(reading: letter.value.span)
         #expect(request.requestIdentifier == rejected.requestIdentifier)

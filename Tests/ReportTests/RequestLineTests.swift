@@ -34,7 +34,7 @@ import TokenWire
             bench.request(bench.id(1), .lineItem, lineItems: Self.items(number..<number + 1))
         }
         try bench.pass(.hours(1))
-        #expect(bench.tally.buriedCodes.isEmpty && bench.appleStore.accepted.isEmpty)
+        #expect(bench.tally.deadLetterCodes.isEmpty && bench.appleStore.accepted.isEmpty)
         let records = stateRecords(bench)
         let waiting = records.filter { WaitingReport.isKey($0.key) }
         // One record each, but for the one under way.
@@ -45,7 +45,7 @@ import TokenWire
         try bench.pass(.hours(2))
         #expect(firstItems(bench) == (0..<300).map { "i\($0)" })
         #expect(try bench.outcomes().count == 300)
-        #expect(bench.tally.buriedCodes.isEmpty)
+        #expect(bench.tally.deadLetterCodes.isEmpty)
         // Each leaves its record.
         let last = Dictionary(stateRecords(bench).map { ($0.key, $0.value) }) { $1 }
         #expect(last.filter { WaitingReport.isKey($0.key) }.values.allSatisfy { $0 == nil })
@@ -71,7 +71,7 @@ import TokenWire
         try bench.pass(.hours(1))
         #expect(firstItems(bench) == (0..<40).map { "i\($0)" })
         #expect(try bench.outcomes().count == 40)
-        #expect(bench.tally.buriedCodes.isEmpty)
+        #expect(bench.tally.deadLetterCodes.isEmpty)
     }
 
     @Test func `takes up what an older version left within the account`() throws {
@@ -107,7 +107,7 @@ import TokenWire
         bench.request(bench.id(1), .lineItem, lineItems: Self.items(3..<4))
         try bench.pass(.hours(1))
         #expect(firstItems(bench) == ["i0", "i1", "i2", "i3"])
-        #expect(bench.tally.buriedCodes.isEmpty)
+        #expect(bench.tally.deadLetterCodes.isEmpty)
     }
 
     @Test func `gets several reports for more line items than one takes`() throws {
@@ -127,7 +127,7 @@ import TokenWire
                 bench.id(1), bench.id(1), bench.id(1),
             ]
         )
-        #expect(bench.tally.buriedCodes == ["report.line_items"])
+        #expect(bench.tally.deadLetterCodes == ["report.line_items"])
     }
 }
 

@@ -65,7 +65,7 @@ import TokenWire
         sell(bench, 1, Self.items("b"))
         try bench.pass(.minutes(1))
         #expect(try bench.answers().map(\.answer.outcome) == [.rejected, .accepted])
-        #expect(bench.deadLetters().isEmpty && bench.tally.buriedCodes.isEmpty)
+        #expect(bench.deadLetters().isEmpty && bench.tally.deadLetterCodes.isEmpty)
     }
 
     @Test func `are answered where they may not be sent`() throws {

@@ -84,9 +84,9 @@ import TokenDomain
         let expected = trace.map { ["traceparent": [$0]] } ?? [:]
         let forwarded = outputs(.forward(outputCount: 2), headers: headers, outputCount: 2)
         #expect(forwarded == [expected, expected])
-        let buried = outputs(.deadLetter(Self.fault), headers: headers)
+        let deadLetters = outputs(.deadLetter(Self.fault), headers: headers)
         // A dead letter keeps what its record carries, valid or not.
-        #expect(buried.map { $0["traceparent"]?[0] } == [trace ?? headers.carried])
+        #expect(deadLetters.map { $0["traceparent"]?[0] } == [trace ?? headers.carried])
         let both = outputs(
             .deadLetterAndForward(Self.fault, outputCount: 1),
             headers: headers,

@@ -302,7 +302,7 @@ private struct LoopRun {
 
     struct Account: Equatable {
         var forwarded: [UInt8: Int]
-        var buried: Int
+        var deadLetters: Int
         var changelogKeys: Set<UInt8>
     }
 
@@ -311,11 +311,11 @@ private struct LoopRun {
     }
 
     func account() -> Account {
-        var account = Account(forwarded: [:], buried: 0, changelogKeys: [])
+        var account = Account(forwarded: [:], deadLetters: 0, changelogKeys: [])
         for record in cluster.committedRecords(of: "tollway.tokens.distinct.v1") {
             account.forwarded[record.key?.first ?? 255, default: 0] += 1
         }
-        account.buried = cluster.committedRecords(of: "dlq.tollway.dedupe").count
+        account.deadLetters = cluster.committedRecords(of: "dlq.tollway.dedupe").count
         for record in cluster.committedRecords(of: "tollway.dedupe.state.v1") {
             account.changelogKeys.insert(record.key?.first ?? 255)
         }
@@ -325,7 +325,7 @@ private struct LoopRun {
     func expected() -> Account {
         Account(
             forwarded: Dictionary(uniqueKeysWithValues: keys.map { ($0, 1) }),
-            buried: badCount + refusedCount,
+            deadLetters: badCount + refusedCount,
             changelogKeys: keys
         )
     }

@@ -230,14 +230,14 @@ final class ForgedRig {
         }
     }
 
-    private func wait(for wish: String, until isTrue: () throws -> Bool) throws {
+    private func wait(for condition: String, until isTrue: () throws -> Bool) throws {
         let deadline = Date().addingTimeInterval(Self.secondsMax)
         while try !isTrue() {
             try processes.refuseEnded(code: "rig.ended")
             guard Date() < deadline else {
                 let logs = Worker.allCases.map { processes.tail($0.rawValue) }
                 throw RigFault(
-                    sentence: "not within \(Int(Self.secondsMax)) s: \(wish)\n"
+                    sentence: "not within \(Int(Self.secondsMax)) s: \(condition)\n"
                         + logs.joined(separator: "\n")
                 )
             }

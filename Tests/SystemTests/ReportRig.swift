@@ -275,14 +275,14 @@ final class ReportRig {
 
     // MARK: Time
 
-    func wait(seconds: Double, for wish: String, until isTrue: () throws -> Bool) throws {
+    func wait(seconds: Double, for condition: String, until isTrue: () throws -> Bool) throws {
         let deadline = Date().addingTimeInterval(seconds)
         while try !isTrue() {
             try processes.refuseEnded(code: "rig.ended")
             guard Date() < deadline else {
                 let logs = adminPorts.keys.sorted().map { processes.tail("report-\($0)") }
                 throw RigFault(
-                    sentence: "not within \(Int(seconds)) s: \(wish)\n"
+                    sentence: "not within \(Int(seconds)) s: \(condition)\n"
                         + logs.joined(separator: "\n")
                 )
             }

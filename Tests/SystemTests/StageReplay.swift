@@ -45,7 +45,7 @@ struct StageReplay {
 
     private struct Result {
         var outputs: [Topic: [Entry: Int]] = [:]
-        var buried: [String: Int] = [:]
+        var deadLetters: [String: Int] = [:]
     }
 
     /// Replays the topics at rest; apps and roots are those of the workers.
@@ -136,7 +136,8 @@ struct StageReplay {
         for (record, verdict) in zip(records, plan.verdicts) {
             switch verdict {
             case .deadLetter, .deadLetterAndForward:
-                result.buried["\(source)/\(record.partition)/\(record.offset)", default: 0] += 1
+                result.deadLetters["\(source)/\(record.partition)/\(record.offset)", default: 0] +=
+                    1
             case .forward, .settled: break
             }
         }
@@ -189,7 +190,7 @@ struct StageReplay {
     }
 
     private mutating func compareDeadLetters(of worker: Worker, _ result: Result) {
-        var owed = result.buried
+        var owed = result.deadLetters
         for letter in contents[.deadLetters(worker)] {
             owed[letter.origin, default: 0] -= 1
         }

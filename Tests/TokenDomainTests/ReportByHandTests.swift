@@ -61,7 +61,7 @@ import Testing
         expect(account.take(items, offset: 1, now: Self.received), .owed)
         let effects = account.hear(.accepted, at: Self.received)
         guard case .deadLetter(let letter, let fault, let origin, _)? = effects.last else {
-            Issue.record("a sale that cannot be reported is buried")
+            Issue.record("a sale that cannot be reported is a dead letter")
             return
         }
         #expect(fault.code == "report.status_order" && origin == Fixtures.origin(2, 1))
@@ -348,7 +348,7 @@ import Testing
         _ = account.advance(now: Self.due, policy: Fixtures.policy)
         let second = account.hear(.rejected(.refused), at: Self.due, errors: errors)
         guard case .deadLetter(_, _, _, let carried)? = second.last else {
-            Issue.record("it is buried again")
+            Issue.record("it is a dead letter again")
             return
         }
         #expect(carried == history)
@@ -368,7 +368,7 @@ import Testing
             case .deadLetter(let letter, let fault, let origin, _) = effects.dropFirst().first,
             case .refusedToken(let refused) = effects.last
         else {
-            Issue.record("a refusal is told and buried")
+            Issue.record("a refusal is an outcome and a dead letter")
             return
         }
         #expect(refused.externalPurchaseID == Fixtures.id && account.refusedAt == Self.due)

@@ -206,7 +206,7 @@ import TokenWire
         let events = try #require(object["events"] as? [[String: Any]])
         #expect(
             Set(events.compactMap { $0["event"] as? String }) == [
-                "told apart: primary", "report accepted: NO_LINE_ITEM because of hold",
+                "classified: primary", "report accepted: NO_LINE_ITEM because of hold",
             ]
         )
         let notes = try #require(object["notes"] as? [String])

@@ -51,7 +51,7 @@ package struct PurchaseEvent: Hashable, Sendable {
         self.lineItemID = lineItemID
     }
 
-    /// The record key in every topic of purchases: all of a customer lies in one partition.
+    /// The record key in every topic of purchases: all of a customer is in one partition.
     package var purchaseKey: String? { customer?.text ?? externalPurchaseID?.text }
 }
 

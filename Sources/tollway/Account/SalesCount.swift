@@ -3,7 +3,7 @@ internal import StageRuntime
 internal import TokenDomain
 internal import TokenWire
 
-/// Counts what became of each sale of a window that came in.
+/// Counts the results of each sale of a window that came in.
 ///
 /// One is a dead letter where a letter names its position, and held where the worker's state does.
 /// It is settled where the ledger has one of its line item and type that was received at its time.
@@ -45,7 +45,7 @@ struct SalesCount {
         self.appIDs = appIDs
     }
 
-    /// Counts partition by partition: all of a customer lies in one.
+    /// Counts partition by partition: all of a customer is in one.
     mutating func run() throws(CommandFailure) {
         let name = Topic.purchasesReceived.name(prefix: configuration.topicPrefix)
         let count = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> Int in
@@ -88,7 +88,7 @@ struct SalesCount {
         return from.milliseconds > 0 ? .timestamp(from.milliseconds) : .earliest
     }
 
-    // MARK: What became of them
+    // MARK: Results
 
     /// Where the events came in that are dead letters.
     private func letters() throws(CommandFailure) -> Set<Position> {

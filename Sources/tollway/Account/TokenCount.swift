@@ -192,7 +192,7 @@ struct TokenCount {
         let accounts = try ReportAccounts(partitions, configuration)
         try months?.take(accounts, partitions)
         var seen: Set<UInt64> = []
-        try scan(.tokensDistinct, partitions, "tokens told apart") { book, record, batch in
+        try scan(.tokensDistinct, partitions, "tokens classified") { book, record, batch in
             guard !record.value.isAbsent else {
                 return
             }

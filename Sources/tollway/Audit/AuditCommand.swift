@@ -30,7 +30,7 @@ enum AuditCommand {
             The newest first, from the audit topic, which is kept for ever. Every verb that changes
             something writes there in the transaction of the change: what is there happened. A long
             replay has one record for each of its transactions. With -o json and ndjson each is the
-            record as it lies in Kafka (Protocols/audit.v1.schema.json). A filter that the audit
+            record as it is in Kafka (Protocols/audit.v1.schema.json). A filter that the audit
             quotes may hold what was typed into it. Reads the whole topic, or that since --since;
             memory is bounded by --limit. Exit 3 if nothing matches, 6 without Kafka.
             """,

@@ -97,7 +97,7 @@ struct AuditList {
         var at: Int64
         var position: (Int32, Int64)
         var entry: AuditEntry
-        /// As it lies in Kafka.
+        /// As it is in Kafka.
         var text: String
     }
 

@@ -24,7 +24,7 @@ enum DeadLetterCommand {
 
     static let groups = Verb(
         words: ["dlq", "groups"],
-        summary: "what lies in the dead letters, by stage, reason and kind: start here",
+        summary: "what is in the dead letters, by stage, reason and kind: start here",
         options: DeadLetterFilter.options + [all],
         details: """
             FIRST and LAST are how long ago; DUE is the nearest of Apple's deadlines among them;
@@ -289,7 +289,7 @@ enum DeadLetterCommand {
         return .ok
     }
 
-    /// What became of some letters, read from the time of the oldest on.
+    /// The state of some dead letters, read from the time of the oldest on.
     private static func settled(
         _ positions: [DeadLetterPosition],
         _ configuration: Configuration

@@ -41,7 +41,7 @@ struct DeadLetterScan {
     ///
     /// Exactly: waits for transactions that are open now. Else what an open replay is about to
     /// commit is not seen. `since`: only of letters that were written then or later, for a letter is
-    /// older than what became of it. `of`: only of these, which lie in few partitions.
+    /// older than its replay. `of`: only of these, which lie in few partitions.
     func settled(
         isExact: Bool = false,
         since: Int64? = nil,

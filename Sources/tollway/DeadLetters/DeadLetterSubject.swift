@@ -33,7 +33,7 @@ struct DeadLetterSubject {
     }
 
     /// The topic that takes such a value, where that is not the one it was read from: a debt that
-    /// Apple refused lies in the dead letters as a report asked for by hand.
+    /// Apple refused is in the dead letters as a report asked for by hand.
     var requestTopic: Topic? {
         if status != nil {
             .reportsRequested

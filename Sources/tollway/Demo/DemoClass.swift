@@ -50,7 +50,7 @@ struct DemoTruth {
         inputs[demoClass, default: 0] += 1
     }
 
-    mutating func bury(_ code: String, worker: String, _ demoClass: DemoClass) {
+    mutating func expectDeadLetter(_ code: String, worker: String, _ demoClass: DemoClass) {
         deadLetters["\(worker) \(code)", default: 0] += 1
         deadLettersByClass[demoClass, default: 0] += 1
     }

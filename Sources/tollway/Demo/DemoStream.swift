@@ -260,7 +260,7 @@ struct DemoStream {
 
     private mutating func conclude(_ code: String) {
         truth.count(.undecodable)
-        truth.bury(code, worker: "decode", .undecodable)
+        truth.expectDeadLetter(code, worker: "decode", .undecodable)
     }
 
     // MARK: Making

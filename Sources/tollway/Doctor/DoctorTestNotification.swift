@@ -7,7 +7,7 @@ internal import TokenDomain
 internal import TokenWire
 
 /// Whether what Apple sends comes in: asks it for a test notification of each app and world, and
-/// waits until it lies in Kafka.
+/// waits until it is in Kafka.
 final class DoctorTestNotification {
     /// Apple takes one such request a second.
     private static let requestsPerSecond = 1.0

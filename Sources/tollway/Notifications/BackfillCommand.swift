@@ -29,7 +29,7 @@ enum BackfillCommand {
             TOLLWAY_APPS_FILE, page by page (20 each), and writes what it gets into
             notifications.received, as ingest does; the worker verifies it, and report settles
             by its UUID what had come in before: fetching too much does no harm. Apple keeps 180
-            days. How far it is lies in the audit topic, in the transaction of the notifications:
+            days. Its progress is in the audit topic, in the transaction of the notifications:
             stopped or killed, it goes on with --resume and skips nothing. Lanes (an app in one
             environment) are asked at once, up to 16 of them. A page is one request, and each
             waits for the one before in its lane: a million notifications of one lane are 50,000

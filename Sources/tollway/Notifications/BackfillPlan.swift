@@ -61,7 +61,7 @@ struct BackfillPlan: Equatable {
 
 /// A value of `<prefix>audit.v1`: what one transaction of a backfill stored, and where it goes on.
 ///
-/// It lies in the transaction of its notifications: a run that was killed goes on after the last one.
+/// It is in the transaction of its notifications: a run that was killed goes on after the last one.
 struct BackfillAudit {
     enum State: String {
         case running, finished, interrupted

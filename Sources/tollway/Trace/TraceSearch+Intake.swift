@@ -8,7 +8,7 @@ extension TraceSearch {
     mutating func searchIntake(_ told: [TopicReader.Found]) throws(LogFault) {
         let key = Array((distinct?.customer?.text ?? id.text).utf8)
         let received = distinct?.receivedAt.milliseconds
-        // Where Kafka has no more what was told apart, report's state says when it was about.
+        // Where Kafka has no more what was classified, report's state says when it was about.
         let born = account?.tokenCreationDate.map { $0.milliseconds - Self.dayMilliseconds }
         let first = [told.map(\.timestamp).min(), received].compactMap { $0 }.min()
         let from = first.map { $0 - Self.slackMilliseconds } ?? born

@@ -6,7 +6,7 @@ internal import TokenWire
 
 /// Looks for everything that Kafka knows of one token.
 ///
-/// What is keyed by its id lies in one partition of each topic and is read there. What is keyed by
+/// What is keyed by its id is in one partition of each topic and is read there. What is keyed by
 /// its customer, or by nothing, is looked for at the time that the others have.
 struct TraceSearch {
     /// Clocks differ, and a batch takes its time.
@@ -144,7 +144,7 @@ struct TraceSearch {
 
     /// The reports that wait behind the one under way, in their order.
     ///
-    /// Each lies in a record of its own, in the partition of the token's account.
+    /// Each is in a record of its own, in the partition of the token's account.
     mutating func readWaiting() throws(LogFault) -> [ReportIntent] {
         guard account?.line.isEmpty == false else {
             return []
@@ -179,7 +179,7 @@ struct TraceSearch {
                     distinct = value
                 }
                 var details = Fact.text("role", value.role.text)
-                var text = "told apart: \(value.role.text)"
+                var text = "classified: \(value.role.text)"
                 if case .duplicate(let primary) = value.role {
                     text += " of \(primary.text)"
                     details += Fact.text("primaryExternalPurchaseId", primary.text)
