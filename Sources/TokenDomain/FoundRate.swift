@@ -3,7 +3,8 @@
 ///
 /// Decreases help only where the rate is the reason for the 429s. Where few requests are refused, and
 /// a series of decreases does not end that, it is something else (one of Apple's servers that has
-/// less to give, somebody else's load): the rate from before the series is taken up again.
+/// less to give, somebody else's load): the rate from before the series is taken up again. Several
+/// replicas see each other's refusals as such, so a series must be long before that is believed.
 struct FoundRate: Equatable, Sendable {
     /// What a 429 takes away of the rate that Apple was seen to take.
     private static let decrease = 0.05
@@ -18,8 +19,8 @@ struct FoundRate: Equatable, Sendable {
     private static let fewMax = 0.05
     private static let weight = 1.0 / 256
     /// A series of so many decreases, to less than this part of its first rate, did not help.
-    private static let seriesCountMin = 3
-    private static let helplessPart = 0.6
+    private static let seriesCountMin = 4
+    private static let helplessPart = 0.4
     /// For so long after that, few 429s decrease nothing.
     private static let patienceMin = Milliseconds.seconds(10)
     private static let patienceMax = Milliseconds.minutes(2)

@@ -26,6 +26,8 @@ struct ReportLimits {
     var settleInterval = Milliseconds.seconds(1)
     /// Of a round of requests, and for so long answers are collected; divides a second.
     var roundInterval = Milliseconds(50)
+    /// The same for a replica that has at most half of the partitions.
+    var sharedRoundInterval = Milliseconds(20)
     /// Until what fell due is looked at again where no commit made it another.
     var dueInterval = Milliseconds(100)
     var inquiryInterval = Milliseconds(100)

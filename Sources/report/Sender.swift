@@ -75,6 +75,11 @@ final class Sender {
     func share(_ partitions: [Int32], of partitionCount: Int?) {
         self.partitions = partitions
         self.partitionCount = partitionCount
+        // The requests of all replicas come in the same rounds.
+        let isShared = partitions.count * 2 <= partitionCount ?? 0
+        rounds = SendRounds(
+            span: isShared ? limits.sharedRoundInterval : limits.roundInterval
+        )
         for queue in lanes.keys {
             lanes[queue]?.limiter.share(partitions, of: partitionCount ?? 0)
         }
