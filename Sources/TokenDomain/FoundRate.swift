@@ -15,12 +15,14 @@ struct FoundRate: Equatable, Sendable {
     private static let recoveryMin = Milliseconds.seconds(5)
     private static let recoveryMax = Milliseconds.seconds(60)
     private static let recoveryCount = 100.0
-    /// 429s are few up to this part of the answers, by a mean in which one answer weighs so much.
+    /// 429s are few up to this part of the answers, of which the mean forgets what is older than so many.
     private static let fewMax = 0.05
-    private static let weight = 1.0 / 256
-    /// A series of so many decreases, to less than this part of its first rate, did not help.
+    private static let meanCountMax = 256.0
+    /// A series of so many decreases, to less than this part of its first rate, did not help; nor did
+    /// one of so many, however far it went.
     private static let seriesCountMin = 4
     private static let helplessPart = 0.4
+    private static let seriesCountMax = 10
     /// For so long after that, few 429s decrease nothing.
     private static let patienceMin = Milliseconds.seconds(10)
     private static let patienceMax = Milliseconds.minutes(2)
@@ -29,8 +31,9 @@ struct FoundRate: Equatable, Sendable {
     private var ceiling = 0.0
     private var cutAt: Timestamp?
     private var recovery = recoveryMin
-    /// The part of the answers that were 429; at first nothing is known, and they count as many.
+    /// The part of the answers that were 429, and of how many; it begins with one of ten.
     private var refusedPart = 0.1
+    private var meanCount = 10.0
     /// The rate before the first of the decreases of which none had time to recover.
     private var seriesStart = 0.0
     private var seriesCount = 0
@@ -50,20 +53,16 @@ struct FoundRate: Equatable, Sendable {
         return min(max(ceiling * (1 + Self.decrease * way * way * way), rate * Self.floor), rate)
     }
 
-    mutating func accepted(now: Timestamp) {
+    /// Every answer that says whether Apple takes requests, also a 429 that begins no hold.
+    mutating func answered(isRefused: Bool, now: Timestamp) {
         look(at: now)
-        count += 1
-        refusedPart -= refusedPart * Self.weight
-    }
-
-    /// Every 429, also one that begins no hold.
-    mutating func countRefused() {
-        refusedPart += (1 - refusedPart) * Self.weight
+        count += isRefused ? 0 : 1
+        meanCount = min(meanCount + 1, Self.meanCountMax)
+        refusedPart += ((isRefused ? 1 : 0) - refusedPart) / meanCount
     }
 
     /// Nothing is sent until the end of the hold, and nothing grows.
     mutating func refused(of rate: Double, share: Double, heldUntil: Timestamp, now: Timestamp) {
-        look(at: now)
         let areFew = refusedPart <= Self.fewMax
         if areFew, let patientUntil, now < patientUntil {
             return
@@ -79,7 +78,8 @@ struct FoundRate: Equatable, Sendable {
             (seriesStart, seriesCount) = (areFew ? rateBefore : ceiling, 0)
         }
         seriesCount += 1
-        guard seriesCount < Self.seriesCountMin || ceiling >= seriesStart * Self.helplessPart else {
+        let isDeep = ceiling < seriesStart * Self.helplessPart
+        guard seriesCount < (isDeep ? Self.seriesCountMin : Self.seriesCountMax) else {
             return beginPatience(now: now)
         }
         let way = min(Milliseconds(2 * (now - (cutAt ?? now)).count), Self.recoveryMax)

@@ -108,7 +108,7 @@ package struct RateLimiter: Sendable {
 
     /// Apple took a request.
     package mutating func accepted(sentAt: Timestamp, now: Timestamp) {
-        found.accepted(now: now)
+        found.answered(isRefused: false, now: now)
         if sentAt > heldSince {
             refusedCount = 0
             refusedSince = nil
@@ -126,7 +126,7 @@ package struct RateLimiter: Sendable {
         now: Timestamp,
         using generator: inout some RandomNumberGenerator
     ) -> Bool {
-        found.countRefused()
+        found.answered(isRefused: true, now: now)
         guard sentAt > heldSince || heldSince > now else {
             heldUntil = max(heldUntil, until ?? heldUntil)
             return false
