@@ -223,6 +223,8 @@ void cstore_restore_begin(cstore *store)
 
 int cstore_restore_end(cstore *store, cstore_error *error)
 {
+    if (!store->is_restoring)
+        return 0;
     int result = filter_make(store, error);
     store->is_restoring = false;
     return result;
@@ -230,7 +232,6 @@ int cstore_restore_end(cstore *store, cstore_error *error)
 
 cstore_usage cstore_measure(const cstore *store)
 {
-    return (cstore_usage){.key_count = store->filter.key_count,
-                          .filter_len = filter_len(&store->filter),
+    return (cstore_usage){.filter_len = filter_len(&store->filter),
                           .front_len = store->front.changes.len};
 }

@@ -17,8 +17,6 @@ package final class RocksStore: PartitionStore {
     private let handle: StoreHandle
     private let clockMilliseconds: () -> Int64
     private var meta: StoreMeta
-    /// Until the restore ends or somebody looks.
-    private var isRestoring = false
     private var isClosed = false
 
     package var changelogOffset: Int64? { meta.changelogOffset }
@@ -80,19 +78,14 @@ package final class RocksStore: PartitionStore {
 
     /// Worth it for a store that is empty: one that is only behind has its filter already.
     package func beginRestore() throws(StoreFault) {
-        guard meta.changelogOffset == nil, !isRestoring else {
+        guard meta.changelogOffset == nil else {
             return
         }
         unsafe cstore_restore_begin(handle.store)
-        isRestoring = true
     }
 
     /// Makes the filter from all keys; what follows is collected for smaller files.
     package func endRestore() throws(StoreFault) {
-        guard isRestoring else {
-            return
-        }
-        isRestoring = false
         var error = cstore_error()
         guard unsafe cstore_restore_end(handle.store, &error) == 0 else {
             throw fault(error)

@@ -117,7 +117,7 @@ int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_
 /**
  * cstore_restore_begin(store):
  * Many changes follow before anybody looks something up: they are collected for larger files, up to
- * 40 MiB, and the filter is made from all keys at the end.
+ * 40 MiB, and the filter is made from all keys at the end, which does nothing where none is under way.
  */
 void cstore_restore_begin(cstore *store);
 int cstore_restore_end(cstore *store, cstore_error *error);
@@ -177,7 +177,6 @@ int cstore_checksum(cstore *store, int table, uint64_t *sum, cstore_error *error
 
 /* What a store has in memory of its own; RocksDB is not asked. */
 typedef struct cstore_usage {
-    uint64_t key_count; /* of the state table, as the filter knows them; 0 where there is none */
     uint64_t filter_len;
     uint64_t front_len; /* of changes that RocksDB does not have yet */
 } cstore_usage;
