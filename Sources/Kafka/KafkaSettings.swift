@@ -149,13 +149,16 @@ package struct KafkaSettings: Sendable, Equatable {
     }
 
     /// `partitionByteCountMax` is what one fetch brings of a partition, compressed.
-    private func reading(partitionByteCountMax: Int) -> [(String, String)] {
+    private func reading(
+        partitionByteCountMax: Int,
+        fetchWaitMilliseconds: Int = 50
+    ) -> [(String, String)] {
         [
             ("enable.auto.commit", "false"),
             ("enable.auto.offset.store", "false"),
             ("enable.partition.eof", "true"),
             ("check.crcs", "true"),
-            ("fetch.wait.max.ms", "50"),
+            ("fetch.wait.max.ms", "\(fetchWaitMilliseconds)"),
             ("fetch.error.backoff.ms", "100"),
             // A record holds the whole response that it came in. A larger record is still delivered,
             // alone.
@@ -201,9 +204,12 @@ package struct KafkaSettings: Sendable, Equatable {
     /// Who has a changelog mostly reads what a worker wrote, in batches that are each a partition's
     /// part of a whole transaction: below their size a response would hold those of one partition.
     func consumer(member: KafkaLog.Member, hasChangelog: Bool) -> [CChar] {
-        let partitionByteCountMax = hasChangelog ? 131_072 : 98_304
+        let reading = reading(
+            partitionByteCountMax: hasChangelog ? 131_072 : 98_304,
+            fetchWaitMilliseconds: fetchWaitMilliseconds
+        )
         return list(
-            common + reading(partitionByteCountMax: partitionByteCountMax) + Self.exact + [
+            common + reading + Self.exact + [
                 ("group.id", member.group),
                 ("group.instance.id", member.instance),
                 ("isolation.level", "read_committed"),
@@ -212,7 +218,6 @@ package struct KafkaSettings: Sendable, Equatable {
                 ("heartbeat.interval.ms", "\(sessionMilliseconds / 5)"),
                 ("session.timeout.ms", "\(sessionMilliseconds)"),
                 ("max.poll.interval.ms", "300000"),
-                ("fetch.wait.max.ms", "\(fetchWaitMilliseconds)"),
                 // The watermarks that lag is counted from; they cost no request.
                 ("statistics.interval.ms", "\(statisticsMilliseconds)"),
             ]

@@ -92,7 +92,7 @@ internal import CKafka
         else {
             throw .unavailable(code: "_TRANSPORT", message: "a connection was lost")
         }
-        let flat = outputs.outputs.map(\.flat)
+        let flat = outputs.flat
         try LogFault.check { fault in
             unsafe ckafka_transaction_check(core, flat, flat.count, &fault)
         }

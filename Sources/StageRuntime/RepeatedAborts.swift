@@ -28,7 +28,8 @@ struct RepeatedAborts {
     /// Halving goes on until the culprit is alone.
     private struct Search {
         var recordCountMax: Int
-        /// Between an abort and the dead letter of the record at fault; growing again would only run into it again.
+        /// Between an abort and the dead letter of the record at fault: growing again would only run
+        /// into that.
         var isNarrowing = true
         /// Up to where transactions were aborted: beyond, all is well until shown otherwise.
         var ends: [TopicPartition: Int64] = [:]

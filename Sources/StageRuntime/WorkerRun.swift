@@ -37,6 +37,7 @@ package final class WorkerRun {
     private let worker: Worker
     private let configuration: Configuration
     let signals: ProcessSignals
+    private let fetchWaitMilliseconds: Int?
     private let log: Log
     private let metrics = Metrics()
     private let health = Health()
@@ -45,9 +46,11 @@ package final class WorkerRun {
 
     /// Runs a worker until a signal to stop, and exits.
     ///
-    /// `makeStage` throws ``ConfigurationFault`` or ``WorkerEnd``.
+    /// `makeStage` throws ``ConfigurationFault`` or ``WorkerEnd``; `fetchWaitMilliseconds` is for a worker
+    /// that is in no hurry to read, see ``KafkaSettings/fetchWaitMilliseconds``.
     package static func main(
         _ worker: Worker,
+        fetchWaitMilliseconds: Int? = nil,
         makeStage: @escaping (WorkerServices) throws -> any Stage
     ) -> Never {
         WorkerArguments.answer(for: worker)
@@ -64,7 +67,13 @@ package final class WorkerRun {
             complain(worker, error.sentence)
             exit(2)
         }
-        let run = WorkerRun(worker, configuration, signals, makeStage)
+        let run = WorkerRun(
+            worker,
+            configuration,
+            signals,
+            fetchWaitMilliseconds: fetchWaitMilliseconds,
+            makeStage
+        )
         let ended = run.run()
         let end = signals.take()?.isStop == true ? ended.afterStopSignal : ended
         if end.exitCode != ended.exitCode {
@@ -90,11 +99,13 @@ package final class WorkerRun {
         _ worker: Worker,
         _ configuration: Configuration,
         _ signals: ProcessSignals,
+        fetchWaitMilliseconds: Int?,
         _ makeStage: @escaping (WorkerServices) throws -> any Stage
     ) {
         self.worker = worker
         self.configuration = configuration
         self.signals = signals
+        self.fetchWaitMilliseconds = fetchWaitMilliseconds
         self.makeStage = makeStage
         log = Log(worker: worker.rawValue)
         ProcessMetrics.register(in: metrics, worker: worker.rawValue, health: health)
@@ -138,10 +149,7 @@ package final class WorkerRun {
         }
         let targets = WorkerLoop.targets(of: worker).map { $0.name(prefix: prefix) }
         var kafka = configuration.kafka
-        if worker == .report {
-            // Its own rate is Apple's: it is never in a hurry to read.
-            kafka.fetchWaitMilliseconds = 250
-        }
+        kafka.fetchWaitMilliseconds = fetchWaitMilliseconds ?? kafka.fetchWaitMilliseconds
         let recordLog = try KafkaLog(
             settings: kafka,
             delivery: configuration.delivery,
