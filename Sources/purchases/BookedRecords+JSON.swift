@@ -119,21 +119,36 @@ extension BookedSubscription {
 extension BookedEvent {
     /// Of a record of its own.
     init(reading value: [UInt8]) throws(WireFault) {
-        var fields = EventFields()
-        try JSONScanner.scanObject(value.span) { (key, scanner) throws(WireFault) in
-            try fields.take(key, &scanner)
+        self = try JSONScanner.scan(value.span) { (scanner) throws(WireFault) in
+            try BookedEvent(from: &scanner)
         }
-        self = try fields.event()
     }
 
     /// Of an item's record.
     init(from scanner: inout JSONScanner) throws(WireFault) {
-        var fields = EventFields()
+        var bytes: [UInt8] = []
+        var offset: Int64?
+        var receivedAt: Timestamp?
+        var trace: String?
+        var history: ReplayHistory?
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
-            try fields.take(key, &scanner)
+            switch key {
+            case "value": bytes = try scanner.stringBytes()
+            case "offset": try scanner.fill(&offset)
+            case "receivedAt": try scanner.fill(&receivedAt)
+            case "traceparent": try scanner.fill(&trace)
+            case "history": history = try ReplayHistory(&scanner)
+            default: try scanner.skip()
+            }
         }
-        self = try fields.event()
+        self.init(
+            value: bytes,
+            offset: try JSONScanner.require(offset, "offset"),
+            receivedAt: try JSONScanner.require(receivedAt, "receivedAt"),
+            trace: trace.flatMap { TraceParent($0) },
+            history: history
+        )
     }
 
     func write(to bytes: inout [UInt8]) {
@@ -151,36 +166,6 @@ extension BookedEvent {
         writer.field("receivedAt", receivedAt.milliseconds)
         writer.field("traceparent", trace?.text)
         writer.object("history", history, wrapped: false) { $0.write(&$1) }
-    }
-}
-
-/// The members of an event while they are read.
-private struct EventFields {
-    private var value: [UInt8] = []
-    private var offset: Int64?
-    private var receivedAt: Timestamp?
-    private var trace: String?
-    private var history: ReplayHistory?
-
-    mutating func take(_ key: JSONKey, _ scanner: inout JSONScanner) throws(WireFault) {
-        switch key {
-        case "value": value = try scanner.stringBytes()
-        case "offset": try scanner.fill(&offset)
-        case "receivedAt": try scanner.fill(&receivedAt)
-        case "traceparent": try scanner.fill(&trace)
-        case "history": history = try ReplayHistory(&scanner)
-        default: try scanner.skip()
-        }
-    }
-
-    func event() throws(WireFault) -> BookedEvent {
-        BookedEvent(
-            value: value,
-            offset: try JSONScanner.require(offset, "offset"),
-            receivedAt: try JSONScanner.require(receivedAt, "receivedAt"),
-            trace: trace.flatMap { TraceParent($0) },
-            history: history
-        )
     }
 }
 
