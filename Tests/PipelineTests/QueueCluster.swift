@@ -1,4 +1,5 @@
 import Kafka
+import Simulation
 import TokenDomain
 
 /// A Kafka in memory for long runs: it forgets what was read, and nothing ever fails.
@@ -127,16 +128,14 @@ final class QueueLog: RecordLog {
         let count = min(Int(queue.end - from), room)
         for offset in from..<from + Int64(count) {
             let entry = queue.entries[Int(offset - queue.start)]
-            batch.records.append(
-                RecordBatch.Record(
-                    topic: topic,
-                    partition: place.partition,
-                    offset: offset,
-                    timestampMilliseconds: entry.timestampMilliseconds,
-                    key: Self.range(of: entry.key, in: &batch),
-                    value: Self.range(of: entry.value, in: &batch),
-                    headers: Self.range(of: entry.headers, in: &batch)
-                )
+            batch.append(
+                key: entry.key,
+                value: entry.value,
+                headers: entry.headers,
+                timestampMilliseconds: entry.timestampMilliseconds,
+                topic: topic,
+                partition: place.partition,
+                offset: offset
             )
         }
         room -= count
@@ -151,15 +150,6 @@ final class QueueLog: RecordLog {
                 )
             )
         }
-    }
-
-    private static func range(of bytes: [UInt8]?, in batch: inout RecordBatch) -> ByteRange {
-        guard let bytes else {
-            return .absent
-        }
-        let start = batch.arena.count
-        batch.arena.append(contentsOf: bytes)
-        return ByteRange(start: start, count: bytes.count)
     }
 
     func completeAssignment() throws(LogFault) -> [TopicPartition: Int64] {

@@ -147,12 +147,7 @@ final class SimulatedPipeline {
                 policy: ReportPolicy(
                     hold: .seconds(20),
                     unrecognizedGrace: .seconds(30),
-                    requestIdentifier: { id, number in
-                        UUIDText.v5(
-                            namespace: UUIDText.bytes(of: ReportPolicy.nameSpace) ?? [],
-                            name: ReportPolicy.intentName(of: id, number: number)
-                        )
-                    }
+                    requestIdentifier: ReportStage.requestIdentifier
                 ),
                 apple: SimulatedAppleClient(apple: apple, number: Int(startCount)),
                 recordLog: log,

@@ -1,6 +1,5 @@
 import AppStoreAPI
 import AppleSimulator
-import Crypto
 import Kafka
 import Simulation
 import StateStore
@@ -112,12 +111,7 @@ final class YearOfTokens {
         case .dedupe: return DedupeStage()
         case .report:
             return ReportStage(
-                policy: ReportPolicy(requestIdentifier: { id, number in
-                    UUIDText.v5(
-                        namespace: UUIDText.bytes(of: ReportPolicy.nameSpace) ?? [],
-                        name: ReportPolicy.intentName(of: id, number: number)
-                    )
-                }),
+                policy: ReportPolicy(requestIdentifier: ReportStage.requestIdentifier),
                 apple: apple,
                 recordLog: log,
                 topicPrefix: Self.prefix,

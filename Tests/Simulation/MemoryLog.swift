@@ -351,26 +351,14 @@ extension RecordBatch {
         _ partition: Int32,
         _ offset: Int
     ) {
-        func place(_ bytes: [UInt8]?) -> ByteRange {
-            guard let bytes else {
-                return .absent
-            }
-            let start = arena.count
-            arena.append(contentsOf: bytes)
-            return ByteRange(start: start, count: bytes.count)
-        }
-        let key = place(entry.key)
-        let value = place(entry.value)
-        records.append(
-            Record(
-                topic: topic,
-                partition: partition,
-                offset: Int64(offset),
-                timestampMilliseconds: entry.timestampMilliseconds,
-                key: key,
-                value: value,
-                headers: place(entry.headers)
-            )
+        append(
+            key: entry.key,
+            value: entry.value,
+            headers: entry.headers,
+            timestampMilliseconds: entry.timestampMilliseconds,
+            topic: topic,
+            partition: partition,
+            offset: Int64(offset)
         )
     }
 }
