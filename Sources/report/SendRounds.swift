@@ -4,11 +4,15 @@ internal import TokenDomain
 /// processor's caches, serves several of them, and several answers.
 ///
 /// The time of day is cut into spans, and each has one round: at once where something may be sent,
-/// and again with the beginning of the next. No span begins with a second, at which Apple's count
-/// begins anew: each second gets the same requests as if each were sent in its own turn.
+/// and again with the beginning of the next. None is shortly before a second, at which Apple's count
+/// begins anew, and no span begins with one: each second gets the same requests as if each were sent
+/// in its own turn, also where a loop wakes late.
 struct SendRounds {
     /// While as many requests are under way as may be, answers are collected for so long.
     static let crowdedRest = Milliseconds(2)
+
+    /// A loop wakes so late at most, in milliseconds, and still sends in the second it meant.
+    private static let lateMax: Int64 = 20
 
     /// A whole number of them is a second.
     private let span: Milliseconds
@@ -20,10 +24,13 @@ struct SendRounds {
         self.span = span
     }
 
-    /// When the next round may be: now, or at the beginning of the next span.
+    /// When the next round may be: now, at the beginning of the next span, or of the next second's.
     func turn(now: Timestamp) -> Timestamp {
         // A clock that was set back must not put it off.
-        next > now && next - now <= span ? next : now
+        let turn = next > now && next - now <= span ? next : now
+        let untilSecond = 1_000 - turn.milliseconds % 1_000
+        return untilSecond < Self.lateMax
+            ? turn + Milliseconds(untilSecond + span.count / 2) : turn
     }
 
     /// Something was started, and nothing but its turn keeps back what is left.
