@@ -18,7 +18,7 @@ enum BenchPart: String, CaseIterable {
 
     /// The settings that any of them takes; what begins with `kafka.` goes to librdkafka.
     private static let names: Set<String> = [
-        "group", "from", "to", "batch", "material", "bytes", "skip", "file", "port",
+        "group", "from", "to", "batch", "material", "bytes", "key", "skip", "file", "port",
         "connections", "idle", "seconds", "url", "certificate", "count", "http1",
     ]
 
@@ -128,6 +128,7 @@ enum BenchPart: String, CaseIterable {
                 unsafe options.settings = kafka.baseAddress
                 unsafe options.target = target
                 unsafe options.record_byte_count = settings.number("bytes")
+                unsafe options.key_byte_count = settings.number("key")
                 return unsafe cbench_server_run(&options, STDOUT_FILENO, &message, count)
             }
         }

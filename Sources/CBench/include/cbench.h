@@ -46,6 +46,8 @@ typedef struct cbench_server {
     const char *settings;
     const char *target;
     size_t record_byte_count; /* lines are cut or filled up to this; 0: as they came */
+    size_t key_byte_count;    /* of these; 0: no key.  A key is made from its line, so that records go
+                                 to all partitions, as those of many customers do */
 } cbench_server;
 
 /*
