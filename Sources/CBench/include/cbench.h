@@ -64,7 +64,6 @@ typedef struct cbench_load {
     const char *file;       /* whole requests, each behind its length as 4 bytes, little-endian */
     uint16_t port;          /* on 127.0.0.1 */
     unsigned connection_count;
-    unsigned idle_count;    /* connections beside these that never say a word; the server may close them */
     int deadline_ms;
 } cbench_load;
 
@@ -80,6 +79,13 @@ typedef struct cbench_load_result {
 /* cbench_load_run: 0 when each request was accepted; -1 with ${message} otherwise. */
 int cbench_load_run(const cbench_load *load, cbench_load_result *result, char *message,
                     size_t message_size);
+
+/*
+ * cbench_idle_run(port, count, ready_fd, message, message_size):
+ * Open ${count} connections to 127.0.0.1 that never say a word, which the server may close, write a
+ * line to ${ready_fd}, and stay until the process is ended.  On a failure -1, with ${message} filled in.
+ */
+int cbench_idle_run(uint16_t port, unsigned count, int ready_fd, char *message, size_t message_size);
 
 /* -- The bare Apple: every report is accepted at once -------------------------------------------- */
 
