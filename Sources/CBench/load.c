@@ -18,7 +18,6 @@
 enum {
     EVENT_MAX = 256,
     CONNECTION_MAX = 4096,
-    IDLE_MAX = 20000,
     ANSWER_MAX = 4096,
     LOOK_EVERY_MS = 20
 };
@@ -219,18 +218,20 @@ static size_t count_requests(const struct client *c)
     return requests;
 }
 
-/* Connections that say nothing. */
-static int open_idle(struct client *c, const cbench_load *load, int *idle)
+int cbench_idle_run(uint16_t port, unsigned count, int ready_fd, char *message, size_t message_size)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons(load->port),
+                                  .sin_port = htons(port),
                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    for (unsigned i = 0; i < load->idle_count; i++) {
-        idle[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (idle[i] < 0 || connect(idle[i], (struct sockaddr *)&address, sizeof address) != 0)
-            return fail_errno(c, "connecting without a word");
+    for (unsigned i = 0; i < count; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0)
+            return bench_fail(message, message_size, "connecting without a word", strerror(errno));
     }
-    return 0;
+    if (write(ready_fd, "open\n", 5) != 5)
+        return bench_fail(message, message_size, "idle connections", "nobody waits for them");
+    for (;;)
+        pause();
 }
 
 int cbench_load_run(const cbench_load *load, cbench_load_result *result, char *message,
@@ -241,8 +242,6 @@ int cbench_load_run(const cbench_load *load, cbench_load_result *result, char *m
     *result = (cbench_load_result){0};
     if (load->connection_count == 0 || load->connection_count > CONNECTION_MAX)
         return bench_fail(message, message_size, "connections", "there must be some");
-    if (load->idle_count > IDLE_MAX)
-        return bench_fail(message, message_size, "idle connections", "there are too many");
     int file = open(load->file, O_RDONLY | O_CLOEXEC);
     if (file < 0 || fstat(file, &status) != 0)
         return fail_errno(&c, load->file);
@@ -254,18 +253,12 @@ int cbench_load_run(const cbench_load *load, cbench_load_result *result, char *m
     c.bytes = map;
     c.epoll = epoll_create1(EPOLL_CLOEXEC);
     c.latencies_us = bench_take_memory(sizeof *c.latencies_us * (count_requests(&c) + 1));
-    int *idle = bench_take_memory(sizeof *idle * (load->idle_count + 1));
-    if (open_idle(&c, load, idle))
-        return -1;
     struct line *lines = bench_take_memory(sizeof *lines * load->connection_count);
     for (unsigned i = 0; i < load->connection_count; i++)
         if (open_line(&c, &lines[i], load->port))
             return -1;
     int outcome = run(&c, lines, load);
     sort_latencies(&c);
-    for (unsigned i = 0; i < load->idle_count; i++)
-        close(idle[i]);
-    free(idle);
     free(c.latencies_us);
     for (unsigned i = 0; i < load->connection_count; i++)
         close(lines[i].fd);

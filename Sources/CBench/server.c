@@ -16,6 +16,7 @@ enum {
     RUN_MAX = 8,
     BODY_MAX = 1 << 20,
     LINE_MAX_KEPT = 1 << 16,
+    KEY_MAX = 256,
 };
 
 struct bare {
@@ -46,10 +47,27 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void 
         MHD_resume_connection(request->connection);
 }
 
+/* FNV-1a in hexadecimal digits, over and over. */
+static void make_key(char *key, size_t key_count, const char *line, size_t count)
+{
+    uint64_t hash = 0xcbf29ce484222325;
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ (uint8_t)line[i]) * 0x100000001b3;
+    for (size_t i = 0; i < key_count; i++)
+        key[i] = "0123456789abcdef"[hash >> i % 16 * 4 & 0xf];
+}
+
 static void produce_line(struct bare *bare, struct request *request, const char *line, size_t count)
 {
     const void *value = line;
+    char key[KEY_MAX];
+    size_t key_count = bare->options->key_byte_count;
     size_t wanted = bare->options->record_byte_count;
+    if (key_count > sizeof key)
+        key_count = sizeof key;
+    if (wanted > key_count)
+        wanted -= key_count;
+    make_key(key, key_count, line, count);
     if (wanted > count && wanted <= sizeof bare->line && count > 0) {
         for (size_t at = 0; at < wanted; at += count)
             memcpy(bare->line + at, line, wanted - at < count ? wanted - at : count);
@@ -57,7 +75,7 @@ static void produce_line(struct bare *bare, struct request *request, const char 
     }
     request->line_count++;
     if (rd_kafka_produce(bare->target, RD_KAFKA_PARTITION_UA, RD_KAFKA_MSG_F_COPY, (void *)value,
-                         wanted ? wanted : count, NULL, 0, request) == 0)
+                         wanted ? wanted : count, key_count ? key : NULL, key_count, request) == 0)
         request->waiting_count++;
     else
         request->has_failed = true;

@@ -43,11 +43,12 @@ ccrypto_md_sha256(void)
 	return (sha256);
 }
 
+/* OpenSSL's errors are cleared where there are some: a clear costs as much as a hash does. */
+
 int
 ccrypto_random(uint8_t *bytes, size_t count)
 {
 
-	ERR_clear_error();
 	while (count > 0) {
 		int part = count < INT_MAX ? (int)count : INT_MAX;
 
@@ -64,12 +65,11 @@ ccrypto_random(uint8_t *bytes, size_t count)
 static int
 digest(const EVP_MD *md, const uint8_t *bytes, size_t count, uint8_t *out)
 {
-	int ok;
 
+	if (md != NULL && EVP_Digest(bytes, count, out, NULL, md, NULL) == 1)
+		return (CCRYPTO_OK);
 	ERR_clear_error();
-	ok = md != NULL && EVP_Digest(bytes, count, out, NULL, md, NULL) == 1;
-	ERR_clear_error();
-	return (ok ? CCRYPTO_OK : CCRYPTO_ERROR_LIBRARY);
+	return (CCRYPTO_ERROR_LIBRARY);
 }
 
 int
@@ -147,15 +147,14 @@ ccrypto_hmac_code(ccrypto_hmac *hmac, const uint8_t *bytes, size_t count,
     uint8_t code[CCRYPTO_SHA256_SIZE])
 {
 	size_t written = 0;
-	int ok;
 
-	ERR_clear_error();
-	ok = EVP_MAC_init(hmac->context, NULL, 0, NULL) == 1 &&
+	if (EVP_MAC_init(hmac->context, NULL, 0, NULL) == 1 &&
 	    EVP_MAC_update(hmac->context, bytes, count) == 1 &&
 	    EVP_MAC_final(hmac->context, code, &written, CCRYPTO_SHA256_SIZE) == 1 &&
-	    written == CCRYPTO_SHA256_SIZE;
+	    written == CCRYPTO_SHA256_SIZE)
+		return (CCRYPTO_OK);
 	ERR_clear_error();
-	return (ok ? CCRYPTO_OK : CCRYPTO_ERROR_LIBRARY);
+	return (CCRYPTO_ERROR_LIBRARY);
 }
 
 void

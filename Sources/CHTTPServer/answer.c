@@ -222,15 +222,25 @@ static int append_text(struct bytes *bytes, const char *text)
     return chttp_append(bytes, text, strlen(text));
 }
 
+static int append_number(struct bytes *bytes, size_t number)
+{
+    char digits[20];
+    size_t start = sizeof(digits);
+    do
+        digits[--start] = (char)('0' + number % 10);
+    while ((number /= 10) > 0);
+    return chttp_append(bytes, digits + start, sizeof(digits) - start);
+}
+
 static int append_head(struct connection *connection, unsigned int status, const char *headers,
                        size_t header_byte_count, size_t body_byte_count)
 {
     struct bytes *out = &connection->unsent;
     const char *position = headers, *end = headers + header_byte_count;
-    char text[160];
-    snprintf(text, sizeof(text), "HTTP/1.1 %u %s\r\nDate: %s\r\n", status, phrase_of(status),
-             date_now(connection->server));
-    if (append_text(out, text) != 0)
+    if (append_text(out, "HTTP/1.1 ") != 0 || append_number(out, status) != 0 ||
+        append_text(out, " ") != 0 || append_text(out, phrase_of(status)) != 0 ||
+        append_text(out, "\r\nDate: ") != 0 ||
+        append_text(out, date_now(connection->server)) != 0 || append_text(out, "\r\n") != 0)
         return -1;
     while (position < end) {
         const char *name = position, *value = name + strlen(name) + 1;
@@ -239,8 +249,9 @@ static int append_head(struct connection *connection, unsigned int status, const
             return -1;
         position = value + strlen(value) + 1;
     }
-    snprintf(text, sizeof(text), "Content-Length: %zu\r\n", body_byte_count);
-    if (status != 204 && body_byte_count != NO_LENGTH && append_text(out, text) != 0)
+    if (status != 204 && body_byte_count != NO_LENGTH &&
+        (append_text(out, "Content-Length: ") != 0 || append_number(out, body_byte_count) != 0 ||
+         append_text(out, "\r\n") != 0))
         return -1;
     if (connection->is_last)
         return append_text(out, "Connection: close\r\n\r\n");

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -16,8 +17,10 @@
 enum { LISTEN_BACKLOG = 1024 };
 /* Slots for those closed and not yet freed. */
 enum { CONNECTION_HEADROOM = EVENT_COUNT_MAX };
-/* What an event of our epoll is about, where it is no connection's slot. */
+/* What an event of our epoll is about, where it is no connection's slot: this, or with the number of
+ * a descriptor that is only watched behind it. */
 #define LISTEN_TAG UINT64_MAX
+#define WATCH_TAG ((uint64_t)1 << 32)
 
 static void expire(struct chttp_server *server)
 {
@@ -197,18 +200,34 @@ static void handle(struct connection *connection, uint32_t events)
     chttp_receive(connection);
 }
 
-void chttp_server_run(struct chttp_server *server)
+int chttp_server_watch(struct chttp_server *server, int fd, unsigned int number)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = WATCH_TAG | number};
+    return number < CHTTP_WATCH_COUNT_MAX ? epoll_ctl(server->epoll_fd, EPOLL_CTL_ADD, fd, &event)
+                                          : -1;
+}
+
+uint32_t chttp_server_run(struct chttp_server *server, int wait_ms)
 {
     struct epoll_event events[EVENT_COUNT_MAX];
     int index, count, must_accept = 0;
+    uint32_t readable = 0;
+    int64_t timeout_ms;
     release_taken(server);
     expire(server);
     go_on(server);
-    count = epoll_wait(server->epoll_fd, events, EVENT_COUNT_MAX, 0);
+    timeout_ms = wait_ms ? chttp_server_timeout_ms(server) : 0;
+    if (timeout_ms >= 0 && timeout_ms < wait_ms)
+        wait_ms = (int)timeout_ms;
+    count = epoll_wait(server->epoll_fd, events, EVENT_COUNT_MAX, wait_ms);
     for (index = 0; index < count; index++) {
         struct connection *connection;
         if (events[index].data.u64 == LISTEN_TAG) {
             must_accept = 1;
+            continue;
+        }
+        if (events[index].data.u64 >= WATCH_TAG) {
+            readable |= 1u << (uint32_t)events[index].data.u64;
             continue;
         }
         /* No slot is filled again before the end of the turn. */
@@ -219,6 +238,7 @@ void chttp_server_run(struct chttp_server *server)
     if (must_accept && server->listen_fd >= 0)
         chttp_accept_connections(server);
     chttp_reap(server);
+    return readable;
 }
 
 int64_t chttp_server_timeout_ms(struct chttp_server *server)
@@ -260,6 +280,20 @@ int chttp_server_take(struct chttp_server *server, struct chttp_request *request
     request->body = (const uint8_t *)connection->body.bytes;
     request->body_byte_count = connection->body.count;
     return 1;
+}
+
+const char *chttp_header_find(const char *headers, size_t header_byte_count, const char *name,
+                              size_t name_count)
+{
+    const char *at = headers, *end = headers + header_byte_count;
+    while (at < end) {
+        size_t count = strlen(at);
+        const char *value = at + count + 1;
+        if (count == name_count && strncasecmp(at, name, count) == 0)
+            return value;
+        at = value + strlen(value) + 1;
+    }
+    return NULL;
 }
 
 static void drop_idle(struct deadline_list *list)

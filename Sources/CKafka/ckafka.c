@@ -17,16 +17,15 @@ enum {
     MALLOC_SPARE = 2 << 20,
 };
 
-void ckafka_tune_malloc(int reads_batches)
+void ckafka_tune_malloc(void)
 {
     /* Records are allocated by one thread and freed by another: with an arena a thread the process
      * grows to several times of what it holds. */
     mallopt(M_ARENA_MAX, MALLOC_ARENA_MAX);
-    if (!reads_batches)
-        return;
     /* What a whole batch lies in grows by doubling: among small pieces it would leave holes of its
      * size.  Set by hand these do not move, as they else do with the first large piece freed.  What the
-     * library writes a producer's batch in stays below, or each would be mapped anew. */
+     * library writes a producer's batch in stays below, or each would be mapped anew; and it is not
+     * given back after each small batch, of which ingest sends thousands a second. */
     mallopt(M_MMAP_THRESHOLD, MALLOC_LARGE);
     mallopt(M_TRIM_THRESHOLD, MALLOC_SPARE);
 }

@@ -14,8 +14,15 @@ package enum Hash {
 
     /// - Returns: 32 bytes.
     package static func sha256(_ bytes: [UInt8]) -> [UInt8] {
+        sha256(bytes.span)
+    }
+
+    /// - Returns: 32 bytes.
+    package static func sha256(_ bytes: Span<UInt8>) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: Int(CCRYPTO_SHA256_SIZE))
-        let code = unsafe ccrypto_sha256(bytes, bytes.count, &digest)
+        let code = unsafe bytes.withUnsafeBufferPointer { bytes in
+            unsafe ccrypto_sha256(bytes.baseAddress, bytes.count, &digest)
+        }
         precondition(code == CCRYPTO_OK, "SHA-256 is not available in this OpenSSL")
         return digest
     }

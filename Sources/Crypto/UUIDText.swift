@@ -9,13 +9,19 @@ package enum UUIDText {
     /// The name space is given as the 16 bytes of its own UUID.
     package static func v5(namespace: [UInt8], name: String) -> String {
         precondition(namespace.count == byteCount, "a name space is a UUID of 16 bytes")
-        return text(Array(Hash.sha1(namespace + Array(name.utf8)).prefix(byteCount)), version: 5)
+        let hash = Hash.sha1(namespace + Array(name.utf8))
+        return text(word(hash[..<8]), word(hash[8..<16]), version: 5)
     }
 
     /// A random UUID, made of 122 bits of the 16 bytes given.
     package static func v4(random: [UInt8]) -> String {
         precondition(random.count == byteCount, "a UUID is made of 16 bytes")
-        return text(random, version: 4)
+        return text(word(random[..<8]), word(random[8...]), version: 4)
+    }
+
+    /// A random UUID.
+    package static func v4(using random: inout some RandomNumberGenerator) -> String {
+        text(random.next(), random.next(), version: 4)
     }
 
     /// Reads the 36 characters of a UUID, in either case.
@@ -50,21 +56,30 @@ package enum UUIDText {
     private static let hyphenIndices = [8, 13, 18, 23]
     private static let characterCount = 36
 
-    private static func text(_ bytes: [UInt8], version: UInt8) -> String {
-        var bytes = bytes
-        bytes[6] = bytes[6] & 0x0F | version << 4
-        bytes[8] = bytes[8] & 0x3F | 0x80
+    private static func word(_ bytes: ArraySlice<UInt8>) -> UInt64 {
+        bytes.reduce(0) { $0 << 8 | UInt64($1) }
+    }
+
+    private static func text(_ high: UInt64, _ low: UInt64, version: UInt64) -> String {
+        let high = high & ~0xf000 | version << 12
+        let low = low & 0x3fff_ffff_ffff_ffff | 1 << 63
         return unsafe String(unsafeUninitializedCapacity: characterCount) { text in
             var count = 0
-            for byte in bytes {
-                if hyphenIndices.contains(count) {
+            func append(_ digitCount: Int, of word: UInt64, downTo lowest: Int) {
+                for index in (0..<digitCount).reversed() {
+                    unsafe text[count] = digit(UInt8(word >> UInt64(lowest + 4 * index) & 0xf))
+                    count += 1
+                }
+                if count < characterCount {
                     unsafe text[count] = UInt8(ascii: "-")
                     count += 1
                 }
-                unsafe text[count] = digit(byte >> 4)
-                unsafe text[count + 1] = digit(byte & 0x0F)
-                count += 2
             }
+            append(8, of: high, downTo: 32)
+            append(4, of: high, downTo: 16)
+            append(4, of: high, downTo: 0)
+            append(4, of: low, downTo: 48)
+            append(12, of: low, downTo: 0)
             return count
         }
     }

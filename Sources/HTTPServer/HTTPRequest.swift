@@ -1,3 +1,6 @@
+internal import CHTTPServer
+internal import Glibc
+
 /// One request, or its head.
 ///
 /// It waits, its connection held, until it is answered or reset; a head also until it is accepted.
@@ -39,6 +42,7 @@ package struct HTTPRequest: Sendable {
         isComplete: Bool = true,
         announcedByteCount: Int? = nil
     ) {
+        precondition(headerBytes.last ?? 0 == 0, "the last value ends, too")
         self.id = id
         self.method = method
         self.path = path
@@ -52,18 +56,39 @@ package struct HTTPRequest: Sendable {
 
     /// The value of the first header of that name, white space trimmed; nil where there is none.
     ///
-    /// The name is given in lower case.
-    package func header(_ name: String) -> String? {
-        var position = 0
-        while let (nameRange, valueRange) = nextHeader(from: position) {
-            position = valueRange.upperBound + 1
-            if nameRange.count == name.utf8.count,
-                zip(headerBytes[nameRange], name.utf8).allSatisfy({ lowercased($0) == $1 })
-            {
-                return String(decoding: headerBytes[valueRange], as: UTF8.self)
-            }
+    /// The name is in any case.
+    package func header(_ name: StaticString) -> String? {
+        rangeOfHeader(name).map { String(decoding: headerBytes[$0], as: UTF8.self) }
+    }
+
+    /// What ``header(_:)`` gives, as bytes.
+    ///
+    /// The absence of a header is no empty one.
+    package func withHeader<Result>(
+        _ name: StaticString,
+        _ body: (Span<UInt8>?) -> Result
+    ) -> Result {
+        guard let range = rangeOfHeader(name) else {
+            return body(nil)
         }
-        return nil
+        return body(headerBytes.span.extracting(range))
+    }
+
+    private func rangeOfHeader(_ name: StaticString) -> Range<Int>? {
+        unsafe headerBytes.withUnsafeBytes { bytes in
+            guard let start = unsafe bytes.baseAddress?.assumingMemoryBound(to: CChar.self),
+                let value = unsafe chttp_header_find(
+                    start,
+                    bytes.count,
+                    UnsafeRawPointer(name.utf8Start).assumingMemoryBound(to: CChar.self),
+                    name.utf8CodeUnitCount
+                )
+            else {
+                return nil
+            }
+            let position = unsafe value - start
+            return unsafe position..<position + strlen(value)
+        }
     }
 
     /// Every header in the order in which they came, names in lower case.

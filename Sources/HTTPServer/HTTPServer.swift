@@ -2,8 +2,8 @@ internal import CHTTPServer
 
 /// An HTTP/1.1 server on one thread.
 ///
-/// Wait until ``wakeDescriptor`` is readable or ``millisecondsUntilTimeout`` is over, call ``run()``,
-/// take the requests, answer them now or later. Every request of a connection is checked as strictly
+/// Wait until ``wakeDescriptor`` is readable or ``millisecondsUntilTimeout`` is over and call
+/// ``run(waitingAtMost:)``, or let that wait; take the requests, answer them now or later. Every request of a connection is checked as strictly
 /// as the first. It refuses by itself, with `application/problem+json`, what never becomes a request:
 /// malformed (400), too slow (408), too large (413, 431).
 package final class HTTPServer {
@@ -48,9 +48,10 @@ package final class HTTPServer {
 
     /// The port it listens on; the one the system chose where 0 was asked for.
     package let port: UInt16
-    /// Readable when ``run()`` has work.
+    /// Readable when ``run(waitingAtMost:)`` has work.
     package let wakeDescriptor: Int32
     private let handle: ServerHandle
+    private var watchCount: UInt32 = 0
 
     /// Binds and listens.
     ///
@@ -68,12 +69,41 @@ package final class HTTPServer {
         close()
     }
 
-    /// Moves everything on that can be moved without waiting.
-    package func run() {
+    /// A descriptor of another's that wakes the server.
+    package struct Watch: Sendable {
+        fileprivate let number: UInt32
+    }
+
+    /// The watched descriptors that are readable.
+    package struct Readable: Sendable {
+        fileprivate let bits: UInt32
+
+        package func contains(_ watch: Watch) -> Bool { bits >> watch.number & 1 == 1 }
+    }
+
+    /// From now on ``run(waitingAtMost:)`` also wakes when this descriptor is readable.
+    ///
+    /// One wait for everything costs one call of the system, and not two. The descriptor must live
+    /// as long as the server.
+    package func watch(_ descriptor: Int32) -> Watch {
+        let watch = Watch(number: watchCount)
+        let code = unsafe chttp_server_watch(handle.pointer, descriptor, watch.number)
+        precondition(code == 0, "the system watches a few descriptors that are open")
+        watchCount += 1
+        return watch
+    }
+
+    /// Waits until there is something to do, and moves everything on that can be moved.
+    ///
+    /// Without `milliseconds` it does not wait.
+    @discardableResult
+    package func run(waitingAtMost milliseconds: Int = 0) -> Readable {
         guard !handle.isClosed else {
-            return
+            return Readable(bits: 0)
         }
-        unsafe chttp_server_run(handle.pointer)
+        return unsafe Readable(
+            bits: chttp_server_run(handle.pointer, Int32(clamping: max(milliseconds, 0)))
+        )
     }
 
     /// The requests and heads that were not yet taken, in their order.
@@ -117,6 +147,16 @@ package final class HTTPServer {
         headers: [(String, String)] = [],
         body: [UInt8] = []
     ) {
+        send(status, HTTPHeaders(headers), body, to: id, sentByteCount: body.count)
+    }
+
+    /// The same with headers that were put together before.
+    package func respond(
+        to id: HTTPRequest.ID,
+        status: Int,
+        headers: HTTPHeaders,
+        body: [UInt8]
+    ) {
         send(status, headers, body, to: id, sentByteCount: body.count)
     }
 
@@ -132,15 +172,16 @@ package final class HTTPServer {
             return
         }
         precondition((200...999).contains(status), "an answer has a final status")
-        let flat = flatten(headers)
         // As of a whole answer: without memory the connection is dropped.
-        _ = unsafe chttp_server_begin_stream(
-            handle.pointer,
-            id.number,
-            UInt32(status),
-            flat,
-            flat.count
-        )
+        _ = unsafe HTTPHeaders(headers).withFlat { flat, byteCount in
+            unsafe chttp_server_begin_stream(
+                handle.pointer,
+                id.number,
+                UInt32(status),
+                flat,
+                byteCount
+            )
+        }
     }
 
     /// Sends more of an answer that was begun.
@@ -160,7 +201,7 @@ package final class HTTPServer {
         headers: [(String, String)] = [],
         body: [UInt8]
     ) {
-        send(status, headers, body, to: id, sentByteCount: body.count / 2)
+        send(status, HTTPHeaders(headers), body, to: id, sentByteCount: body.count / 2)
     }
 
     /// Drops the connection without an answer.
@@ -229,7 +270,7 @@ package final class HTTPServer {
 
     private func send(
         _ status: Int,
-        _ headers: [(String, String)],
+        _ headers: HTTPHeaders,
         _ body: [UInt8],
         to id: HTTPRequest.ID,
         sentByteCount: Int
@@ -238,36 +279,19 @@ package final class HTTPServer {
             return
         }
         precondition((200...999).contains(status), "an answer has a final status")
-        let flat = flatten(headers)
         // Out of memory is the only way left to fail; the connection is then dropped.
-        _ = unsafe chttp_server_respond(
-            handle.pointer,
-            id.number,
-            UInt32(status),
-            flat,
-            flat.count,
-            body,
-            body.count,
-            sentByteCount
-        )
-    }
-
-    /// Name, 0, value, 0, and so on, as C reads them.
-    private func flatten(_ headers: [(String, String)]) -> [CChar] {
-        var flat: [CChar] = []
-        for (name, value) in headers {
-            let isOneLine =
-                !name.utf8.contains(where: isLineEnd)
-                && !value.utf8.contains(where: isLineEnd)
-            precondition(isOneLine, "a header is one line")
-            flat.append(contentsOf: name.utf8CString)
-            flat.append(contentsOf: value.utf8CString)
+        _ = unsafe headers.withFlat { flat, byteCount in
+            unsafe chttp_server_respond(
+                handle.pointer,
+                id.number,
+                UInt32(status),
+                flat,
+                byteCount,
+                body,
+                body.count,
+                sentByteCount
+            )
         }
-        return flat
-    }
-
-    private func isLineEnd(_ byte: UInt8) -> Bool {
-        byte == 0 || byte == 0x0a || byte == 0x0d
     }
 }
 

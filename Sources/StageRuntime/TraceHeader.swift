@@ -48,6 +48,24 @@ package enum TraceHeader {
         return ByteRange(start: start, count: arena.count - start)
     }
 
+    /// Appends a header: a request's own where that is valid, else a new one.
+    ///
+    /// - Returns: where it lies, a list of headers of its own.
+    package static func append(
+        ofRequest header: Span<UInt8>?,
+        using random: inout some RandomNumberGenerator,
+        to arena: inout [UInt8]
+    ) -> ByteRange {
+        let start = arena.count
+        arena.append(contentsOf: beginning)
+        if let header, TraceParent.isValid(header) {
+            TraceParent.append(header, to: &arena)
+        } else {
+            TraceParent.append(using: &random, to: &arena)
+        }
+        return ByteRange(start: start, count: arena.count - start)
+    }
+
     /// What a record carries; nil where it has none that is valid.
     package static func trace(
         of record: RecordBatch.Record,

@@ -54,7 +54,7 @@ package final class WorkerRun {
         makeStage: @escaping (WorkerServices) throws -> any Stage
     ) -> Never {
         WorkerArguments.answer(for: worker)
-        ProcessMemory.tune(readsBatches: true)
+        ProcessMemory.tune()
         OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let configuration: Configuration

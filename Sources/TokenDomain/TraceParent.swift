@@ -44,6 +44,14 @@ package struct TraceParent: Hashable, Sendable {
         text = String(decoding: made, as: UTF8.self)
     }
 
+    /// Appends a new one.
+    package static func append(
+        using random: inout some RandomNumberGenerator,
+        to arena: inout [UInt8]
+    ) {
+        append(random.next(), random.next(), random.next(), to: &arena)
+    }
+
     /// What all requests and records of one story have in common: 32 hexadecimal digits.
     package var traceID: String {
         String(decoding: text.utf8.dropFirst(3).prefix(32), as: UTF8.self)

@@ -1,3 +1,4 @@
+internal import Glibc
 package import TokenDomain
 
 /// The link by which StoreKit opens a website: the token and the bundle id in its query.
@@ -20,20 +21,21 @@ package struct TokenLink: Equatable, Sendable {
         guard Self.hasPrefix("https://", url) || Self.hasPrefix("http://", url) else {
             throw .badEnvelope(reason: "the link is neither http nor https")
         }
-        let beforeFragment = url.prefix { $0 != UInt8(ascii: "#") }
+        let end = Self.index(of: UInt8(ascii: "#"), in: url[...])
         var token: [UInt8]?
         var bundleID: [UInt8]?
-        if let mark = beforeFragment.firstIndex(of: UInt8(ascii: "?")) {
-            for parameter in beforeFragment[(mark + 1)...].split(separator: UInt8(ascii: "&")) {
-                let nameEnd = parameter.firstIndex(of: UInt8(ascii: "=")) ?? parameter.endIndex
-                let value = parameter[nameEnd...].dropFirst()
-                let name = parameter[..<nameEnd]
-                if name.elementsEqual("externalPurchaseToken".utf8) {
-                    try Self.keep(value, in: &token, name: "externalPurchaseToken")
-                } else if name.elementsEqual("bundleId".utf8) {
-                    try Self.keep(value, in: &bundleID, name: "bundleId")
-                }
+        var start = Self.index(of: UInt8(ascii: "?"), in: url[..<end]) + 1
+        while start < end {
+            let parameterEnd = Self.index(of: UInt8(ascii: "&"), in: url[start..<end])
+            let nameEnd = Self.index(of: UInt8(ascii: "="), in: url[start..<parameterEnd])
+            let value = url[min(nameEnd + 1, parameterEnd)..<parameterEnd]
+            let name = url[start..<nameEnd]
+            if name.elementsEqual("externalPurchaseToken".utf8) {
+                try Self.keep(value, in: &token, name: "externalPurchaseToken")
+            } else if name.elementsEqual("bundleId".utf8) {
+                try Self.keep(value, in: &bundleID, name: "bundleId")
             }
+            start = parameterEnd + 1
         }
         guard let token, token.contains(where: { !TokenText.isBlank($0) }) else {
             throw .empty
@@ -47,6 +49,18 @@ package struct TokenLink: Equatable, Sendable {
             && zip("\(scheme)".utf8, url).allSatisfy { expected, byte in
                 expected == byte || (0x41...0x5a ~= byte && byte | 0x20 == expected)
             }
+    }
+
+    /// Where a byte stands first, or the end.
+    private static func index(of byte: UInt8, in bytes: ArraySlice<UInt8>) -> Int {
+        unsafe bytes.withUnsafeBytes { part in
+            guard let base = part.baseAddress,
+                let found = unsafe memchr(base, Int32(byte), part.count)
+            else {
+                return bytes.endIndex
+            }
+            return unsafe bytes.startIndex + (UnsafeRawPointer(found) - base)
+        }
     }
 
     private static func keep(
@@ -63,9 +77,8 @@ package struct TokenLink: Equatable, Sendable {
     private static func percentDecoded(
         _ value: ArraySlice<UInt8>
     ) throws(DecodeFault) -> [UInt8] {
-        var decoded: [UInt8] = []
-        decoded.reserveCapacity(value.count)
-        var index = value.startIndex
+        var index = index(of: UInt8(ascii: "%"), in: value)
+        var decoded = Array(value[..<index])
         while index < value.endIndex {
             guard value[index] == UInt8(ascii: "%") else {
                 decoded.append(value[index])

@@ -152,7 +152,8 @@ enum BenchCommand {
             world: world,
             recordCount: options.recordCount,
             runCount: options.runCount,
-            connectionCount: options.connectionCount
+            connectionCount: options.connectionCount,
+            otherPrograms: options.otherPrograms.map { URL(fileURLWithPath: $0) }
         )
         switch measure {
         case .ingest:

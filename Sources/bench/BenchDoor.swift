@@ -2,16 +2,17 @@ internal import Foundation
 internal import Kafka
 internal import TokenDomain
 
-/// Ingest in turn with the bare server, under the same load; and the whole chain behind it.
+/// Ingest in turn with what stands beside it, under the same load; and the whole chain behind it.
 struct BenchDoor {
     private static let warmRequestCountMax = 200
     private static let loadSeconds = 300
+    /// Of a customer's pseudonym.
+    private static let keyByteCount = 46
     private static let serverName = "bare-server"
     private static let loadName = "load"
+    private static let idleName = "idle"
     static let batchTokenCount = 100
     /// Connections that never say a word: ingest keeps 1,024 and closes the oldest of these first.
-    ///
-    /// The bare server has none, for it would take no others any more.
     static let idleCount = 10_000
     /// A request for each token costs some thirty times as much as a line in a batch.
     private static let recordsPerSingle = 10
@@ -20,6 +21,28 @@ struct BenchDoor {
     let recordCount: Int
     let runCount: Int
     let connectionCount: Int
+    /// Another build's programs, measured beside this one's; nil for none.
+    var otherPrograms: URL?
+
+    /// Who is posted to.
+    private enum Contender {
+        case ingest(isOther: Bool, idleCount: Int)
+        /// The least that the same libraries could do.
+        ///
+        /// Without keys its records all go to one partition for a while, and then to another; those
+        /// of ingest have keys and go to all partitions at once, in a request to Kafka for each.
+        case bare(hasKeys: Bool)
+
+        var name: String {
+            switch self {
+            case .ingest(isOther: false, idleCount: 0): "without idle connections"
+            case .ingest(isOther: false, _): Worker.ingest.rawValue
+            case .ingest(isOther: true, _): "other build"
+            case .bare(hasKeys: false): "bare server"
+            case .bare(hasKeys: true): "bare server with keys"
+            }
+        }
+    }
 
     private struct Load: Decodable {
         var accepted: Int
@@ -57,75 +80,91 @@ struct BenchDoor {
         }
     }
 
-    /// Posts of so many tokens or sales, to ingest and to the bare server by turns.
+    /// Posts of so many tokens or sales, by turns to ingest and to all that stands beside it.
     ///
-    /// Their numbers go on where the measure before this one ended.
+    /// Their numbers go on where the measure before this one ended. With idle connections ingest
+    /// without them stands beside it, too.
     func measure(
         _ item: Item = .token,
         perRequest: Int,
         idleCount: Int = 0,
         firstNumber: inout Int
     ) throws -> BenchRow {
-        let received = world.topic(item.topic)
-        let bare = "\(world.prefix)bench.bare.\(item.name).\(perRequest).\(idleCount)"
-        try world.makeTopic(bare)
-        let check = BenchCheck(world: world)
+        func target(hasKeys: Bool) -> String {
+            "\(world.prefix)bench.\(hasKeys ? "keyed" : "bare").\(item.name).\(perRequest).\(idleCount)"
+        }
         let isSingle = perRequest == 1
+        var contenders: [Contender] = [
+            .ingest(isOther: false, idleCount: idleCount), .bare(hasKeys: false),
+            .bare(hasKeys: true),
+        ]
+        for hasKeys in [false, true] {
+            try world.makeTopic(target(hasKeys: hasKeys))
+        }
+        if idleCount > 0 {
+            contenders.append(.ingest(isOther: false, idleCount: 0))
+        }
+        if otherPrograms != nil {
+            contenders.append(.ingest(isOther: true, idleCount: idleCount))
+        }
         var row = BenchRow(
             measure: "ingest, "
                 + (isSingle ? "single \(item.name)s" : "batches of \(perRequest) \(item.name)s")
                 + (idleCount > 0 ? " beside \(idleCount) idle connections" : ""),
             own: BenchSeries(program: Worker.ingest.rawValue),
-            beside: [BenchSeries(program: "bare server")]
+            beside: contenders.dropFirst().map { BenchSeries(program: $0.name) }
         )
         row.goals.ratio = isSingle ? 0.95 : 0.75
         row.goals.recordsPerSecond = isSingle ? nil : 100_000
         // What one becomes, and a first warm run of each.
+        let check = BenchCheck(world: world)
+        let received = world.topic(item.topic)
         let before = firstNumber == 0 ? BenchCheck.Sum() : try check.sum([received])
+        var recordBytes = 0
+        var nextNumber = firstNumber
+        defer { firstNumber = nextNumber }
+        func post(_ contender: Contender, _ count: Int) throws -> BenchSample {
+            let numbers = nextNumber..<nextNumber + count
+            // The bare server has a topic of its own: ingest is sent the same after it.
+            if case .ingest = contender {
+                nextNumber = numbers.upperBound
+            }
+            return try run(
+                contender,
+                item,
+                target(hasKeys:),
+                numbers,
+                perRequest,
+                recordBytes: recordBytes
+            )
+        }
         let warm = warmCount(perRequest)
-        _ = try run(
-            item,
-            received,
-            firstNumber..<firstNumber + warm,
-            perRequest,
-            recordBytes: nil
-        )
+        _ = try post(contenders[0], warm)
         let after = try check.sum([received])
-        let recordBytes = (after.byteCount - before.byteCount) / warm
+        recordBytes = (after.byteCount - before.byteCount) / warm
         row.own.outputByteCount = Double(after.byteCount - before.byteCount) / Double(warm)
-        _ = try run(
-            item,
-            bare,
-            firstNumber..<firstNumber + warm,
-            perRequest,
-            recordBytes: recordBytes
-        )
-        firstNumber += warm
+        if idleCount > 0 {
+            row.beside[2].outputByteCount = row.own.outputByteCount
+        }
+        for contender in contenders.dropFirst() {
+            _ = try post(contender, warm)
+        }
         let count =
             isSingle
             ? max(recordCount / Self.recordsPerSingle, 1) : recordCount * BenchWorld.fastRunFactor
         for number in 1...runCount {
-            let numbers = firstNumber..<firstNumber + count
-            // Each goes first every other time.
-            for isOurs in number % 2 == 1 ? [true, false] : [false, true] {
-                let sample = try run(
-                    item,
-                    isOurs ? received : bare,
-                    numbers,
-                    perRequest,
-                    recordBytes: isOurs ? nil : recordBytes,
-                    idleCount: isOurs ? idleCount : 0
+            row.add(
+                try BenchStages.inTurn(
+                    contenders.map { contender in { try post(contender, count) } },
+                    startingAt: number
                 )
-                if isOurs {
-                    row.own.samples.append(sample)
-                } else {
-                    row.beside[0].samples.append(sample)
-                }
-            }
-            firstNumber = numbers.upperBound
+            )
             Console.say(row.lastSentence(number, of: runCount))
         }
-        row.beside[0].outputByteCount = try check.sum([bare]).bytesPerRecord
+        for (index, hasKeys) in [false, true].enumerated() {
+            row.beside[index].outputByteCount =
+                try check.sum([target(hasKeys: hasKeys)]).bytesPerRecord
+        }
         return row
     }
 
@@ -134,38 +173,54 @@ struct BenchDoor {
     }
 
     /// One run; each token or sale is sent once, and each is one record more.
+    ///
+    /// The bare server writes records of `recordBytes` to its `target`. It gets no idle connections,
+    /// for it would take no others any more.
     private func run(
+        _ contender: Contender,
         _ item: Item,
-        _ topic: String,
+        _ target: (_ hasKeys: Bool) -> String,
         _ numbers: Range<Int>,
         _ perRequest: Int,
-        recordBytes: Int?,
-        idleCount: Int = 0
+        recordBytes: Int
     ) throws -> BenchSample {
         let file = try world.writeRequests(item, numbers, perRequest: perRequest)
         let name: String
+        let topic: String
         let port: Int
-        if let recordBytes {
+        var idleCount = 0
+        switch contender {
+        case .bare(let hasKeys):
             name = Self.serverName
+            topic = target(hasKeys)
             let output = try world.start(
                 .server,
                 name: name,
-                ["to=\(topic)", "bytes=\(recordBytes)"]
+                [
+                    "to=\(topic)", "bytes=\(recordBytes)",
+                    "key=\(hasKeys ? Self.keyByteCount : 0)",
+                ]
             )
             let line = BenchPrograms.firstLine(of: output)
             guard let number = Int(line) else {
                 throw BenchFailure(code: "bench.start", "the bare server: \(line)")
             }
             port = number
-        } else {
+        case .ingest(let isOther, let count):
             name = Worker.ingest.rawValue
-            port = try world.start(.ingest)
+            topic = world.topic(item.topic)
+            idleCount = count
+            port = try world.start(.ingest, otherPrograms: isOther ? otherPrograms : nil)
             try world.awaitReady(.ingest)
         }
         defer { world.stop(name) }
+        // Before the clock: what a connection costs that is opened and closed is not what idle ones
+        // cost.
+        try openIdle(idleCount, port: port)
+        defer { world.stop(Self.idleName) }
         let countBefore = try world.endCount(topic)
         let cpuBefore = world.cpuSeconds(name)
-        let load = try load(file, port: port, idleCount: idleCount)
+        let load = try load(file, port: port)
         var sample = BenchSample(
             recordCount: numbers.count,
             seconds: Double(load.microseconds) / 1e6,
@@ -181,13 +236,28 @@ struct BenchDoor {
         return sample
     }
 
-    private func load(_ file: String, port: Int, idleCount: Int = 0) throws -> Load {
+    private func openIdle(_ count: Int, port: Int) throws {
+        guard count > 0 else {
+            return
+        }
+        let output = try world.start(
+            .idle,
+            name: Self.idleName,
+            ["port=\(port)", "connections=\(count)"]
+        )
+        let line = BenchPrograms.firstLine(of: output)
+        guard line == "open" else {
+            throw BenchFailure(code: "bench.start", "\(count) idle connections: \(line)")
+        }
+    }
+
+    private func load(_ file: String, port: Int) throws -> Load {
         let output = try world.start(
             .load,
             name: Self.loadName,
             [
                 "file=\(file)", "port=\(port)", "connections=\(connectionCount)",
-                "idle=\(idleCount)", "seconds=\(Self.loadSeconds)",
+                "seconds=\(Self.loadSeconds)",
             ]
         )
         let line = BenchPrograms.firstLine(of: output)

@@ -47,7 +47,7 @@ struct BenchOptions: Equatable {
 
         Needs a real Kafka: with KAFKA_HOME (and Java) a one-node Kafka of its own; with
         TOLLWAY_KAFKA_BOOTSTRAP_SERVERS that cluster, under a topic prefix of its own. The workers'
-        programs lie beside this one. The parts (copy, server, load, answer, apple, reports) are the
+        programs lie beside this one. The parts (copy, server, load, idle, answer, apple, reports) are the
         programs that it starts of itself.
 
           --scale           instead: what a token costs decode and dedupe with 10,000, a million and

@@ -5,21 +5,21 @@ internal import Kafka
 /// The programs that the bench compares with and loads with, each run as a process of its own:
 /// `tollway-bench copy NAME=VALUE…`.
 enum BenchPart: String, CaseIterable {
-    case copy, server, load, answer, apple, reports
+    case copy, server, load, idle, answer, apple, reports
 
     private static let messageByteCount = 512
 
     var usesKafka: Bool {
         switch self {
         case .copy, .server, .answer: true
-        case .load, .apple, .reports: false
+        case .load, .idle, .apple, .reports: false
         }
     }
 
     /// The settings that any of them takes; what begins with `kafka.` goes to librdkafka.
     private static let names: Set<String> = [
-        "group", "from", "to", "batch", "material", "bytes", "skip", "file", "port",
-        "connections", "idle", "seconds", "url", "certificate", "count", "http1",
+        "group", "from", "to", "batch", "material", "bytes", "key", "skip", "file", "port",
+        "connections", "seconds", "url", "certificate", "count", "http1",
     ]
 
     /// Runs until the process is ended; `load` and `reports` until all requests are accepted.
@@ -31,6 +31,7 @@ enum BenchPart: String, CaseIterable {
             case .copy: copy(settings, &message)
             case .server: serve(settings, &message)
             case .load: load(settings, &message)
+            case .idle: idle(settings, &message)
             case .answer: try answer(settings)
             case .apple: apple(settings, &message)
             case .reports: reports(settings, &message)
@@ -128,6 +129,7 @@ enum BenchPart: String, CaseIterable {
                 unsafe options.settings = kafka.baseAddress
                 unsafe options.target = target
                 unsafe options.record_byte_count = settings.number("bytes")
+                unsafe options.key_byte_count = settings.number("key")
                 return unsafe cbench_server_run(&options, STDOUT_FILENO, &message, count)
             }
         }
@@ -142,7 +144,6 @@ enum BenchPart: String, CaseIterable {
             unsafe options.file = file
             unsafe options.port = UInt16(clamping: settings.number("port"))
             unsafe options.connection_count = UInt32(clamping: settings.number("connections"))
-            unsafe options.idle_count = UInt32(clamping: settings.number("idle"))
             unsafe options.deadline_ms = Int32(clamping: max(settings.number("seconds"), 1) * 1_000)
             return unsafe cbench_load_run(&options, &result, &message, count)
         }
@@ -152,6 +153,17 @@ enum BenchPart: String, CaseIterable {
                 + "\"latency\":[\(result.p500_us),\(result.p990_us),\(result.p999_us)]}\n"
         )
         return status
+    }
+
+    private func idle(_ settings: Settings, _ message: inout [CChar]) -> Int32 {
+        let count = message.count
+        return unsafe cbench_idle_run(
+            UInt16(clamping: settings.number("port")),
+            UInt32(clamping: settings.number("connections")),
+            STDOUT_FILENO,
+            &message,
+            count
+        )
     }
 
     private func apple(_ settings: Settings, _ message: inout [CChar]) -> Int32 {

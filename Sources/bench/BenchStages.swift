@@ -152,7 +152,7 @@ struct BenchStages {
             turns += loops.map { loop in
                 { try run(loop, worker, material, from: filled, to: end) }
             }
-            var samples = try inTurn(turns, startingAt: number)
+            var samples = try Self.inTurn(turns, startingAt: number)
             loopedCount += recordCount
             filled = end
             if hasOther {
@@ -191,7 +191,7 @@ struct BenchStages {
     }
 
     /// Each of them goes first in its turn; the samples are in the order of the list.
-    private func inTurn(
+    static func inTurn(
         _ turns: [() throws -> BenchSample],
         startingAt number: Int
     ) throws -> [BenchSample] {

@@ -1,4 +1,5 @@
 internal import Crypto
+internal import Glibc
 internal import HTTPServer
 internal import Kafka
 internal import StageRuntime
@@ -24,6 +25,7 @@ struct Door {
     private let pseudonyms: CustomerPseudonyms?
     /// Nil: no notification is taken in, for none could be verified.
     var notifications: NotificationGate?
+    private var random = RandomWords()
 
     init(
         hosts: HostRule? = nil,
@@ -41,6 +43,13 @@ struct Door {
     ///
     /// `isBusy` is what refuses everything at this time, if anything does.
     func judge(_ head: HTTPRequest, isBusy: Problem?) throws(Problem) -> Route {
+        try look(at: head, isBusy: isBusy).route
+    }
+
+    private func look(
+        at head: HTTPRequest,
+        isBusy: Problem?
+    ) throws(Problem) -> (route: Route, isBatch: Bool) {
         guard hosts?.accepts(head.header("host")) ?? true else {
             throw .misdirected
         }
@@ -57,18 +66,18 @@ struct Door {
             try notifications?.checkSource(head)
         }
         if route.needsKey, let keys {
-            guard keys.accept(head.header("authorization")) else {
+            guard head.withHeader("authorization", { keys.accept($0) }) else {
                 throw .unauthorized
             }
         }
-        _ = try isBatch(head, route)
+        let isBatch = try isBatch(head, route)
         guard head.announcedByteCount ?? head.body.count <= route.bodyByteCountMax else {
             throw .bodyTooLarge(byteCountMax: route.bodyByteCountMax)
         }
         if let isBusy {
             throw isBusy
         }
-        return route
+        return (route, isBatch)
     }
 
     /// Judges one request, complete and within the server's limits.
@@ -87,14 +96,11 @@ struct Door {
         receivedAt: Timestamp,
         to outputs: inout OutputBatch
     ) throws(Problem) -> Admission? {
-        let route = try judge(request, isBusy: isBusy)
+        let (route, isBatch) = try look(at: request, isBusy: isBusy)
         guard request.body.count <= route.bodyByteCountMax else {
             throw .bodyTooLarge(byteCountMax: route.bodyByteCountMax)
         }
-        let isBatch = try isBatch(request, route)
-        // Asked for once: it costs much more than the bytes.
-        let random = RandomBytes.next(count: UUIDText.byteCount + TraceParent.randomByteCount)
-        let requestID = requestID(request, random: random.prefix(UUIDText.byteCount))
+        let requestID = requestID(request)
         let arenaCount = outputs.arena.count
         let outputCount = outputs.outputs.count
         do throws(Problem) {
@@ -119,8 +125,9 @@ struct Door {
                     to: &outputs
                 )
             }
-            let trace = trace(request, random: random.dropFirst(UUIDText.byteCount))
-            let headers = TraceHeader.append(trace, to: &outputs.arena)
+            let headers = request.withHeader("traceparent") { header in
+                TraceHeader.append(ofRequest: header, using: &random, to: &outputs.arena)
+            }
             for index in outputCount..<outputs.outputs.count {
                 outputs.outputs[index].headers = headers
             }
@@ -174,39 +181,61 @@ struct Door {
     ///
     /// - Throws: 415 where it is neither that nor JSON, or compressed.
     private func isBatch(_ request: HTTPRequest, _ route: Route) throws(Problem) -> Bool {
-        if let encoding = request.header("content-encoding"), encoding.lowercased() != "identity" {
+        let isPlain = request.withHeader("content-encoding") { encoding in
+            guard let encoding else {
+                return true
+            }
+            return isText(encoding, "identity")
+        }
+        guard isPlain else {
             throw .unsupported("The body must not be compressed.")
         }
-        let type = request.header("content-type") ?? ""
-        let essence = Substring(
-            type.utf8.prefix {
-                $0 != UInt8(ascii: ";") && $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "\t")
+        let isBatch: Bool? = request.withHeader("content-type") { type in
+            guard let type else {
+                return nil
             }
-        ).lowercased()
-        switch essence {
-        case "application/json": return false
-        case "application/x-ndjson" where route.takesBatches: return true
-        default:
+            var end = 0
+            while end < type.count, type[end] != UInt8(ascii: ";"), type[end] != UInt8(ascii: " "),
+                type[end] != UInt8(ascii: "\t")
+            {
+                end += 1
+            }
+            let essence = type.extracting(..<end)
+            return isText(essence, "application/json")
+                ? false
+                : isText(essence, "application/x-ndjson") && route.takesBatches ? true : nil
+        }
+        guard let isBatch else {
             throw .unsupported(
                 route.takesBatches
                     ? "The body is application/json or application/x-ndjson."
                     : "The body is application/json."
             )
         }
+        return isBatch
     }
 
-    /// The client's own where it is valid, else a new one.
-    private func trace(_ request: HTTPRequest, random: ArraySlice<UInt8>) -> TraceParent {
-        request.header("traceparent").flatMap { TraceParent($0) }
-            ?? TraceParent(random: Array(random))
+    /// Whether a header's value is a text of ours, in any case.
+    private func isText(_ value: Span<UInt8>, _ text: StaticString) -> Bool {
+        guard value.count == text.utf8CodeUnitCount else {
+            return false
+        }
+        return unsafe value.withUnsafeBytes { bytes in
+            guard let start = unsafe bytes.baseAddress?.assumingMemoryBound(to: CChar.self) else {
+                return true
+            }
+            let expected = unsafe UnsafeRawPointer(text.utf8Start)
+                .assumingMemoryBound(to: CChar.self)
+            return unsafe strncasecmp(start, expected, bytes.count) == 0
+        }
     }
 
     /// The client's own where it is safe in logs and records as it is, else a new one.
-    private func requestID(_ request: HTTPRequest, random: ArraySlice<UInt8>) -> String {
+    private mutating func requestID(_ request: HTTPRequest) -> String {
         if let own = request.header("x-request-id"), isPlain(own) {
             return own
         }
-        return UUIDText.v4(random: Array(random))
+        return UUIDText.v4(using: &random)
     }
 
     private func isPlain(_ text: String) -> Bool {

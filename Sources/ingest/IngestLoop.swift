@@ -23,9 +23,16 @@ final class IngestLoop {
     private static let openWaitMilliseconds: Int64 = 20
     /// What of one turn's records is gathered before the producer, which copies them, gets them.
     private static let handOverByteCount = 32 << 10
+    private static let acceptedHeaders = HTTPHeaders([("Content-Type", "application/json")])
+    private static let oneAccepted = acceptedBody(recordCount: 1)
 
     private let server: HTTPServer
     private let sink: any RecordSink
+    /// Nil of a sink that has no descriptor: it is looked at in each turn.
+    private let sinkWatch: HTTPServer.Watch?
+    /// Monotonic milliseconds: the producer is looked at now and then without being woken for it, to
+    /// see an error that ended it and to make a new one.
+    private var sinkIsLookedAtFrom: Int64 = 0
     private let clocks: Clocks
     private let measures: IngestMeasures
     private let log: Log
@@ -53,6 +60,7 @@ final class IngestLoop {
     ) {
         self.server = server
         self.sink = sink
+        sinkWatch = sink.wakeDescriptor < 0 ? nil : server.watch(sink.wakeDescriptor)
         self.door = door
         self.clocks = clocks
         self.measures = measures
@@ -63,15 +71,14 @@ final class IngestLoop {
         wasBrokerAway = !isOpen()
     }
 
-    /// What to wait for besides the signals.
-    var wakeDescriptors: [Int32] { [server.wakeDescriptor, sink.wakeDescriptor] }
+    /// Lets ``turn(waitingAtMost:)`` wake when this descriptor is readable, too.
+    func watch(_ descriptor: Int32) -> HTTPServer.Watch {
+        server.watch(descriptor)
+    }
 
-    /// How long to wait at most.
+    /// How long to wait at most; the server's own deadlines come on top.
     func waitMilliseconds() -> Int {
         var wait = isOpen() ? Self.waitMillisecondsMax : Self.openWaitMilliseconds
-        if let milliseconds = server.millisecondsUntilTimeout {
-            wait = min(wait, Int64(milliseconds))
-        }
         if let milliseconds = door.notifications?.line.millisecondsUntilTurn(
             now: clocks.monotonic()
         ) {
@@ -110,17 +117,24 @@ final class IngestLoop {
                 && server.incompleteRequestCount == 0)
     }
 
-    /// Moves everything on that can be moved without waiting.
-    func turn() throws(LogFault) {
-        server.run()
+    /// Waits until there is something to do, and moves everything on that can be moved.
+    ///
+    /// Without `milliseconds` it does not wait.
+    ///
+    /// - Returns: which of the watched descriptors are readable.
+    @discardableResult
+    func turn(waitingAtMost milliseconds: Int = 0) throws(LogFault) -> HTTPServer.Readable {
+        let readable = server.run(waitingAtMost: milliseconds)
         let now = clocks.monotonic()
         tellBroker()
         try admit(now: now)
-        try hear(sink.takeReceipts(), now: now)
+        if sinkWatch.map(readable.contains) ?? true || now >= sinkIsLookedAtFrom {
+            sinkIsLookedAtFrom = now + Self.waitMillisecondsMax
+            try hear(sink.takeReceipts(), now: now)
+        }
         for entry in waiting.takeExpired(now: now) {
             answer(entry, .brokerAway, now: now)
         }
-        server.run()
         for note in sink.takeNotes() where note.level <= 4 {
             log.limited(
                 .warning,
@@ -136,9 +150,7 @@ final class IngestLoop {
             notificationsWaiting: door.notifications?.line.count ?? 0
         )
         measures.setIncomplete { server.incompleteByteCount(lane: $0.lane) }
-        for status in HTTPServer.refusalStatuses {
-            measures.refused(status: status, count: server.refusalCount(status: status))
-        }
+        measures.refused { server.refusalCount(status: $0) }
         health.beat()
         view?.show(
             IngestView.Moment(
@@ -150,6 +162,7 @@ final class IngestLoop {
             ),
             now: clocks.now()
         )
+        return readable
     }
 
     /// Answers what is still held: its records may be stored or not.
@@ -270,24 +283,29 @@ final class IngestLoop {
         if let problem {
             refuse(entry.request, problem, route: route)
         } else {
-            var body: [UInt8] = []
-            JSONWriter.append(to: &body) { writer in
-                writer.beginObject()
-                writer.field("accepted", entry.admission.recordCount)
-                writer.endObject()
-            }
+            let recordCount = entry.admission.recordCount
+            var headers = Self.acceptedHeaders
+            headers.append("X-Request-Id", entry.admission.requestID)
             server.respond(
                 to: entry.request,
                 status: route.acceptedStatus,
-                headers: [
-                    ("Content-Type", "application/json"),
-                    ("X-Request-Id", entry.admission.requestID),
-                ],
-                body: body
+                headers: headers,
+                body: recordCount == 1
+                    ? Self.oneAccepted : Self.acceptedBody(recordCount: recordCount)
             )
             measures.answered(route: route, status: route.acceptedStatus)
         }
         measures.took(milliseconds: now - entry.startedAt, route: route)
+    }
+
+    private static func acceptedBody(recordCount: Int) -> [UInt8] {
+        var body: [UInt8] = []
+        JSONWriter.append(to: &body) { writer in
+            writer.beginObject()
+            writer.field("accepted", recordCount)
+            writer.endObject()
+        }
+        return body
     }
 
     private func refuse(_ request: HTTPRequest.ID, _ problem: Problem, route: Route?) {

@@ -1,24 +1,23 @@
+internal import HTTPServer
 internal import Telemetry
 
 /// What `ingest` counts.
 final class IngestMeasures {
     private let requests: Counter
-    private var requestSeries: [RequestKey: Counter.Series] = [:]
+    /// By route and status in one number: a request costs a look-up.
+    private var requestSeries: [Int: Counter.Series] = [:]
     private let notificationRefusals: Counter
-    private var refusalCounts: [Int: Int] = [:]
-    private let durations: [Route: Histogram.Series]
+    /// In the order of `HTTPServer.refusalStatuses`.
+    private var refusalCounts = [Int](repeating: 0, count: HTTPServer.refusalStatuses.count)
+    /// By ``Route/number``, as ``incomplete``.
+    private let durations: [Histogram.Series]
     private let stored: [Counter.Series]
     private let failed: [Counter.Series]
     private let inFlight: Gauge.Series
     private let fillLevel: Gauge.Series
     private let connections: Gauge.Series
     private let notificationsWaiting: Gauge.Series
-    private let incomplete: [(route: Route, series: Gauge.Series)]
-
-    private struct RequestKey: Hashable {
-        var route: Route?
-        var status: Int
-    }
+    private let incomplete: [Gauge.Series]
 
     /// The names of the topics are in the order of the targets.
     init(_ metrics: Metrics, topics: [String]) {
@@ -37,9 +36,7 @@ final class IngestMeasures {
             help: "From a complete request to its answer, where records came of it.",
             labels: ["route"]
         )
-        durations = Dictionary(
-            uniqueKeysWithValues: Route.allCases.map { ($0, duration.series($0.rawValue)) }
-        )
+        durations = Route.allCases.map { duration.series($0.rawValue) }
         let stored = metrics.counter(
             "ingest_records_stored_total",
             help: "Records with the broker's receipt, by topic.",
@@ -73,11 +70,12 @@ final class IngestMeasures {
             help: "Bytes of incomplete bodies, by route; beyond a limit the slowest goes.",
             labels: ["route"]
         )
-        self.incomplete = Route.allCases.map { ($0, incomplete.series($0.rawValue)) }
+        self.incomplete = Route.allCases.map { incomplete.series($0.rawValue) }
     }
 
     func answered(route: Route?, status: Int) {
-        let key = RequestKey(route: route, status: status)
+        // A status has three digits.
+        let key = (route.map(\.number) ?? Route.allCases.count) * 1_000 + status
         if let series = requestSeries[key] {
             series.add()
             return
@@ -91,20 +89,20 @@ final class IngestMeasures {
         notificationRefusals.add(1, code)
     }
 
-    /// What the server refused by itself, before there was a request to route.
-    ///
-    /// The count is of all of them since it was started.
-    func refused(status: Int, count: Int) {
-        let known = refusalCounts[status, default: 0]
-        guard count > known else {
-            return
+    /// What the server refused by itself, before there was a request to route: of each of
+    /// `HTTPServer.refusalStatuses` all since it was started.
+    func refused(_ count: (_ status: Int) -> Int) {
+        for (index, status) in HTTPServer.refusalStatuses.enumerated() {
+            let count = count(status)
+            if count > refusalCounts[index] {
+                requests.add(Int64(count - refusalCounts[index]), "other", String(status))
+                refusalCounts[index] = count
+            }
         }
-        refusalCounts[status] = count
-        requests.add(Int64(count - known), "other", String(status))
     }
 
     func took(milliseconds: Int64, route: Route) {
-        durations[route]?.observe(Double(max(milliseconds, 0)) / 1_000)
+        durations[route.number].observe(Double(max(milliseconds, 0)) / 1_000)
     }
 
     func received(_ topic: Int, isStored: Bool, recordCount: Int) {
@@ -113,8 +111,8 @@ final class IngestMeasures {
 
     /// `byteCount` gives what the incomplete bodies of a route hold.
     func setIncomplete(_ byteCount: (Route) -> Int) {
-        for (route, series) in incomplete {
-            series.set(Double(byteCount(route)))
+        for route in Route.allCases {
+            incomplete[route.number].set(Double(byteCount(route)))
         }
     }
 

@@ -25,7 +25,7 @@ struct IngestRun {
     /// Runs until a signal to stop, and exits.
     static func main() -> Never {
         WorkerArguments.answer(for: .ingest)
-        ProcessMemory.tune(readsBatches: false)
+        ProcessMemory.tune()
         OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let end: WorkerEnd
@@ -189,9 +189,7 @@ struct IngestRun {
         _ watch: TopicWatch,
         reload: () -> Void
     ) throws(LogFault) {
-        var entries = ([signals.descriptor] + loop.wakeDescriptors).map {
-            pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
-        }
+        let signalWatch = loop.watch(signals.descriptor)
         var isNamed = false
         while !loop.hasStopped {
             if let fault = watch.fault {
@@ -201,15 +199,14 @@ struct IngestRun {
                 isNamed = true
                 producer.nameTargets()
             }
-            _ = unsafe poll(&entries, nfds_t(entries.count), Int32(loop.waitMilliseconds()))
-            switch entries[0].revents != 0 ? signals.take() : nil {
+            let readable = try loop.turn(waitingAtMost: loop.waitMilliseconds())
+            switch readable.contains(signalWatch) ? signals.take() : nil {
             case .terminate, .interrupt:
                 log.info("told to stop")
                 loop.stop()
             case .reload: reload()
             case nil: break
             }
-            try loop.turn()
         }
     }
 }

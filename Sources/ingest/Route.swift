@@ -20,8 +20,8 @@ enum Route: String, CaseIterable {
         }
     }
 
-    /// Where its bodies are counted while they come in, so that none can eat the room of another's.
-    var lane: Int {
+    /// Its place among all routes.
+    var number: Int {
         switch self {
         case .tokens: 0
         case .notifications: 1
@@ -29,6 +29,9 @@ enum Route: String, CaseIterable {
         case .purchases: 3
         }
     }
+
+    /// Where its bodies are counted while they come in, so that none can eat the room of another's.
+    var lane: Int { number }
 
     /// What all its incomplete bodies may hold together, in bytes; many of the largest.
     var incompleteByteCountMax: Int {
@@ -38,15 +41,8 @@ enum Route: String, CaseIterable {
         }
     }
 
-    /// Index of the topic it stores into, among the targets of `ingest`.
-    var topic: Int {
-        switch self {
-        case .tokens: 0
-        case .notifications: 1
-        case .accountTokens: 2
-        case .purchases: 3
-        }
-    }
+    /// Index of the topic it stores into: the targets of `ingest` have the order of the routes.
+    var topic: Int { number }
 
     var acceptedStatus: Int { self == .notifications ? 200 : 202 }
 }

@@ -7,6 +7,7 @@ internal import Kafka
 /// over. Receipts that come later are still counted.
 struct Waiting {
     struct Entry {
+        var tag: UInt64
         var request: HTTPRequest.ID
         var admission: Door.Admission
         /// Monotonic milliseconds.
@@ -16,11 +17,14 @@ struct Waiting {
         var isAnswered = false
     }
 
-    private var entries: [UInt64: Entry] = [:]
+    /// As many as were ever waiting at once; an entry's slot is the lower half of its tag.
+    private var slots: [Entry?] = []
+    private var freeSlots: [Int] = []
+    /// The upper half of a tag: no two of them are the same while receipts may come.
+    private var nextSerial: UInt32 = 1
     /// Tags in the order of their deadlines, which is that of their arrival.
     private var queue: [(tag: UInt64, deadline: Int64)] = []
     private var queueStart = 0
-    private var nextTag: UInt64 = 1
     /// Requests not yet answered.
     private(set) var openCount = 0
 
@@ -32,9 +36,14 @@ struct Waiting {
         _ admission: Door.Admission,
         now: Int64
     ) -> UInt64 {
-        let tag = nextTag
-        nextTag += 1
-        entries[tag] = Entry(
+        let slot = freeSlots.popLast() ?? slots.count
+        if slot == slots.count {
+            slots.append(nil)
+        }
+        let tag = UInt64(nextSerial) << 32 | UInt64(slot)
+        nextSerial &+= 1
+        slots[slot] = Entry(
+            tag: tag,
             request: request,
             admission: admission,
             startedAt: now,
@@ -49,18 +58,18 @@ struct Waiting {
     ///
     /// - Returns: the entry, once it is to be answered.
     mutating func note(_ receipt: KafkaProducer.Receipt) -> Entry? {
-        guard var entry = entries[receipt.tag] else {
+        guard let slot = slot(of: receipt.tag) else {
             return nil
         }
-        entry.missingCount -= receipt.outputCount
         if let failure = receipt.failure {
-            entry.failure = Self.problem(for: failure)
+            slots[slot]?.failure = Self.problem(for: failure)
         }
-        guard entry.missingCount == 0 else {
-            entries[receipt.tag] = entry
+        slots[slot]?.missingCount -= receipt.outputCount
+        guard let entry = slots[slot], entry.missingCount == 0 else {
             return nil
         }
-        entries[receipt.tag] = nil
+        slots[slot] = nil
+        freeSlots.append(slot)
         guard !entry.isAnswered else {
             return nil
         }
@@ -69,7 +78,15 @@ struct Waiting {
     }
 
     /// The topic that a tag's records go to.
-    func topic(of tag: UInt64) -> Int? { entries[tag]?.admission.route.topic }
+    func topic(of tag: UInt64) -> Int? {
+        slot(of: tag).flatMap { slots[$0]?.admission.route.topic }
+    }
+
+    /// Nil where all of its receipts have come.
+    private func slot(of tag: UInt64) -> Int? {
+        let slot = Int(tag & 0xffff_ffff)
+        return slots.indices.contains(slot) && slots[slot]?.tag == tag ? slot : nil
+    }
 
     /// What must be answered now although receipts are missing.
     mutating func takeExpired(now: Int64) -> [Entry] {
@@ -95,7 +112,7 @@ struct Waiting {
 
     /// Monotonic milliseconds; nil where nothing waits.
     mutating func nextDeadline() -> Int64? {
-        while queueStart < queue.count, entries[queue[queueStart].tag] == nil {
+        while queueStart < queue.count, slot(of: queue[queueStart].tag) == nil {
             queueStart += 1
         }
         forgetStart()
@@ -103,10 +120,10 @@ struct Waiting {
     }
 
     private mutating func close(_ tag: UInt64, into list: inout [Entry]) {
-        guard let entry = entries[tag], !entry.isAnswered else {
+        guard let slot = slot(of: tag), let entry = slots[slot], !entry.isAnswered else {
             return
         }
-        entries[tag]?.isAnswered = true
+        slots[slot]?.isAnswered = true
         openCount -= 1
         list.append(entry)
     }

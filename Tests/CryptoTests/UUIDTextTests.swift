@@ -34,6 +34,16 @@ import Testing
         )
     }
 
+    @Test func `of random words no two are the same`() {
+        var random = RandomWords()
+        // More than are fetched at once.
+        let count = 2_000
+        let texts = (0..<count).map { _ in UUIDText.v4(using: &random) }
+        #expect(Set(texts).count == count)
+        #expect(texts.allSatisfy { UUIDText.bytes(of: $0).map { $0[6] >> 4 } == 4 })
+        #expect(texts.allSatisfy { UUIDText.bytes(of: $0).map { $0[8] >> 6 } == 2 })
+    }
+
     @Test func `either case is read`() {
         let lower = UUIDText.bytes(of: "e48679a5-3e90-4844-bd7e-490c1e5f8947")
         #expect(lower?.count == 16)

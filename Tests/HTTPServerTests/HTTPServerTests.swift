@@ -1,3 +1,4 @@
+import Glibc
 import HTTPServer
 import Testing
 
@@ -30,6 +31,36 @@ import Testing
         #expect(request.headers.map(\.name) == ["host", "x-one", "content-length"])
         #expect(request.body == Array("abc".utf8))
         #expect(request.remoteAddress == "127.0.0.1")
+    }
+
+    @Test func `wakes for the descriptors of others, and says which`() throws {
+        let loopback = try Loopback(Self.limits)
+        let server = loopback.server
+        var pipes: [[Int32]] = [[-1, -1], [-1, -1]]
+        for index in pipes.indices {
+            try #require(unsafe pipe(&pipes[index]) == 0)
+        }
+        defer { pipes.joined().forEach { close($0) } }
+        let watches = pipes.map { server.watch($0[0]) }
+        func readable(waitingAtMost milliseconds: Int) -> [Bool] {
+            let readable = server.run(waitingAtMost: milliseconds)
+            return watches.map(readable.contains)
+        }
+        #expect(readable(waitingAtMost: 0) == [false, false])
+        var byte: UInt8 = 1
+        try #require(unsafe write(pipes[1][1], &byte, 1) == 1)
+        // Long enough that the test fails by its time where nothing wakes it.
+        #expect(readable(waitingAtMost: 60_000) == [false, true])
+        #expect(readable(waitingAtMost: 60_000) == [false, true], "until it is read")
+        try #require(unsafe read(pipes[1][0], &byte, 1) == 1)
+        #expect(readable(waitingAtMost: 0) == [false, false])
+        // The server's own deadlines come first: a client that says nothing is refused.
+        _ = try loopback.connect()
+        for _ in 0..<2 where server.refusalCount(status: 408) == 0 {
+            #expect(readable(waitingAtMost: 60_000) == [false, false])
+            server.run()
+        }
+        #expect(server.refusalCount(status: 408) == 1)
     }
 
     @Test func `sends an answer without end, until its client is gone`() throws {

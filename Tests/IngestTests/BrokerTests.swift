@@ -77,7 +77,7 @@ private final class BrokerBench {
             guard ContinuousClock.now < end else {
                 return false
             }
-            var entries = (loop.wakeDescriptors + [client.wakeDescriptor]).map {
+            var entries = [server.wakeDescriptor, client.wakeDescriptor].map {
                 pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
             }
             _ = unsafe poll(

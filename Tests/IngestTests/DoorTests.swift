@@ -92,6 +92,8 @@ func readAccountToken(_ value: [UInt8]) throws -> AccountTokenRequested {
         Case(name: "no key", status: 401, code: "ingest.unauthorized").with("Authorization", nil),
         Case(name: "a wrong key", status: 401, code: "ingest.unauthorized")
             .with("Authorization", "Bearer 0123456789abcdeF"),
+        Case(name: "a tab behind the scheme", status: 401, code: "ingest.unauthorized")
+            .with("Authorization", "Bearer\t0123456789abcdef"),
         Case(name: "a key and more", status: 401, code: "ingest.unauthorized")
             .with("Authorization", "Bearer 0123456789abcdef0"),
         Case(name: "half a key", status: 401, code: "ingest.unauthorized")

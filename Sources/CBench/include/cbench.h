@@ -46,6 +46,8 @@ typedef struct cbench_server {
     const char *settings;
     const char *target;
     size_t record_byte_count; /* lines are cut or filled up to this; 0: as they came */
+    size_t key_byte_count;    /* of these; 0: no key.  A key is made from its line, so that records go
+                                 to all partitions, as those of many customers do */
 } cbench_server;
 
 /*
@@ -62,7 +64,6 @@ typedef struct cbench_load {
     const char *file;       /* whole requests, each behind its length as 4 bytes, little-endian */
     uint16_t port;          /* on 127.0.0.1 */
     unsigned connection_count;
-    unsigned idle_count;    /* connections beside these that never say a word; the server may close them */
     int deadline_ms;
 } cbench_load;
 
@@ -78,6 +79,13 @@ typedef struct cbench_load_result {
 /* cbench_load_run: 0 when each request was accepted; -1 with ${message} otherwise. */
 int cbench_load_run(const cbench_load *load, cbench_load_result *result, char *message,
                     size_t message_size);
+
+/*
+ * cbench_idle_run(port, count, ready_fd, message, message_size):
+ * Open ${count} connections to 127.0.0.1 that never say a word, which the server may close, write a
+ * line to ${ready_fd}, and stay until the process is ended.  On a failure -1, with ${message} filled in.
+ */
+int cbench_idle_run(uint16_t port, unsigned count, int ready_fd, char *message, size_t message_size);
 
 /* -- The bare Apple: every report is accepted at once -------------------------------------------- */
 

@@ -72,11 +72,23 @@ uint16_t chttp_server_port(const struct chttp_server *server);
  */
 int chttp_server_descriptor(const struct chttp_server *server);
 
+/* Descriptors of others that chttp_server_run can wait for. */
+enum { CHTTP_WATCH_COUNT_MAX = 8 };
+
 /**
- * chttp_server_run(server):
- * Do all that can be done without waiting.  Ends the lives of what chttp_server_take lent.
+ * chttp_server_watch(server, fd, number):
+ * From now on chttp_server_run wakes and reports when ${fd} is readable, by ${number}, less than
+ * CHTTP_WATCH_COUNT_MAX.  Return 0, or -1 where the system refuses it.  ${fd} is the caller's.
  */
-void chttp_server_run(struct chttp_server *server);
+int chttp_server_watch(struct chttp_server *server, int fd, unsigned int number);
+
+/**
+ * chttp_server_run(server, wait_ms):
+ * Wait at most ${wait_ms} milliseconds, 0 for not at all, until there is something to do, and do all
+ * that can be done without waiting.  Ends the lives of what chttp_server_take lent.  Return a bit for
+ * each watched descriptor that is readable.
+ */
+uint32_t chttp_server_run(struct chttp_server *server, int wait_ms);
 
 /**
  * chttp_server_timeout_ms(server):
@@ -92,6 +104,14 @@ int64_t chttp_server_timeout_ms(struct chttp_server *server);
  * is answered.
  */
 int chttp_server_take(struct chttp_server *server, struct chttp_request *request);
+
+/**
+ * chttp_header_find(headers, header_byte_count, name, name_count):
+ * The value of the first of ${headers}, as in struct chttp_request, that has that name in any case;
+ * null where there is none.
+ */
+const char *chttp_header_find(const char *headers, size_t header_byte_count, const char *name,
+                              size_t name_count);
 
 /**
  * chttp_server_accept(server, id, lane, body_byte_count_max):

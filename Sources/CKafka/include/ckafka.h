@@ -98,9 +98,9 @@ int ckafka_check_settings(const char *settings, ckafka_fault *fault);
 
 /*
  * ckafka_tune_malloc: settings of the whole process's malloc, for a program that does little else than
- * hold records; ${reads_batches} where it reads them in batches.  Called once, before threads.
+ * hold records.  Called once, before threads.
  */
-void ckafka_tune_malloc(int reads_batches);
+void ckafka_tune_malloc(void);
 
 /* -- A worker: its consumer --------------------------------------------------------------------- */
 
