@@ -169,9 +169,18 @@ package final class AppStoreClient: AppleClient {
                 lineItemsHeld: flight.sent.flatMap { sent in
                     body.report.map { sent.lineItemsHeld(in: $0) }
                 },
-                retryAfter: answer.header("retry-after").flatMap { RetryAfter.read($0, now: now) }
+                retryAfter: retryAfter(answer, now: now)
             )
         }
+    }
+
+    /// What was accepted need not be tried again.
+    private static func retryAfter(_ answer: HTTPClientResponse.Answer, now: Timestamp) -> Timestamp?
+    {
+        guard answer.status >= 300 else {
+            return nil
+        }
+        return answer.header("retry-after").flatMap { RetryAfter.read($0, now: now) }
     }
 }
 
