@@ -79,6 +79,14 @@ enum Debtor: Equatable {
         }
     }
 
+    /// Whether reports wait behind the one under way.
+    var hasLine: Bool {
+        switch self {
+        case .token(let account): !account.line.isEmpty
+        case .transaction: false
+        }
+    }
+
     /// Goes with its next request.
     var trace: TraceParent? {
         switch self {

@@ -26,16 +26,19 @@ enum DueKey {
         endpoint: SendQueue.Endpoint = .reports,
         key: [UInt8]
     ) -> [UInt8] {
+        var entry: [UInt8]
         switch attention {
         case .ready(let lane, let deadline):
-            start(.ready, SendQueue(endpoint: endpoint, lane: lane), at: deadline) + key
+            entry = start(.ready, SendQueue(endpoint: endpoint, lane: lane), at: deadline)
         case .waiting(let time):
-            start(Region.waiting, at: time) + key
+            entry = start(Region.waiting, at: time)
         case .guarded(let time):
-            start(Region.guarded, at: time) + key
+            entry = start(Region.guarded, at: time)
         case .forgotten(let time):
-            start(Region.forgotten, at: time) + key
+            entry = start(Region.forgotten, at: time)
         }
+        entry.append(contentsOf: key)
+        return entry
     }
 
     /// The second entry of an account whose request failed and waits to be tried again; nil where
