@@ -114,7 +114,7 @@ struct AccountBatch {
             return false
         }
         debtors[place] = debtor
-        if case .token(var account) = debtor {
+        if case .token(var account) = debtor, account.line.hasChanges {
             for (number, intent) in account.line.takeChanges() {
                 let key = WaitingReport.key(of: account.externalPurchaseID, place: number)
                 lineChanges[AccountPlace(key: key, partition: place.partition)] = intent

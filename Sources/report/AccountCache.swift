@@ -8,7 +8,7 @@ internal import TokenDomain
 /// Each put of the stage comes through here, so what it has is what the state has, staged changes
 /// among it. What it does not have is looked up.
 final class AccountCache {
-    /// What is put beyond is not kept; what is looked up beyond begins anew. Some 20 MB.
+    /// Some 20 MB: what is put beyond is not kept, and what is looked up beyond begins anew.
     static let countMax = 8_192
     /// Of the value of an account; a larger one is looked up each time.
     static let valueByteCountMax = 4_096
@@ -19,6 +19,8 @@ final class AccountCache {
 
     subscript(place: AccountPlace) -> Debtor? { debtors[place] }
 
+    func has(_ place: AccountPlace) -> Bool { debtors.index(forKey: place) != nil }
+
     /// Takes over what was put for an account, or looked up.
     func put(_ debtor: Debtor, valueByteCount: Int, at place: AccountPlace) {
         // Reports that wait in line are read with their account.
@@ -26,7 +28,7 @@ final class AccountCache {
             debtors[place] = nil
             return
         }
-        if debtors.count < Self.countMax || debtors[place] != nil {
+        if debtors.count < Self.countMax || has(place) {
             debtors[place] = debtor
         }
     }
@@ -37,7 +39,7 @@ final class AccountCache {
             debtors.removeAll(keepingCapacity: true)
         }
         var keys: [Int32: [[UInt8]]] = [:]
-        for place in places where debtors[place] == nil {
+        for place in places where !has(place) {
             keys[place.partition, default: []].append(place.key)
         }
         for (partition, keys) in keys {

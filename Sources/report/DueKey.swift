@@ -56,26 +56,36 @@ enum DueKey {
         return [entry, (retry, [])]
     }
 
+    /// Of an entry with the key of a token, most of which are UUIDs.
+    private static let byteCount = 64
+
     /// Where a region begins.
     static func start(_ region: Region) -> [UInt8] {
         [region.rawValue]
     }
 
     static func start(_ region: Region, at time: Timestamp) -> [UInt8] {
-        [region.rawValue] + BigEndian.bytes(time.milliseconds)
+        var bytes = start(region)
+        bytes.reserveCapacity(byteCount)
+        BigEndian.append(time.milliseconds, to: &bytes)
+        return bytes
     }
 
     /// Where a queue's part of the ready or the retried region begins.
     static func start(_ region: Region, _ queue: SendQueue) -> [UInt8] {
-        [
+        var bytes = [
             region.rawValue, queue.endpoint.rawValue,
             queue.lane.environment == .sandbox ? 1 : 0,
         ]
-            + BigEndian.bytes(queue.lane.appAppleID)
+        bytes.reserveCapacity(byteCount)
+        BigEndian.append(queue.lane.appAppleID, to: &bytes)
+        return bytes
     }
 
     static func start(_ region: Region, _ queue: SendQueue, at deadline: Timestamp) -> [UInt8] {
-        start(region, queue) + BigEndian.bytes(deadline.milliseconds)
+        var bytes = start(region, queue)
+        BigEndian.append(deadline.milliseconds, to: &bytes)
+        return bytes
     }
 
     /// The time of an entry that is ordered by it, and the key of its state.

@@ -257,18 +257,18 @@ final class Sender {
         }
     }
 
-    /// Has the accounts looked up together that every queue may send for next, where the first of
-    /// them is not at hand.
+    /// Has the accounts looked up together that the queues may send for next.
     private func lookUpNext(_ table: DueTable, now: Timestamp) throws(StoreFault) {
         var places: [AccountPlace] = []
         for queue in queues {
-            guard let lane = lanes[queue], let next = lane.ready.last?.place, cache[next] == nil,
-                let turn = nextSend(of: queue, now: now), turn <= now
+            guard let turn = nextSend(of: queue, now: now), turn <= now, let lane = lanes[queue]
             else {
                 continue
             }
-            places += lane.ready.suffix(limits.flightCountMax - lane.flightCount).map(\.place)
-                .filter { !busy.contains($0) && !table.isStaged($0) }
+            places += lane.ready.suffix(limits.flightCountMax - lane.flightCount).lazy.map(\.place)
+                .filter {
+                    !self.cache.has($0) && !self.busy.contains($0) && !table.isStaged($0)
+                }
         }
         if places.count > 1 {
             try cache.load(places, table.state)
