@@ -28,10 +28,21 @@ package final class AppStoreClient: AppleClient {
         var sent: ReportRequestBody?
     }
 
+    /// What a token says, and of whom it was made.
+    private struct Unsigned {
+        var bundleID: String
+        var issuerID: String
+        var keyID: String
+        var issuedAt: Int64
+        var bytes: [UInt8]
+    }
+
     private let http: HTTPClient
     private let requests: AppStoreRequests
     private let keys: KeyRing
     private var flights: [UInt64: Flight] = [:]
+    /// The last one of each app.
+    private var unsigned: [Int64: Unsigned] = [:]
     /// Answered without being sent.
     private var unsent: [UInt64] = []
     private var unsentSince: Timestamp?
@@ -66,12 +77,9 @@ package final class AppStoreClient: AppleClient {
             return
         }
         // A fresh token for each request, as Apple asks: there is none to be stale.
-        let webToken = JSONWebToken.make(
-            key: signer.key,
-            issuerID: signer.issuerID,
-            keyID: signer.keyID,
-            bundleID: signer.bundleID,
-            now: now
+        let webToken = JSONWebToken.signed(
+            unsigned(request.lane.appAppleID, signer, now: now),
+            by: signer.key
         )
         var ready = ready(request, webToken: webToken)
         ready.headers += request.trace.map { [("\(TraceParent.headerName)", $0.text)] } ?? []
@@ -85,6 +93,35 @@ package final class AppStoreClient: AppleClient {
             keyID: signer.keyID,
             sent: sent
         )
+    }
+
+    /// Header and claims, which are the same in tokens of one second; each is signed anew.
+    private func unsigned(
+        _ appAppleID: Int64,
+        _ signer: Signer,
+        now: Timestamp
+    ) -> [UInt8] {
+        let issuedAt = JSONWebToken.second(now)
+        if let last = unsigned[appAppleID], last.issuedAt == issuedAt,
+            last.keyID == signer.keyID, last.issuerID == signer.issuerID,
+            last.bundleID == signer.bundleID
+        {
+            return last.bytes
+        }
+        let made = Unsigned(
+            bundleID: signer.bundleID,
+            issuerID: signer.issuerID,
+            keyID: signer.keyID,
+            issuedAt: issuedAt,
+            bytes: JSONWebToken.unsigned(
+                issuerID: signer.issuerID,
+                keyID: signer.keyID,
+                bundleID: signer.bundleID,
+                issuedAt: issuedAt
+            )
+        )
+        unsigned[appAppleID] = made
+        return made.bytes
     }
 
     private func ready(_ request: AppleRequest, webToken: String) -> HTTPClientRequest {
@@ -169,9 +206,20 @@ package final class AppStoreClient: AppleClient {
                 lineItemsHeld: flight.sent.flatMap { sent in
                     body.report.map { sent.lineItemsHeld(in: $0) }
                 },
-                retryAfter: answer.header("retry-after").flatMap { RetryAfter.read($0, now: now) }
+                retryAfter: retryAfter(answer, now: now)
             )
         }
+    }
+
+    /// What was accepted need not be tried again.
+    private static func retryAfter(
+        _ answer: HTTPClientResponse.Answer,
+        now: Timestamp
+    ) -> Timestamp? {
+        guard answer.status >= 300 else {
+            return nil
+        }
+        return answer.header("retry-after").flatMap { RetryAfter.read($0, now: now) }
     }
 }
 

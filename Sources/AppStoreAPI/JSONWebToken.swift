@@ -29,7 +29,22 @@ package enum JSONWebToken {
         bundleID: String,
         now: Timestamp
     ) -> String {
-        let issuedAt = now.milliseconds / 1_000
+        signed(
+            unsigned(issuerID: issuerID, keyID: keyID, bundleID: bundleID, issuedAt: second(now)),
+            by: key
+        )
+    }
+
+    /// What `iat` is at a time.
+    static func second(_ now: Timestamp) -> Int64 { now.milliseconds / 1_000 }
+
+    /// Header and claims: what is signed.
+    static func unsigned(
+        issuerID: String,
+        keyID: String,
+        bundleID: String,
+        issuedAt: Int64
+    ) -> [UInt8] {
         var header = JSONWriter()
         header.beginObject()
         header.field("alg", "ES256")
@@ -44,11 +59,18 @@ package enum JSONWebToken {
         claims.field("aud", audience)
         claims.field("bid", bundleID)
         claims.endObject()
+        var unsigned: [UInt8] = []
+        Base64URL.encode(header.bytes.span, to: &unsigned)
+        unsigned.append(UInt8(ascii: "."))
+        Base64URL.encode(claims.bytes.span, to: &unsigned)
+        return unsigned
+    }
+
+    static func signed(_ unsigned: [UInt8], by key: P256PrivateKey) -> String {
+        let signature = key.sign(unsigned)
         var token: [UInt8] = []
-        Base64URL.encode(header.bytes.span, to: &token)
-        token.append(UInt8(ascii: "."))
-        Base64URL.encode(claims.bytes.span, to: &token)
-        let signature = key.sign(token)
+        token.reserveCapacity(unsigned.count + 2 * signature.count)
+        token += unsigned
         token.append(UInt8(ascii: "."))
         Base64URL.encode(signature.span, to: &token)
         return String(decoding: token, as: UTF8.self)

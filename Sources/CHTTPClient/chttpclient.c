@@ -110,10 +110,8 @@ int chttp_client_open(const struct chttp_client_options *options, struct chttp_c
     client->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     client->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     client->multi = curl_multi_init();
-    client->spares = calloc(options->concurrency_max, sizeof(*client->spares));
     if (!client->user_agent || (authority_file && *authority_file && !client->authority_file) ||
-        client->epoll_fd < 0 || client->timer_fd < 0 || client->wake_fd < 0 || !client->multi ||
-        !client->spares)
+        client->epoll_fd < 0 || client->timer_fd < 0 || client->wake_fd < 0 || !client->multi)
         goto failed;
     event.data.fd = client->timer_fd;
     if (epoll_ctl(client->epoll_fd, EPOLL_CTL_ADD, client->timer_fd, &event) != 0)
@@ -179,9 +177,17 @@ static void wake(struct chttp_client *client)
 
 int chttp_client_submit(struct chttp_client *client, const struct chttp_client_request *request)
 {
-    struct transfer *transfer = transfer_make(client, request);
+    struct transfer *transfer = client->idle.last;
+    if (transfer)
+        take_out(&client->idle, transfer);
+    else
+        transfer = transfer_new(client);
     if (!transfer)
         return -1;
+    if (transfer_fill(transfer, request) != 0) {
+        transfer_free(transfer);
+        return -1;
+    }
     put_last(&client->waiting, transfer);
     wake(client);
     return 0;
@@ -203,19 +209,15 @@ static void start_waiting(struct chttp_client *client)
     }
 }
 
-/* An easy handle keeps its memory; connections lie with the multi handle. */
+/* Of a transfer that is in no list any more. */
 static void put_away(struct chttp_client *client, struct transfer *transfer)
 {
-    if (!transfer->easy)
+    if (client->idle.count >= client->options.concurrency_max) {
+        transfer_free(transfer);
         return;
-    curl_multi_remove_handle(client->multi, transfer->easy);
-    if (client->spare_count < client->options.concurrency_max) {
-        curl_easy_reset(transfer->easy);
-        client->spares[client->spare_count++] = transfer->easy;
-    } else {
-        curl_easy_cleanup(transfer->easy);
     }
-    transfer->easy = NULL;
+    transfer_empty(transfer);
+    put_last(&client->idle, transfer);
 }
 
 static void collect_ended(struct chttp_client *client)
@@ -229,7 +231,7 @@ static void collect_ended(struct chttp_client *client)
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&transfer);
         transfer_conclude(transfer, message->data.result);
         take_out(&client->active, transfer);
-        put_away(client, transfer);
+        curl_multi_remove_handle(client->multi, transfer->easy);
         put_last(&client->ended, transfer);
     }
 }
@@ -254,7 +256,11 @@ static void drain(int fd)
 void chttp_client_run(struct chttp_client *client)
 {
     int round, running;
-    free_all(&client->lent);
+    while (client->lent.first) {
+        struct transfer *transfer = client->lent.first;
+        take_out(&client->lent, transfer);
+        put_away(client, transfer);
+    }
     start_waiting(client);
     for (round = 0; round < ROUND_COUNT_MAX; round++) {
         struct epoll_event events[EVENT_COUNT_MAX];
@@ -311,8 +317,9 @@ int chttp_client_cancel(struct chttp_client *client, uint64_t id)
             if (transfer->id != id)
                 continue;
             take_out(lists[index], transfer);
+            if (lists[index] == &client->active)
+                curl_multi_remove_handle(client->multi, transfer->easy);
             put_away(client, transfer);
-            transfer_free(transfer);
             /* Another may have its place. */
             wake(client);
             return 1;
@@ -331,18 +338,13 @@ void chttp_client_close(struct chttp_client *client)
     struct transfer *transfer;
     if (!client)
         return;
-    for (transfer = client->active.first; transfer; transfer = transfer->next) {
+    for (transfer = client->active.first; transfer; transfer = transfer->next)
         curl_multi_remove_handle(client->multi, transfer->easy);
-        curl_easy_cleanup(transfer->easy);
-        transfer->easy = NULL;
-    }
     free_all(&client->waiting);
     free_all(&client->active);
     free_all(&client->ended);
     free_all(&client->lent);
-    while (client->spare_count > 0)
-        curl_easy_cleanup(client->spares[--client->spare_count]);
-    free(client->spares);
+    free_all(&client->idle);
     if (client->multi)
         curl_multi_cleanup(client->multi);
     if (client->timer_fd >= 0)

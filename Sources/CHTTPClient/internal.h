@@ -4,7 +4,10 @@
 
 #include <curl/curl.h>
 
+enum { READ_BYTE_COUNT = 4 << 10 };
 enum { HEADER_BYTE_COUNT_MAX = 64 << 10 };
+/* An idle transfer keeps no block of memory that is larger. */
+enum { IDLE_BYTE_COUNT_MAX = 8 << 10 };
 
 struct bytes {
     char *bytes;
@@ -12,17 +15,20 @@ struct bytes {
     size_t capacity;
 };
 
-/* One request and its result. */
+/* One request and its result; used again for another, with the memory and the handle it has. */
 struct transfer {
     struct transfer *next, *previous;
     uint64_t id;
-    char *method;
-    char *url;
+    /* One block, into which the others point: the nodes of the header list, texts and body. */
+    struct bytes request;
     struct curl_slist *header_lines;
-    char *request_body;
+    const char *method;
+    const char *url;
+    const char *request_body;
     size_t request_body_byte_count;
 
-    CURL *easy;
+    CURL *easy; /* NULL until the transfer is prepared for the first time */
+    int is_past_proxies;
     size_t body_byte_count_max;
     /* Set right before the first byte of the request goes out; never unset. */
     int is_sent;
@@ -52,14 +58,14 @@ struct chttp_client {
     struct chttp_client_options options;
     char *user_agent;
     char *authority_file;
-    struct transfer_list waiting, active, ended, lent;
-    CURL **spares; /* room for concurrency_max */
-    size_t spare_count;
+    /* idle: at most concurrency_max, to be used again. */
+    struct transfer_list waiting, active, ended, lent, idle;
 };
 
-struct transfer *transfer_make(struct chttp_client *client,
-                               const struct chttp_client_request *request);
-CURLcode transfer_prepare(struct transfer *transfer, struct chttp_client *client);
+struct transfer *transfer_new(const struct chttp_client *client);
+int transfer_fill(struct transfer *transfer, const struct chttp_client_request *request);
+CURLcode transfer_prepare(struct transfer *transfer, const struct chttp_client *client);
+void transfer_empty(struct transfer *transfer);
 void transfer_conclude(struct transfer *transfer, CURLcode error);
 void transfer_describe(const struct transfer *transfer, struct chttp_client_response *response);
 void transfer_free(struct transfer *transfer);

@@ -5,76 +5,120 @@
 #include <string.h>
 #include <strings.h>
 
+static int make_room(struct bytes *bytes, size_t count)
+{
+    size_t capacity = bytes->capacity ? bytes->capacity : 1024;
+    char *larger;
+    if (bytes->capacity - bytes->count >= count)
+        return 0;
+    while (capacity - bytes->count < count)
+        capacity *= 2;
+    larger = realloc(bytes->bytes, capacity);
+    if (!larger)
+        return -1;
+    bytes->bytes = larger;
+    bytes->capacity = capacity;
+    return 0;
+}
+
 static int append(struct bytes *bytes, const char *data, size_t count)
 {
-    if (bytes->capacity - bytes->count < count) {
-        size_t capacity = bytes->capacity ? bytes->capacity : 1024;
-        char *larger;
-        while (capacity - bytes->count < count)
-            capacity *= 2;
-        larger = realloc(bytes->bytes, capacity);
-        if (!larger)
-            return -1;
-        bytes->bytes = larger;
-        bytes->capacity = capacity;
-    }
+    if (make_room(bytes, count) != 0)
+        return -1;
     memcpy(bytes->bytes + bytes->count, data, count);
     bytes->count += count;
     return 0;
 }
 
-static int add_line(struct transfer *transfer, const char *line)
+/* Where room was made. */
+static char *copy(struct bytes *bytes, const void *data, size_t count)
 {
-    struct curl_slist *longer = curl_slist_append(transfer->header_lines, line);
-    if (!longer)
+    char *start = bytes->bytes + bytes->count;
+    if (count > 0)
+        memcpy(start, data, count);
+    bytes->count += count;
+    return start;
+}
+
+static struct curl_slist *add_line(struct transfer *transfer, struct curl_slist *node,
+                                   const char *line)
+{
+    node->data = copy(&transfer->request, line, strlen(line) + 1);
+    node->next = NULL;
+    if (transfer->header_lines != node)
+        node[-1].next = node;
+    return node + 1;
+}
+
+struct transfer *transfer_new(const struct chttp_client *client)
+{
+    struct transfer *transfer = calloc(1, sizeof(*transfer));
+    if (transfer)
+        transfer->body_byte_count_max = client->options.body_byte_count_max;
+    return transfer;
+}
+
+/* libcurl would call a body a form, and ask before sending a large one. */
+static const char no_type[] = "Content-Type:", no_question[] = "Expect:";
+
+int transfer_fill(struct transfer *transfer, const struct chttp_client_request *request)
+{
+    const char *line, *end = request->headers + request->header_byte_count;
+    size_t method_count = strlen(request->method) + 1, url_count = strlen(request->url) + 1;
+    size_t node_count = 2;
+    struct curl_slist *node;
+    int has_type = 0;
+    for (line = request->headers; line < end; line += strlen(line) + 1)
+        node_count++;
+    /* All at once: the nodes point into the block, which must not move. */
+    if (make_room(&transfer->request,
+                  node_count * sizeof(*node) + request->header_byte_count + sizeof(no_type) +
+                      sizeof(no_question) + method_count + url_count +
+                      request->body_byte_count) != 0)
         return -1;
-    transfer->header_lines = longer;
+    transfer->id = request->id;
+    transfer->header_lines = node = (struct curl_slist *)(void *)transfer->request.bytes;
+    transfer->request.count = node_count * sizeof(*node);
+    for (line = request->headers; line < end; line += strlen(line) + 1) {
+        has_type |= strncasecmp(line, no_type, sizeof(no_type) - 1) == 0;
+        node = add_line(transfer, node, line);
+    }
+    if (!has_type)
+        node = add_line(transfer, node, no_type);
+    add_line(transfer, node, no_question);
+    transfer->method = copy(&transfer->request, request->method, method_count);
+    transfer->url = copy(&transfer->request, request->url, url_count);
+    transfer->request_body = copy(&transfer->request, request->body, request->body_byte_count);
+    transfer->request_body_byte_count = request->body_byte_count;
     return 0;
 }
 
-struct transfer *transfer_make(struct chttp_client *client,
-                               const struct chttp_client_request *request)
+static void empty(struct bytes *bytes)
 {
-    const char *line = request->headers, *end = request->headers + request->header_byte_count;
-    struct transfer *transfer = calloc(1, sizeof(*transfer));
-    int has_type = 0;
-    if (!transfer)
-        return NULL;
-    transfer->id = request->id;
-    transfer->body_byte_count_max = client->options.body_byte_count_max;
-    transfer->method = strdup(request->method);
-    transfer->url = strdup(request->url);
-    transfer->request_body_byte_count = request->body_byte_count;
-    transfer->request_body = malloc(request->body_byte_count + 1);
-    if (!transfer->method || !transfer->url || !transfer->request_body)
-        goto failed;
-    if (request->body_byte_count > 0)
-        memcpy(transfer->request_body, request->body, request->body_byte_count);
-    for (; line < end; line += strlen(line) + 1) {
-        has_type |= strncasecmp(line, "Content-Type:", 13) == 0;
-        if (add_line(transfer, line) != 0)
-            goto failed;
-    }
-    /* libcurl would call a body a form, and ask before sending a large one. */
-    if (!has_type && add_line(transfer, "Content-Type:") != 0)
-        goto failed;
-    if (add_line(transfer, "Expect:") != 0)
-        goto failed;
-    return transfer;
+    bytes->count = 0;
+    if (bytes->capacity <= IDLE_BYTE_COUNT_MAX)
+        return;
+    free(bytes->bytes);
+    *bytes = (struct bytes){0};
+}
 
-failed:
-    transfer_free(transfer);
-    return NULL;
+/* For another request: nothing of this one stays but memory and the handle with its options. */
+void transfer_empty(struct transfer *transfer)
+{
+    empty(&transfer->request);
+    empty(&transfer->headers);
+    empty(&transfer->body);
+    transfer->is_sent = transfer->is_cut = 0;
+    transfer->error = CURLE_OK;
+    transfer->status = transfer->http_version = 0;
+    transfer->message[0] = 0;
 }
 
 void transfer_free(struct transfer *transfer)
 {
     if (transfer->easy)
         curl_easy_cleanup(transfer->easy);
-    curl_slist_free_all(transfer->header_lines);
-    free(transfer->method);
-    free(transfer->url);
-    free(transfer->request_body);
+    free(transfer->request.bytes);
     free(transfer->headers.bytes);
     free(transfer->body.bytes);
     free(transfer);
@@ -129,24 +173,6 @@ static int is_loopback(const char *url)
     return 0;
 }
 
-static CURLcode set_method(struct transfer *transfer)
-{
-    CURLcode error;
-    if (strcmp(transfer->method, "HEAD") == 0)
-        return curl_easy_setopt(transfer->easy, CURLOPT_NOBODY, 1L);
-    if (strcmp(transfer->method, "GET") == 0 && transfer->request_body_byte_count == 0)
-        return curl_easy_setopt(transfer->easy, CURLOPT_HTTPGET, 1L);
-    if (strcmp(transfer->method, "DELETE") == 0 && transfer->request_body_byte_count == 0)
-        return curl_easy_setopt(transfer->easy, CURLOPT_CUSTOMREQUEST, transfer->method);
-    error = curl_easy_setopt(transfer->easy, CURLOPT_POSTFIELDSIZE_LARGE,
-                             (curl_off_t)transfer->request_body_byte_count);
-    if (error == CURLE_OK)
-        error = curl_easy_setopt(transfer->easy, CURLOPT_POSTFIELDS, transfer->request_body);
-    if (error == CURLE_OK)
-        error = curl_easy_setopt(transfer->easy, CURLOPT_CUSTOMREQUEST, transfer->method);
-    return error;
-}
-
 /* Sets one option in a ladder that ends with the first failure. */
 #define SET(option, value)                                              \
     do {                                                                \
@@ -155,36 +181,77 @@ static CURLcode set_method(struct transfer *transfer)
             return failure;                                             \
     } while (0)
 
-CURLcode transfer_prepare(struct transfer *transfer, struct chttp_client *client)
+/* Whatever the method of the request before. */
+static CURLcode set_method(const struct transfer *transfer)
 {
-    CURL *easy = client->spare_count > 0 ? client->spares[--client->spare_count] : curl_easy_init();
-    if (!easy)
-        return CURLE_OUT_OF_MEMORY;
-    transfer->easy = easy;
+    CURL *easy = transfer->easy;
+    int has_body = transfer->request_body_byte_count > 0;
+    SET(CURLOPT_HTTPGET, 1L);
+    SET(CURLOPT_CUSTOMREQUEST, NULL);
+    if (strcmp(transfer->method, "HEAD") == 0) {
+        SET(CURLOPT_NOBODY, 1L);
+        return CURLE_OK;
+    }
+    if (strcmp(transfer->method, "GET") == 0 && !has_body)
+        return CURLE_OK;
+    SET(CURLOPT_CUSTOMREQUEST, transfer->method);
+    if (strcmp(transfer->method, "DELETE") == 0 && !has_body)
+        return CURLE_OK;
+    SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)transfer->request_body_byte_count);
+    SET(CURLOPT_POSTFIELDS, transfer->request_body);
+    return CURLE_OK;
+}
+
+/* What is the same for every request of a client. */
+static CURLcode set_up(struct transfer *transfer, const struct chttp_client *client)
+{
+    CURL *easy = transfer->easy;
     SET(CURLOPT_PRIVATE, transfer);
     SET(CURLOPT_ERRORBUFFER, transfer->message);
-    SET(CURLOPT_URL, transfer->url);
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
     SET(CURLOPT_FOLLOWLOCATION, 0L);
     SET(CURLOPT_NOSIGNAL, 1L);
+    /* Each handle keeps one, and answers are small. */
+    SET(CURLOPT_BUFFERSIZE, (long)READ_BYTE_COUNT);
     SET(CURLOPT_TCP_NODELAY, 1L);
     SET(CURLOPT_USERAGENT, client->user_agent);
     if (client->authority_file)
         SET(CURLOPT_CAINFO, client->authority_file);
-    if (is_loopback(transfer->url))
-        SET(CURLOPT_NOPROXY, "*");
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-    /* Wait for a connection that can be shared rather than open one a request. */
-    SET(CURLOPT_PIPEWAIT, strncmp(transfer->url, "https:", 6) == 0 ? 1L : 0L);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)client->options.connect_timeout_ms);
     SET(CURLOPT_TIMEOUT_MS, (long)client->options.total_timeout_ms);
-    SET(CURLOPT_HTTPHEADER, transfer->header_lines);
     SET(CURLOPT_PREREQFUNCTION, on_connected);
     SET(CURLOPT_PREREQDATA, transfer);
     SET(CURLOPT_HEADERFUNCTION, on_header);
     SET(CURLOPT_HEADERDATA, transfer);
     SET(CURLOPT_WRITEFUNCTION, on_body);
     SET(CURLOPT_WRITEDATA, transfer);
+    return CURLE_OK;
+}
+
+CURLcode transfer_prepare(struct transfer *transfer, const struct chttp_client *client)
+{
+    CURL *easy = transfer->easy ? transfer->easy : curl_easy_init();
+    int is_past_proxies = is_loopback(transfer->url);
+    if (!easy)
+        return CURLE_OUT_OF_MEMORY;
+    if (!transfer->easy) {
+        CURLcode failure;
+        transfer->easy = easy;
+        failure = set_up(transfer, client);
+        if (failure != CURLE_OK) {
+            curl_easy_cleanup(easy);
+            transfer->easy = NULL;
+            return failure;
+        }
+    }
+    SET(CURLOPT_URL, transfer->url);
+    if (is_past_proxies != transfer->is_past_proxies)
+        SET(CURLOPT_NOPROXY, is_past_proxies ? "*" : NULL);
+    transfer->is_past_proxies = is_past_proxies;
+    /* Wait for a connection that can be shared rather than open one a request. */
+    SET(CURLOPT_PIPEWAIT, strncmp(transfer->url, "https:", 6) == 0 ? 1L : 0L);
+    SET(CURLOPT_HTTPHEADER, transfer->header_lines);
     return set_method(transfer);
 }
 

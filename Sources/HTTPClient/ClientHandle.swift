@@ -49,24 +49,18 @@ internal import Glibc
     ///
     /// - Returns: false where memory is out.
     func submit(_ request: HTTPClientRequest, number: UInt64) -> Bool {
-        var lines: [CChar] = []
-        for (name, value) in request.headers {
-            let line = "\(name): \(value)"
-            precondition(!line.utf8.contains { $0 < 0x20 }, "a header is one line")
-            // libcurl drops a header whose value is empty, unless it ends in a semicolon.
-            lines.append(contentsOf: terminated(value.isEmpty ? "\(name);" : line))
-        }
+        let lines = Self.lines(request.headers)
         let method = terminated(request.method)
         let url = terminated(request.url)
         return unsafe method.withUnsafeBufferPointer { method in
             unsafe url.withUnsafeBufferPointer { url in
-                unsafe lines.withUnsafeBufferPointer { lines in
+                unsafe lines.withUnsafeBytes { lines in
                     unsafe request.body.withUnsafeBufferPointer { body in
                         var flat = unsafe chttp_client_request(
                             id: number,
                             method: method.baseAddress,
                             url: url.baseAddress,
-                            headers: lines.baseAddress,
+                            headers: lines.assumingMemoryBound(to: CChar.self).baseAddress,
                             header_byte_count: lines.count,
                             body: body.baseAddress,
                             body_byte_count: body.count
@@ -76,6 +70,27 @@ internal import Glibc
                 }
             }
         }
+    }
+
+    /// A line a header, each with a zero behind it.
+    private static func lines(_ headers: [(String, String)]) -> [UInt8] {
+        var lines: [UInt8] = []
+        lines.reserveCapacity(headers.reduce(0) { $0 + $1.0.utf8.count + $1.1.utf8.count + 3 })
+        for (name, value) in headers {
+            let start = lines.count
+            lines.append(contentsOf: name.utf8)
+            if value.isEmpty {
+                // libcurl drops a header whose value is empty, unless it ends in a semicolon.
+                lines.append(UInt8(ascii: ";"))
+            } else {
+                lines.append(UInt8(ascii: ":"))
+                lines.append(UInt8(ascii: " "))
+                lines.append(contentsOf: value.utf8)
+            }
+            precondition(!lines[start...].contains { $0 < 0x20 }, "a header is one line")
+            lines.append(0)
+        }
+        return lines
     }
 
     func close() {

@@ -38,8 +38,8 @@ package struct HTTPClientResponse: Sendable {
 
     package struct Answer: Sendable {
         package var status: Int
-        /// Names in lower case, in the order in which they came.
-        package var headers: [(name: String, value: String)]
+        /// The lines of the headers as they came, the status line among them.
+        let headerLines: [UInt8]
         package var body: [UInt8]
         /// The body was larger than the limit, and this is its beginning.
         package var isCut: Bool
@@ -48,7 +48,28 @@ package struct HTTPClientResponse: Sendable {
 
         /// The value of the first header of that name, which is given in lower case.
         package func header(_ name: String) -> String? {
-            headers.first { $0.name == name }?.value
+            for line in headerLines.split(separator: UInt8(ascii: "\n")) {
+                let rest = line.dropFirst(name.utf8.count)
+                if rest.first == UInt8(ascii: ":"), Self.isSame(line.prefix(name.utf8.count), name)
+                {
+                    return Self.trimmed(rest.dropFirst())
+                }
+            }
+            return nil
+        }
+
+        /// Whether it is that name, in upper or lower case.
+        private static func isSame(_ bytes: ArraySlice<UInt8>, _ name: String) -> Bool {
+            zip(bytes, name.utf8).allSatisfy { byte, lower in
+                byte == lower || (0x41...0x5a).contains(byte) && byte | 0x20 == lower
+            }
+        }
+
+        private static func trimmed(_ bytes: ArraySlice<UInt8>) -> String {
+            let isBlank: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 || $0 == 0x0d }
+            let start = bytes.drop(while: isBlank)
+            let end = start.lastIndex { !isBlank($0) }.map { $0 + 1 } ?? start.startIndex
+            return String(decoding: start[..<end], as: UTF8.self)
         }
     }
 

@@ -41,31 +41,8 @@ extension HTTPClientResponse.Answer {
         body = unsafe Array(
             UnsafeBufferPointer(start: response.body, count: response.body_byte_count)
         )
-        let lines = unsafe UnsafeRawBufferPointer(
-            start: response.headers,
-            count: response.header_byte_count
+        headerLines = unsafe Array(
+            UnsafeRawBufferPointer(start: response.headers, count: response.header_byte_count)
         )
-        headers = []
-        // The formatter would join the name to `unsafe`.
-        // swift-format-ignore
-        for unsafe line in unsafe lines.split(separator: UInt8(ascii: "\n")) {
-            guard let colon = unsafe line.firstIndex(of: UInt8(ascii: ":")) else {
-                // The status line, and the empty one at the end.
-                continue
-            }
-            unsafe headers.append(
-                (
-                    name: String(decoding: line[..<colon], as: UTF8.self).lowercased(),
-                    value: Self.trimmed(line[(colon + 1)...])
-                )
-            )
-        }
-    }
-
-    private static func trimmed(_ bytes: Slice<UnsafeRawBufferPointer>) -> String {
-        let isBlank: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 || $0 == 0x0d }
-        let start = unsafe bytes.drop(while: isBlank)
-        let end = unsafe start.lastIndex { !isBlank($0) }.map { $0 + 1 } ?? start.startIndex
-        return unsafe String(decoding: start[..<end], as: UTF8.self)
     }
 }

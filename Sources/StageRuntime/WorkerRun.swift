@@ -224,9 +224,12 @@ package final class WorkerRun {
     /// A target may take less than Kafka's default: then that is what an output may have.
     private func limits(of cluster: TopicCheck.Cluster) -> WorkerLoop.Limits {
         var limits = WorkerLoop.Limits()
-        if worker == .purchases {
-            // A sale is some 4 KB of changelog and outputs, fifteen times as much as a token.
+        switch worker {
+        case .purchases, .report:
+            // A sale is some 4 KB of changelog and outputs, fifteen times as much as a token; and
+            // while a token's account is made, nothing is sent to Apple.
             limits.recordCountMax = 2_000
+        default: break
         }
         func byteCountMax(_ topic: Topic) -> Int? {
             cluster.recordByteCountMax[topic.name(prefix: configuration.topicPrefix)]

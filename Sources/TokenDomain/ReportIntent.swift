@@ -152,6 +152,7 @@ package struct LineItemSearch: Equatable, Sendable {
 
 /// One request to Apple that ended, and what was answered.
 package struct ReportExchange: Equatable, Sendable {
+    /// ``ReportRequest/retrieve`` for every GET, as the state has it.
     package var request: ReportRequest
     package var sentAt: Timestamp
     package var answeredAt: Timestamp
@@ -167,7 +168,7 @@ package struct ReportExchange: Equatable, Sendable {
         httpStatus: Int,
         errorCode: Int64?
     ) {
-        self.request = request
+        self.request = request == .search ? .retrieve : request
         self.sentAt = sentAt
         self.answeredAt = answeredAt
         self.httpStatus = httpStatus

@@ -71,6 +71,8 @@ package struct RequestLine: Sendable {
         return intent
     }
 
+    package var hasChanges: Bool { !changes.isEmpty }
+
     /// The changes since the line was read, by place: a report that joined, nil for one that left.
     package mutating func takeChanges() -> [Int: ReportIntent?] {
         defer { changes = [:] }

@@ -162,6 +162,7 @@ enum BenchCommand {
         case .dedupe: return [try stages.dedupe(keyCount: options.keyCount)]
         case .notifications: return [try stages.notifications()]
         case .report: return [try stages.reports()]
+        case .reportWaiting: return [try stages.waitingReports(keyCount: options.keyCount)]
         case .purchases:
             return [try stages.purchases(saleCount: options.keyCount, salesPerCustomer: 10)]
         case .largeCustomers:

@@ -4,7 +4,7 @@ internal import TokenDomain
 
 /// `report` against a bare Apple, by turns with libcurl alone against the same.
 extension BenchStages {
-    private static let appleName = "apple"
+    static let appleName = "apple"
     private static let senderName = "libcurl"
     private static let recordsPerReport = 10
     /// A lane is an app in an environment, and a file of apps allows none more than this: so many
@@ -22,7 +22,7 @@ extension BenchStages {
     }
 
     /// The bare Apple as a process, and where it listens.
-    private struct Apple {
+    struct Apple {
         var port: Int
         var arrivals: String
         var certificate: String
@@ -93,13 +93,7 @@ extension BenchStages {
     ) throws -> BenchSample {
         let apple = try startApple()
         let name = Worker.report.rawValue
-        let settings = [
-            Setting.appsFile.fullName: appsFile,
-            Setting.appleProductionURL.fullName: apple.url,
-            Setting.appleSandboxURL.fullName: apple.url,
-            Setting.reportHold.fullName: "0s",
-            Self.trustedRoots: apple.certificate,
-        ]
+        let settings = reportSettings(appsFile: appsFile, apple)
         let sample: BenchSample
         do {
             defer { world.stop(name) }
@@ -110,18 +104,31 @@ extension BenchStages {
                 program: name,
                 from: numbers.lowerBound,
                 to: numbers.upperBound,
-                settled: {
-                    try world.http.sum(
-                        "tollway_report_outcomes_total",
-                        at: world.adminURL(.report, "metrics")
-                    ) { $0.contains("outcome=\"accepted\"") }
-                }
+                settled: { try acceptedCount() }
             ) {
                 try world.start(.report, otherPrograms: otherPrograms, settings: settings)
             }
         }
         try expectArrivals(numbers, at: apple)
         return sample
+    }
+
+    func reportSettings(appsFile: String, _ apple: Apple) -> [String: String] {
+        [
+            Setting.appsFile.fullName: appsFile,
+            Setting.appleProductionURL.fullName: apple.url,
+            Setting.appleSandboxURL.fullName: apple.url,
+            Setting.reportHold.fullName: "0s",
+            Self.trustedRoots: apple.certificate,
+        ]
+    }
+
+    /// Reports that the worker has settled since it was started.
+    func acceptedCount() throws -> Int {
+        try world.http.sum(
+            "tollway_report_outcomes_total",
+            at: world.adminURL(.report, "metrics")
+        ) { $0.contains("outcome=\"accepted\"") }
     }
 
     /// Where every program with libcurl or OpenSSL looks for the roots that it trusts.
@@ -156,7 +163,7 @@ extension BenchStages {
 
     // MARK: - Apple
 
-    private func startApple() throws -> Apple {
+    func startApple() throws -> Apple {
         let arrivals = try world.write([], as: "arrivals")
         let certificate = try world.write([], as: "apple.pem")
         let output = try world.start(

@@ -12,6 +12,7 @@ struct Absorber {
     /// Turns a request for an account token into what is owed.
     let intake: AccountTokenIntake
     let output: ReportOutput
+    let cache: AccountCache
     let metrics: ReportMetrics
     let log: Log
     /// Of `distinct`; nil until the log knows it, and until then no partition is checked.
@@ -25,7 +26,7 @@ struct Absorber {
         into plan: inout BatchPlan
     ) -> [(place: AccountPlace, debtor: Debtor)] {
         let inputs = batch.records.map { read($0, of: batch, now: plan.now) }
-        var accounts = AccountBatch(state: plan.state)
+        var accounts = AccountBatch(state: plan.state, cache: cache)
         do throws(StoreFault) {
             try accounts.load(
                 zip(batch.records, inputs).compactMap { record, input in

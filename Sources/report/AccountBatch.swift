@@ -27,6 +27,7 @@ struct AccountPlace: Hashable {
 /// The accounts of one batch: looked up together, read once, put back once.
 struct AccountBatch {
     private let state: StagedState
+    private let cache: AccountCache
     private var debtors: [AccountPlace: Debtor] = [:]
     /// The entries in the due table of what was looked up.
     private var replaced: [AccountPlace: [DueEntry]] = [:]
@@ -36,8 +37,9 @@ struct AccountBatch {
     /// Records of reports that wait: put, or removed where there is none.
     private var lineChanges: [AccountPlace: ReportIntent?] = [:]
 
-    init(state: StagedState) {
+    init(state: StagedState, cache: AccountCache) {
         self.state = state
+        self.cache = cache
     }
 
     /// Looks accounts up, all of a partition in one call.
@@ -45,7 +47,12 @@ struct AccountBatch {
         var keys: [Int32: [[UInt8]]] = [:]
         var seen: Set<AccountPlace> = []
         for place in places where seen.insert(place).inserted {
-            keys[place.partition, default: []].append(place.key)
+            if let debtor = cache[place] {
+                replaced[place] = DueKey.entries(of: debtor, key: place.key)
+                debtors[place] = debtor
+            } else {
+                keys[place.partition, default: []].append(place.key)
+            }
         }
         for (partition, keys) in keys {
             for (key, value) in zip(keys, try state.values(keys, partition: partition)) {
@@ -107,7 +114,7 @@ struct AccountBatch {
             return false
         }
         debtors[place] = debtor
-        if case .token(var account) = debtor {
+        if case .token(var account) = debtor, account.line.hasChanges {
             for (number, intent) in account.line.takeChanges() {
                 let key = WaitingReport.key(of: account.externalPurchaseID, place: number)
                 lineChanges[AccountPlace(key: key, partition: place.partition)] = intent
@@ -142,17 +149,19 @@ struct AccountBatch {
                 var value: [UInt8] = []
                 debtor.write(to: &value)
                 let entries = DueKey.entries(of: debtor, key: place.key)
-                // A restore derives them from the value.
+                // A restore derives them from the value, and the cache has what others look up.
                 assert(
                     DueKey.entries(of: Debtor(value, key: place.key), key: place.key)
                         .elementsEqual(entries, by: ==)
                 )
+                assert(debtor.queue == nil || Debtor(value, key: place.key) == debtor)
                 state.put(
                     value,
                     forKey: place.key,
                     partition: place.partition,
                     due: DueChange(before: replaced[place] ?? [], after: entries)
                 )
+                cache.put(debtor, valueByteCount: value.count, at: place)
                 return (place, debtor)
             }
         }

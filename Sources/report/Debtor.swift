@@ -2,7 +2,9 @@ internal import TokenDomain
 internal import TokenWire
 
 /// What lies under one key of the state: a token's account, or what is owed to a transaction.
-enum Debtor: Equatable {
+///
+/// Indirect, for it is handed around, and an account has thirty members to copy.
+indirect enum Debtor: Equatable {
     case token(TokenAccount)
     case transaction(AccountTokenDebt)
 
@@ -76,6 +78,14 @@ enum Debtor: Equatable {
                 return nil
             }
             return (SendQueue(endpoint: .accountTokens, lane: debt.lane), current.requestedAt)
+        }
+    }
+
+    /// Whether reports wait behind the one under way.
+    var hasLine: Bool {
+        switch self {
+        case .token(let account): !account.line.isEmpty
+        case .transaction: false
         }
     }
 

@@ -26,16 +26,19 @@ enum DueKey {
         endpoint: SendQueue.Endpoint = .reports,
         key: [UInt8]
     ) -> [UInt8] {
+        var entry: [UInt8]
         switch attention {
         case .ready(let lane, let deadline):
-            start(.ready, SendQueue(endpoint: endpoint, lane: lane), at: deadline) + key
+            entry = start(.ready, SendQueue(endpoint: endpoint, lane: lane), at: deadline)
         case .waiting(let time):
-            start(Region.waiting, at: time) + key
+            entry = start(Region.waiting, at: time)
         case .guarded(let time):
-            start(Region.guarded, at: time) + key
+            entry = start(Region.guarded, at: time)
         case .forgotten(let time):
-            start(Region.forgotten, at: time) + key
+            entry = start(Region.forgotten, at: time)
         }
+        entry.append(contentsOf: key)
+        return entry
     }
 
     /// The second entry of an account whose request failed and waits to be tried again; nil where
@@ -53,26 +56,36 @@ enum DueKey {
         return [entry, (retry, [])]
     }
 
+    /// Of an entry with the key of a token, most of which are UUIDs.
+    private static let byteCount = 64
+
     /// Where a region begins.
     static func start(_ region: Region) -> [UInt8] {
         [region.rawValue]
     }
 
     static func start(_ region: Region, at time: Timestamp) -> [UInt8] {
-        [region.rawValue] + BigEndian.bytes(time.milliseconds)
+        var bytes = start(region)
+        bytes.reserveCapacity(byteCount)
+        BigEndian.append(time.milliseconds, to: &bytes)
+        return bytes
     }
 
     /// Where a queue's part of the ready or the retried region begins.
     static func start(_ region: Region, _ queue: SendQueue) -> [UInt8] {
-        [
+        var bytes = [
             region.rawValue, queue.endpoint.rawValue,
             queue.lane.environment == .sandbox ? 1 : 0,
         ]
-            + BigEndian.bytes(queue.lane.appAppleID)
+        bytes.reserveCapacity(byteCount)
+        BigEndian.append(queue.lane.appAppleID, to: &bytes)
+        return bytes
     }
 
     static func start(_ region: Region, _ queue: SendQueue, at deadline: Timestamp) -> [UInt8] {
-        start(region, queue) + BigEndian.bytes(deadline.milliseconds)
+        var bytes = start(region, queue)
+        BigEndian.append(deadline.milliseconds, to: &bytes)
+        return bytes
     }
 
     /// The time of an entry that is ordered by it, and the key of its state.

@@ -14,9 +14,14 @@ struct DueTable {
     }
 
     /// What lies under a key of the state; nil where nothing does.
-    func debtor(at place: AccountPlace) throws(StoreFault) -> Debtor? {
-        try state.values([place.key], partition: place.partition)[0].map {
-            Debtor($0, key: place.key)
+    func debtor(at place: AccountPlace, _ cache: AccountCache) throws(StoreFault) -> Debtor? {
+        if let debtor = cache[place] {
+            return debtor
+        }
+        return try state.values([place.key], partition: place.partition)[0].map { value in
+            let debtor = Debtor(value, key: place.key)
+            cache.put(debtor, valueByteCount: value.count, at: place)
+            return debtor
         }
     }
 

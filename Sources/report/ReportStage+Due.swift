@@ -14,7 +14,7 @@ extension ReportStage {
         guard !places.isEmpty else {
             return
         }
-        var accounts = AccountBatch(state: plan.state)
+        var accounts = AccountBatch(state: plan.state, cache: cache)
         try accounts.load(places)
         try accounts.loadNext(places)
         for place in places {
@@ -38,7 +38,7 @@ extension ReportStage {
         guard !answers.isEmpty else {
             return
         }
-        var accounts = AccountBatch(state: plan.state)
+        var accounts = AccountBatch(state: plan.state, cache: cache)
         try accounts.load(answers.map(\.place))
         try accounts.loadNext(answers.map(\.place))
         for placed in answers {
@@ -188,6 +188,7 @@ extension ReportStage {
         )
         for key in keys where !table.isStaged(AccountPlace(key: key, partition: partition)) {
             table.state.put(nil, forKey: key, partition: partition)
+            cache.remove(AccountPlace(key: key, partition: partition))
         }
         return keys.count < limits.forgottenCountMax
     }

@@ -14,7 +14,7 @@ extension ReportStage {
         let table = DueTable(state: state)
         do throws(StoreFault) {
             let guardedCount = try table.guardedCount(
-                in: partitions,
+                in: partitions.filter { sweeps[$0]?.nextGuarded != nil },
                 countMax: limits.guardedCountMax * partitions.count
             )
             let oldest = sweeps.values.compactMap(\.nextGuarded).min()

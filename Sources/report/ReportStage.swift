@@ -42,6 +42,7 @@ final class ReportStage: TickingStage {
     let metrics: ReportMetrics
     let inquiry: LogInquiry
     let output: ReportOutput
+    let cache = AccountCache()
     let sender: Sender
     let guardRunner: GuardRunner
     var absorber: Absorber
@@ -90,6 +91,7 @@ final class ReportStage: TickingStage {
             apple: apple,
             rate: rate,
             policy: policy,
+            cache: cache,
             orders: orders,
             limits: limits,
             metrics: self.metrics,
@@ -102,6 +104,7 @@ final class ReportStage: TickingStage {
             policy: policy,
             intake: transactions,
             output: output,
+            cache: cache,
             metrics: self.metrics,
             log: log
         )
@@ -135,6 +138,7 @@ final class ReportStage: TickingStage {
             sweeps[partition] = nil
         }
         sender.revoke(gone)
+        cache.forget(partitions: gone)
         inbox.forget(partitions: gone)
         partitionsChanged()
         if self.partitions.isEmpty {
@@ -190,6 +194,7 @@ final class ReportStage: TickingStage {
 
     func aborted() {
         inbox.aborted()
+        cache.aborted()
         for partition in sweeps.keys {
             sweeps[partition]?.isDue = true
             sweeps[partition]?.isServed = false

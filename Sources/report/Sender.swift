@@ -13,6 +13,7 @@ final class Sender {
     /// Reports per second of a lane, over all replicas; nil for an app that is not configured.
     private let rate: (Lane) -> Double?
     let policy: ReportPolicy
+    let cache: AccountCache
     let limits: ReportLimits
     let metrics: ReportMetrics
     let log: Log
@@ -50,6 +51,7 @@ final class Sender {
         apple: any AppleClient,
         rate: @escaping (Lane) -> Double?,
         policy: ReportPolicy,
+        cache: AccountCache = AccountCache(),
         orders: (any LaneOrderSource)? = nil,
         limits: ReportLimits,
         metrics: ReportMetrics,
@@ -60,6 +62,7 @@ final class Sender {
         self.apple = apple
         self.rate = rate
         self.policy = policy
+        self.cache = cache
         orderReader = orders.map { LaneOrderReader($0, log: log) }
         self.limits = limits
         self.metrics = metrics
@@ -232,13 +235,14 @@ final class Sender {
         }
         let before = nextTag
         var isCrowded = false
+        try lookUpNext(table, now: now)
         for queue in queues {
             while let debt = try nextDebt(queue, table, now: now) {
                 guard lanes[queue]?.limiter.take(now: now) == true else {
                     lanes[queue]?.putBack(debt)
                     break
                 }
-                if let debtor = try table.debtor(at: debt.place), debtor.queue == queue,
+                if let debtor = try table.debtor(at: debt.place, cache), debtor.queue == queue,
                     let (purpose, action) = nextRequest(of: debtor)
                 {
                     start(purpose, action, of: debtor, at: debt.place, queue, now: now)
@@ -250,6 +254,24 @@ final class Sender {
             rounds.isCrowded(now: now)
         } else if nextTag != before {
             rounds.started(now: now)
+        }
+    }
+
+    /// Has the accounts looked up together that the queues may send for next.
+    private func lookUpNext(_ table: DueTable, now: Timestamp) throws(StoreFault) {
+        var places: [AccountPlace] = []
+        for queue in queues {
+            guard let turn = nextSend(of: queue, now: now), turn <= now, let lane = lanes[queue]
+            else {
+                continue
+            }
+            places += lane.ready.suffix(limits.flightCountMax - lane.flightCount).lazy.map(\.place)
+                .filter {
+                    !self.cache.has($0) && !self.busy.contains($0) && !table.isStaged($0)
+                }
+        }
+        if places.count > 1 {
+            try cache.load(places, table.state)
         }
     }
 

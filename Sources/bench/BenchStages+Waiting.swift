@@ -1,0 +1,61 @@
+internal import StageRuntime
+internal import TokenDomain
+
+/// `report` at a rate of Apple's while many reports are due: what waits must cost nothing.
+extension BenchStages {
+    private static let waitingRate = 100
+    private static let waitingSeconds = 60.0
+    private static let lookMilliseconds = 1_000
+
+    /// Processor time a report at 100 a second, timed once all `keyCount` are taken in and due.
+    func waitingReports(keyCount: Int) throws -> BenchRow {
+        let app = BenchTokens.apps[0]
+        let appsFile = try world.write(
+            [app],
+            reportsPerSecond: Self.waitingRate,
+            as: "lanes.json"
+        )
+        try world.fill(world.topic(.tokensDistinct), .distinct([app]), 0..<keyCount)
+        var row = BenchRow(
+            measure: "report, 100 a second of \(keyCount) due",
+            own: BenchSeries(program: Worker.report.rawValue)
+        )
+        row.goals = BenchRow.Goals(cpuMicroseconds: 500)
+        row.own.samples = [try waitingSample(keyCount, appsFile: appsFile)]
+        return row
+    }
+
+    private func waitingSample(_ keyCount: Int, appsFile: String) throws -> BenchSample {
+        let apple = try startApple()
+        defer { world.stop(Self.appleName) }
+        let name = Worker.report.rawValue
+        try world.start(.report, settings: reportSettings(appsFile: appsFile, apple))
+        defer { world.stop(name) }
+        try world.awaitReady(.report)
+        while try judgedCount() < keyCount {
+            try world.refuseEnded()
+            try world.http.pause(milliseconds: Self.lookMilliseconds)
+        }
+        let (startedAt, count, cpu) = (
+            ContinuousClock.now, try acceptedCount(), world.cpuSeconds(name)
+        )
+        while BenchWorld.seconds(since: startedAt) < Self.waitingSeconds {
+            try world.refuseEnded()
+            try world.http.pause(milliseconds: Self.lookMilliseconds)
+        }
+        let cpuSeconds = world.cpuSeconds(name) - cpu
+        return BenchSample(
+            recordCount: try acceptedCount() - count,
+            seconds: BenchWorld.seconds(since: startedAt),
+            cpuSeconds: cpuSeconds,
+            peakByteCount: world.peakByteCount(name)
+        )
+    }
+
+    private func judgedCount() throws -> Int {
+        try world.http.sum(
+            "tollway_records_completed_total",
+            at: world.adminURL(.report, "metrics")
+        )
+    }
+}
