@@ -16,12 +16,15 @@ enum {
      * the workers (they do it once a batch read). */
     WAKE_EVERY = 1024,
     PARTITION_MAX = 1000,
+    TARGET_MAX = 8,
+    HEAD_COUNT = 12, /* of an output in the material: its target and two lengths */
 };
 
 struct copier {
     const cbench_copy *copy;
     rd_kafka_t *consumer, *producer;
-    rd_kafka_topic_t *target;
+    rd_kafka_topic_t *targets[TARGET_MAX];
+    size_t target_count;
     int64_t next[PARTITION_MAX]; /* to be committed; -1: nothing read of it */
     size_t failed_count;
     const uint8_t *material, *material_at, *material_end; /* null: the input itself is written */
@@ -30,6 +33,7 @@ struct copier {
 };
 
 struct output {
+    size_t target;
     const void *key;
     size_t key_count;
     const void *value;
@@ -51,6 +55,29 @@ static int fail_error(struct copier *c, const char *what, rd_kafka_error_t *erro
     return -1;
 }
 
+/* The first record for a topic would wait up to a second for its leader. */
+static int open_target(struct copier *c, const char *name)
+{
+    if (c->target_count == TARGET_MAX)
+        return bench_fail(c->message, c->message_size, name, "one target too many");
+    rd_kafka_topic_t *target = rd_kafka_topic_new(c->producer, name, NULL);
+    c->targets[c->target_count++] = target;
+    const struct rd_kafka_metadata *metadata;
+    rd_kafka_resp_err_t code = rd_kafka_metadata(c->producer, 0, target, &metadata, CALL_MS);
+    if (code)
+        return bench_fail(c->message, c->message_size, "metadata", rd_kafka_err2str(code));
+    rd_kafka_metadata_destroy(metadata);
+    return 0;
+}
+
+static int open_targets(struct copier *c)
+{
+    for (const char *at = c->copy->targets; *at; at += strlen(at) + 1)
+        if (open_target(c, at))
+            return -1;
+    return 0;
+}
+
 static int open_clients(struct copier *c)
 {
     char id[512], instance[512];
@@ -68,19 +95,14 @@ static int open_clients(struct copier *c)
     if (!c->consumer || !c->producer)
         return -1;
     rd_kafka_poll_set_consumer(c->consumer);
-    c->target = rd_kafka_topic_new(c->producer, c->copy->target, NULL);
     rd_kafka_error_t *error = rd_kafka_init_transactions(c->producer, CALL_MS);
     if (error)
         return fail_error(c, "init_transactions", error);
-    /* The first record for a topic would wait up to a second for its leader. */
-    const struct rd_kafka_metadata *metadata;
-    rd_kafka_resp_err_t code = rd_kafka_metadata(c->producer, 0, c->target, &metadata, CALL_MS);
-    if (code)
-        return bench_fail(c->message, c->message_size, "metadata", rd_kafka_err2str(code));
-    rd_kafka_metadata_destroy(metadata);
+    if (open_targets(c))
+        return -1;
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(list, c->copy->source, RD_KAFKA_PARTITION_UA);
-    code = rd_kafka_subscribe(c->consumer, list);
+    rd_kafka_resp_err_t code = rd_kafka_subscribe(c->consumer, list);
     rd_kafka_topic_partition_list_destroy(list);
     return code ? bench_fail(c->message, c->message_size, "subscribe", rd_kafka_err2str(code)) : 0;
 }
@@ -107,42 +129,59 @@ static uint32_t read_count(const uint8_t *at)
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* Key and value of an output: the input's own, or what the worker wrote for the next input. */
-static void take_output(struct copier *c, const rd_kafka_message_t *m, struct output *out)
+/* The next output in the material. */
+static void take_output(struct copier *c, struct output *out)
 {
-    if (!c->material) {
-        *out = (struct output){m->key, m->key_len, m->payload, m->len};
-        return;
-    }
     const uint8_t *at = c->material_at;
-    out->key_count = read_count(at);
-    out->value_count = read_count(at + 4);
-    out->key = at + 8;
-    out->value = at + 8 + out->key_count;
-    at += 8 + out->key_count + out->value_count;
-    c->material_at = at < c->material_end ? at : c->material;
+    out->target = read_count(at);
+    out->key_count = read_count(at + 4);
+    out->value_count = read_count(at + 8);
+    out->key = at + HEAD_COUNT;
+    out->value = at + HEAD_COUNT + out->key_count;
+    c->material_at = (const uint8_t *)out->value + out->value_count;
 }
 
-static int copy_record(struct copier *c, rd_kafka_message_t *m)
+static int produce(struct copier *c, const struct output *out, int32_t partition,
+                   rd_kafka_headers_t *headers)
 {
-    struct output out;
-    take_output(c, m, &out);
-    rd_kafka_headers_t *headers = NULL;
-    /* Handed on as they are, the cheapest that the library knows. */
-    rd_kafka_resp_err_t code = rd_kafka_message_detach_headers(m, &headers);
-    if (code && code != RD_KAFKA_RESP_ERR__NOENT)
-        return bench_fail(c->message, c->message_size, "headers", rd_kafka_err2str(code));
     for (;;) {
-        code = rd_kafka_producev(
-            c->producer, RD_KAFKA_V_RKT(c->target), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-            RD_KAFKA_V_KEY(out.key, out.key_count),
-            RD_KAFKA_V_VALUE((void *)out.value, out.value_count),
+        rd_kafka_resp_err_t code = rd_kafka_producev(
+            c->producer, RD_KAFKA_V_RKT(c->targets[out->target]), RD_KAFKA_V_PARTITION(partition),
+            RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_KEY(out->key, out->key_count),
+            RD_KAFKA_V_VALUE((void *)out->value, out->value_count),
             RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
         if (!code)
-            break;
+            return 0;
         if (code != RD_KAFKA_RESP_ERR__QUEUE_FULL)
             return bench_fail(c->message, c->message_size, "produce", rd_kafka_err2str(code));
         rd_kafka_poll(c->producer, POLL_MS);
+    }
+}
+
+/* Produces the input itself, or what the worker wrote for the next input: nothing for some. */
+static int copy_record(struct copier *c, rd_kafka_message_t *m)
+{
+    struct output out = {0, m->key, m->key_len, m->payload, m->len};
+    size_t count = 1;
+    rd_kafka_headers_t *headers = NULL;
+    if (c->material) {
+        if (c->material_at == c->material_end)
+            c->material_at = c->material;
+        count = read_count(c->material_at);
+        c->material_at += 4;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (c->material)
+            take_output(c, &out);
+        /* Handed on as they are, the cheapest that the library knows; a changelog has none. */
+        rd_kafka_resp_err_t code =
+            i == 0 ? rd_kafka_message_detach_headers(m, &headers) : RD_KAFKA_RESP_ERR__NOENT;
+        if (code && code != RD_KAFKA_RESP_ERR__NOENT)
+            return bench_fail(c->message, c->message_size, "headers", rd_kafka_err2str(code));
+        bool is_changelog = c->copy->has_changelog && out.target == c->target_count - 1;
+        if (produce(c, &out, is_changelog ? m->partition : RD_KAFKA_PARTITION_UA, headers))
+            return -1;
+        headers = NULL;
     }
     c->next[m->partition] = m->offset + 1;
     return 0;

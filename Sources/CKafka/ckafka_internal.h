@@ -137,8 +137,8 @@ rd_kafka_resp_err_t ck_produce(const outlet *out, const ckafka_output *output,
                                rd_kafka_headers_t *headers, void *opaque);
 /* The same with the output's own headers. */
 rd_kafka_resp_err_t ck_produce_output(const outlet *out, const ckafka_output *output, void *opaque);
-/* Hands the first of ${outputs} over in one call, as far as they are alike: one topic, no headers, and
- * neither a time nor a partition of their own.  Returns how many were taken from the front on, 0 also
+/* Hands the first of ${outputs} over in one call, as far as they are alike: one topic, one
+ * partition or none, no headers and no time of their own.  Returns how many were taken from the front on, 0 also
  * where there is no such run; then ${code} says why the next one was not, 0 where it was not tried.
  * ${taken} is how many were taken in all: more where one was refused for itself, behind which others
  * went on. */

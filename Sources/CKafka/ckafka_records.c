@@ -225,11 +225,18 @@ rd_kafka_resp_err_t ck_produce(const outlet *out, const ckafka_output *output,
         RD_KAFKA_V_OPAQUE(opaque), RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_END);
 }
 
-/* Whether produce_batch can take it: that knows no headers, gives the time itself, and loses a message
- * for a partition that is not there. */
+/* Whether produce_batch can take it: that knows no headers, and gives the time itself. */
 static bool is_simple(const ckafka_output *output)
 {
-    return output->headers_count <= 0 && output->timestamp_ms == 0 && output->partition < 0;
+    return output->headers_count <= 0 && output->timestamp_ms == 0;
+}
+
+/* Whether one call can take both.  A call has one partition, or the partitioner's for all: told a
+ * partition for each message (RD_KAFKA_MSG_F_PARTITION), 2.0.2 loses one whose partition is not there. */
+static bool is_of_run(const ckafka_output *first, const ckafka_output *output)
+{
+    return output->topic == first->topic
+        && (output->partition == first->partition || (output->partition < 0 && first->partition < 0));
 }
 
 size_t ck_produce_run(const outlet *out, const ckafka_output *outputs, size_t count, void *opaque,
@@ -242,7 +249,7 @@ size_t ck_produce_run(const outlet *out, const ckafka_output *outputs, size_t co
     *code = RD_KAFKA_RESP_ERR_NO_ERROR;
     for (; run < count && run < RUN_MAX; run++) {
         const ckafka_output *o = &outputs[run];
-        if (!is_simple(o) || o->topic != outputs->topic || flags_of(out, o) != flags)
+        if (!is_simple(o) || !is_of_run(outputs, o) || flags_of(out, o) != flags)
             break;
         messages[run] = (rd_kafka_message_t){
             .payload = (void *)bytes_at(out, o->value_start, o->value_count),
@@ -254,8 +261,9 @@ size_t ck_produce_run(const outlet *out, const ckafka_output *outputs, size_t co
     }
     if (run < RUN_MIN)
         return 0;
-    *taken = (size_t)rd_kafka_produce_batch(out->topics[outputs->topic], RD_KAFKA_PARTITION_UA,
-                                            flags, messages, (int)run);
+    int32_t partition = outputs->partition < 0 ? RD_KAFKA_PARTITION_UA : outputs->partition;
+    *taken = (size_t)rd_kafka_produce_batch(out->topics[outputs->topic], partition, flags, messages,
+                                            (int)run);
     /* Where the queue is full, it is for all that follow; another error is one record's own. */
     size_t done = 0;
     while (done < run && !messages[done].err)

@@ -107,6 +107,11 @@ int ckafka_worker_wake_descriptor(const ckafka_worker *w)
     return w->wake_descriptor;
 }
 
+void ckafka_worker_forget_wakes(const ckafka_worker *w)
+{
+    ck_calm(w->wake_descriptor);
+}
+
 struct rd_kafka_s *ckafka_worker_consumer(const ckafka_worker *w)
 {
     return w->consumer;

@@ -55,6 +55,7 @@ int ckafka_worker_take_assigned(ckafka_worker *w, const ckafka_position **partit
 void ckafka_worker_show_assigned(ckafka_worker *w)
 {
     w->may_be_shown = true;
+    ckafka_signal_raise(w->wake_descriptor);
 }
 
 void ck_worker_show_event(ckafka_worker *w, ckafka_batch *batch)

@@ -210,7 +210,6 @@ static int read_records(ckafka_worker *w, size_t record_max, size_t byte_max, ck
 static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_batch *batch,
                 ckafka_fault *fault)
 {
-    ck_calm(w->wake_descriptor);
     if (w->held_fault.kind) {
         *fault = w->held_fault;
         w->held_fault.kind = CKAFKA_FAULT_NONE;
@@ -256,6 +255,7 @@ int ckafka_worker_poll(ckafka_worker *w, size_t record_max, size_t byte_max, int
         if (left <= 0 || w->is_new)
             return 0;
         ck_wait_readable(w->wake_descriptor, left < LOOK_EVERY_MS ? left : LOOK_EVERY_MS);
+        ck_calm(w->wake_descriptor);
         /* The caller may know now where the assignment is to be read from. */
         if (ckafka_worker_is_assigning(w) && !w->may_be_shown)
             return 0;

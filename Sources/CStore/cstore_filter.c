@@ -13,8 +13,8 @@
  */
 
 /* Layers err one by one, and what they let through in vain costs a read of a file, 13 us. */
-#define BITS_PER_KEY 12
-#define PROBE_COUNT 6
+#define BITS_PER_KEY 16
+#define PROBE_COUNT 7
 #define PROBE_BITS 9 /* of the hash, for one of the 512 bits of a line */
 #define KEY_COUNT_MIN (64 * 1024)
 /* Doubling makes few layers; half of a large filter is memory enough to have in advance. */

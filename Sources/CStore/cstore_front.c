@@ -94,8 +94,8 @@ struct group {
     } members[GROUP_COUNT];
 };
 
-/* Read the changes at ${position}, and have the lines of the filter fetched that they are added to;
- * returns the position after them. */
+/* Read the changes at ${position}, and have the slots and the lines of the filter fetched that they are
+ * added to; returns the position after them. */
 static size_t read_group(const cstore *store, const uint8_t *changes, size_t position, size_t end,
                          struct group *group)
 {
@@ -106,6 +106,9 @@ static size_t read_group(const cstore *store, const uint8_t *changes, size_t pos
         uint64_t hash = key_hash(change->key[0], change->key + 1, change->key_len - 1);
         group->members[group->count].hash = hash;
         filter_prefetch(&store->filter, hash);
+        if (store->front.slot_count > 0)
+            __builtin_prefetch(
+                &store->front.slots[slot_hash(hash) & (store->front.slot_count - 1)], 1);
     }
     return position;
 }

@@ -87,6 +87,10 @@ package final class KafkaLog: RecordLog {
 
     package var wakeDescriptor: Int32 { handle.wakeDescriptor }
 
+    /// Forgets wakes so far, after a wait for the descriptor and before everything is looked at anew:
+    /// a wake that comes between a look and this call would be lost.
+    package func forgetWakes() { handle.forgetWakes() }
+
     package func poll(
         into batch: inout RecordBatch,
         recordCountMax: Int,
@@ -100,6 +104,9 @@ package final class KafkaLog: RecordLog {
             into: &shown
         )
         unsafe batch.append(shown)
+        // An assignment that came with this poll: its event waits for the answer, and nothing else
+        // wakes the loop for it.
+        try serveAssignment()
         guard unsafe shown.event != Int32(CKAFKA_EVENT_NONE) else {
             return nil
         }

@@ -172,6 +172,7 @@ package struct KafkaSettings: Sendable, Equatable {
     }
 
     private static let socketMilliseconds = 20_000
+    private static let restoreWaitMilliseconds = 5
     private static let batchByteCountMax = 262_144
     /// The most that librdkafka's `message.max.bytes` takes.
     private static let messageByteCountMax = 1_000_000_000
@@ -229,7 +230,10 @@ package struct KafkaSettings: Sendable, Equatable {
     func reader(isolation: LogBrowser.Isolation, isExact: Bool = false) -> [CChar] {
         let level = isolation == .readCommitted ? "read_committed" : "read_uncommitted"
         let reset = isExact ? Self.exact : [("auto.offset.reset", "earliest")]
-        return list(common + readingAlone + reset + [("isolation.level", level)])
+        // The end behind a last marker is seen only by a fetch that finds nothing, and one partition is
+        // restored after the other.
+        let wait = isExact ? [("fetch.wait.max.ms", "\(Self.restoreWaitMilliseconds)")] : []
+        return list(common + readingAlone + reset + wait + [("isolation.level", level)])
     }
 
     /// A client that asks, also for what groups have committed.

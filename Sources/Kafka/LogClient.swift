@@ -88,6 +88,14 @@ internal import Glibc
         + " or a certificate: "
 
     func clusterID() throws(LogFault) -> String {
+        // A new handle of 2.0.2 connects for a question, and for this one only with its timer, up to a
+        // second later.
+        var shown: UnsafePointer<rd_kafka_metadata_t>?
+        let code = unsafe rd_kafka_metadata(library, 0, nil, &shown, deadlineMilliseconds)
+        guard code == RD_KAFKA_RESP_ERR_NO_ERROR, let shown = unsafe shown else {
+            throw fault(code)
+        }
+        unsafe rd_kafka_metadata_destroy(shown)
         guard let text = unsafe rd_kafka_clusterid(library, deadlineMilliseconds) else {
             throw fault(RD_KAFKA_RESP_ERR__TIMED_OUT, "no broker told its cluster's id in time")
         }

@@ -60,6 +60,10 @@ internal import CKafka
         }
     }
 
+    func forgetWakes() {
+        unsafe ckafka_worker_forget_wakes(handle)
+    }
+
     func poll(
         recordCountMax: Int,
         waitMilliseconds: Int,

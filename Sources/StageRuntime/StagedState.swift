@@ -44,9 +44,6 @@ package final class StagedState {
     }
 
     /// Changelog records that are not in the store yet.
-    ///
-    /// Their memory goes with them: kept, it would be in each partition that of the largest share it
-    /// ever had of a transaction.
     private struct Changes {
         /// By key, newest value only.
         var values: [Key: Value] = [:]
@@ -58,6 +55,13 @@ package final class StagedState {
         let entries = ChangeTable()
 
         var isEmpty: Bool { values.isEmpty && recordCount == 0 }
+
+        mutating func removeAll() {
+            values = [:]
+            byteCount = 0
+            recordCount = 0
+            entries.removeAll()
+        }
     }
 
     /// By partition number.
@@ -160,49 +164,29 @@ package final class StagedState {
 
     // MARK: Records with their entries
 
-    /// Has a store answer the questions of `lookup`, without what was put since its last write.
+    /// Has the questions of `lookup` answered as of the last submit.
     ///
-    /// ``entry(_:of:partition:visit:)`` returns both together.
+    /// ``entry(_:of:partition:)`` returns what was put since as well.
     ///
     /// - Throws: what the disk answers.
     package func look(up lookup: StoreLookup, partition: Int32) throws(StoreFault) {
-        try held(partition).store.get(lookup)
-    }
-
-    /// An entry as it is now: as it was put last, or as the store has it.
-    ///
-    /// `visit` is lent its value; nil where there is no such entry.
-    package func entry<Answer>(
-        _ index: Int,
-        of lookup: StoreLookup,
-        partition: Int32,
-        visit: (_ value: Span<UInt8>?) -> Answer
-    ) -> Answer {
         let held = held(partition)
-        let keys = lookup.keys
-        let key = keys.span.extracting(lookup.key(index))
-        if let found = held.open.entries.find(key) {
-            return Self.visit(found, of: held.open.entries, visit)
-        }
-        if let found = held.submitted.entries.find(key) {
-            return Self.visit(found, of: held.submitted.entries, visit)
-        }
-        guard let range = lookup.value(index) else {
-            return visit(nil)
-        }
-        let values = lookup.values
-        return visit(values.span.extracting(range))
+        try held.store.get(lookup)
+        lookup.apply(held.submitted.entries)
     }
 
-    private static func visit<Answer>(
-        _ found: ChangeTable.Found,
-        of table: ChangeTable,
-        _ visit: (_ value: Span<UInt8>?) -> Answer
-    ) -> Answer {
-        switch found {
-        case .removed: visit(nil)
-        case .value(let range): visit(table.bytes.span.extracting(range))
+    /// The value of an entry as it is now; nil where there is no such entry.
+    package func entry(_ index: Int, of lookup: StoreLookup, partition: Int32) -> [UInt8]? {
+        let open = held(partition).open.entries
+        if !open.isEmpty {
+            let keys = lookup.keys
+            switch open.find(keys.span.extracting(lookup.key(index))) {
+            case nil: break
+            case .removed: return nil
+            case .value(let range): return Array(open.bytes[range])
+            }
         }
+        return lookup.value(index).map { Array(lookup.values[$0]) }
     }
 
     /// Stages a changelog record, a removal where the value is absent; its bytes lie in the arena of
@@ -325,7 +309,7 @@ package final class StagedState {
                 Self.changes(of: held.settled, at: held.store, stage),
                 changelogOffset: offset
             )
-            held.settled = Changes()
+            held.settled.removeAll()
         }
     }
 
@@ -363,8 +347,8 @@ package final class StagedState {
     func abort() {
         records.removeAll(keepingCapacity: true)
         for held in held {
-            held?.open = Changes()
-            held?.submitted = Changes()
+            held?.open.removeAll()
+            held?.submitted.removeAll()
         }
     }
 

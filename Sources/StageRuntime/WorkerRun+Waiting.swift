@@ -13,6 +13,9 @@ extension WorkerRun {
     ) -> ProcessSignals.Event? {
         var entries = entries([recordLog.wakeDescriptor, ticking?.wakeDescriptor ?? -1])
         var event = wait(&entries, milliseconds: idleMilliseconds(loop, ticking))
+        if entries[1].revents != 0 {
+            recordLog.forgetWakes()
+        }
         // What came back for the stage may wait for more of it, but not beyond the next tick.
         if event == nil, let ticking, entries[1].revents == 0, entries[2].revents != 0 {
             let now = WallClock.nowMilliseconds()

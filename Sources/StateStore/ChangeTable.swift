@@ -5,13 +5,8 @@ internal import CStore
 /// They lie in the form in which a store takes them: what look-ups were shown while a transaction
 /// was under way is what the store is given after it.
 package final class ChangeTable {
-    package private(set) var changes = StoreChanges()
-    /// A power of two of slots, a quarter of them empty: in the upper half the hash of the key, in
-    /// the lower the position of the change and 1; 0 where empty.
-    private var slots: [UInt64] = []
-    private var keyCount = 0
-
-    private static let slotCountMin = 64
+    /// A value, whose members are reached without an object's checks at each of them.
+    private var table = Table()
 
     package enum Found: Equatable, Sendable {
         case removed
@@ -21,11 +16,50 @@ package final class ChangeTable {
 
     package init() {}
 
-    package var isEmpty: Bool { changes.isEmpty }
-    package var bytes: [UInt8] { changes.encoded }
+    package var isEmpty: Bool { table.changes.isEmpty }
+    package var changes: StoreChanges { table.changes }
+    package var bytes: [UInt8] { table.changes.encoded }
+
+    /// Forgets the changes, and keeps memory for as many where they were not unusually many.
+    package func removeAll() { table.removeAll() }
 
     /// The newest change to a key; nil where there is none.
-    package func find(_ key: Span<UInt8>) -> Found? {
+    package func find(_ key: Span<UInt8>) -> Found? { table.find(key) }
+
+    package func put(_ value: Span<UInt8>, forKey key: Span<UInt8>) {
+        table.put(value, forKey: key)
+    }
+
+    package func remove(key: Span<UInt8>) { table.remove(key: key) }
+}
+
+/// The changes of a ``ChangeTable``.
+private struct Table {
+    var changes = StoreChanges()
+    /// A power of two of slots, a quarter of them empty: in the upper half the hash of the key, in
+    /// the lower the position of the change and 1; 0 where empty.
+    private var slots: [UInt64] = []
+    private var keyCount = 0
+
+    private static let slotCountMin = 64
+    /// What is kept of an emptied one, of changes and of slots: a partition's share of a transaction,
+    /// and not the largest share it ever had.
+    private static let keptByteCountMax = 256 * 1024
+    private static let keptSlotCountMax = 8 * 1024
+
+    mutating func removeAll() {
+        changes.removeAll(keepingByteCountMax: Self.keptByteCountMax)
+        keyCount = 0
+        guard slots.count <= Self.keptSlotCountMax else {
+            slots = []
+            return
+        }
+        for index in slots.indices {
+            slots[index] = 0
+        }
+    }
+
+    func find(_ key: Span<UInt8>) -> ChangeTable.Found? {
         guard keyCount > 0 else {
             return nil
         }
@@ -36,12 +70,12 @@ package final class ChangeTable {
         return changes.entry(at: Self.position(in: slot)).value.map { .value($0) } ?? .removed
     }
 
-    package func put(_ value: Span<UInt8>, forKey key: Span<UInt8>) {
+    mutating func put(_ value: Span<UInt8>, forKey key: Span<UInt8>) {
         index(key)
         changes.put(value, forKey: key, in: .state)
     }
 
-    package func remove(key: Span<UInt8>) {
+    mutating func remove(key: Span<UInt8>) {
         index(key)
         changes.remove(key: key, from: .state)
     }
@@ -49,7 +83,7 @@ package final class ChangeTable {
     // MARK: Slots
 
     /// Points the key's slot to the change that is appended next.
-    private func index(_ key: Span<UInt8>) {
+    private mutating func index(_ key: Span<UInt8>) {
         if (keyCount + 1) * 4 > slots.count * 3 {
             grow()
         }
@@ -86,7 +120,7 @@ package final class ChangeTable {
         return true
     }
 
-    private func grow() {
+    private mutating func grow() {
         let old = slots
         slots = [UInt64](repeating: 0, count: max(Self.slotCountMin, old.count * 2))
         let mask = slots.count - 1

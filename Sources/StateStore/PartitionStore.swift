@@ -59,7 +59,7 @@ extension PartitionStore {
     package func get(_ keys: [[UInt8]]) throws(StoreFault) -> [[UInt8]?] {
         let lookup = StoreLookup()
         for key in keys {
-            lookup.ask { $0.append(contentsOf: key) }
+            lookup.ask(key.span)
         }
         try get(lookup)
         return keys.indices.map { index in lookup.value(index).map { Array(lookup.values[$0]) } }

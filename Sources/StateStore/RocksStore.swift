@@ -179,7 +179,8 @@ package final class RocksStore: PartitionStore {
     /// Believes what the store says of itself, or refuses it.
     private func checkMeta() throws(StoreFault) {
         let lookup = StoreLookup()
-        lookup.ask { $0.append(contentsOf: StoreMeta.key) }
+        let key = StoreMeta.key
+        lookup.ask(key.span)
         try get(lookup, table: Self.metaTable)
         guard let stored = lookup.value(0) else {
             // New. Or the files of an old one are gone, and what is left has no offset: look.

@@ -50,6 +50,13 @@ package struct StoreChanges: Sendable {
         count += 1
     }
 
+    /// Forgets the changes, and their memory where it is more than so much.
+    mutating func removeAll(keepingByteCountMax byteCountMax: Int) {
+        count = 0
+        refusal = nil
+        encoded.removeAll(keepingCapacity: encoded.capacity <= byteCountMax)
+    }
+
     /// Says that a changelog record is not what the worker writes there: a fault of ours.
     package mutating func refuse(because sentence: String) {
         refusal = sentence

@@ -3,11 +3,35 @@
 ///
 /// A class, for it is handed around once a record and is large.
 package final class StoreLookup {
-    /// The keys asked for, in order.
-    package private(set) var keys: [UInt8] = []
-    private(set) var keyLengths: [UInt32] = []
-    private var keyStarts: [Int] = []
-    /// The values known, in the order of their keys.
+    /// Values, whose members are reached without an object's checks at each of them.
+    private struct Questions {
+        var keys: [UInt8] = []
+        var lengths: [UInt32] = []
+        var starts: [Int] = []
+
+        mutating func append(_ key: Span<UInt8>, behind prefix: UInt8?) {
+            let start = keys.count
+            if let prefix {
+                keys.append(prefix)
+            }
+            unsafe key.withUnsafeBufferPointer { bytes in
+                unsafe keys.append(contentsOf: bytes)
+            }
+            starts.append(start)
+            lengths.append(UInt32(keys.count - start))
+        }
+
+        mutating func removeAll() {
+            keys.removeAll(keepingCapacity: true)
+            lengths.removeAll(keepingCapacity: true)
+            starts.removeAll(keepingCapacity: true)
+        }
+
+        func key(_ index: Int) -> Range<Int> { starts[index]..<starts[index] + Int(lengths[index]) }
+    }
+
+    private var questions = Questions()
+    /// The values known.
     package private(set) var values: [UInt8] = []
     private var valueStarts: [Int] = []
     /// Negative where the key is unknown.
@@ -15,37 +39,51 @@ package final class StoreLookup {
 
     package init() {}
 
-    package var count: Int { keyLengths.count }
+    package var count: Int { questions.lengths.count }
+    /// The keys asked for, in order.
+    package var keys: [UInt8] { questions.keys }
+    var keyLengths: [UInt32] { questions.lengths }
 
     /// Forgets questions and answers and keeps the memory.
     package func removeAll() {
-        keys.removeAll(keepingCapacity: true)
-        keyLengths.removeAll(keepingCapacity: true)
-        keyStarts.removeAll(keepingCapacity: true)
+        questions.removeAll()
         forgetAnswers()
     }
 
-    /// Asks for the key that `write` appends.
+    /// Asks for a key, with one byte before it where there is a `prefix`.
     ///
     /// - Returns: the number of the question.
     @discardableResult
-    package func ask(_ write: (_ keys: inout [UInt8]) -> Void) -> Int {
-        let start = keys.count
-        write(&keys)
-        keyStarts.append(start)
-        keyLengths.append(UInt32(keys.count - start))
-        return keyLengths.count - 1
+    package func ask(_ key: Span<UInt8>, behind prefix: UInt8? = nil) -> Int {
+        questions.append(key, behind: prefix)
+        return count - 1
     }
 
     /// Where a key lies among ``keys``.
-    package func key(_ index: Int) -> Range<Int> {
-        keyStarts[index]..<keyStarts[index] + Int(keyLengths[index])
-    }
+    package func key(_ index: Int) -> Range<Int> { questions.key(index) }
 
     /// Where the value of a key lies among ``values``; nil where the key is unknown.
     package func value(_ index: Int) -> Range<Int>? {
         let length = Int(valueLengths[index])
         return length < 0 ? nil : valueStarts[index]..<valueStarts[index] + length
+    }
+
+    /// Answers anew what a table of later changes has an answer to.
+    package func apply(_ changes: ChangeTable) {
+        guard !changes.isEmpty else {
+            return
+        }
+        let (questions, bytes) = (questions, changes.bytes)
+        for index in 0..<count {
+            switch changes.find(questions.keys.span.extracting(questions.key(index))) {
+            case nil: break
+            case .removed: valueLengths[index] = -1
+            case .value(let range):
+                valueStarts[index] = values.count
+                valueLengths[index] = Int64(range.count)
+                values.append(contentsOf: bytes[range])
+            }
+        }
     }
 
     // MARK: For stores

@@ -28,13 +28,28 @@ struct BenchCheck {
     /// What a worker wrote of some inputs, as the copy loop reads it.
     struct Material {
         var sum = Sum()
-        /// For each input the lengths of a key and of all else, as 4 bytes each, and both.
+        /// For each input how many outputs, and of each its topic's index, the lengths of key and
+        /// value, and both; numbers of 4 bytes, little-endian.
         var bytes: [UInt8] = []
+        /// How many outputs the inputs before each one have, and all of them.
+        var outputCounts = [0]
+
+        /// How many outputs a loop writes that begins with the first input, and with it again after
+        /// the last.
+        func outputCount(ofInputs count: Int) -> Int {
+            let inputCount = outputCounts.count - 1
+            return count / inputCount * outputCounts[inputCount] + outputCounts[count % inputCount]
+        }
+
+        fileprivate mutating func append(_ numbers: Int...) {
+            for number in numbers {
+                bytes += (0..<4).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+            }
+        }
     }
 
-    /// Reads the results of so many inputs from some places on, and shares it out among them.
-    ///
-    /// The first output's key is the key; the value and all other outputs are behind it.
+    /// Reads the results of so many inputs from some places on, and shares out those of each topic
+    /// among them.
     func material(
         _ topics: [String],
         from places: [TopicPartition: LogBrowser.Start],
@@ -53,14 +68,15 @@ struct BenchCheck {
                     outputs.count * input / inputCount..<outputs.count * (input + 1) / inputCount
                 ]
             }
-            let all = shares.joined()
-            let value = all.first.map(\.value) ?? []
-            let rest = value + all.dropFirst().flatMap { $0.key + $0.value }
-            let key = all.first.map(\.key) ?? []
-            for count in [key.count, rest.count] {
-                material.bytes += (0..<4).map { UInt8(truncatingIfNeeded: count >> (8 * $0)) }
+            let count = shares.reduce(0) { $0 + $1.count }
+            material.outputCounts.append((material.outputCounts.last ?? 0) + count)
+            material.append(count)
+            for (topic, share) in shares.enumerated() {
+                for output in share {
+                    material.append(topic, output.key.count, output.value.count)
+                    material.bytes += output.key + output.value
+                }
             }
-            material.bytes += key + rest
         }
         return material
     }

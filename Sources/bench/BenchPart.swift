@@ -18,8 +18,8 @@ enum BenchPart: String, CaseIterable {
 
     /// The settings that any of them takes; what begins with `kafka.` goes to librdkafka.
     private static let names: Set<String> = [
-        "group", "from", "to", "batch", "material", "bytes", "key", "skip", "file", "port",
-        "connections", "seconds", "url", "certificate", "count", "http1",
+        "group", "from", "to", "changelog", "batch", "material", "bytes", "key", "skip", "file",
+        "port", "connections", "seconds", "url", "certificate", "count", "http1",
     ]
 
     /// Runs until the process is ended; `load` and `reports` until all requests are accepted.
@@ -91,16 +91,22 @@ enum BenchPart: String, CaseIterable {
         unsafe options.batch_record_max = max(settings.number("batch"), 1)
         unsafe options.batch_wait_ms = 100
         unsafe options.is_skipping = Int32(clamping: settings.number("skip"))
+        unsafe options.has_changelog = Int32(clamping: settings.number("changelog"))
+        var targets: [CChar] = []
+        for target in settings.text("to").split(separator: ",") {
+            targets += target.utf8.map { CChar(bitPattern: $0) } + [0]
+        }
+        targets.append(0)
         return unsafe settings.text("group").withCString { group in
             unsafe settings.text("from").withCString { source in
-                unsafe settings.text("to").withCString { target in
-                    unsafe settings.text("material").withCString { material in
+                unsafe settings.text("material").withCString { material in
+                    unsafe targets.withUnsafeBufferPointer { targets in
                         unsafe settings.kafka.withUnsafeBufferPointer { kafka in
                             unsafe options.settings = kafka.baseAddress
                             unsafe options.group = group
                             unsafe options.instance = group
                             unsafe options.source = source
-                            unsafe options.target = target
+                            unsafe options.targets = targets.baseAddress
                             unsafe options.material = material
                             return unsafe cbench_copy_run(&options, &message, message.count)
                         }

@@ -9,6 +9,8 @@ struct BenchStages {
     /// As many as a worker takes into one transaction.
     private static let batchRecordCount = 10_000
     private static let copyName = "copy"
+    /// Beyond so many keys a look-up costs more: their filters are no longer in the processor's caches.
+    private static let manyKeyCount = 1_000_000
     /// A signature costs some thirty times what a token does, to make it too.
     private static let recordsPerNotification = 30
 
@@ -22,7 +24,8 @@ struct BenchStages {
     enum Loop: String, CaseIterable {
         /// Writes the input itself.
         case plain = "plain loop"
-        /// Writes what the worker wrote: as many bytes, as hard to compress.
+        /// Writes what the worker wrote: as many records to as many partitions, of as many bytes,
+        /// and as hard to compress.
         case copy = "copy loop"
 
         var suffix: String { self == .plain ? "plain" : "copy" }
@@ -82,7 +85,8 @@ struct BenchStages {
             )
         )
         row.measure = "dedupe at \(keyCount) keys"
-        row.goals = BenchRow.Goals(ratio: 0.6, peakByteCount: 128_000_000)
+        let ratio = keyCount > Self.manyKeyCount ? 0.6 : 0.9
+        row.goals = BenchRow.Goals(ratio: ratio, peakByteCount: 192_000_000)
         return row
     }
 
@@ -107,9 +111,7 @@ struct BenchStages {
         let recordCount = subject.recordCount
         let outputs = subject.outputs.map(world.topic)
         let source = world.topic(worker.sources[0])
-        for loop in loops {
-            try world.makeTopic(target(of: loop, worker))
-        }
+        try loops.flatMap { targets(of: $0, subject) }.forEach(world.makeTopic)
         let check = BenchCheck(world: world)
 
         // What one record becomes: the copy loop writes the same.
@@ -123,9 +125,10 @@ struct BenchStages {
         row.own.outputByteCount = Double(made.sum.byteCount) / Double(filled)
         row.beside = loops.map { BenchSeries(program: $0.rawValue) }
         for loop in loops {
-            _ = try run(loop, worker, material, from: 0, to: filled)
+            _ = try run(loop, subject, material, from: 0, to: filled)
         }
-        var loopedCount = filled
+        // Of the plain loop, and of the copy loop, which begins its material anew with each run.
+        var (loopedCount, outputCount) = (filled, made.outputCount(ofInputs: filled))
         if subject.keyCount > filled {
             Console.say("\(worker.rawValue): \(subject.keyCount) go into its state")
             try world.fill(source, kind, filled..<subject.keyCount)
@@ -133,7 +136,7 @@ struct BenchStages {
             filled = subject.keyCount
             row.peaks = [.init(program: "while its state grew", byteCount: sample.peakByteCount)]
             for loop in loops {
-                let operands = operands(loop, worker, material) + ["skip=1"]
+                let operands = operands(loop, subject, material) + ["skip=1"]
                 _ = try world.start(.copy, name: Self.copyName, operands)
                 try world.awaitEnd(Self.copyName)
             }
@@ -150,10 +153,11 @@ struct BenchStages {
                 { try run(subject, source, from: filled, to: end) }
             ]
             turns += loops.map { loop in
-                { try run(loop, worker, material, from: filled, to: end) }
+                { try run(loop, subject, material, from: filled, to: end) }
             }
             var samples = try Self.inTurn(turns, startingAt: number)
             loopedCount += recordCount
+            outputCount += made.outputCount(ofInputs: recordCount)
             filled = end
             if hasOther {
                 // In the worker's own group: it cannot read what this one has read.
@@ -163,7 +167,7 @@ struct BenchStages {
                 )
                 filled += recordCount
                 for loop in loops {
-                    let operands = operands(loop, worker, material) + ["skip=1"]
+                    let operands = operands(loop, subject, material) + ["skip=1"]
                     _ = try world.start(.copy, name: Self.copyName, operands)
                     try world.awaitEnd(Self.copyName)
                 }
@@ -174,13 +178,14 @@ struct BenchStages {
             }
         }
         for (index, loop) in loops.enumerated() {
-            let copied = try check.sum([target(of: loop, worker)])
-            guard copied.recordCount == loopedCount else {
+            let copied = try check.sum(targets(of: loop, subject))
+            let expected = loop == .plain ? loopedCount : outputCount
+            guard copied.recordCount == expected else {
                 throw world.lost(
-                    "the \(loop.rawValue) made \(copied.recordCount) of \(loopedCount) records"
+                    "the \(loop.rawValue) made \(copied.recordCount) of \(expected) records"
                 )
             }
-            row.beside[index].outputByteCount = copied.bytesPerRecord
+            row.beside[index].outputByteCount = Double(copied.byteCount) / Double(loopedCount)
         }
         try check.expectEachOnce(
             0..<filled,
@@ -203,8 +208,11 @@ struct BenchStages {
         return samples.compactMap { $0 }
     }
 
-    private func target(of loop: Loop, _ worker: Worker) -> String {
-        "\(world.prefix)bench.\(loop.suffix).\(worker.rawValue)"
+    /// The copy loop has one for each topic that the worker writes.
+    private func targets(of loop: Loop, _ subject: Subject) -> [String] {
+        (0..<(loop == .plain ? 1 : subject.outputs.count)).map {
+            "\(world.prefix)bench.\(loop.suffix).\(subject.worker.rawValue).\($0)"
+        }
     }
 
     private func run(
@@ -233,31 +241,37 @@ struct BenchStages {
         }
     }
 
-    private func operands(_ loop: Loop, _ worker: Worker, _ material: String) -> [String] {
-        [
+    private func operands(_ loop: Loop, _ subject: Subject, _ material: String) -> [String] {
+        let worker = subject.worker
+        let isLastChangelog =
+            loop == .copy && worker.changelog != nil && subject.outputs.last == worker.changelog
+        return [
             "group=\(world.prefix)bench.\(loop.suffix).\(worker.rawValue)",
-            "from=\(world.topic(worker.sources[0]))", "to=\(target(of: loop, worker))",
+            "from=\(world.topic(worker.sources[0]))",
+            "to=\(targets(of: loop, subject).joined(separator: ","))",
+            "changelog=\(isLastChangelog ? 1 : 0)",
             "batch=\(Self.batchRecordCount)", "material=\(loop == .copy ? material : "")",
         ]
     }
 
     private func run(
         _ loop: Loop,
-        _ worker: Worker,
+        _ subject: Subject,
         _ material: String,
         from start: Int,
         to end: Int
     ) throws -> BenchSample {
+        let worker = subject.worker
         defer { world.stop(Self.copyName) }
         return try world.time(
             group: "bench.\(loop.suffix).\(worker.rawValue)",
             topic: world.topic(worker.sources[0]),
-            target: target(of: loop, worker),
+            target: targets(of: loop, subject)[0],
             program: Self.copyName,
             from: start,
             to: end
         ) {
-            _ = try world.start(.copy, name: Self.copyName, operands(loop, worker, material))
+            _ = try world.start(.copy, name: Self.copyName, operands(loop, subject, material))
         }
     }
 }

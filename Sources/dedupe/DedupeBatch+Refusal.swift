@@ -17,16 +17,11 @@ extension DedupeBatch {
 
     func conclude(_ refusal: Refusal, into plan: inout BatchPlan) throws(StoreFault) {
         let asked = questions[refusal.questions]
-        let found: (standing: DedupeEntry.Standing, keysExpire: Timestamp)? = plan.state.entry(
+        let found = plan.state.entry(
             refusal.identity,
             of: asked.lookup,
             partition: asked.partition
-        ) { value in
-            guard let value else {
-                return nil
-            }
-            return DedupeEntry.identity(value)
-        }
+        ).map { DedupeEntry.identity($0.span) }
         let keys = asked.lookup.keys
         var record = DedupeRecord(
             identity: DedupeKey(
@@ -132,16 +127,11 @@ extension DedupeBatch {
     ) throws(StoreFault) -> [[UInt8]?] {
         let lookup = StoreLookup()
         for key in keys {
-            lookup.ask { $0.append(contentsOf: key) }
+            lookup.ask(key.span)
         }
         try state.look(up: lookup, partition: partition)
         return keys.indices.map { index -> [UInt8]? in
-            state.entry(index, of: lookup, partition: partition) { value -> [UInt8]? in
-                guard let value else {
-                    return nil
-                }
-                return PeriodHead.bytes(value, from: 0)
-            }
+            state.entry(index, of: lookup, partition: partition)
         }
     }
 

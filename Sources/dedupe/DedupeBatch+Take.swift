@@ -36,10 +36,11 @@ extension DedupeBatch {
         let record = candidate.record
         let id = record.externalPurchaseID
         // Behind the prefix of the table's keys.
-        let periodKey = period.map { keys[$0.dropFirst()] }
+        let periodKey = period?.dropFirst()
         let keyStart = plan.outputs.arena.count
         DedupeRecord.appendChangelogKey(
-            identity: keys[identity.dropFirst()],
+            keys.span,
+            identity: identity.dropFirst(),
             period: periodKey,
             index: seat?.index ?? 0,
             to: &plan.outputs.arena
@@ -60,6 +61,7 @@ extension DedupeBatch {
         scratch.removeAll(keepingCapacity: true)
         DedupeEntry.appendIdentityValue(
             keysExpire: record.keysExpire,
+            keys.span,
             period: periodKey,
             index: seat?.index ?? 0,
             to: &scratch

@@ -212,10 +212,10 @@ struct DedupeBatch {
 
     @discardableResult
     private func ask(_ lookup: StoreLookup, _ prefix: UInt8, digestAt start: Int) -> Int {
-        lookup.ask { keys in
-            keys.append(prefix)
-            keys.append(contentsOf: digests[start..<start + DedupeKey.byteCount])
-        }
+        lookup.ask(
+            digests.span.extracting(start..<start + DedupeKey.byteCount),
+            behind: prefix
+        )
     }
 
     /// Records of one partition mostly come one after the other.
@@ -241,31 +241,16 @@ struct DedupeBatch {
         _ scratch: inout [UInt8]
     ) {
         let asked = questions[candidate.questions]
-        let (isKnown, isRefused) = plan.state.entry(
-            candidate.identity,
-            of: asked.lookup,
-            partition: asked.partition
-        ) { value -> (Bool, Bool) in
-            guard let value else {
-                return (false, false)
-            }
-            let isRefused = DedupeEntry.isRefusedUnheard(value)
-            return (!isRefused, isRefused)
+        func entry(_ question: Int) -> [UInt8]? {
+            plan.state.entry(question, of: asked.lookup, partition: asked.partition)
         }
+        let identity = entry(candidate.identity)
+        let isRefused = identity.map { DedupeEntry.isRefusedUnheard($0.span) } ?? false
+        let isKnown = identity != nil && !isRefused
         // A repeat is one whatever its period says.
-        let head: PeriodHead? =
+        let head =
             isKnown || !candidate.hasPeriod
-            ? nil
-            : plan.state.entry(
-                candidate.identity + 1,
-                of: asked.lookup,
-                partition: asked.partition
-            ) { value -> PeriodHead? in
-                guard let value else {
-                    return nil
-                }
-                return PeriodHead(entry: value)
-            }
+            ? nil : entry(candidate.identity + 1).map { PeriodHead(entry: $0.span) }
         let primary: TokenID?
         switch SeenBefore(isKnown: isKnown, primaryOfPeriod: head?.primaryID) {
         case .again:

@@ -36,16 +36,17 @@ enum DedupeEntry {
 
     // MARK: Identities
 
-    /// Appends the value of an identity's entry, given the bytes of the period's key.
+    /// Appends the value of an identity's entry, given where the period's key lies among `keys`.
     static func appendIdentityValue(
         keysExpire: Timestamp,
-        period: ArraySlice<UInt8>?,
+        _ keys: Span<UInt8>,
+        period: Range<Int>?,
         index: UInt32,
         to arena: inout [UInt8]
     ) {
         appendExpiry(keysExpire, to: &arena)
         if let period {
-            arena.append(contentsOf: period)
+            append(keys.extracting(period), to: &arena)
             if index > 0 {
                 PeriodHead.append(index, to: &arena)
             }
@@ -65,9 +66,11 @@ enum DedupeEntry {
         case .heard:
             appendExpiry(keysExpire, to: &value)
         case .member(let place):
+            let key = place.period.bytes
             appendIdentityValue(
                 keysExpire: keysExpire,
-                period: place.period.bytes[...],
+                key.span,
+                period: key.indices,
                 index: place.index,
                 to: &value
             )

@@ -35,19 +35,20 @@ struct DedupeRecord: Equatable {
 
     // MARK: Its key
 
-    /// Appends the key of a record, given the bytes of the two keys that it names.
+    /// Appends the key of a record, given where the two keys that it names lie among `keys`.
     static func appendChangelogKey(
-        identity: ArraySlice<UInt8>,
-        period: ArraySlice<UInt8>?,
+        _ keys: Span<UInt8>,
+        identity: Range<Int>,
+        period: Range<Int>?,
         index: UInt32,
         to arena: inout [UInt8]
     ) {
-        Base64URL.encode(identity.span, to: &arena)
+        Base64URL.encode(keys.extracting(identity), to: &arena)
         guard let period else {
             return
         }
         arena.append(dot)
-        Base64URL.encode(period.span, to: &arena)
+        Base64URL.encode(keys.extracting(period), to: &arena)
         if index > 0 {
             arena.append(dot)
             arena.append(contentsOf: String(index).utf8)
@@ -55,10 +56,12 @@ struct DedupeRecord: Equatable {
     }
 
     static func changelogKey(identity: DedupeKey, place: PeriodPlace?) -> [UInt8] {
+        let keys = identity.bytes + (place?.period.bytes ?? [])
         var key: [UInt8] = []
         appendChangelogKey(
-            identity: identity.bytes[...],
-            period: place?.period.bytes[...],
+            keys.span,
+            identity: 0..<DedupeKey.byteCount,
+            period: place.map { _ in DedupeKey.byteCount..<keys.count },
             index: place?.index ?? 0,
             to: &key
         )

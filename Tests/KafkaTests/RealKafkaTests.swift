@@ -1,3 +1,4 @@
+import Glibc
 import Kafka
 import LocalKafka
 import RecordLogContract
@@ -54,6 +55,63 @@ struct `A worker's log among others` {
             let all = (firstShare ?? [:]).merging(secondShare ?? [:]) { mine, _ in mine }
             #expect(all == positions, "not everything was committed before it was let go")
             #expect(batch.records.isEmpty, "a committed record came again")
+        }
+    }
+
+    /// What wakes nobody is found a second later, or with the next record.
+    @Test func `has all its news by wakes alone`() async throws {
+        try await onThread {
+            let world = try RealKafka.shared.world(.exactlyOnce)
+            let source = try world.makeTopic(partitionCount: 4)
+            let target = try world.makeTopic(partitionCount: 1)
+            let records = (0..<4).map {
+                OutsideRecord(partition: Int32($0), key: nil, value: [UInt8($0)])
+            }
+            try world.write(records, to: source)
+            var settings = world.settings
+            // Statistics wake too, and would hide a wake that is missing.
+            settings.statisticsMilliseconds = 600_000
+            let log = try KafkaLog(
+                settings: settings,
+                delivery: .exactlyOnce,
+                member: KafkaLog.Member(
+                    group: target,
+                    instance: "a",
+                    transactionalID: "\(target)-a"
+                ),
+                sources: [source],
+                targets: [target]
+            )
+            defer { log.close(deadlineMilliseconds: 5000) }
+            var batch = RecordBatch()
+            func awaitNews<News>(_ what: Comment, _ look: () throws -> News?) throws -> News {
+                while true {
+                    if let news = try look() {
+                        return news
+                    }
+                    var entry = pollfd(fd: log.wakeDescriptor, events: Int16(POLLIN), revents: 0)
+                    try #require(unsafe poll(&entry, 1, 20_000) == 1, what)
+                    log.forgetWakes()
+                }
+            }
+            let starts: [TopicPartition: Int64] = try awaitNews("no wake for the assignment") {
+                let event = try log.poll(into: &batch, recordCountMax: 10, waitMilliseconds: 0)
+                guard case .assigning = event else {
+                    return nil
+                }
+                return try log.completeAssignment()
+            }
+            let _: Bool = try awaitNews("no wake for the records") {
+                _ = try log.poll(into: &batch, recordCountMax: 10, waitMilliseconds: 0)
+                return batch.records.count == records.count ? true : nil
+            }
+            try log.submit(OutputBatch(), positions: starts.mapValues { $0 + 1 })
+            let outcome: CommitOutcome = try awaitNews("no wake for the commit") {
+                let outcome = try log.takeOutcome(waitMilliseconds: 0)
+                _ = try log.poll(into: &batch, recordCountMax: 10, waitMilliseconds: 0)
+                return outcome
+            }
+            #expect(outcome == .committed(nextOffsets: [:]))
         }
     }
 

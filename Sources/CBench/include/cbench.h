@@ -18,18 +18,22 @@
  * -- The copy loop: poll, produce, commit the transaction, wait for it, again ------------------
  *
  * Each record goes on with its headers as they came.  Plain, key and value are the input's own; else
- * they are what the worker itself wrote, in turn: as many bytes as its outputs, and as hard to compress.
+ * they are what the worker itself wrote, in turn: as many records as its outputs, to as many topics and
+ * partitions, of as many bytes and as hard to compress.
  */
 
 typedef struct cbench_copy {
     const char *settings;
     const char *group;
     const char *instance;
-    const char *source, *target;
+    const char *source;
+    const char *targets;       /* a list */
+    int has_changelog;         /* the last target: its records go to their input's partition */
     size_t batch_record_max;
     int batch_wait_ms;         /* a batch that does not fill up is committed after this */
-    const char *material;      /* a file, empty for the plain loop: for each input in turn the lengths
-                                  of key and value, 4 bytes each, little-endian, and both */
+    const char *material;      /* a file, empty for the plain loop: for each input in turn how many
+                                  outputs, and of each its target, the lengths of key and value, and
+                                  both; numbers of 4 bytes, little-endian */
     int is_skipping;           /* copies nothing: commits the end of each partition and returns */
 } cbench_copy;
 

@@ -114,8 +114,10 @@ typedef struct ckafka_worker ckafka_worker;
 ckafka_worker *ckafka_worker_new(const char *settings, struct rd_kafka_s *inquirer,
                                  const char *sources, int32_t watchdog_ms, ckafka_fault *fault);
 
-/* ckafka_worker_wake_descriptor: an eventfd, readable when poll has news. */
+/* ckafka_worker_wake_descriptor: an eventfd, readable when poll has news, until its wakes are forgotten:
+ * by who waited for it, before all is looked at that may have raised it. */
 int ckafka_worker_wake_descriptor(const ckafka_worker *worker);
+void ckafka_worker_forget_wakes(const ckafka_worker *worker);
 
 /*
  * ckafka_worker_poll(worker, record_max, byte_max, wait_ms, batch, fault):
