@@ -1,5 +1,11 @@
 internal import CStore
 
+/// Which keys are scanned together: of a table the first bytes of such keys.
+///
+/// Such a key goes on with the length of a name in two bytes, big-endian, and the name: its group. A scan
+/// within a whole group costs next to nothing where there is no key of it.
+package typealias StoreGroups = [StoreTable: [UInt8]]
+
 /// What the stores of a worker share: one block cache, however many partitions there are, and the
 /// memory of a write.
 ///
@@ -13,15 +19,21 @@ package final class StoreShared {
     ///     the system keeps files in memory as well.
     ///   - writeBufferByteCount: changes kept in memory by all partitions together. With more, the
     ///     next partition that has its share or more writes a file, which costs some milliseconds.
+    ///   - groups: of each table the first bytes of keys that are scanned by their group; see
+    ///     ``StoreGroups``.
     /// - Throws: ``StoreFault/failed(message:)`` where there is no memory for the cache.
     package init(
         cacheByteCount: Int = 1 << 20,
-        writeBufferByteCount: Int = 24 << 20
+        writeBufferByteCount: Int = 24 << 20,
+        groups: StoreGroups = [:]
     ) throws(StoreFault) {
         guard let handle = unsafe cstore_shared_create(cacheByteCount, writeBufferByteCount) else {
             throw .failed(message: "no memory for the cache of the state")
         }
         unsafe self.handle = handle
+        for (table, kinds) in groups {
+            unsafe cstore_shared_group(handle, Int32(table.rawValue), kinds, kinds.count)
+        }
     }
 
     deinit {
