@@ -38,8 +38,6 @@ static void open_iterator(cstore_cursor *cursor, const struct key_range *range, 
 cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len,
                                   const uint8_t *prefix, size_t prefix_len, cstore_error *error)
 {
-    if (store->is_restoring && front_spill(store, error) != 0)
-        return NULL;
     cstore_cursor *cursor = calloc(1, sizeof *cursor);
     /* Start, prefix and end, each with the byte of the table before it. */
     uint8_t *bounds = cursor == NULL ? NULL : malloc(len + 2 * prefix_len + 3);
@@ -63,14 +61,19 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
     cursor->store = store;
     cursor->bounds = bounds;
     size_t group = group_len(store->shared, whole, prefix_len + 1);
-    if (group > 0 && !filter_may_have(&store->filter, group_hash(whole, group)))
-        return cursor;
-    if (!front_range(store, &range, group, &cursor->changes, &cursor->change_count)) {
+    if (store->is_restoring || !has_groups(store->shared, whole, prefix_len + 1)) {
+        /* To look through all of the front would cost more. */
+        if (front_spill(store, error) != 0) {
+            cstore_cursor_close(cursor);
+            return NULL;
+        }
+    } else if (!front_range(store, &range, group, &cursor->changes, &cursor->change_count)) {
         cstore_cursor_close(cursor);
         fail_with(error, CSTORE_FAILED, "no memory");
         return NULL;
     }
-    open_iterator(cursor, &range, prefix_len == 0);
+    if (group == 0 || filter_may_have(&store->filter, group_hash(whole, group)))
+        open_iterator(cursor, &range, prefix_len == 0);
     return cursor;
 }
 

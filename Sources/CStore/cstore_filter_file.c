@@ -17,9 +17,12 @@
 /* One with more is made anew, by the time that there are twice as many keys or more. */
 #define GOOD_LAYER_COUNT_MAX 4
 
-static bool has_groups(const cstore_shared *shared, int table)
+static bool table_has_groups(const cstore_shared *shared, int table)
 {
-    return memchr(shared->is_grouped[table], true, sizeof shared->is_grouped[table]) != NULL;
+    for (size_t kind = 0; kind < sizeof shared->groups[table]; kind++)
+        if (shared->groups[table][kind] != CSTORE_NO_GROUP)
+            return true;
+    return false;
 }
 
 int filter_make(cstore *store, cstore_error *error)
@@ -33,7 +36,7 @@ int filter_make(cstore *store, cstore_error *error)
     struct filter made = {0};
     made.is_whole = filter_add_layer(&made, count + count * SPARE_PERCENT / 100);
     const uint8_t first = CSTORE_STATE;
-    const uint8_t last = has_groups(store->shared, CSTORE_DUE) ? CSTORE_DUE : CSTORE_STATE;
+    const uint8_t last = table_has_groups(store->shared, CSTORE_DUE) ? CSTORE_DUE : CSTORE_STATE;
     rocksdb_iterator_t *iterator = rocksdb_create_iterator_cf(
         store->db, store->shared->scan_options, store->family);
     for (rocksdb_iter_seek(iterator, (const char *)&first, 1);

@@ -19,8 +19,8 @@
 /* Of a store that is restored: every merge that a larger file saves is time. */
 #define RESTORE_LEN_MAX (40 * 1024 * 1024)
 #define RESTORE_KEY_COUNT_MAX (704 * 1024)
-/* So little goes to RocksDB's own memory where it must leave the front: a file of its own costs a
- * millisecond, and merges. */
+/* Most readers cannot wait for a front to fill up.  So little goes to RocksDB's own memory: a file of its
+ * own costs a millisecond, and merges. */
 #define MEMORY_LEN_MAX (512 * 1024)
 
 static uint32_t slot_hash(uint64_t hash)
@@ -216,6 +216,7 @@ static void write_to_memory(cstore *store, const struct sorted_change *sorted, c
     for (size_t i = 0; i < store->front.key_count; i++) {
         struct change change;
         change_read(store->front.changes.bytes, sorted[i].position, &change);
+        group_spilled(store, &change);
         if (change.is_removal)
             rocksdb_writebatch_delete(batch, (const char *)change.key, change.key_len);
         else
@@ -238,6 +239,7 @@ static void write_file(cstore *store, const struct sorted_change *sorted, const 
             __builtin_prefetch(front->changes.bytes + sorted[i + SORTED_AHEAD].position);
         struct change change;
         change_read(front->changes.bytes, sorted[i].position, &change);
+        group_spilled(store, &change);
         if (change.is_removal)
             rocksdb_sstfilewriter_delete(writer, (const char *)change.key, change.key_len, message);
         else

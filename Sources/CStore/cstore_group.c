@@ -4,23 +4,35 @@
 
 /*
  * Keys that are scanned together.  Most scans are of one group and find nothing, or what has just been
- * put: the filter knows which groups there may be, and a group's changes in the front are found by its
- * hash, so that neither RocksDB is asked nor the whole front is looked through.
+ * put: the filter knows which groups RocksDB may have, and a group's changes in the front are found by its
+ * hash, so that mostly RocksDB is not asked, and the front stays where it is.  All of a kind are linked too.
  */
 
 #define BUCKET_COUNT 4096
-/* The byte of the table, the kind, and the length of what follows. */
+/* The byte of the table and the kind; the length of a name behind them. */
+#define KIND_LEN 2
 #define HEAD_LEN 4
 
-void cstore_shared_group(cstore_shared *shared, int table, const uint8_t *kinds, size_t count)
+void cstore_shared_group(cstore_shared *shared, int table, int grouping, const uint8_t *kinds,
+                         size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        shared->is_grouped[table][kinds[i]] = true;
+        shared->groups[table][kinds[i]] = (uint8_t)grouping;
+}
+
+bool has_groups(const cstore_shared *shared, const uint8_t *prefix, size_t len)
+{
+    return len >= KIND_LEN && prefix[0] <= CSTORE_DUE
+        && shared->groups[prefix[0]][prefix[1]] != CSTORE_NO_GROUP;
 }
 
 size_t group_len(const cstore_shared *shared, const uint8_t *key, size_t len)
 {
-    if (len < HEAD_LEN || key[0] > CSTORE_DUE || !shared->is_grouped[key[0]][key[1]])
+    if (!has_groups(shared, key, len))
+        return 0;
+    if (shared->groups[key[0]][key[1]] == CSTORE_BY_KIND)
+        return KIND_LEN;
+    if (len < HEAD_LEN)
         return 0;
     size_t end = HEAD_LEN + ((size_t)key[2] << 8 | key[3]);
     return end <= len ? end : 0;
@@ -58,26 +70,34 @@ static bool reserve_link(struct front *front)
 bool group_add(cstore *store, const struct change *change, size_t position)
 {
     struct front *front = &store->front;
-    size_t len = group_len(store->shared, change->key, change->key_len);
-    if (len == 0)
+    if (!has_groups(store->shared, change->key, change->key_len))
         return true;
-    uint64_t hash = group_hash(change->key, len);
-    if (!change->is_removal)
-        filter_add(&store->filter, hash);
+    /* A key that is too short for its group has none, and is of its kind all the same. */
+    uint64_t hash = group_hash(change->key,
+                               group_len(store->shared, change->key, change->key_len));
     /* All of a restore's changes are in RocksDB before anybody asks. */
     if (store->is_restoring)
         return true;
     if (!reserve_link(front))
         return false;
     uint32_t *bucket = bucket_of(front, hash);
-    front->links[front->link_count++] = (struct front_link){(uint32_t)position, *bucket};
-    *bucket = (uint32_t)front->link_count;
+    uint32_t *kind = &front->kinds[change->key[0]][change->key[1]];
+    front->links[front->link_count++] = (struct front_link){(uint32_t)position, *bucket, *kind};
+    *bucket = *kind = (uint32_t)front->link_count;
     return true;
+}
+
+void group_spilled(cstore *store, const struct change *change)
+{
+    size_t len = group_len(store->shared, change->key, change->key_len);
+    if (len > 0 && !change->is_removal)
+        filter_add(&store->filter, group_hash(change->key, len));
 }
 
 void group_clear(struct front *front)
 {
     front->link_count = 0;
+    memset(front->kinds, 0, sizeof front->kinds);
     if (front->buckets != NULL)
         memset(front->buckets, 0, BUCKET_COUNT * sizeof *front->buckets);
 }
@@ -115,42 +135,23 @@ static bool take(const struct front *front, const struct key_range *range,
     return true;
 }
 
-static bool take_group(const struct front *front, const struct key_range *range, size_t group_len,
-                       struct found *found)
-{
-    if (front->link_count == 0)
-        return true;
-    uint32_t next = *bucket_of(front, group_hash(range->first, group_len));
-    while (next != 0) {
-        struct front_link link = front->links[next - 1];
-        struct change change;
-        change_read(front->changes.bytes, link.position, &change);
-        if (!take(front, range, &change, link.position, found))
-            return false;
-        next = link.next;
-    }
-    return true;
-}
-
-static bool take_all(const struct front *front, const struct key_range *range, struct found *found)
-{
-    struct change change;
-    for (size_t position = 0; position < front->changes.len;) {
-        size_t end = change_read(front->changes.bytes, position, &change);
-        if (!take(front, range, &change, position, found))
-            return false;
-        position = end;
-    }
-    return true;
-}
-
 bool front_range(const cstore *store, const struct key_range *range, size_t group_len,
                  struct sorted_change **sorted, size_t *count)
 {
     const struct front *front = &store->front;
     struct found found = {0};
-    bool has_memory = group_len > 0 ? take_group(front, range, group_len, &found)
-                                    : take_all(front, range, &found);
+    bool has_memory = true;
+    uint32_t next = 0;
+    if (front->link_count > 0)
+        next = group_len > 0 ? *bucket_of(front, group_hash(range->first, group_len))
+                             : front->kinds[range->first[0]][range->first[1]];
+    while (next != 0 && has_memory) {
+        const struct front_link *link = &front->links[next - 1];
+        struct change change;
+        change_read(front->changes.bytes, link->position, &change);
+        has_memory = take(front, range, &change, link->position, &found);
+        next = group_len > 0 ? link->next : link->next_of_kind;
+    }
     if (!has_memory || (found.count > 1
                         && !sort_changes(found.changes, found.count, front->changes.bytes))) {
         free(found.changes);

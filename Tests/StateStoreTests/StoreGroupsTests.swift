@@ -5,8 +5,13 @@ import Testing
 /// A scan within a group asks a filter and what waits in memory first: it must find what a plain scan
 /// finds, wherever that lies.
 @Suite struct `A group of keys` {
-    private static let groups: StoreGroups = [.state: bytes("t"), .due: bytes("qr")]
-    private static let kinds = bytes("qrtx")
+    private static let groups = {
+        var groups = StoreGroups()
+        groups.byName = [.state: bytes("t"), .due: bytes("qr")]
+        groups.byKind = [.due: bytes("w")]
+        return groups
+    }()
+    private static let kinds = bytes("qrtwx")
 
     /// A kind, the length of a name, the name, and what follows.
     private static func key(_ kind: UInt8, _ name: [UInt8], _ rest: [UInt8] = []) -> [UInt8] {
@@ -105,8 +110,8 @@ import Testing
         for number in 0..<200 {
             var changes = StoreChanges()
             let name = bytes("\(number)")
-            changes.put([1], forKey: Self.key(Self.kinds[number % 4], name, [2]), in: .due)
-            changes.put([1], forKey: Self.key(Self.kinds[number % 4], name, [2]), in: .state)
+            changes.put([1], forKey: Self.key(Self.kinds[number % 5], name, [2]), in: .due)
+            changes.put([1], forKey: Self.key(Self.kinds[number % 5], name, [2]), in: .state)
             try store.apply(changes, changelogOffset: Int64(number + 1))
             try model.apply(changes, changelogOffset: Int64(number + 1))
         }
@@ -118,12 +123,17 @@ import Testing
         let folder = try StoreFolder(groups: Self.groups)
         let store = try folder.open()
         var changes = StoreChanges()
-        changes.put([1], forKey: Self.key(Self.kinds[0], [1]), in: .due)
+        let key = Self.key(Self.kinds[0], [1])
+        changes.put([1], forKey: key, in: .due)
         try store.apply(changes, changelogOffset: 1)
         let before = store.waitingByteCount
         #expect(before > 0)
-        #expect(try store.keys(.due).count == 1)
+        for prefix in [key, Array(key[..<1])] {
+            #expect(try Self.entries(store, .due, within: prefix).count == 1)
+        }
         #expect(store.waitingByteCount == before)
+        #expect(try store.keys(.due).count == 1)
+        #expect(store.waitingByteCount == 0)
     }
 }
 

@@ -73,12 +73,16 @@ typedef struct cstore_cursor cstore_cursor;
 cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len);
 void cstore_shared_destroy(cstore_shared *shared);
 
+enum cstore_grouping { CSTORE_NO_GROUP = 0, CSTORE_BY_KIND = 1, CSTORE_BY_NAME = 2 };
 /**
- * cstore_shared_group(shared, table, kinds, count):
- * Keys of ${table} that begin with one of ${kinds}, the length of a name (uint16, big-endian) and the name
- * are scanned by that: a cursor whose prefix has it all asks a filter first.  Before a store is opened.
+ * cstore_shared_group(shared, table, grouping, kinds, count):
+ * Keys of ${table} that begin with one of ${kinds} are scanned together: all of a kind, or by name those
+ * that go on with the length of the same name (uint16, big-endian) and the name.  A cursor whose prefix has
+ * that all asks a filter first.  Scans of such kinds leave changes in memory; others write them out, as
+ * they would have to look at all of them.  Before a store is opened.
  */
-void cstore_shared_group(cstore_shared *shared, int table, const uint8_t *kinds, size_t count);
+void cstore_shared_group(cstore_shared *shared, int table, int grouping, const uint8_t *kinds,
+                         size_t count);
 
 /**
  * cstore_open(shared, path, error):
