@@ -46,6 +46,14 @@ size_t change_read(const uint8_t *changes, size_t position, struct change *chang
     return position + CHANGE_PREFIX_LEN - 1 + change->key_len + change->value_len;
 }
 
+int key_compare(const uint8_t *left, size_t left_len, const uint8_t *right, size_t right_len)
+{
+    int order = memcmp(left, right, left_len < right_len ? left_len : right_len);
+    if (order != 0)
+        return order;
+    return left_len < right_len ? -1 : left_len > right_len;
+}
+
 uint64_t key_hash(int table, const uint8_t *key, size_t len)
 {
     return cstore_hash(key, len, len * 4 + (uint64_t)table);

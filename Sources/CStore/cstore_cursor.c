@@ -3,53 +3,85 @@
 #include <string.h>
 
 struct cstore_cursor {
-    rocksdb_iterator_t *iterator;
+    const cstore *store;
+    rocksdb_iterator_t *iterator; /* NULL where RocksDB has nothing of the range */
     /* With the end, which they refer to. */
     rocksdb_readoptions_t *options;
-    char *end;
+    uint8_t *bounds;
+    struct sorted_change *changes; /* of the front */
+    size_t change_count, next_change;
     struct buffer entries;
 };
 
-cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len,
-                                  const uint8_t *end, size_t end_len, cstore_error *error)
+/* The first key behind all that begin with ${prefix}, which begins with its table. */
+static size_t prefix_end(const uint8_t *prefix, size_t len, uint8_t *end)
 {
-    if (front_spill(store, error) != 0)
-        return NULL;
+    memcpy(end, prefix, len);
+    while (end[len - 1] == UINT8_MAX)
+        len--;
+    end[len - 1]++;
+    return len;
+}
+
+static void open_iterator(cstore_cursor *cursor, const struct key_range *range, bool is_whole_table)
+{
+    const cstore *store = cursor->store;
+    cursor->options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_iterate_upper_bound(cursor->options, (const char *)range->end,
+                                                range->end_len);
+    if (is_whole_table)
+        rocksdb_readoptions_set_fill_cache(cursor->options, 0);
+    cursor->iterator = rocksdb_create_iterator_cf(store->db, cursor->options, store->family);
+    rocksdb_iter_seek(cursor->iterator, (const char *)range->first, range->first_len);
+}
+
+cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len,
+                                  const uint8_t *prefix, size_t prefix_len, cstore_error *error)
+{
     cstore_cursor *cursor = calloc(1, sizeof *cursor);
-    if (cursor == NULL) {
-        fail_with(error, CSTORE_FAILED, "no memory");
-        return NULL;
-    }
-    /* Both with the byte of the table before them; without an end, that of the next one. */
-    cursor->end = malloc(end_len + len + 2);
-    if (cursor->end == NULL) {
+    /* Start, prefix and end, each with the byte of the table before it. */
+    uint8_t *bounds = cursor == NULL ? NULL : malloc(len + 2 * prefix_len + 3);
+    if (bounds == NULL) {
         free(cursor);
         fail_with(error, CSTORE_FAILED, "no memory");
         return NULL;
     }
-    char *first = cursor->end + end_len + 1;
-    cursor->end[0] = (char)(end_len > 0 ? table : table + 1);
-    first[0] = (char)table;
-    if (end_len > 0)
-        memcpy(cursor->end + 1, end, end_len);
+    uint8_t *whole = bounds + len + 1;
+    bounds[0] = whole[0] = (uint8_t)table;
     if (len > 0)
-        memcpy(first + 1, start, len);
-    cursor->options = rocksdb_readoptions_create();
-    rocksdb_readoptions_set_iterate_upper_bound(cursor->options, cursor->end, end_len + 1);
-    if (end_len == 0)
-        rocksdb_readoptions_set_fill_cache(cursor->options, 0);
-    cursor->iterator = rocksdb_create_iterator_cf(store->db, cursor->options, store->family);
-    rocksdb_iter_seek(cursor->iterator, first, len + 1);
+        memcpy(bounds + 1, start, len);
+    if (prefix_len > 0)
+        memcpy(whole + 1, prefix, prefix_len);
+    struct key_range range = {.first = bounds, .first_len = len + 1, .end = whole + prefix_len + 1};
+    range.end_len = prefix_end(whole, prefix_len + 1, whole + prefix_len + 1);
+    if (key_compare(range.first, range.first_len, whole, prefix_len + 1) < 0) {
+        range.first = whole;
+        range.first_len = prefix_len + 1;
+    }
+    cursor->store = store;
+    cursor->bounds = bounds;
+    size_t group = group_len(store->shared, whole, prefix_len + 1);
+    if (store->is_restoring || !has_groups(store->shared, whole, prefix_len + 1)) {
+        /* To look through all of the front would cost more. */
+        if (front_spill(store, error) != 0) {
+            cstore_cursor_close(cursor);
+            return NULL;
+        }
+    } else if (!front_range(store, &range, group, &cursor->changes, &cursor->change_count)) {
+        cstore_cursor_close(cursor);
+        fail_with(error, CSTORE_FAILED, "no memory");
+        return NULL;
+    }
+    if (group == 0 || filter_may_have(&store->filter, group_hash(whole, group)))
+        open_iterator(cursor, &range, prefix_len == 0);
     return cursor;
 }
 
-static bool append_entry(cstore_cursor *cursor)
+/* Keys begin with their table, as an entry's does. */
+static bool append_entry(cstore_cursor *cursor, const uint8_t *key, size_t key_len,
+                         const uint8_t *value, size_t value_len)
 {
-    size_t key_len, value_len;
-    const char *key = rocksdb_iter_key(cursor->iterator, &key_len);
-    const char *value = rocksdb_iter_value(cursor->iterator, &value_len);
     struct buffer *entries = &cursor->entries;
-    /* A key of RocksDB begins with its table, as an entry's does. */
     size_t len = CHANGE_PREFIX_LEN - 1 + key_len + value_len;
     if (!buffer_reserve(entries, len))
         return false;
@@ -64,19 +96,58 @@ static bool append_entry(cstore_cursor *cursor)
     return true;
 }
 
+static bool is_in_rocksdb(const cstore_cursor *cursor)
+{
+    return cursor->iterator != NULL && rocksdb_iter_valid(cursor->iterator);
+}
+
+/* Append what comes next, if that is no removal.  false: no memory. */
+static bool take_next(cstore_cursor *cursor, size_t *count)
+{
+    const uint8_t *key = NULL;
+    size_t key_len = 0, value_len;
+    int order = -1; /* of the front's change to what RocksDB has */
+    struct change change;
+    if (is_in_rocksdb(cursor)) {
+        key = (const uint8_t *)rocksdb_iter_key(cursor->iterator, &key_len);
+        order = 1;
+    }
+    if (cursor->next_change < cursor->change_count) {
+        change_read(cursor->store->front.changes.bytes,
+                    cursor->changes[cursor->next_change].position, &change);
+        if (key != NULL)
+            order = key_compare(change.key, change.key_len, key, key_len);
+    }
+    bool has_room = true;
+    bool is_appended = order > 0 || !change.is_removal;
+    if (order > 0) {
+        const char *value = rocksdb_iter_value(cursor->iterator, &value_len);
+        has_room = append_entry(cursor, key, key_len, (const uint8_t *)value, value_len);
+    } else {
+        if (is_appended)
+            has_room = append_entry(cursor, change.key, change.key_len, change.value,
+                                    change.value_len);
+        cursor->next_change++;
+    }
+    if (order >= 0)
+        rocksdb_iter_next(cursor->iterator);
+    *count += is_appended;
+    return has_room;
+}
+
 int cstore_cursor_read(cstore_cursor *cursor, size_t count_max, cstore_entries *entries,
                        cstore_error *error)
 {
     char *message = NULL;
     size_t count = 0;
     cursor->entries.len = 0;
-    while (count < count_max && rocksdb_iter_valid(cursor->iterator)) {
-        if (!append_entry(cursor))
+    while (count < count_max
+           && (cursor->next_change < cursor->change_count || is_in_rocksdb(cursor))) {
+        if (!take_next(cursor, &count))
             return fail_with(error, CSTORE_FAILED, "no memory");
-        count++;
-        rocksdb_iter_next(cursor->iterator);
     }
-    rocksdb_iter_get_error(cursor->iterator, &message);
+    if (cursor->iterator != NULL)
+        rocksdb_iter_get_error(cursor->iterator, &message);
     if (message != NULL)
         return fail(error, message, false);
     *entries = (cstore_entries){cursor->entries.bytes, cursor->entries.len, count};
@@ -85,9 +156,12 @@ int cstore_cursor_read(cstore_cursor *cursor, size_t count_max, cstore_entries *
 
 void cstore_cursor_close(cstore_cursor *cursor)
 {
-    rocksdb_iter_destroy(cursor->iterator);
-    rocksdb_readoptions_destroy(cursor->options);
-    free(cursor->end);
+    if (cursor->iterator != NULL) {
+        rocksdb_iter_destroy(cursor->iterator);
+        rocksdb_readoptions_destroy(cursor->options);
+    }
+    free(cursor->changes);
+    free(cursor->bounds);
     buffer_free(&cursor->entries);
     free(cursor);
 }

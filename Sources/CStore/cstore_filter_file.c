@@ -17,6 +17,14 @@
 /* One with more is made anew, by the time that there are twice as many keys or more. */
 #define GOOD_LAYER_COUNT_MAX 4
 
+static bool table_has_groups(const cstore_shared *shared, int table)
+{
+    for (size_t kind = 0; kind < sizeof shared->groups[table]; kind++)
+        if (shared->groups[table][kind] != CSTORE_NO_GROUP)
+            return true;
+    return false;
+}
+
 int filter_make(cstore *store, cstore_error *error)
 {
     struct filter *filter = &store->filter;
@@ -27,16 +35,21 @@ int filter_make(cstore *store, cstore_error *error)
         return -1;
     struct filter made = {0};
     made.is_whole = filter_add_layer(&made, count + count * SPARE_PERCENT / 100);
-    const uint8_t table = CSTORE_STATE;
+    const uint8_t first = CSTORE_STATE;
+    const uint8_t last = table_has_groups(store->shared, CSTORE_DUE) ? CSTORE_DUE : CSTORE_STATE;
     rocksdb_iterator_t *iterator = rocksdb_create_iterator_cf(
         store->db, store->shared->scan_options, store->family);
-    for (rocksdb_iter_seek(iterator, (const char *)&table, 1);
+    for (rocksdb_iter_seek(iterator, (const char *)&first, 1);
          made.is_whole && rocksdb_iter_valid(iterator); rocksdb_iter_next(iterator)) {
         size_t len;
         const uint8_t *key = (const uint8_t *)rocksdb_iter_key(iterator, &len);
-        if (key[0] != table)
+        if (key[0] > last)
             break;
-        filter_add(&made, key_hash(table, key + 1, len - 1));
+        if (key[0] == CSTORE_STATE)
+            filter_add(&made, key_hash(CSTORE_STATE, key + 1, len - 1));
+        size_t group = group_len(store->shared, key, len);
+        if (group > 0)
+            filter_add(&made, group_hash(key, group));
     }
     rocksdb_iter_get_error(iterator, &message);
     rocksdb_iter_destroy(iterator);

@@ -19,8 +19,8 @@
 /* Of a store that is restored: every merge that a larger file saves is time. */
 #define RESTORE_LEN_MAX (40 * 1024 * 1024)
 #define RESTORE_KEY_COUNT_MAX (704 * 1024)
-/* A reader cannot wait for a front to fill up.  So little goes to RocksDB's own memory: a file of its own
- * costs a millisecond, and merges. */
+/* Most readers cannot wait for a front to fill up.  So little goes to RocksDB's own memory: a file of its
+ * own costs a millisecond, and merges. */
 #define MEMORY_LEN_MAX (512 * 1024)
 
 static uint32_t slot_hash(uint64_t hash)
@@ -56,6 +56,14 @@ bool front_find(const struct front *front, int table, const uint8_t *key, size_t
         return false;
     change_read(front->changes.bytes, slot->end - 1, change);
     return true;
+}
+
+bool front_is_newest(const struct front *front, const struct change *change, size_t position)
+{
+    const uint8_t *key = change->key + 1;
+    size_t len = change->key_len - 1;
+    uint64_t hash = key_hash(change->key[0], key, len);
+    return slot_of(front, change->key[0], key, len, slot_hash(hash))->end == position + 1;
 }
 
 /* Room for one more key, with a quarter of the slots empty. */
@@ -136,7 +144,7 @@ bool front_add(cstore *store, const uint8_t *changes, size_t len)
         for (size_t i = 0; i < group.count; i++) {
             const struct change *change = &group.members[i].change;
             uint64_t hash = group.members[i].hash;
-            if (!reserve_slot(front))
+            if (!reserve_slot(front) || !group_add(store, change, group.members[i].position))
                 return false;
             add_to_filter(store, change, hash);
             struct front_slot *slot =
@@ -160,6 +168,7 @@ static void front_clear(cstore *store)
     }
     store->shared->front_len -= front->changes.len;
     buffer_free(&front->changes);
+    group_clear(front);
     front->key_count = 0;
     memset(front->slots, 0, front->slot_count * sizeof *front->slots);
 }
@@ -169,6 +178,7 @@ void front_free(cstore *store)
     struct front *front = &store->front;
     store->shared->front_len -= front->changes.len;
     buffer_free(&front->changes);
+    group_free(front);
     free(front->slots);
     *front = (struct front){0};
 }
@@ -209,6 +219,7 @@ static void write_to_memory(cstore *store, const struct sorted_change *sorted, c
     for (size_t i = 0; i < store->front.key_count; i++) {
         struct change change;
         change_read(store->front.changes.bytes, sorted[i].position, &change);
+        group_spilled(store, &change);
         if (change.is_removal)
             rocksdb_writebatch_delete(batch, (const char *)change.key, change.key_len);
         else
@@ -231,6 +242,7 @@ static void write_file(cstore *store, const struct sorted_change *sorted, const 
             __builtin_prefetch(front->changes.bytes + sorted[i + SORTED_AHEAD].position);
         struct change change;
         change_read(front->changes.bytes, sorted[i].position, &change);
+        group_spilled(store, &change);
         if (change.is_removal)
             rocksdb_sstfilewriter_delete(writer, (const char *)change.key, change.key_len, message);
         else

@@ -47,7 +47,7 @@ struct filter_layer {
     uint64_t line_count;
     uint64_t room; /* keys that may still be added */
 };
-/* Which keys of the state table there may be. */
+/* Which keys of the state table there may be, and which groups RocksDB may have. */
 struct filter {
     struct filter_layer layers[FILTER_LAYER_COUNT_MAX];
     int layer_count;
@@ -89,18 +89,31 @@ struct front_slot {
     uint32_t hash;
     uint32_t end; /* the position of the change and 1; 0: empty */
 };
+/* A change to a key that has a group. */
+struct front_link {
+    uint32_t position;
+    /* The link before it in its bucket, and of its kind, and 1; 0: none. */
+    uint32_t next, next_of_kind;
+};
 /* Changes that wait in memory, the newest of each key to be found by its hash. */
 struct front {
     struct buffer changes;
     struct front_slot *slots;
     size_t slot_count; /* a power of two, or 0 */
     size_t key_count;
+    /* By a hash of the group, and by table and kind: the newest link and 1. */
+    uint32_t *buckets;
+    uint32_t kinds[CSTORE_DUE + 1][256];
+    struct front_link *links;
+    size_t link_count, link_capacity;
 };
 /* Take in changes, also in the filter.  false: no memory; the front is then of no use. */
 bool front_add(cstore *store, const uint8_t *changes, size_t len);
 /* Whether there is a change to a key of the hash ${hash}. */
 bool front_find(const struct front *front, int table, const uint8_t *key, size_t len,
                 uint64_t hash, struct change *change);
+/* Whether the change at ${position} is the newest to its key. */
+bool front_is_newest(const struct front *front, const struct change *change, size_t position);
 /* Whether the stores that share have more than they may, and this one no less than others. */
 bool front_is_full(const cstore *store);
 /* Hand all to RocksDB, as one: to its memory where it is little.  0, or -1. */
@@ -109,7 +122,31 @@ int front_spill(cstore *store, cstore_error *error);
 int front_spill_to_file(cstore *store, cstore_error *error);
 void front_free(cstore *store);
 
+/* Whether keys that begin with ${prefix}, which begins with its table, have groups. */
+bool has_groups(const cstore_shared *shared, const uint8_t *prefix, size_t len);
+/* The bytes of the group of a key that begins with its table; 0 where it has none. */
+size_t group_len(const cstore_shared *shared, const uint8_t *key, size_t len);
+uint64_t group_hash(const uint8_t *group, size_t len);
+/* Note the group of a change of the front.  false: no memory. */
+bool group_add(cstore *store, const struct change *change, size_t position);
+/* A change goes from the front to RocksDB: the filter takes in its group. */
+void group_spilled(cstore *store, const struct change *change);
+void group_clear(struct front *front);
+void group_free(struct front *front);
+/* Keys from ${first} on that lie before ${end}, both with their table. */
+struct key_range {
+    const uint8_t *first, *end;
+    size_t first_len, end_len;
+};
+/* The newest changes of the front in a range of keys of one kind that have groups, in their order:
+ * ${group_len} bytes are those of the group that the range lies in, or 0.  false: no memory. */
+bool front_range(const cstore *store, const struct key_range *range, size_t group_len,
+                 struct sorted_change **sorted, size_t *count);
+/* As memcmp does, the shorter of two that begin alike first. */
+int key_compare(const uint8_t *left, size_t left_len, const uint8_t *right, size_t right_len);
+
 struct cstore_shared {
+    uint8_t groups[CSTORE_DUE + 1][256]; /* by table and kind, a cstore_grouping */
     size_t front_len_max; /* of the changes that wait in memory, of all stores */
     size_t front_len; /* of what waits now */
     size_t store_count; /* that are open */

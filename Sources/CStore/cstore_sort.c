@@ -29,11 +29,7 @@ static int compare(const void *left_change, const void *right_change, void *chan
     struct change left_read, right_read;
     change_read(changes, left->position, &left_read);
     change_read(changes, right->position, &right_read);
-    uint32_t left_len = left_read.key_len, right_len = right_read.key_len;
-    int order = memcmp(left_read.key, right_read.key, left_len < right_len ? left_len : right_len);
-    if (order != 0)
-        return order;
-    return left_len < right_len ? -1 : left_len > right_len;
+    return key_compare(left_read.key, left_read.key_len, right_read.key, right_read.key_len);
 }
 
 /* Sort entries that have their digits in common: mostly one, or two. */

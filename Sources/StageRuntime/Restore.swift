@@ -146,10 +146,13 @@ final class Restore {
 
     private func openStore(of reader: any ChangelogReader) throws -> any PartitionStore {
         let reason: String
+        // A store of another form is as useless as another changelog's.
+        let identity =
+            reader.topicIdentity + (stage.storeForm > 1 ? " form \(stage.storeForm)" : "")
         do throws(StoreFault) {
             let store = try provider.open(
                 partition: partition,
-                changelogIdentity: reader.topicIdentity
+                changelogIdentity: identity
             )
             guard let fault = Self.fault(of: store.changelogOffset, in: reader) else {
                 return store
@@ -164,7 +167,7 @@ final class Restore {
         }
         telemetry.wiped(partition: partition, because: reason)
         try provider.wipe(partition: partition)
-        return try provider.open(partition: partition, changelogIdentity: reader.topicIdentity)
+        return try provider.open(partition: partition, changelogIdentity: identity)
     }
 
     /// What is wrong with a store that is complete up to `offset`; nil where nothing is.

@@ -163,6 +163,18 @@ package protocol StatefulStage: Stage {
 
     /// Whether ``deriveChanges(key:value:previous:into:)`` looks at `previous` (costs a look-up).
     var derivesFromPrevious: Bool { get }
+
+    /// The form of what ``deriveChanges(key:value:previous:into:)`` makes: a store of another one is
+    /// wiped and replayed.
+    var storeForm: Int { get }
+
+    /// Which keys it scans together.
+    var storeGroups: StoreGroups { get }
+}
+
+extension StatefulStage {
+    package var storeForm: Int { 1 }
+    package var storeGroups: StoreGroups { StoreGroups() }
 }
 
 /// A stage that also acts by itself: timers run out, Apple answers.

@@ -73,6 +73,9 @@ package final class StagedState {
     /// The topic of a record until ``submit(to:topic:)`` names the changelog.
     private static let untold = -1
 
+    /// Of one key, kept for its memory.
+    private let lookup = StoreLookup()
+
     package init() {}
 
     /// The partitions whose state is here, in order.
@@ -124,6 +127,21 @@ package final class StagedState {
             values[index] = value
         }
         return values
+    }
+
+    /// Looks up one key.
+    ///
+    /// - Returns: nil where it is unknown or removed.
+    /// - Throws: what the disk answers.
+    package func value(_ key: [UInt8], partition: Int32) throws(StoreFault) -> [UInt8]? {
+        let held = held(partition)
+        if let staged = held.value(forKey: key) {
+            return staged
+        }
+        lookup.removeAll()
+        lookup.ask { $0.append(contentsOf: key) }
+        try held.store.get(lookup)
+        return lookup.value(0).map { Array(lookup.values[$0]) }
     }
 
     /// What was put for a key since the last commit; the outer nil: nothing was.
@@ -326,6 +344,8 @@ package final class StagedState {
             "a stage puts its records with their entries, or none of them"
         )
         var changes = StoreChanges()
+        // The entries of the due table are about as long as the keys.
+        changes.reserve(byteCount: settled.byteCount * 3 / 2)
         var others: [(key: [UInt8], value: [UInt8]?)] = []
         for (key, value) in settled.values {
             guard let due = value.due else {

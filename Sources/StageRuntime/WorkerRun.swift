@@ -33,6 +33,8 @@ package final class WorkerRun {
     /// How long an unreachable broker is left alone between two attempts.
     static let retryMilliseconds = 200
     static let idleWaitMilliseconds = 1_000
+    /// A sale's records are large, and few are looked at again while they are so new.
+    private static let salesWriteBufferByteCount = 8 << 20
 
     private let worker: Worker
     private let configuration: Configuration
@@ -195,7 +197,8 @@ package final class WorkerRun {
             group: "\(prefix)\(worker.rawValue)",
             log: recordLog,
             stage: stage,
-            provider: worker.changelog == nil ? nil : try stateDirectory(clusterID: cluster.id),
+            provider: worker.changelog == nil
+                ? nil : try stateDirectory(of: stage, clusterID: cluster.id),
             limits: limits(of: cluster),
             telemetry: WorkerTelemetry(
                 worker: worker,
@@ -258,13 +261,20 @@ package final class WorkerRun {
         }
     }
 
-    private func stateDirectory(clusterID: String) throws -> StateDirectory {
+    private func stateDirectory(
+        of stage: any Stage,
+        clusterID: String
+    ) throws -> StateDirectory {
         StateDirectory(
             root: configuration.stateDirectory,
             clusterID: clusterID,
             topicPrefix: configuration.topicPrefix,
             worker: worker.rawValue,
-            shared: try StoreShared(),
+            shared: try StoreShared(
+                writeBufferByteCount: worker == .purchases
+                    ? Self.salesWriteBufferByteCount : StoreShared.writeBufferByteCountDefault,
+                groups: (stage as? any StatefulStage)?.storeGroups ?? StoreGroups()
+            ),
             clockMilliseconds: { WallClock.nowMilliseconds() }
         )
     }

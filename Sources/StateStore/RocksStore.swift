@@ -100,7 +100,6 @@ package final class RocksStore: PartitionStore {
     ) throws(StoreFault) {
         try endRestore()
         let table = Int32(table.rawValue)
-        let end = Self.end(ofPrefix: prefix)
         var error = cstore_error()
         guard
             let cursor = unsafe cstore_cursor_open(
@@ -108,8 +107,8 @@ package final class RocksStore: PartitionStore {
                 table,
                 start,
                 start.count,
-                end,
-                end.count,
+                prefix,
+                prefix.count,
                 &error
             )
         else {
@@ -131,18 +130,6 @@ package final class RocksStore: PartitionStore {
             }
             countMax = Self.scanCountMax
         }
-    }
-
-    /// The first key behind all that begin with a prefix; empty where there is none.
-    private static func end(ofPrefix prefix: [UInt8]) -> [UInt8] {
-        var end = prefix
-        while let last = end.popLast() {
-            if last < .max {
-                end.append(last + 1)
-                break
-            }
-        }
-        return end
     }
 
     package func checksum() throws(StoreFault) -> UInt64 {

@@ -16,6 +16,11 @@ package struct StoreChanges: Sendable {
 
     package var isEmpty: Bool { count == 0 }
 
+    /// Makes room at once: to grow by copies costs as much as the changes.
+    package mutating func reserve(byteCount: Int) {
+        encoded.reserveCapacity(encoded.count + byteCount)
+    }
+
     package mutating func put(
         _ value: some Collection<UInt8>,
         forKey key: some Collection<UInt8>,

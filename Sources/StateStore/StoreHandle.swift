@@ -1,5 +1,18 @@
 internal import CStore
 
+/// Which keys are scanned together, by their first byte, the kind.
+///
+/// A scan within a whole group costs next to nothing where there is no key of it.
+package struct StoreGroups {
+    /// Kinds of which all keys are a group.
+    package var byKind: [StoreTable: [UInt8]] = [:]
+    /// Kinds whose keys go on with the length of a name in two bytes, big-endian, and the name: those of
+    /// a name are a group.
+    package var byName: [StoreTable: [UInt8]] = [:]
+
+    package init() {}
+}
+
 /// What the stores of a worker share: one block cache, however many partitions there are, and the
 /// memory of a write.
 ///
@@ -8,20 +21,37 @@ internal import CStore
 package final class StoreShared {
     let handle: OpaquePointer
 
+    package static let writeBufferByteCountDefault = 24 << 20
+
     /// - Parameters:
     ///   - cacheByteCount: blocks kept in memory, for all partitions together. Few are read twice, and
     ///     the system keeps files in memory as well.
     ///   - writeBufferByteCount: changes kept in memory by all partitions together. With more, the
     ///     next partition that has its share or more writes a file, which costs some milliseconds.
+    ///   - groups: which keys are scanned together.
     /// - Throws: ``StoreFault/failed(message:)`` where there is no memory for the cache.
     package init(
         cacheByteCount: Int = 1 << 20,
-        writeBufferByteCount: Int = 24 << 20
+        writeBufferByteCount: Int = StoreShared.writeBufferByteCountDefault,
+        groups: StoreGroups = StoreGroups()
     ) throws(StoreFault) {
         guard let handle = unsafe cstore_shared_create(cacheByteCount, writeBufferByteCount) else {
             throw .failed(message: "no memory for the cache of the state")
         }
         unsafe self.handle = handle
+        for (grouping, tables) in [
+            (CSTORE_BY_KIND, groups.byKind), (CSTORE_BY_NAME, groups.byName),
+        ] {
+            for (table, kinds) in tables {
+                unsafe cstore_shared_group(
+                    handle,
+                    Int32(table.rawValue),
+                    Int32(grouping.rawValue),
+                    kinds,
+                    kinds.count
+                )
+            }
+        }
     }
 
     deinit {

@@ -8,12 +8,14 @@ internal import TokenWire
 /// A look-up costs the same for a customer with one item and with ten thousand: each record lies
 /// under a key of its own.
 struct Book {
-    private let state: StagedState
-    private let recent: RecentChanges
-    private let memory: BookMemory
-    private let waiting: WaitingGroups
+    let state: StagedState
+    let recent: RecentChanges
+    let memory: BookMemory
+    let waiting: WaitingGroups
     /// In the order in which they changed first.
     private var changed: [BookMemory.Slot] = []
+    /// Records that items may wait for, and that changed since these were looked at.
+    private var woken: Set<BookPlace> = []
 
     init(
         state: StagedState,
@@ -29,11 +31,11 @@ struct Book {
 
     // MARK: Reading
 
-    private func slot(_ place: BookPlace) throws(StoreFault) -> BookMemory.Slot {
+    func slot(_ place: BookPlace) throws(StoreFault) -> BookMemory.Slot {
         if let known = memory.slot(place) {
             return known
         }
-        let value = try state.values([place.key.bytes], partition: place.partition)[0]
+        let value = try state.value(place.key.bytes, partition: place.partition)
         let slot = BookMemory.Slot(place, value.map { Self.read($0, place.key) })
         memory.keep(slot)
         return slot
@@ -98,59 +100,15 @@ struct Book {
         return event
     }
 
-    /// All tokens of a customer, at most ``tokenCountMax`` of the store, as they are now.
-    func tokens(
-        of purchaseKey: PurchaseKey,
-        partition: Int32
-    ) throws(StoreFault) -> [CustomerToken] {
-        let prefix = BookKey.prefix(.token, purchaseKey)
-        let customer = BookPlace(partition: partition, key: BookKey(bytes: prefix))
-        var found: [CustomerToken] = []
-        var places = memory.tokens(of: customer)
-        if places == nil {
-            places = try lookForTokens(of: customer)
-        }
-        for place in places ?? [] {
-            if let candidate = try token(place)?.candidate {
-                found.append(candidate)
-            }
-        }
-        return found
-    }
-
-    /// Those of the store, and those put since.
-    private func lookForTokens(of customer: BookPlace) throws(StoreFault) -> [BookPlace] {
-        var places = try storedTokens(customer.key.bytes, customer.partition)
-        for place in recent.tokens(of: customer) where !places.contains(place) {
-            places.append(place)
-        }
-        memory.keep(tokens: places, of: customer)
-        return places
-    }
-
-    private func storedTokens(
-        _ prefix: [UInt8],
-        _ partition: Int32
-    ) throws(StoreFault) -> [BookPlace] {
-        var places: [BookPlace] = []
-        try state.scan(.state, partition: partition, from: prefix, within: prefix) { key, _ in
-            places.append(BookPlace(partition: partition, key: BookKey(bytes: key)))
-            return places.count < Self.tokenCountMax
-        }
-        return places
-    }
-
-    /// No customer has as many; who sends more forges them.
-    static let tokenCountMax = 2_000
-
     // MARK: Writing
 
     /// Puts a record that was read before, or an event.
-    private mutating func put(_ record: BookRecord?, at place: BookPlace) {
+    mutating func put(_ record: BookRecord?, at place: BookPlace) {
         let slot = slotToChange(place)
         if !slot.isChanged {
             slot.isChanged = true
-            slot.entries = slot.entries ?? slot.record?.entries(place.key) ?? []
+            slot.entries =
+                slot.entries ?? slot.record.map { DueEntries($0.entries(place.key)) }
             changed.append(slot)
         }
         slot.record = record
@@ -177,17 +135,6 @@ struct Book {
 
     mutating func put(_ token: BookedToken, at place: BookPlace) {
         put(.token(token), at: place)
-    }
-
-    /// Puts a token that the book did not know: the customer's sales see it at once.
-    mutating func putNew(_ token: BookedToken, at place: BookPlace) {
-        put(token, at: place)
-        let prefix = BookKey.prefix(.token, place.key.purchaseKey)
-        let customer = place.at(BookKey(bytes: prefix))
-        recent.note(newToken: place, of: customer)
-        if let known = memory.tokens(of: customer), !known.contains(place) {
-            memory.keep(tokens: known + [place], of: customer)
-        }
     }
 
     mutating func put(_ subscription: BookedSubscription, at place: BookPlace) {
@@ -230,49 +177,15 @@ struct Book {
         put(nil as BookRecord?, at: place)
     }
 
-    /// Whether an item waits for what a group's entries wait for, or may.
-    private func isAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
-        guard try waiting.mayWait(in: group, partition: partition, state, recent) else {
-            return false
-        }
-        if recent.mayWait(in: group) {
-            return true
-        }
-        var isAny = false
-        try state.scan(.due, partition: partition, from: group, within: group) { _, _ in
-            isAny = true
-            return false
-        }
-        return isAny
+    /// Items may wait for a record that changed.
+    mutating func note(woken place: BookPlace) {
+        woken.insert(place)
     }
 
-    /// Has the items woken that wait for an item, where there are any: to put that down where nobody
-    /// waits would cost two changelog records.
-    func wake(_ item: inout BookedItem, at place: BookPlace) throws(StoreFault) {
-        let group = BookDue.start(.reference, of: place.key.bytes)
-        var isAny = recent.mayWait(in: BookDue.turns(of: place.key))
-        if !isAny {
-            isAny = try isAwaited(group, partition: place.partition)
-        }
-        if isAny {
-            item.wakesFrom = []
-        }
-    }
-
-    /// The same for those that wait for a token of the customer.
-    func wake(_ token: inout BookedToken, at place: BookPlace) throws(StoreFault) {
-        let group = BookDue.start(.token, of: BookDue.tokenGroup(of: token, place.key))
-        if try isAwaited(group, partition: place.partition) {
-            token.wakesFrom = []
-        }
-    }
-
-    /// The same for those that wait for the start of a subscription.
-    func wake(_ record: inout BookedSubscription, at place: BookPlace) throws(StoreFault) {
-        let group = BookDue.start(.reference, of: place.key.bytes)
-        if try isAwaited(group, partition: place.partition) {
-            record.wakesFrom = []
-        }
+    /// The records that items may wait for, in order; each is named once.
+    mutating func takeWoken() -> [BookPlace] {
+        defer { woken = [] }
+        return woken.sorted()
     }
 
     /// Whether a record was put since the last flush.
@@ -285,7 +198,8 @@ struct Book {
         room.reserveCapacity(Self.valueByteCount)
         for slot in changed {
             let key = slot.place.key
-            let entries = slot.record?.entries(key) ?? []
+            let list = slot.record?.entries(key) ?? []
+            let entries = DueEntries(list)
             room.removeAll(keepingCapacity: true)
             slot.record?.write(to: &room)
             state.put(
@@ -294,10 +208,10 @@ struct Book {
                 },
                 forKey: key.bytes,
                 partition: slot.place.partition,
-                due: DueChange(before: slot.entries ?? [], after: entries)
+                due: DueChange(before: slot.entries ?? DueEntries(), after: entries)
             )
             var note = DueNote()
-            note.note(entries)
+            note.note(list)
             recent.note(note, in: slot.place.partition)
             slot.entries = entries
             slot.isChanged = false

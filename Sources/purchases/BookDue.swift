@@ -9,11 +9,9 @@ enum BookDue {
     enum Region: UInt8 {
         /// An app's sales that wait for their own buy: base.
         case base = 0x61  // a
-        /// token: it wants a report and none is under way.
-        case report = 0x62  // b
         /// referred item + referring item: that is live or under way.
         case child = 0x63  // c
-        /// item: sent to Apple.
+        /// token + item: sent to Apple.
         case sent = 0x66  // f
         /// token + date + item: in the queue of a token.
         case queued = 0x71  // q
@@ -86,11 +84,12 @@ enum BookDue {
     /// waits for none.
     static func group(of wait: BookedItem.Wait, _ key: BookKey) -> [UInt8]? {
         switch wait {
-        case .idle, .now, .rate, .base, .sent: nil
+        case .idle, .now, .rate, .base: nil
         case .token, .reopening(nil, _): start(.token, of: tokenGroup(key.purchaseKey, key.lane))
         case .reference(let other, _), .reopening(let other?, _): start(.reference, of: other.bytes)
         case .turn(let buy): turns(of: buy)
         case .queued(let token): start(.queued, of: BookKey.token(token, of: key.purchaseKey).bytes)
+        case .sent(let token): start(.sent, of: BookKey.token(token, of: key.purchaseKey).bytes)
         }
     }
 
@@ -133,9 +132,9 @@ enum BookDue {
     static func item(of entry: [UInt8], _ region: Region) -> BookKey? {
         let start =
             switch region {
-            case .base, .sent, .rate: 1
+            case .base, .rate: 1
             case .waiting: 9
-            case .reference, .token, .queued:
+            case .reference, .token, .queued, .sent:
                 entry.count > 2
                     ? 3 + Int(entry[1]) << 8 + Int(entry[2]) + (region == .queued ? 8 : 0)
                     : entry.count
@@ -189,7 +188,7 @@ enum BookDue {
         func grouped() -> [UInt8] { (group(of: item.wait, key) ?? []) + key.bytes }
         switch item.wait {
         case .idle:
-            return [(timed(.forgotten, item.touchedAt + SeenBefore.keyLifetime, key), [])]
+            return [(timed(.forgotten, forgetAt(touched: item.touchedAt), key), [])]
         case .now:
             return [(timed(.waiting, item.waitingSince, key), note)]
         case .token(let until):
@@ -198,14 +197,12 @@ enum BookDue {
             return [(start(.rate) + key.bytes, note)]
         case .reference(_, let until):
             return [(grouped(), note)] + (until.map { [waiting($0)] } ?? [])
-        case .turn:
+        case .turn, .sent:
             return [(grouped(), note)]
         case .base(let until):
             return [(start(.base) + key.bytes, note), waiting(until)]
         case .queued(let token):
             return [(queueKey(of: item, key, in: token), note)]
-        case .sent:
-            return [(start(.sent) + key.bytes, note)]
         case .reopening(_, let until):
             return [(grouped(), []), waiting(until)]
         }
@@ -248,21 +245,26 @@ enum BookDue {
     }
 
     static func entries(of token: BookedToken, _ key: BookKey) -> [DueEntry] {
-        var entries: [DueEntry] = []
-        if token.wantsReport, token.inFlight.isEmpty {
-            entries.append((start(.report) + key.bytes, []))
-        }
-        if token.wakesFrom != nil {
-            entries.append((start(.waking) + key.bytes, []))
-        }
-        if token.inFlight.isEmpty, !token.wantsReport {
-            entries.append((timed(.forgotten, token.forgetAt, key), []))
-        }
-        return entries
+        let forgotten: DueEntry = (timed(.forgotten, token.forgetAt, key), [])
+        return token.wakesFrom == nil
+            ? [forgotten] : [(start(.waking) + key.bytes, []), forgotten]
+    }
+
+    /// How much later than written the last word about a record may have been: each word about what
+    /// refers to it would write it anew.
+    static let touchInterval = Milliseconds.days(10)
+
+    /// When what was touched may be forgotten.
+    static func forgetAt(touched: Timestamp) -> Timestamp {
+        touched + touchInterval + SeenBefore.keyLifetime
+    }
+
+    static func entries(of customer: BookedCustomer, _ key: BookKey) -> [DueEntry] {
+        [(timed(.forgotten, forgetAt(touched: customer.touchedAt), key), [])]
     }
 
     static func entries(of subscription: BookedSubscription, _ key: BookKey) -> [DueEntry] {
-        let forgetAt = subscription.touchedAt + SeenBefore.keyLifetime
+        let forgetAt = forgetAt(touched: subscription.touchedAt)
         let forgotten: DueEntry = (timed(.forgotten, forgetAt, key), [])
         return subscription.wakesFrom == nil
             ? [forgotten] : [(start(.waking) + key.bytes, []), forgotten]

@@ -8,6 +8,7 @@ internal import TokenDomain
 /// and kind lie together.
 struct BookKey: Hashable {
     enum Kind: UInt8 {
+        case customer = 0x63  // c
         case event = 0x65  // e
         case item = 0x69  // i
         case subscription = 0x73  // s
@@ -55,6 +56,11 @@ struct BookKey: Hashable {
 
     static func item(_ lineItemID: String, of purchaseKey: PurchaseKey, _ lane: Lane) -> BookKey {
         BookKey(bytes: bytes(.item, purchaseKey, lane, lineItemID))
+    }
+
+    /// Of the list of a purchase key's tokens.
+    static func customer(_ purchaseKey: PurchaseKey) -> BookKey {
+        BookKey(bytes: bytes(.customer, purchaseKey))
     }
 
     static func token(_ id: TokenID, of purchaseKey: PurchaseKey) -> BookKey {

@@ -13,7 +13,7 @@ final class BookMemory {
         var record: BookRecord?
         /// What the due table has of it once everything staged is committed; nil until that is asked
         /// for.
-        var entries: [DueEntry]?
+        var entries: DueEntries?
         /// Put since the last flush.
         var isChanged = false
 
@@ -24,17 +24,18 @@ final class BookMemory {
     }
 
     /// Sales that are not settled, and subscriptions, kept at most, beside those of the batch in hand:
-    /// about three kilobytes each.
-    static let recordCountMax = 4_096
+    /// about two kilobytes each.
+    static let recordCountMax = 6_144
     /// The same of tokens, and of customers whose tokens are known, some hundred bytes each.
     ///
     /// Customers come again, and to look for their tokens is the dearest question to the store.
-    static let tokenCountMax = 4_096
+    static let tokenCountMax = 8_192
 
     private var records: Kept<Slot>
     private var tokens: Kept<Slot>
-    /// All tokens of a customer, whose key's prefix stands for them.
+    /// All tokens of a customer, by the key of their list.
     private var customers: Kept<[BookPlace]>
+    private var traffic: Kept<TokenTraffic>
 
     init(
         recordCountMax: Int = BookMemory.recordCountMax,
@@ -43,14 +44,19 @@ final class BookMemory {
         records = Kept(countMax: recordCountMax)
         tokens = Kept(countMax: tokenCountMax)
         customers = Kept(countMax: tokenCountMax)
+        traffic = Kept(countMax: tokenCountMax)
     }
 
     func slot(_ place: BookPlace) -> Slot? {
-        place.key.kind == .token ? tokens.find(place) : records.find(place)
+        Self.isOfTokens(place) ? tokens.find(place) : records.find(place)
+    }
+
+    private static func isOfTokens(_ place: BookPlace) -> Bool {
+        place.key.kind == .token || place.key.kind == .customer
     }
 
     func keep(_ slot: Slot) {
-        if slot.place.key.kind == .token {
+        if Self.isOfTokens(slot.place) {
             tokens.now[slot.place] = slot
         } else {
             records.now[slot.place] = slot
@@ -69,11 +75,19 @@ final class BookMemory {
         customers.now[customer] = tokens
     }
 
+    /// What is under way and queued under a token; nil where nobody has looked.
+    func traffic(of token: BookPlace) -> TokenTraffic? { traffic.find(token) }
+
+    func keep(_ known: TokenTraffic, of token: BookPlace) {
+        traffic.now[token] = known
+    }
+
     /// Between two batches, when nobody holds a slot.
     func trim() {
         records.trim()
         tokens.trim()
         customers.trim()
+        traffic.trim()
     }
 
     /// What was put did not happen, or its partition is not ours any more.
@@ -81,6 +95,7 @@ final class BookMemory {
         records.dropAll()
         tokens.dropAll()
         customers.dropAll()
+        traffic.dropAll()
     }
 }
 

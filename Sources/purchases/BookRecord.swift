@@ -5,6 +5,7 @@ internal import TokenWire
 enum BookRecord {
     case item(BookedItem)
     case token(BookedToken)
+    case customer(BookedCustomer)
     case subscription(BookedSubscription)
     case event(BookedEvent)
 
@@ -16,6 +17,7 @@ enum BookRecord {
         switch key.kind {
         case .item: self = .item(try BookedItem(reading: value, key: key))
         case .token: self = .token(try BookedToken(reading: value, key: key))
+        case .customer: self = .customer(try BookedCustomer(reading: value))
         case .subscription: self = .subscription(try BookedSubscription(reading: value))
         case .event: self = .event(try BookedEvent(reading: value))
         case nil: throw .outOfRange(field: "key")
@@ -27,6 +29,7 @@ enum BookRecord {
         switch self {
         case .item(let item): item.write(to: &bytes)
         case .token(let token): token.write(to: &bytes)
+        case .customer(let customer): customer.write(to: &bytes)
         case .subscription(let subscription): subscription.write(to: &bytes)
         case .event(let event): event.write(to: &bytes)
         }
@@ -46,6 +49,7 @@ enum BookRecord {
         switch self {
         case .item(let item): BookDue.entries(of: item, key)
         case .token(let token): BookDue.entries(of: token, key)
+        case .customer(let customer): BookDue.entries(of: customer, key)
         case .subscription(let subscription): BookDue.entries(of: subscription, key)
         case .event: []
         }

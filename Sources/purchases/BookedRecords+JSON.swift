@@ -20,9 +20,6 @@ extension BookedToken {
             case "offset": token.offset = try scanner.integer()
             case "hasCustomer": token.hasCustomer = try scanner.bool()
             case "refused": token.isRefused = try scanner.bool()
-            case "reportedApp": try scanner.fill(&token.reportedApp)
-            case "inFlight": token.inFlight = try scanner.texts()
-            case "wantsReport": token.wantsReport = try scanner.bool()
             case "wakesFrom": token.wakesFrom = try scanner.keyBytes()
             case "touchedAt": try scanner.fill(&touchedAt)
             default: try scanner.skip()
@@ -53,10 +50,31 @@ extension BookedToken {
             writer.field("offset", offset)
             if hasCustomer { writer.field("hasCustomer", true) }
             if isRefused { writer.field("refused", true) }
-            writer.field("reportedApp", reportedApp)
-            writer.texts("inFlight", inFlight)
-            if wantsReport { writer.field("wantsReport", true) }
             writer.field("wakesFrom", key: wakesFrom)
+            writer.field("touchedAt", touchedAt.milliseconds)
+            writer.endObject()
+        }
+    }
+}
+
+extension BookedCustomer {
+    init(reading value: [UInt8]) throws(WireFault) {
+        var tokens: [TokenID] = []
+        var touchedAt: Timestamp?
+        try JSONScanner.scanObject(value.span) { (key, scanner) throws(WireFault) in
+            switch key {
+            case "tokens": tokens = try scanner.texts().map { TokenID($0) }
+            case "touchedAt": try scanner.fill(&touchedAt)
+            default: try scanner.skip()
+            }
+        }
+        self.init(tokens: tokens, touchedAt: try JSONScanner.require(touchedAt, "touchedAt"))
+    }
+
+    func write(to bytes: inout [UInt8]) {
+        JSONWriter.append(to: &bytes) { writer in
+            writer.beginObject()
+            writer.texts("tokens", tokens.map(\.text))
             writer.field("touchedAt", touchedAt.milliseconds)
             writer.endObject()
         }

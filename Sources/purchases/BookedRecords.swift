@@ -9,12 +9,6 @@ struct BookedToken: Equatable {
     var hasCustomer = false
     /// Apple does not know it.
     var isRefused = false
-    /// The line items of the report that is under way.
-    var inFlight: [String] = []
-    /// The app of the last report.
-    var reportedApp: Int64?
-    /// Items may wait for its next report; where not, none does.
-    var wantsReport = false
     /// Sales that wait for a token are to be woken, from this entry of the due table on.
     var wakesFrom: [UInt8]?
     var touchedAt: Timestamp
@@ -36,7 +30,23 @@ struct BookedToken: Equatable {
 
     var forgetAt: Timestamp {
         let known = token.map { $0.tokenExpirationDate ?? $0.tokenCreationDate }
-        return max(known ?? touchedAt, touchedAt) + SeenBefore.keyLifetime
+        return BookDue.forgetAt(touched: max(known ?? touchedAt, touchedAt))
+    }
+}
+
+/// The tokens of a customer who bought something: where there is such a list, it names all that came.
+///
+/// To look for them among the keys of the store costs as much as the rest of a sale.
+struct BookedCustomer: Equatable {
+    var tokens: [TokenID]
+    var touchedAt: Timestamp
+
+    /// More are looked for each time.
+    static let byteCountMax = 32 << 10
+
+    var isTooLong: Bool {
+        tokens.count > Book.tokenCountMax
+            || tokens.reduce(0) { $0 + $1.text.utf8.count + 3 } > Self.byteCountMax
     }
 }
 

@@ -26,7 +26,8 @@ final class PurchasesMetrics {
     private var waits: [(cause: HeldCount.Cause, seconds: Double)] = []
     private let held: Gauge
     private let total: Counter
-    private let waitSeconds: Histogram
+    /// A series each: to look for it by its label costs more than to count.
+    private let waitSeconds: [HeldCount.Cause: Histogram.Series]
 
     init(_ metrics: Metrics) {
         held = metrics.gauge(
@@ -42,11 +43,16 @@ final class PurchasesMetrics {
                 + " not_owed - reopened + dead_letter + held.",
             labels: ["app", "outcome", "reason"]
         )
-        waitSeconds = metrics.histogram(
+        let seconds = metrics.histogram(
             "purchase_wait_seconds",
             help: "How long sales waited, by cause: token, rate, reference, apple.",
             labels: ["cause"],
             buckets: Histogram.waitBuckets
+        )
+        waitSeconds = Dictionary(
+            uniqueKeysWithValues: HeldCount.Cause.allCases.filter { $0 != .work }.map {
+                ($0, seconds.series($0.rawValue))
+            }
         )
     }
 
@@ -64,7 +70,7 @@ final class PurchasesMetrics {
         }
         plan.whenCommitted { [total, waitSeconds] in
             for wait in waits {
-                waitSeconds.observe(wait.seconds, wait.cause.rawValue)
+                waitSeconds[wait.cause]?.observe(wait.seconds)
             }
             for (count, number) in counts {
                 total.add(

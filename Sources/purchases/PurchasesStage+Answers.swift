@@ -7,13 +7,16 @@ internal import TokenWire
 /// What Apple answered to the reports that carry sales.
 extension PurchasesStage {
     /// Has the book read at once what the answers among some records are about.
+    ///
+    /// - Returns: the answers that can be read, by their place in the batch.
     func loadAnswered(
         _ records: ArraySlice<RecordBatch.Record>,
         of batch: RecordBatch,
         _ book: inout Book
-    ) throws(StoreFault) {
+    ) throws(StoreFault) -> [Int: PurchaseAnswered] {
+        var answers: [Int: PurchaseAnswered] = [:]
         var tokens: [BookPlace] = []
-        for record in records
+        for (index, record) in zip(records.indices, records)
         where Worker.purchases.sources[record.topic] == .purchasesAnswered
             && !record.value.isAbsent && !record.key.isAbsent
         {
@@ -24,6 +27,7 @@ extension PurchasesStage {
                 let answer = try PurchaseAnswered(
                     reading: batch.arena.span.extracting(record.value.indices)
                 )
+                answers[index] = answer
                 let token = BookKey.token(answer.externalPurchaseID, of: key)
                 tokens.append(BookPlace(partition: record.partition, key: token))
             } catch {
@@ -34,15 +38,15 @@ extension PurchasesStage {
         try book.load(tokens)
         var items: [BookPlace] = []
         for token in tokens {
-            let lane = try lane(of: token, &book)
-            for id in try book.token(token)?.inFlight ?? [] {
-                items.append(token.at(.item(id, of: token.key.purchaseKey, lane)))
-            }
+            items += try book.traffic(of: token).inFlight
         }
         try book.load(items)
+        return answers
     }
 
+    /// `known` is the answer where it was read before.
     func takeAnswer(
+        _ known: PurchaseAnswered?,
         _ record: RecordBatch.Record,
         _ value: Span<UInt8>,
         _ key: PurchaseKey,
@@ -51,7 +55,11 @@ extension PurchasesStage {
     ) throws(StoreFault) -> Verdict {
         let answer: PurchaseAnswered
         do throws(WireFault) {
-            answer = try PurchaseAnswered(reading: value)
+            if let known {
+                answer = known
+            } else {
+                answer = try PurchaseAnswered(reading: value)
+            }
         } catch {
             return .deadLetter(Self.badRecord(error.message))
         }
@@ -60,57 +68,50 @@ extension PurchasesStage {
             partition: record.partition,
             key: .token(answer.externalPurchaseID, of: key)
         )
-        guard var token = try book.token(place), !token.inFlight.isEmpty,
-            token.inFlight == answer.lineItemIDs
-                || Set(token.inFlight) == Set(answer.lineItemIDs)
-        else {
+        let traffic = try book.traffic(of: place)
+        guard traffic.isReport(of: answer.lineItemIDs) else {
             // The answer to a report by hand, or one that was read before.
             return .settled("unmatched")
         }
-        let ids = token.inFlight
-        token.inFlight = []
-        token.touchedAt = plan.now
-        book.put(token, at: place)
-        if token.wantsReport {
+        let items = traffic.inFlight
+        traffic.inFlight = []
+        try touch(place, &book, now: plan.now)
+        if traffic.hasQueue {
             // What was queued meanwhile goes with the next tick.
             ready.insert(place)
         }
         switch answer.outcome {
         case .accepted, .verified:
-            for id in ids {
-                try accept(id, answer, as: answer.outcome, place, &book, into: &plan)
+            for item in items {
+                try accept(item, answer, as: answer.outcome, place, &book, into: &plan)
             }
         case .rejected:
-            try reject(ids, answer, place, &book, into: &plan)
+            try reject(items, answer, place, &book, into: &plan)
         }
         let made = plan.outputs.outputs.count - outputCount
         return made > 0 ? .forward(outputCount: made) : .settled("answered")
     }
 
+    /// A token is kept as long as what is reported under it.
+    func touch(_ place: BookPlace, _ book: inout Book, now: Timestamp) throws(StoreFault) {
+        if var token = try book.token(place), token.touchedAt + BookDue.touchInterval < now {
+            token.touchedAt = now
+            book.put(token, at: place)
+        }
+    }
+
     /// The item of an answer, where it is still under way.
     func sent(
-        _ id: String,
-        _ lane: Lane,
+        _ place: BookPlace,
         _ token: BookPlace,
         _ book: inout Book
-    ) throws(StoreFault) -> (place: BookPlace, item: BookedItem, event: BookedEvent)? {
-        let place = token.at(.item(id, of: token.key.purchaseKey, lane))
+    ) throws(StoreFault) -> (item: BookedItem, event: BookedEvent)? {
         guard let item = try book.item(place), item.wait == .sent(token.key.tokenID),
             let number = item.turn, let event = try book.event(number, of: place)
         else {
             return nil
         }
-        return (place, item, event)
-    }
-
-    func lane(
-        of token: BookPlace,
-        _ book: inout Book
-    ) throws(StoreFault) -> Lane {
-        Lane(
-            appAppleID: try book.token(token)?.reportedApp ?? 0,
-            environment: token.key.tokenID.environment
-        )
+        return (item, event)
     }
 
     /// Whether an item can go under no other token: Apple has it, or its buy, under this one.
@@ -132,19 +133,19 @@ extension PurchasesStage {
     // MARK: Accepted
 
     func accept(
-        _ id: String,
+        _ place: BookPlace,
         _ answer: PurchaseAnswered,
         as outcome: ReportOutcome.Outcome,
         _ token: BookPlace,
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
-        guard let sent = try sent(id, lane(of: token, &book), token, &book),
+        guard let sent = try sent(place, token, &book),
             let flight = sent.item.flight, let number = sent.item.turn
         else {
             return
         }
-        let (place, event) = (sent.place, sent.event)
+        let event = sent.event
         var item = sent.item
         let now = plan.now
         metrics.waited(now - item.waitingSince, for: item.wait)
@@ -179,7 +180,7 @@ extension PurchasesStage {
             days: flight.days,
             isRetracted: flight.isRetraction
         )
-        try book.wake(&item, at: place)
+        try book.wake(place)
         book.drop(number, of: &item, at: place)
         if number == 0 {
             item.excluded = []
@@ -221,7 +222,7 @@ extension PurchasesStage {
                 isRetracted: flight.isRetraction
             ).refunded
         root.busyWith = nil
-        try book.wake(&root, at: rootPlace)
+        try book.wake(rootPlace)
         root.touchedAt = now
         book.put(root, at: rootPlace)
     }
@@ -237,9 +238,12 @@ extension PurchasesStage {
             return
         }
         let parentPlace = place.at(place.key.sibling(name))
-        if var parent = try book.item(parentPlace) {
+        guard var parent = try book.item(parentPlace) else {
+            return
+        }
+        try book.wake(parentPlace)
+        if parent.touchedAt + BookDue.touchInterval < now {
             parent.touchedAt = now
-            try book.wake(&parent, at: parentPlace)
             book.put(parent, at: parentPlace)
         }
     }

@@ -81,18 +81,17 @@ extension PurchasesStage {
         }
         switch decision {
         case .queue(let token):
-            move(to: .queued(token))
-            book.put(item, at: place)
             let tokenPlace = place.at(.token(token, of: place.key.purchaseKey))
-            var record = try book.token(tokenPlace) ?? BookedToken(touchedAt: now)
-            if !record.wantsReport {
+            let traffic = try book.traffic(of: tokenPlace)
+            if !traffic.hasQueue {
                 // So far its queue was empty.
                 recent.note(begunQueue: BookDue.start(.queued, of: tokenPlace.key.bytes))
-                record.wantsReport = true
-                book.put(record, at: tokenPlace)
+                traffic.hasQueue = true
             }
+            move(to: .queued(token))
+            book.put(item, at: place)
             // The answer to a report that is under way makes the next one.
-            if record.inFlight.isEmpty {
+            if traffic.inFlight.isEmpty {
                 ready.insert(tokenPlace)
             }
         case .wait(let wait):
@@ -127,7 +126,7 @@ extension PurchasesStage {
     }
 
     /// A token came, or what it refers to is reported: decides whether it is owed after all.
-    private func reopen(
+    func reopen(
         _ item: BookedItem,
         _ place: BookPlace,
         _ book: inout Book,
@@ -210,7 +209,11 @@ extension PurchasesStage {
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) -> Decision {
-        let tokens = try book.tokens(of: place.key.purchaseKey, partition: place.partition)
+        let tokens = try book.tokens(
+            of: place.key.purchaseKey,
+            partition: place.partition,
+            now: now
+        )
         let choice = PurchaseAttribution.choose(
             for: sale,
             among: tokens,

@@ -11,26 +11,30 @@ extension PurchasesStage {
             forgetting.heard(recordTime: Timestamp(milliseconds: milliseconds))
         }
         var book = openBook(plan)
+        var answers: [Int: PurchaseAnswered] = [:]
         defer { metrics.settle(into: &plan) }
         for (index, record) in batch.records.enumerated() {
             do throws(StoreFault) {
                 if index % Self.sliceRecordCount == 0 {
                     // What is looked at once is mostly not looked at again.
-                    book.flush()
+                    try close(&book, &plan)
                     book = openBook(plan)
                     let slice = batch.records[index...].prefix(Self.sliceRecordCount)
-                    try loadAnswered(slice, of: batch, &book)
+                    try loadCustomers(slice, of: batch, book)
+                    answers = try loadAnswered(slice, of: batch, &book)
                 }
-                try judge(record, of: batch, &book, into: &plan)
+                try judge(record, of: batch, answers[index], &book, into: &plan)
+                if index == batch.records.count - 1 {
+                    try close(&book, &plan)
+                }
             } catch {
                 plan.storeFault = error
-                for _ in index..<batch.records.count {
+                for _ in plan.verdicts.count..<batch.records.count {
                     plan.conclude(.settled("store_fault"))
                 }
                 return
             }
         }
-        book.flush()
         if !ready.isEmpty {
             nextTick = plan.now
         }
@@ -41,6 +45,7 @@ extension PurchasesStage {
     private func judge(
         _ record: RecordBatch.Record,
         of batch: RecordBatch,
+        _ answer: PurchaseAnswered?,
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
@@ -64,11 +69,30 @@ extension PurchasesStage {
         case .tokensRefused:
             verdict = try takeRefusal(record, value, key, &book, now: plan.now)
         case .purchasesAnswered:
-            verdict = try takeAnswer(record, value, key, &book, into: &plan)
+            verdict = try takeAnswer(answer, record, value, key, &book, into: &plan)
         default:
             preconditionFailure("purchases reads four topics")
         }
         plan.conclude(verdict)
+    }
+
+    /// Has the book read at once the tokens that the sales among some records may be reported under.
+    private func loadCustomers(
+        _ records: ArraySlice<RecordBatch.Record>,
+        of batch: RecordBatch,
+        _ book: Book
+    ) throws(StoreFault) {
+        var customers: Set<BookPlace> = []
+        for record in records
+        where Worker.purchases.sources[record.topic] == .purchasesReceived
+            && !record.key.isAbsent && record.key.count <= TextLimit.tokenField.byteCountMax
+        {
+            let key = PurchaseKey(
+                String(decoding: batch.arena[record.key.indices], as: UTF8.self)
+            )
+            customers.insert(BookPlace(partition: record.partition, key: .customer(key)))
+        }
+        try book.load(tokensOf: customers)
     }
 
     static func badRecord(_ message: String) -> Fault {
@@ -103,8 +127,8 @@ extension PurchasesStage {
         token.hasCustomer = decoded.customer != nil
         token.touchedAt = max(token.touchedAt, decoded.receivedAt)
         // Sales of the past may wait for it, or have been given up for want of it.
-        try book.wake(&token, at: place)
-        book.putNew(token, at: place)
+        try book.wake(token, at: place)
+        try book.putNew(token, at: place, now: now)
         return .settled("token")
     }
 
@@ -142,9 +166,10 @@ extension PurchasesStage {
             return false
         }
         token.isRefused = true
-        try book.wake(&token, at: place)
+        try book.wake(token, at: place)
         // What stands in its queue must find another one.
-        if token.wantsReport, token.inFlight.isEmpty {
+        let traffic = try book.traffic(of: place)
+        if traffic.hasQueue, traffic.inFlight.isEmpty {
             ready.insert(place)
         }
         token.touchedAt = max(token.touchedAt, time)
@@ -325,7 +350,7 @@ extension PurchasesStage {
         item.reopensUntil = nil
         item.touchedAt = plan.now
         item.wait(for: .now, now: plan.now)
-        try book.wake(&item, at: place)
+        try book.wake(place)
         book.keep(event, of: &item, at: place)
         book.put(item, at: place)
         try noteStart(sale, place, &book, now: plan.now)
@@ -357,7 +382,7 @@ extension PurchasesStage {
         record.startLineItemID = sale.lineItemID
         record.startDate = sale.creationDate
         record.touchedAt = now
-        try book.wake(&record, at: place)
+        try book.wake(place)
         book.put(record, at: place)
     }
 

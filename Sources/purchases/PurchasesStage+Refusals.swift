@@ -25,7 +25,7 @@ extension PurchasesStage {
         let isCulpritKnown: Bool
         let itemCount: Int
 
-        init(_ ids: [String], _ answer: PurchaseAnswered, _ token: BookPlace) {
+        init(_ items: [BookPlace], _ answer: PurchaseAnswered, _ token: BookPlace) {
             self.answer = answer
             self.token = token
             named = Dictionary(grouping: answer.errors.filter { $0.lineItemID != nil }) {
@@ -33,8 +33,8 @@ extension PurchasesStage {
             }
             isTokenUnknown = answer.errors.contains(where: \.isUnknownToken)
             let named = named
-            isCulpritKnown = ids.contains { named[$0] != nil }
-            itemCount = ids.count
+            isCulpritKnown = items.contains { named[$0.key.name] != nil }
+            itemCount = items.count
         }
 
         /// `report` says that the token is no primary.
@@ -53,25 +53,24 @@ extension PurchasesStage {
     }
 
     func reject(
-        _ ids: [String],
+        _ items: [BookPlace],
         _ answer: PurchaseAnswered,
         _ token: BookPlace,
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
-        let refusal = Refusal(ids, answer, token)
+        let refusal = Refusal(items, answer, token)
         if refusal.isTokenUnknown {
             _ = try refuse(token, at: answer.settledAt, &book)
         }
-        for id in ids {
-            guard
-                let (place, item, event) = try sent(id, lane(of: token, &book), token, &book)
-            else {
+        for place in items {
+            guard let (item, event) = try sent(place, token, &book) else {
                 continue
             }
+            let id = place.key.name
             let isRetracted = item.flight?.isRetraction == true && refusal.isRetracted(id)
             if isRetracted || answer.verifiedLineItemIDs.contains(id) {
-                try accept(id, answer, as: .verified, token, &book, into: &plan)
+                try accept(place, answer, as: .verified, token, &book, into: &plan)
                 continue
             }
             metrics.waited(plan.now - item.waitingSince, for: item.wait)
@@ -157,10 +156,10 @@ extension PurchasesStage {
         let rootPlace = root(of: item, place)
         if rootPlace == place {
             item.busyWith = nil
-            try book.wake(&item, at: place)
+            try book.wake(place)
         } else if var root = try book.item(rootPlace) {
             root.busyWith = nil
-            try book.wake(&root, at: rootPlace)
+            try book.wake(rootPlace)
             book.put(root, at: rootPlace)
         }
         if item.live == nil {

@@ -5,31 +5,43 @@ internal import TokenWire
 
 /// Items that are ready for one token go together; the next report of the token follows the answer.
 extension PurchasesStage {
-    /// Makes reports for the tokens that want one.
-    func report(
+    /// Makes reports for the tokens that have a queue and nothing under way, from an entry of the due
+    /// table on: nobody knows which they are when the partition is new.
+    ///
+    /// - Returns: where to go on; nil at the end.
+    func reportQueues(
         _ partition: Int32,
+        from start: [UInt8],
         _ book: inout Book,
         into plan: inout BatchPlan
-    ) throws(StoreFault) {
-        let (tokens, _) = try places(
-            .report,
-            partition,
-            countMax: limits.reportCountMax,
-            plan.state
-        )
-        if !tokens.isEmpty {
-            // Some may be left; until the reports are committed the table has the same entries.
-            recent.note(DueNote(hasReports: true), in: partition)
+    ) throws(StoreFault) -> [UInt8]? {
+        var groups: [[UInt8]] = []
+        var next: [UInt8]?
+        var left = limits.queuedCountMax
+        let region = BookDue.start(.queued)
+        try plan.state.scan(.due, partition: partition, from: start, within: region) { entry, _ in
+            let group = BookDue.target(of: entry)
+            guard left > 0, groups.count < limits.reportCountMax || groups.last == group else {
+                next = entry
+                return false
+            }
+            left -= 1
+            if groups.last != group {
+                groups.append(group)
+            }
+            return true
         }
-        for token in tokens {
-            try report(token, &book, into: &plan)
+        for group in groups {
+            let token = BookKey(bytes: Array(group.dropFirst(region.count + 2)))
+            try report(BookPlace(partition: partition, key: token), &book, into: &plan)
         }
+        return next
     }
 
     /// One report while it is put together.
     private struct Draft {
         var lineItems: [UInt8] = [UInt8(ascii: "[")]
-        var ids: [String] = []
+        var items: [BookPlace] = []
         var trace: TraceParent?
         /// Of all its items.
         var app: Int64 = 0
@@ -47,7 +59,7 @@ extension PurchasesStage {
         var book = openBook(plan)
         for (index, place) in ready.sorted().prefix(limits.readyCountMax).enumerated() {
             if index > 0, index % Self.sliceTokenCount == 0 {
-                book.flush()
+                try close(&book, &plan)
                 book = openBook(plan)
             }
             ready.remove(place)
@@ -55,7 +67,7 @@ extension PurchasesStage {
                 try report(place, &book, into: &plan)
             }
         }
-        book.flush()
+        try close(&book, &plan)
     }
 
     private static let sliceTokenCount = 100
@@ -65,9 +77,11 @@ extension PurchasesStage {
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
-        guard var token = try book.token(place), token.inFlight.isEmpty, token.wantsReport else {
+        let traffic = try book.traffic(of: place)
+        guard traffic.inFlight.isEmpty, traffic.hasQueue else {
             return
         }
+        let token = try book.token(place) ?? BookedToken(touchedAt: plan.now)
         var draft = Draft()
         let (candidates, isAll) = try queue(of: place, &book, plan.state)
         draft.isExhausted = isAll
@@ -77,17 +91,15 @@ extension PurchasesStage {
                 break
             }
         }
-        token.wantsReport = !draft.isExhausted
-        if !draft.ids.isEmpty {
+        traffic.hasQueue = !draft.isExhausted
+        if !draft.items.isEmpty {
             draft.lineItems.append(UInt8(ascii: "]"))
-            token.inFlight = draft.ids
-            token.reportedApp = draft.app
+            traffic.inFlight = draft.items
             send(draft, token, place, into: &plan)
-        } else if token.wantsReport {
+        } else if traffic.hasQueue {
             // Items are left for which the store does not have all yet: after the commit.
-            recent.note(DueNote(hasReports: true), in: place.partition)
+            later.insert(place)
         }
-        book.put(token, at: place)
     }
 
     /// What stands in the queue of a token, the oldest sale first: in the store, and put since.
@@ -184,7 +196,7 @@ extension PurchasesStage {
             book.put(item, at: place)
             return true
         }
-        if item.goesAlone, !draft.ids.isEmpty {
+        if item.goesAlone, !draft.items.isEmpty {
             return false
         }
         switch try compile(&item, place, event, root, &book, plan) {
@@ -215,16 +227,16 @@ extension PurchasesStage {
             }
             let byteCount = draft.lineItems.count + flight.item.utf8.count + 2
             guard
-                draft.ids.isEmpty
+                draft.items.isEmpty
                     || byteCount + Self.envelopeByteCount <= limits.reportByteCountMax
             else {
                 return false
             }
-            if !draft.ids.isEmpty {
+            if !draft.items.isEmpty {
                 draft.lineItems.append(UInt8(ascii: ","))
             }
             draft.lineItems.append(contentsOf: flight.item.utf8)
-            draft.ids.append(place.key.name)
+            draft.items.append(place)
             draft.trace = draft.trace ?? event.trace
             draft.app = place.key.lane.appAppleID
             draft.oldestSale = [draft.oldestSale, flight.sale.creationDate].compactMap { $0 }.min()
@@ -237,20 +249,17 @@ extension PurchasesStage {
                 book.put(root, at: rootPlace)
             }
             book.put(item, at: place)
-            return draft.ids.count < limits.itemCountMax && !item.goesAlone
+            return draft.items.count < limits.itemCountMax && !item.goesAlone
         }
     }
 
     /// An item of a net calculation left its queue and is not under way: the next one that waits for
     /// its turn has it.
     private func passTurn(of root: BookPlace, _ book: inout Book) throws(StoreFault) {
-        guard var buy = try book.item(root), buy.busyWith == nil, buy.live != nil else {
+        guard let buy = try book.item(root), buy.busyWith == nil, buy.live != nil else {
             return
         }
-        try book.wake(&buy, at: root)
-        if buy.wakesFrom != nil {
-            book.put(buy, at: root)
-        }
+        try book.wake(root)
     }
 
     /// The buy whose net calculation an item belongs to.

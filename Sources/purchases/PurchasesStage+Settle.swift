@@ -164,7 +164,7 @@ extension PurchasesStage {
             book.drop(number, of: &item, at: place)
         }
         item.finishTurn(now: plan.now)
-        try book.wake(&item, at: place)
+        try book.wake(place)
         if wasBase {
             item.standing = .unknown
             item.sale = nil
@@ -209,7 +209,7 @@ extension PurchasesStage {
         }
         book.put(nil, number: item.changeFirst, of: place)
         item.finishTurn(now: now)
-        try book.wake(&item, at: place)
+        try book.wake(place)
         try goOn(&item, place, &book, now: now)
     }
 
@@ -234,7 +234,7 @@ extension PurchasesStage {
             // The event stays: a token that comes later carries it.
             item.standing = .notOwed
             item.reopensUntil = plan.now + policy.reopening
-            try book.wake(&item, at: place)
+            try book.wake(place)
             item.excluded = []
             item.touchedAt = plan.now
         } else {

@@ -6,6 +6,20 @@ internal import TokenWire
 extension PurchasesStage {
     var derivesFromPrevious: Bool { true }
 
+    /// 2: what is sent to Apple stands by its token.
+    var storeForm: Int { 2 }
+
+    /// The tokens of a customer, and of the due table what ``BookDue/start(_:of:)`` begins and whole
+    /// regions.
+    var storeGroups: StoreGroups {
+        let named: [BookDue.Region] = [.sent, .queued, .reference, .token, .child, .period]
+        let whole: [BookDue.Region] = [.base, .rate, .waiting, .forgotten, .waking]
+        var groups = StoreGroups()
+        groups.byName = [.state: [BookKey.Kind.token.rawValue], .due: named.map(\.rawValue)]
+        groups.byKind = [.due: whole.map(\.rawValue)]
+        return groups
+    }
+
     func deriveChanges(
         key: [UInt8],
         value: [UInt8]?,

@@ -18,13 +18,12 @@ extension PurchasesStage {
         if isForgettingDue {
             sweep.nextForgetting = now + limits.forgettingInterval
             if let horizon = forgetting.horizon(now: now) {
-                try forget(partition, by: horizon, &book)
+                try forget(partition, by: horizon, &book, now: now)
             }
         }
         // Reports first: what is decided now stands in no queue of the store yet.
-        if sweep.due.hasReports {
-            sweep.due.hasReports = false
-            try report(partition, &book, into: &plan)
+        if let from = sweep.queuesFrom {
+            sweep.queuesFrom = try reportQueues(partition, from: from, &book, into: &plan)
         }
         if sweep.due.hasWaking {
             sweep.due.hasWaking = false
@@ -257,12 +256,12 @@ extension PurchasesStage {
             }
             let group = BookDue.start(.token, of: BookDue.tokenGroup(of: token, place.key))
             return (group, group, from)
-        case .event, nil:
+        case .event, .customer, nil:
             return nil
         }
     }
 
-    private func setWaking(
+    func setWaking(
         _ place: BookPlace,
         _ from: [UInt8]?,
         _ book: inout Book
@@ -283,7 +282,7 @@ extension PurchasesStage {
                 token.wakesFrom = from
                 book.put(token, at: place)
             }
-        case .event, nil: break
+        case .event, .customer, nil: break
         }
     }
 
@@ -309,10 +308,16 @@ extension PurchasesStage {
 
     // MARK: Forgetting
 
+    private func isUsed(_ token: BookPlace, _ book: inout Book) throws(StoreFault) -> Bool {
+        let traffic = try book.traffic(of: token)
+        return traffic.hasQueue || !traffic.inFlight.isEmpty
+    }
+
     private func forget(
         _ partition: Int32,
         by horizon: Timestamp,
-        _ book: inout Book
+        _ book: inout Book,
+        now: Timestamp
     ) throws(StoreFault) {
         guard let state else {
             return
@@ -326,7 +331,12 @@ extension PurchasesStage {
         )
         for place in places {
             // What was put since the last commit is alive.
-            if state.stagedValue(forKey: place.key.bytes, partition: partition) == nil {
+            guard state.stagedValue(forKey: place.key.bytes, partition: partition) == nil else {
+                continue
+            }
+            if place.key.kind == .token, try isUsed(place, &book) {
+                try touch(place, &book, now: now)
+            } else {
                 try book.forget(place)
             }
         }

@@ -13,6 +13,8 @@ internal import TokenWire
 final class PurchasesStage: TickingStage {
     /// Everything here is bounded; the sales themselves wait in the store.
     struct Limits {
+        /// Items looked at in one tick for tokens of one partition that have a queue.
+        var queuedCountMax = 10_000
         /// Items of one partition that are decided in one tick.
         var decisionCountMax = 500
         /// Tokens of one partition that get a report in one tick.
@@ -79,6 +81,8 @@ final class PurchasesStage: TickingStage {
     let waiting = WaitingGroups()
     /// Tokens that the next tick makes a report for; where that is lost the due table names them.
     var ready: Set<BookPlace> = []
+    /// The same after the next commit: the store lacks what their items need to know.
+    var later: Set<BookPlace> = []
     var forgetting = ForgettingClock()
     var heldCount = HeldCount()
     private var nextMeasure = Timestamp(milliseconds: 0)
@@ -90,6 +94,8 @@ final class PurchasesStage: TickingStage {
         /// Everything at first, as nobody knows what the table has; then what was put since, and the time
         /// of the next entry.
         var due = Sweep.everything
+        /// Tokens with a queue are looked for from this entry on: nobody knows them at first.
+        var queuesFrom: [UInt8]? = BookDue.start(.queued)
         var nextForgetting: Timestamp?
         /// Sales that wait for a rate are looked at again, from this entry on: at first all of them, as
         /// the file may have changed while nobody had the partition.
@@ -98,7 +104,6 @@ final class PurchasesStage: TickingStage {
         var ratesLooksLeft = 0
 
         static let everything = DueNote(
-            hasReports: true,
             hasWaking: true,
             time: Timestamp(milliseconds: 0)
         )
@@ -145,6 +150,7 @@ final class PurchasesStage: TickingStage {
             sweeps[partition] = nil
         }
         ready = ready.filter { !partitions.contains($0.partition) }
+        later = later.filter { !partitions.contains($0.partition) }
         // What was put is committed or dropped. Others may put to these partitions now.
         recent.dropAll()
         memory.dropAll()
@@ -163,6 +169,8 @@ final class PurchasesStage: TickingStage {
         for (partition, note) in recent.committed() {
             sweeps[partition]?.due.merge(note)
         }
+        ready.formUnion(later)
+        later = []
         for (partition, sweep) in sweeps where sweep.ratesLooksLeft > 0 {
             sweeps[partition]?.ratesLooksLeft -= 1
             sweeps[partition]?.ratesFrom = BookDue.start(.rate)
@@ -173,6 +181,7 @@ final class PurchasesStage: TickingStage {
     func aborted() {
         for partition in sweeps.keys {
             sweeps[partition]?.due = Sweep.everything
+            sweeps[partition]?.queuesFrom = BookDue.start(.queued)
             sweeps[partition]?.nextForgetting = nil
             // What was woken may have been dropped.
             if sweeps[partition]?.ratesFrom != nil {
@@ -182,6 +191,7 @@ final class PurchasesStage: TickingStage {
         recent.dropAll()
         memory.dropAll()
         ready = []
+        later = []
         nextTick = Timestamp(milliseconds: 0)
     }
 
@@ -195,7 +205,7 @@ final class PurchasesStage: TickingStage {
             for partition in partitions {
                 var book = openBook(plan)
                 try sweep(partition, &book, into: &plan)
-                book.flush()
+                try close(&book, &plan)
             }
             try reportReady(into: &plan)
             try measure(now: now)
@@ -243,7 +253,7 @@ final class PurchasesStage: TickingStage {
         }
         var next = min(nextMeasure, nextRatesLook)
         for sweep in sweeps.values {
-            if sweep.due.hasReports || sweep.due.hasWaking || sweep.ratesFrom != nil {
+            if sweep.queuesFrom != nil || sweep.due.hasWaking || sweep.ratesFrom != nil {
                 return now
             }
             next = min(next, sweep.due.time ?? next, sweep.nextForgetting ?? next)

@@ -4,17 +4,14 @@ internal import TokenDomain
 /// What of the due table is to be looked through: each region costs a scan, and mostly nothing of it
 /// changed.
 struct DueNote: Equatable {
-    /// Tokens want a report that no tick makes of itself.
-    var hasReports = false
     /// Records changed that items wait for.
     var hasWaking = false
     /// The earliest time that an item waits for.
     var time: Timestamp?
 
-    var isEmpty: Bool { !hasReports && !hasWaking && time == nil }
+    var isEmpty: Bool { !hasWaking && time == nil }
 
     mutating func merge(_ other: DueNote) {
-        hasReports = hasReports || other.hasReports
         hasWaking = hasWaking || other.hasWaking
         wait(until: other.time)
     }
@@ -24,8 +21,6 @@ struct DueNote: Equatable {
     }
 
     /// Notes what entries of the due table are for a sweep.
-    ///
-    /// A token that wants a report is not among it: who puts it there has the next tick make it.
     mutating func note(_ entries: [DueEntry]) {
         for (key, _) in entries {
             switch key.first {
@@ -45,9 +40,9 @@ struct DueNote: Equatable {
 /// the store: one under way, and one that is put together.
 final class RecentChanges {
     private struct Generation {
-        /// Items by what they wait for, as ``BookDue`` groups them.
-        var waiting: [BookKey: Set<BookPlace>] = [:]
-        /// New tokens, by the customer whose key's prefix stands for them.
+        /// Items by what they wait for, as ``BookDue`` groups them; some more than once.
+        var waiting: [BookKey: [BookPlace]] = [:]
+        /// New tokens, by the key of their customer's list.
         var tokens: [BookPlace: [BookPlace]] = [:]
         /// Queues that were empty before: all that stands in them was put since.
         var begunQueues: Set<BookKey> = []
@@ -64,7 +59,7 @@ final class RecentChanges {
     // MARK: Noting
 
     func note(_ place: BookPlace, waitingIn group: [UInt8]) {
-        now.waiting[BookKey(bytes: group), default: []].insert(place)
+        now.waiting[BookKey(bytes: group), default: []].append(place)
     }
 
     func note(newToken place: BookPlace, of customer: BookPlace) {
@@ -106,7 +101,7 @@ final class RecentChanges {
     /// By now they may wait for something else.
     func waiting(in group: [UInt8]) -> Set<BookPlace> {
         let group = BookKey(bytes: group)
-        return (now.waiting[group] ?? []).union(before.waiting[group] ?? [])
+        return Set(now.waiting[group] ?? []).union(before.waiting[group] ?? [])
     }
 
     func tokens(of customer: BookPlace) -> [BookPlace] {

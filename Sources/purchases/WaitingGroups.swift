@@ -1,7 +1,8 @@
 internal import StageRuntime
 internal import StateStore
 
-/// In which groups of the due table items may wait for a record or a token.
+/// In which groups of the due table items may wait for a record or a token, stand in a token's queue or be
+/// under way.
 ///
 /// Most sales are waited for by nobody. To learn that from the store costs a scan, twice a sale; here
 /// it is a bit in memory. A bit is set with each group that an item is put into and never cleared: what
@@ -80,7 +81,7 @@ final class WaitingGroups {
     }
 
     /// The regions whose groups are asked for.
-    private static let regions: [BookDue.Region] = [.reference, .token]
+    private static let regions: [BookDue.Region] = [.reference, .token, .queued, .sent]
 
     private static func target(_ entry: [UInt8]) -> BookKey {
         BookKey(bytes: BookDue.target(of: entry))

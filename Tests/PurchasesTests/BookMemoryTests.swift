@@ -137,14 +137,19 @@ import TokenDomain
                 tokenCreationDate: Self.now,
                 tokenExpirationDate: nil
             )
-            book.putNew(record, at: token(number))
+            try book.putNew(record, at: token(number), now: Self.now)
             book.flush()
+        }
+        func count() throws -> Int {
+            var book = rig.open()
+            defer { book.flush() }
+            return try book.tokens(of: Self.anna, partition: 0, now: Self.now).count
         }
         for number in 0..<4 {
             try put(number)
-            #expect(try rig.open().tokens(of: Self.anna, partition: 0).count == number + 1)
+            #expect(try count() == number + 1)
         }
         rig.memory.dropAll()
-        #expect(try rig.open().tokens(of: Self.anna, partition: 0).count == 4)
+        #expect(try count() == 4)
     }
 }

@@ -12,11 +12,15 @@ final class StoreFolder {
     var now: Int64 = 1_750_000_000_000
     let shared: StoreShared
 
-    init(under parent: String = NSTemporaryDirectory()) throws {
+    init(
+        under parent: String = NSTemporaryDirectory(),
+        groups: StoreGroups = StoreGroups()
+    ) throws {
         path = parent + "/statestore-" + UUID().uuidString
         shared = try StoreShared(
             cacheByteCount: 1 << 20,
-            writeBufferByteCount: Self.writeBufferByteCount
+            writeBufferByteCount: Self.writeBufferByteCount,
+            groups: groups
         )
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }

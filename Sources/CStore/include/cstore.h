@@ -73,6 +73,17 @@ typedef struct cstore_cursor cstore_cursor;
 cstore_shared *cstore_shared_create(size_t cache_len, size_t write_buffer_len);
 void cstore_shared_destroy(cstore_shared *shared);
 
+enum cstore_grouping { CSTORE_NO_GROUP = 0, CSTORE_BY_KIND = 1, CSTORE_BY_NAME = 2 };
+/**
+ * cstore_shared_group(shared, table, grouping, kinds, count):
+ * Keys of ${table} that begin with one of ${kinds} are scanned together: all of a kind, or by name those
+ * that go on with the length of the same name (uint16, big-endian) and the name.  A cursor whose prefix has
+ * that all asks a filter first.  Scans of such kinds leave changes in memory; others write them out, as
+ * they would have to look at all of them.  Before a store is opened.
+ */
+void cstore_shared_group(cstore_shared *shared, int table, int grouping, const uint8_t *kinds,
+                         size_t count);
+
 /**
  * cstore_open(shared, path, error):
  * Open the store in the folder ${path}, or make it there; the parent folder exists.  NULL with
@@ -130,14 +141,13 @@ typedef struct cstore_entries {
 } cstore_entries;
 
 /**
- * cstore_cursor_open(store, table, start, len, end, end_len, error):
- * A cursor before the first key not below ${start}, on the store as it is now; it ends before
- * ${end}, or with the table where ${end_len} is 0.  What was removed beyond ${end} costs it nothing:
- * a cursor without an end reads on through all of that, until it meets a key.  NULL with ${error}
- * filled in.
+ * cstore_cursor_open(store, table, start, len, prefix, prefix_len, error):
+ * A cursor before the first key not below ${start} that begins with ${prefix}; it ends behind the last
+ * one.  What was removed beyond those costs it nothing: a cursor without a prefix reads on through all of
+ * that, until it meets a key.  Nothing is applied while it is open.  NULL with ${error} filled in.
  */
 cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start, size_t len,
-                                  const uint8_t *end, size_t end_len, cstore_error *error);
+                                  const uint8_t *prefix, size_t prefix_len, cstore_error *error);
 
 /**
  * cstore_cursor_read(cursor, count_max, entries, error):

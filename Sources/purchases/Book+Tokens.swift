@@ -1,0 +1,103 @@
+internal import StageRuntime
+internal import StateStore
+internal import TokenDomain
+
+/// The tokens of a customer.
+extension Book {
+    /// All of them, at most ``tokenCountMax`` of the store, as they are now.
+    mutating func tokens(
+        of purchaseKey: PurchaseKey,
+        partition: Int32,
+        now: Timestamp
+    ) throws(StoreFault) -> [CustomerToken] {
+        let customer = BookPlace(partition: partition, key: .customer(purchaseKey))
+        var found: [CustomerToken] = []
+        for place in try places(ofTokensOf: customer, now: now) {
+            if let candidate = try token(place)?.candidate {
+                found.append(candidate)
+            }
+        }
+        return found
+    }
+
+    private mutating func places(
+        ofTokensOf customer: BookPlace,
+        now: Timestamp
+    ) throws(StoreFault) -> [BookPlace] {
+        if let known = memory.tokens(of: customer) {
+            return known
+        }
+        var places = try listed(customer)
+        if places == nil {
+            let found = try lookForTokens(of: customer)
+            let list = BookedCustomer(tokens: found.map(\.key.tokenID), touchedAt: now)
+            if !found.isEmpty, !list.isTooLong {
+                put(.customer(list), at: customer)
+            }
+            places = found
+        }
+        memory.keep(tokens: places ?? [], of: customer)
+        return places ?? []
+    }
+
+    /// The tokens of the customer's list; nil where there is none.
+    private func listed(_ customer: BookPlace) throws(StoreFault) -> [BookPlace]? {
+        guard case .customer(let list)? = try slot(customer).record else {
+            return nil
+        }
+        let purchaseKey = customer.key.purchaseKey
+        return list.tokens.map { customer.at(.token($0, of: purchaseKey)) }
+    }
+
+    /// Those of the store, and those put since.
+    private func lookForTokens(of customer: BookPlace) throws(StoreFault) -> [BookPlace] {
+        var places: [BookPlace] = []
+        let partition = customer.partition
+        let prefix = BookKey.prefix(.token, customer.key.purchaseKey)
+        try state.scan(.state, partition: partition, from: prefix, within: prefix) { key, _ in
+            places.append(BookPlace(partition: partition, key: BookKey(bytes: key)))
+            return places.count < Self.tokenCountMax
+        }
+        for place in recent.tokens(of: customer) where !places.contains(place) {
+            places.append(place)
+        }
+        return places
+    }
+
+    /// No customer has as many; who sends more forges them.
+    static let tokenCountMax = 2_000
+
+    /// Reads the tokens of customers who are looked at next, with two questions a partition.
+    func load(tokensOf customers: Set<BookPlace>) throws(StoreFault) {
+        let missing = customers.filter { memory.tokens(of: $0) == nil }
+        try load(Array(missing))
+        var tokens: [BookPlace] = []
+        for customer in missing {
+            tokens += try listed(customer) ?? []
+        }
+        try load(tokens)
+    }
+
+    /// Puts a token that the book did not know: the customer's sales see it at once.
+    mutating func putNew(
+        _ token: BookedToken,
+        at place: BookPlace,
+        now: Timestamp
+    ) throws(StoreFault) {
+        put(token, at: place)
+        let customer = place.at(.customer(place.key.purchaseKey))
+        recent.note(newToken: place, of: customer)
+        if let known = memory.tokens(of: customer), !known.contains(place) {
+            memory.keep(tokens: known + [place], of: customer)
+        }
+        guard case .customer(var list)? = try slot(customer).record,
+            !list.tokens.contains(place.key.tokenID)
+        else {
+            return
+        }
+        list.tokens.append(place.key.tokenID)
+        list.touchedAt = now
+        // Without a list they are looked for.
+        put(list.isTooLong ? nil : .customer(list), at: customer)
+    }
+}

@@ -1,0 +1,98 @@
+internal import StageRuntime
+internal import StateStore
+internal import TokenDomain
+
+/// Who waits for what: in the committed store, and put since.
+extension Book {
+    /// Whether an item waits for what a group's entries wait for, or may.
+    private func isAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
+        guard try waiting.mayWait(in: group, partition: partition, state, recent) else {
+            return false
+        }
+        if recent.mayWait(in: group) {
+            return true
+        }
+        var isAny = false
+        try state.scan(.due, partition: partition, from: group, within: group) { _, _ in
+            isAny = true
+            return false
+        }
+        return isAny
+    }
+
+    /// Has the items looked at, before the next flush, that wait for an item or for the start of a
+    /// subscription: where there are any.
+    mutating func wake(_ place: BookPlace) throws(StoreFault) {
+        let group = BookDue.start(.reference, of: place.key.bytes)
+        var isAny = recent.mayWait(in: BookDue.turns(of: place.key))
+        if !isAny {
+            isAny = try isAwaited(group, partition: place.partition)
+        }
+        if isAny {
+            note(woken: place)
+        }
+    }
+
+    /// The same for those that wait for a token of the customer.
+    mutating func wake(_ token: BookedToken, at place: BookPlace) throws(StoreFault) {
+        let group = BookDue.start(.token, of: BookDue.tokenGroup(of: token, place.key))
+        if try isAwaited(group, partition: place.partition) {
+            note(woken: place)
+        }
+    }
+
+    // MARK: Traffic
+
+    /// What is under way and what stands in the queue of a token.
+    func traffic(of token: BookPlace) throws(StoreFault) -> TokenTraffic {
+        if let known = memory.traffic(of: token) {
+            return known
+        }
+        let sent = BookDue.start(.sent, of: token.key.bytes)
+        var places = recent.waiting(in: sent)
+        if try waiting.mayWait(in: sent, partition: token.partition, state, recent) {
+            try state.scan(.due, partition: token.partition, from: sent, within: sent) { entry, _ in
+                if let key = BookDue.key(of: entry, after: sent) {
+                    places.insert(token.at(key))
+                }
+                return true
+            }
+        }
+        let sorted = places.sorted()
+        try load(sorted)
+        var inFlight: [BookPlace] = []
+        for place in sorted where try item(place)?.wait == .sent(token.key.tokenID) {
+            inFlight.append(place)
+        }
+        let queue = BookDue.start(.queued, of: token.key.bytes)
+        let traffic = TokenTraffic(
+            inFlight: inFlight,
+            hasQueue: try isAwaited(queue, partition: token.partition)
+        )
+        memory.keep(traffic, of: token)
+        return traffic
+    }
+}
+
+/// What is under way and what stands in the queue of a token.
+///
+/// Both follow from its items: kept with the token, they would cost two changelog records a sale. What is
+/// forgotten here is found again in the due table.
+final class TokenTraffic {
+    /// The items of the report that is under way.
+    var inFlight: [BookPlace]
+    /// Items may stand in its queue; where not, none does.
+    var hasQueue: Bool
+
+    init(inFlight: [BookPlace], hasQueue: Bool) {
+        self.inFlight = inFlight
+        self.hasQueue = hasQueue
+    }
+
+    /// Whether line items are those under way.
+    func isReport(of lineItemIDs: [String]) -> Bool {
+        let names = inFlight.map(\.key.name)
+        return !names.isEmpty
+            && (names == lineItemIDs || Set(names) == Set(lineItemIDs))
+    }
+}

@@ -1,0 +1,105 @@
+import Testing
+import TokenDomain
+
+@testable import purchases
+
+/// Where the worker finds the tokens of a customer, and what is under way under them.
+@Suite struct `The tokens of a customer` {
+    private func bench() -> PurchasesBench {
+        let bench = PurchasesBench(partitionCount: 1)
+        bench.launch()
+        return bench
+    }
+
+    private func restart(_ bench: PurchasesBench) throws {
+        bench.crash()
+        bench.loseDisk()
+        bench.launch()
+        try bench.settle()
+    }
+
+    private func places(_ bench: PurchasesBench) throws -> [String: String] {
+        try bench.outcomes().reduce(into: [:]) { $0[$1.lineItemID] = $1.externalPurchaseID?.text }
+    }
+
+    private func hasList(_ bench: PurchasesBench) throws -> Bool {
+        try bench.records().contains { $0.hasPrefix("c") }
+    }
+
+    @Test func `are those that came before a sale and after it, also after a restart`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("old", .acquisition, customer: anna)
+        try bench.settle()
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(try hasList(bench))
+        bench.token("new", .services, customer: anna)
+        try bench.settle()
+        try restart(bench)
+        bench.sale(bench.buy("b", anna))
+        try bench.settle()
+        #expect(try places(bench) == ["a": "old", "b": "new"])
+    }
+
+    @Test func `are found without a list where that would be too long`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        let long = String(repeating: "x", count: 3_000)
+        let end = BookedCustomer.byteCountMax / 3_000
+        for number in 0..<end {
+            bench.token("\(number)\(long)", .acquisition, customer: anna)
+        }
+        try bench.settle()
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        #expect(try hasList(bench))
+        bench.token("last\(long)", .services, customer: anna)
+        try bench.settle()
+        #expect(try !hasList(bench))
+        try restart(bench)
+        bench.sale(bench.buy("b", anna))
+        try bench.settle()
+        #expect(try !hasList(bench))
+        #expect(try places(bench)["b"] == "last\(long)")
+    }
+
+    @Test func `are none of one who has none, and cost no list`() throws {
+        let bench = bench()
+        bench.sale(bench.buy("a", bench.customer(1)))
+        try bench.pass(.hours(25))
+        #expect(try bench.words() == ["a not_owed"])
+        #expect(try !hasList(bench))
+    }
+
+    @Test func `have under way what an earlier version asked for`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settleAlone()
+        bench.sale(bench.buy("b", anna))
+        try bench.settleAlone()
+        bench.crash()
+        bench.loseDisk()
+        // It wrote that down with the token.
+        let creation = (PurchasesBench.start + .days(-1)).milliseconds
+        let value = """
+            {"appAppleId":1,"bundleId":"com.example.1","tokenType":"SERVICES",\
+            "tokenCreationDate":\(creation),\
+            "tokenExpirationDate":\(creation + Milliseconds.days(365).count),"offset":0,\
+            "hasCustomer":true,"reportedApp":1,"inFlight":["a"],"wantsReport":true,\
+            "touchedAt":\(PurchasesBench.start.milliseconds)}
+            """
+        let key = BookKey.token(TokenID("t"), of: PurchaseKey(anna.text))
+        bench.append(
+            .purchasesState,
+            key: String(decoding: key.bytes, as: UTF8.self),
+            value: Array(value.utf8)
+        )
+        bench.launch()
+        try bench.settle()
+        #expect(bench.reports == [["a"], ["b"]])
+        #expect(bench.count(.reported) == 2)
+    }
+}
