@@ -50,9 +50,9 @@ package struct AccountTokenDebt: Equatable, Sendable {
         )
     }
 
-    package let originalTransactionID: String
-    package let lane: Lane
-    package let bundleID: String
+    package var originalTransactionID: String
+    package var lane: Lane
+    package var bundleID: String
     /// Under way, or waiting for its turn.
     package var current: Request?
     /// Came while ``current`` may be under way.

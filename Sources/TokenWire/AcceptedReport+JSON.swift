@@ -1,4 +1,4 @@
-internal import TokenDomain
+package import TokenDomain
 
 /// One accepted report inside an account's value.
 extension AcceptedReport {
@@ -41,36 +41,19 @@ extension AcceptedReport {
 }
 
 /// The history of a replayed dead letter, inside what it asks for.
-extension ReplayHistory {
-    package init(_ scanner: inout JSONScanner) throws(WireFault) {
-        var firstFailedAt: String?
-        var attempts: Int?
-        var replayCount: Int?
-        var replayID: String?
-        try scanner.beginObject()
-        while let key = try scanner.nextKey() {
-            switch key {
-            case "firstFailedAt": try scanner.fill(&firstFailedAt)
-            case "attempts": try scanner.fill(&attempts)
-            case "replayCount": try scanner.fill(&replayCount)
-            case "replayId": try scanner.fill(&replayID)
-            default: try scanner.skip()
-            }
-        }
-        self.init(
-            firstFailedAt: firstFailedAt,
-            attempts: attempts ?? 0,
-            replayCount: replayCount ?? 0,
-            replayID: replayID
-        )
-    }
+extension ReplayHistory: WireMessage {
+    package static let blank = ReplayHistory(
+        firstFailedAt: nil,
+        attempts: 0,
+        replayCount: 0,
+        replayID: nil
+    )
 
-    package func write(_ writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.field("firstFailedAt", firstFailedAt)
-        writer.field("attempts", attempts)
-        writer.field("replayCount", replayCount)
-        writer.field("replayId", replayID)
-        writer.endObject()
+    @inline(__always)
+    package mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        coder.member("firstFailedAt", &firstFailedAt)
+        coder.member("attempts", &attempts)
+        coder.member("replayCount", &replayCount)
+        coder.member("replayId", &replayID)
     }
 }

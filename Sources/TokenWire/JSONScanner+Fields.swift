@@ -97,40 +97,14 @@ extension JSONScanner {
     }
 
     /// Without a limit: from state of our own, which was read with one.
-    package mutating func fill(
-        _ slot: inout TokenID?,
+    package mutating func fill<Value: WireText>(
+        _ slot: inout Value?,
         atMost limit: TextLimit?
     ) throws(WireFault) {
         guard try isPresent(slot == nil) else {
             return
         }
-        let text = try string(atMost: limit)
-        guard !text.isEmpty else {
-            throw .outOfRange(field: fieldName)
-        }
-        slot = TokenID(text)
-    }
-
-    /// Without a limit: from state of our own, which was read with one.
-    package mutating func fill(
-        _ slot: inout CustomerID?,
-        atMost limit: TextLimit?
-    ) throws(WireFault) {
-        guard try isPresent(slot == nil) else {
-            return
-        }
-        slot = CustomerID(try string(atMost: limit))
-    }
-
-    /// Without a limit: from state of our own, which was read with one.
-    package mutating func fill(
-        _ slot: inout TokenType?,
-        atMost limit: TextLimit?
-    ) throws(WireFault) {
-        guard try isPresent(slot == nil) else {
-            return
-        }
-        slot = TokenType(text: try string(atMost: limit))
+        slot = try .read(&self, atMost: limit)
     }
 
     /// A text that is one of the values of a closed enum.
@@ -146,41 +120,7 @@ extension JSONScanner {
         slot = value
     }
 
-    package mutating func fill(
-        _ slot: inout PurchaseKey?,
-        atMost limit: TextLimit
-    ) throws(WireFault) {
-        guard try isPresent(slot == nil) else {
-            return
-        }
-        let text = try string(atMost: limit)
-        guard !text.isEmpty else {
-            throw .outOfRange(field: fieldName)
-        }
-        slot = PurchaseKey(text)
-    }
-
-    /// An array of anything, its text as it stands.
-    package mutating func fillArray(_ slot: inout String?) throws(WireFault) {
-        try fill(&slot, raw: .array)
-    }
-
-    /// An object of anything, its text as it stands.
-    package mutating func fillObject(_ slot: inout String?) throws(WireFault) {
-        try fill(&slot, raw: .object)
-    }
-
-    private mutating func fill(_ slot: inout String?, raw kind: Kind) throws(WireFault) {
-        guard try isPresent(slot == nil) else {
-            return
-        }
-        guard try peekKind() == kind else {
-            throw .wrongType(field: fieldName)
-        }
-        slot = String(decoding: try raw(), as: UTF8.self)
-    }
-
-    private mutating func isPresent(_ isFirstTime: Bool) throws(WireFault) -> Bool {
+    mutating func isPresent(_ isFirstTime: Bool) throws(WireFault) -> Bool {
         guard isFirstTime else {
             throw .repeated(field: fieldName)
         }

@@ -27,7 +27,9 @@ package struct JSONScanner: ~Copyable {
     /// Whether a container was just begun: no comma stands before its first entry.
     private var isFirst = false
     /// The field whose value is read now: for the faults.
-    private var field = JSONKey("")
+    private(set) var field = JSONKey("")
+    /// Of the object that is read by its declared members.
+    var members = Members()
 
     private init(_ bytes: UnsafeBufferPointer<UInt8>) {
         unsafe self.bytes = bytes

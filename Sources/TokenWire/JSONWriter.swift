@@ -17,8 +17,15 @@ package struct JSONWriter {
     package init() {}
 
     /// Appends to what an arena holds already; its bytes are moved in and out, never copied.
-    package static func append(to arena: inout [UInt8], _ body: (inout JSONWriter) -> Void) {
+    ///
+    /// It `isContinued` where the arena ends with a member of an object that has not ended.
+    package static func append(
+        to arena: inout [UInt8],
+        isContinued: Bool = false,
+        _ body: (inout JSONWriter) -> Void
+    ) {
         var writer = JSONWriter()
+        writer.needsComma = isContinued
         swap(&writer.bytes, &arena)
         body(&writer)
         swap(&writer.bytes, &arena)

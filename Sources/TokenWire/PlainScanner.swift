@@ -12,19 +12,21 @@ struct PlainScanner {
 
     private let bytes: UnsafeBufferPointer<UInt8>
     private(set) var position = 0
+    /// What stands before the next member: the brace of its object, or a comma.
+    private var separator = UInt8(ascii: "{")
+    /// Whether a member was not understood.
+    private var isOtherForm = false
 
-    init(_ bytes: UnsafeBufferPointer<UInt8>) {
+    private let allowsBlanks: Bool
+
+    /// With `allowsBlanks` one may stand before a name, and one behind its colon.
+    @inline(__always)
+    init(_ bytes: UnsafeBufferPointer<UInt8>, allowsBlanks: Bool = false) {
         unsafe self.bytes = bytes
+        self.allowsBlanks = allowsBlanks
     }
 
     var isAtEnd: Bool { unsafe position == bytes.count }
-
-    /// The environment that a token's id says.
-    func environment(ofID range: Range<Int>) -> AppleEnvironment {
-        AppleEnvironment(
-            ofExternalPurchaseID: unsafe Span(_unsafeElements: bytes).extracting(range)
-        )
-    }
 
     @inline(__always)
     mutating func take(_ text: StaticString) -> Bool {
@@ -36,14 +38,6 @@ struct PlainScanner {
         }
         position += count
         return true
-    }
-
-    /// Skips one blank, if there is one.
-    @inline(__always)
-    mutating func skipBlank() {
-        if unsafe position < bytes.count && bytes[position] == UInt8(ascii: " ") {
-            position += 1
-        }
     }
 
     /// The content of a string whose quote was taken, and the quote behind it.
@@ -80,5 +74,86 @@ struct PlainScanner {
             return nil
         }
         return value
+    }
+}
+
+/// Members in the order in which a message declares them; an empty text is of another form.
+extension PlainScanner: MemberCoder {
+    @inline(__always)
+    mutating func text(_ name: StaticString, _ slot: inout Range<Int>?, atMost limit: TextLimit?) {
+        guard take(name: name) else {
+            return
+        }
+        guard takeByte(UInt8(ascii: "\"")),
+            let range = string(byteCountMax: limit?.byteCountMax ?? .max), !range.isEmpty
+        else {
+            return isOtherForm = true
+        }
+        slot = range
+    }
+
+    @inline(__always)
+    mutating func integer(_ name: StaticString, _ slot: inout Int64?) {
+        guard take(name: name) else {
+            return
+        }
+        guard let value = integer() else {
+            return isOtherForm = true
+        }
+        slot = value
+    }
+
+    @inline(__always)
+    mutating func environment(of id: Range<Int>?) {
+        guard let id, take(name: "environment") else {
+            return isOtherForm = true
+        }
+        let environment = AppleEnvironment(
+            ofExternalPurchaseID: unsafe Span(_unsafeElements: bytes).extracting(id)
+        )
+        let isTaken =
+            switch environment {
+            case .production: take("\"production\"")
+            case .sandbox: take("\"sandbox\"")
+            }
+        isOtherForm = isOtherForm || !isTaken
+    }
+
+    /// Whether the object and the text end here, and all before was understood.
+    mutating func isWhole() -> Bool { !isOtherForm && take("}") && isAtEnd }
+
+    /// A member's name and colon with what stands before them; nothing where another name stands there.
+    @inline(__always)
+    private mutating func take(name: StaticString) -> Bool {
+        let before = position
+        guard takeByte(separator) else {
+            return false
+        }
+        skipBlank()
+        guard takeByte(UInt8(ascii: "\"")), take(name), takeByte(UInt8(ascii: "\"")),
+            takeByte(UInt8(ascii: ":"))
+        else {
+            position = before
+            return false
+        }
+        skipBlank()
+        separator = UInt8(ascii: ",")
+        return true
+    }
+
+    @inline(__always)
+    private mutating func takeByte(_ byte: UInt8) -> Bool {
+        guard unsafe position < bytes.count && bytes[position] == byte else {
+            return false
+        }
+        position += 1
+        return true
+    }
+
+    @inline(__always)
+    private mutating func skipBlank() {
+        if allowsBlanks {
+            _ = takeByte(UInt8(ascii: " "))
+        }
     }
 }

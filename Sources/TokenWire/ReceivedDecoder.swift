@@ -52,7 +52,7 @@ package struct ReceivedDecoder: ~Copyable {
     private var unescaped: UnsafeMutableBufferPointer<UInt8>
     private var unescapedCount = 0
     /// What a `seen` record can say of the last value, if that was refused.
-    private var known = TokenFields()
+    private var known = TokenFields<String>()
     private var receivedAt = Timestamp(milliseconds: 0)
 
     package init() {
@@ -74,7 +74,7 @@ package struct ReceivedDecoder: ~Copyable {
         apps: Apps,
         into arena: inout [UInt8]
     ) throws(DecodeFault) -> Written {
-        known = TokenFields()
+        known = TokenFields<String>()
         receivedAt = recordTime
         let envelope: ReceivedEnvelope
         do throws(WireFault) {
@@ -220,31 +220,53 @@ package struct ReceivedDecoder: ~Copyable {
         _ customer: UnsafeBufferPointer<UInt8>?,
         to arena: inout [UInt8]
     ) -> Written {
-        let decoded = DecodedValue(
-            fields: reader.fields,
-            environment: reader.environment,
-            receivedAt: receivedAt
-        )
+        guard reader.isPlain else {
+            return unsafe writeCarefully(text, customer, to: &arena)
+        }
+        var fields = DecodedFields<LentText>()
+        fields.token.externalPurchaseID = lent(reader.fields.externalPurchaseID)
+        fields.token.appAppleID = reader.fields.appAppleID
+        fields.token.bundleID = lent(reader.fields.bundleID)
+        fields.token.tokenType = reader.fields.tokenType.map { lent($0) }
+        fields.token.tokenCreationDate = reader.fields.tokenCreationDate
+        fields.token.tokenExpirationDate = reader.fields.tokenExpirationDate
+        // In its one form, which has nothing to escape.
+        unsafe fields.customer = customer.map { unsafe LentText($0) }
+        fields.receivedAt = receivedAt.milliseconds
+        // Base64: nothing to escape.
+        unsafe fields.text = LentText(text)
         let start = arena.count
-        var places = DecodedValue.Places()
         JSONWriter.append(to: &arena) { writer in
-            let texts = unsafe DecodedValue.Texts(reader: reader, customer: customer, token: text)
-            places =
-                unsafe reader.isPlain
-                ? decoded.writePlain(texts, to: &writer) : decoded.write(texts, to: &writer)
+            var count = PlainByteCount()
+            fields.members(&count)
+            PlainWriter.append(to: &writer, byteCountMax: count.byteCountMax) {
+                fields.members(&$0)
+            }
         }
-        let value = start..<arena.count
-        if let customer = places.customer {
-            return Written(value: value, key: customer)
+        guard let key = fields.customer ?? fields.token.externalPurchaseID else {
+            preconditionFailure("a token that was read has an id")
         }
-        let id = unsafe reader.slice(reader.fields.externalPurchaseID)
-        if places.id.count != id.count {
-            // The id had to be escaped; a key is never.
-            let keyStart = arena.count
-            unsafe arena.append(contentsOf: id)
-            places.id = keyStart..<arena.count
-        }
-        return Written(value: value, key: places.id)
+        return Written(value: start..<arena.count, key: key.place)
+    }
+
+    private func lent(_ range: Range<Int>) -> LentText {
+        unsafe LentText(reader.slice(range))
+    }
+
+    /// Writes a token whose texts may have something to escape.
+    private func writeCarefully(
+        _ text: UnsafeBufferPointer<UInt8>,
+        _ customer: UnsafeBufferPointer<UInt8>?,
+        to arena: inout [UInt8]
+    ) -> Written {
+        let token = reader.token
+        var fields = DecodedFields<String>()
+        fields.token = TokenFields(token)
+        unsafe fields.customer = customer.map { unsafe String(decoding: $0, as: UTF8.self) }
+        fields.receivedAt = receivedAt.milliseconds
+        unsafe fields.text = String(decoding: text, as: UTF8.self)
+        let key = fields.customer ?? token.externalPurchaseID.text
+        return Self.write(key: key, to: &arena) { fields.write(to: &$0) }
     }
 
     /// Appends the `seen` record that goes with the dead letter of the last value.
@@ -254,20 +276,23 @@ package struct ReceivedDecoder: ~Copyable {
         guard let id = known.externalPurchaseID else {
             return nil
         }
+        var fields = DistinctFields()
+        fields.kept.token = known
+        fields.kept.receivedAt = receivedAt.milliseconds
+        fields.role = .seen
+        return (TokenID(id), Self.write(key: id, to: &arena) { fields.write(to: &$0) })
+    }
+
+    /// Appends a value and behind it its key, which has nothing escaped.
+    private static func write(
+        key: String,
+        to arena: inout [UInt8],
+        _ write: (inout [UInt8]) -> Void
+    ) -> Written {
         let start = arena.count
-        TokenDistinct(
-            externalPurchaseID: id,
-            appAppleID: known.appAppleID,
-            bundleID: known.bundleID,
-            tokenType: known.tokenType,
-            tokenCreationDate: known.tokenCreationDate,
-            tokenExpirationDate: known.tokenExpirationDate,
-            customer: nil,
-            receivedAt: receivedAt,
-            role: .seen
-        ).write(to: &arena)
+        write(&arena)
         let value = start..<arena.count
-        arena.append(contentsOf: id.text.utf8)
-        return (id, Written(value: value, key: value.upperBound..<arena.count))
+        arena.append(contentsOf: key.utf8)
+        return Written(value: value, key: value.upperBound..<arena.count)
     }
 }

@@ -23,8 +23,13 @@ struct ReceivedEnvelope {
     ///
     /// - Throws: what makes the record no value of the topic.
     static func read(_ value: Span<UInt8>) throws(WireFault) -> ReceivedEnvelope {
-        if let plain = readPlain(value) {
-            return plain
+        if let plain = ReceivedFields.readPlain(value), let token = plain.token {
+            return ReceivedEnvelope(
+                token: JSONStringRange(plain: token),
+                customer: plain.customer.map { .text(JSONStringRange(plain: $0)) } ?? .absent,
+                bundleID: plain.bundleID.map { JSONStringRange(plain: $0) },
+                receivedAt: plain.receivedAt
+            )
         }
         var envelope = ReceivedEnvelope()
         var seen = Seen()
@@ -41,43 +46,6 @@ struct ReceivedEnvelope {
             throw .missing(field: "token")
         }
         return envelope
-    }
-
-    /// Reads a value in the form in which ingest and most programs write it: the members in the order of
-    /// the topic's own, with or without a blank behind colons and commas.
-    private static func readPlain(_ value: Span<UInt8>) -> ReceivedEnvelope? {
-        unsafe value.withUnsafeBufferPointer { bytes in
-            var scanner = unsafe PlainScanner(bytes)
-            guard scanner.take("{"), let token = scanner.text("\"token\":") else {
-                return nil
-            }
-            var envelope = ReceivedEnvelope()
-            envelope.token = token
-            var isMore = scanner.takeNext()
-            if isMore, let customer = scanner.text("\"customer\":") {
-                envelope.customer = .text(customer)
-                isMore = scanner.takeNext()
-            }
-            if isMore, scanner.take("\"receivedAt\":") {
-                scanner.skipBlank()
-                guard let receivedAt = scanner.integer() else {
-                    return nil
-                }
-                envelope.receivedAt = receivedAt
-                isMore = scanner.takeNext()
-            }
-            if isMore, scanner.text("\"source\":") != nil {
-                isMore = scanner.takeNext()
-            }
-            if isMore, let bundleID = scanner.text("\"bundleId\":") {
-                envelope.bundleID = bundleID
-                isMore = scanner.takeNext()
-            }
-            if isMore, scanner.text("\"requestId\":") != nil {
-                isMore = scanner.takeNext()
-            }
-            return !isMore && scanner.take("}") && scanner.isAtEnd ? envelope : nil
-        }
     }
 
     /// The token of an envelope that is refused for something else, if it can be read.
@@ -115,34 +83,9 @@ struct ReceivedEnvelope {
     }
 }
 
-extension PlainScanner {
-    /// The text of a member of this name, which may have a blank behind its colon; nil, and nothing
-    /// taken, where the member has another name.
-    @inline(__always)
-    fileprivate mutating func text(_ name: StaticString) -> JSONStringRange? {
-        let before = self
-        if take(name) {
-            skipBlank()
-            if take("\""), let range = string() {
-                return JSONStringRange(
-                    start: range.lowerBound,
-                    end: range.upperBound,
-                    hasEscape: false
-                )
-            }
-        }
-        self = before
-        return nil
-    }
-
-    /// The comma before another member.
-    @inline(__always)
-    fileprivate mutating func takeNext() -> Bool {
-        guard take(",") else {
-            return false
-        }
-        skipBlank()
-        return true
+extension JSONStringRange {
+    fileprivate init(plain range: Range<Int>) {
+        self.init(start: range.lowerBound, end: range.upperBound, hasEscape: false)
     }
 }
 

@@ -1,4 +1,4 @@
-internal import TokenDomain
+package import TokenDomain
 
 /// An intent inside an account's value.
 extension ReportIntent {
@@ -29,7 +29,7 @@ extension ReportIntent {
             case "requestIdentifier": try scanner.fill(&identifier)
             case "status": try scanner.fill(&status)
             case "reason": try scanner.fill(&reason)
-            case "origin": origin = try RecordOrigin(&scanner)
+            case "origin": origin = try .read(&scanner, atMost: nil)
             case "deadline": try scanner.fill(&deadline)
             case "lineItems": try scanner.fill(&lineItems)
             case "phase": try scanner.fill(&phase)
@@ -38,11 +38,11 @@ extension ReportIntent {
             case "inquiries": try scanner.fillCount(&inquiries)
             case "firstSentAt": try scanner.fill(&firstSentAt)
             case "nextAttemptAt": try scanner.fill(&nextAttemptAt)
-            case "requests": exchanges = try ReportExchange.list(&scanner)
-            case "history": history = try ReplayHistory(&scanner)
+            case "requests": exchanges = try .read(&scanner, atMost: nil)
+            case "history": history = try .read(&scanner, atMost: nil)
             case "isRepeat": try scanner.fill(&isRepeat)
             case "purchaseKey": try scanner.fill(&purchaseKey, atMost: .tokenField)
-            case "search": search = try LineItemSearch(&scanner)
+            case "search": search = try .read(&scanner, atMost: nil)
             case "refusal":
                 try scanner.beginArray()
                 while try scanner.nextElement() {
@@ -83,7 +83,7 @@ extension ReportIntent {
         writer.field("status", status.rawValue)
         writer.field("reason", reason.rawValue)
         writer.name("origin")
-        origin.write(&writer)
+        origin.write(by: &writer)
         writer.field("deadline", deadline.milliseconds)
         // As text: the bytes that were frozen are the bytes that come back.
         writer.field("lineItems", lineItems)
@@ -99,7 +99,10 @@ extension ReportIntent {
         }
         writer.field("firstSentAt", firstSentAt?.milliseconds)
         writer.field("nextAttemptAt", nextAttemptAt?.milliseconds)
-        ReportExchange.write(exchanges, &writer)
+        if !exchanges.isEmpty {
+            writer.name("requests")
+            exchanges.write(by: &writer)
+        }
         if !refusal.isEmpty {
             writer.name("refusal")
             writer.beginArray()
@@ -114,7 +117,7 @@ extension ReportIntent {
         }
         if let history {
             writer.name("history")
-            history.write(&writer)
+            history.write(by: &writer)
         }
         if isRepeat {
             writer.field("isRepeat", true)
@@ -122,7 +125,7 @@ extension ReportIntent {
         writer.field("purchaseKey", purchaseKey?.text)
         if let search {
             writer.name("search")
-            search.write(&writer)
+            search.write(by: &writer)
         }
         writer.endObject()
     }
@@ -149,45 +152,13 @@ extension ReportIntent {
 }
 
 /// A search for line items, inside an intent.
-extension LineItemSearch {
-    fileprivate init(_ scanner: inout JSONScanner) throws(WireFault) {
-        var number: Int?
-        var open: [String] = []
-        var verified: [String] = []
-        try scanner.beginObject()
-        while let key = try scanner.nextKey() {
-            switch key {
-            case "number": try scanner.fill(&number)
-            case "open": open = try Self.ids(&scanner)
-            case "verified": verified = try Self.ids(&scanner)
-            default: try scanner.skip()
-            }
-        }
-        self.init(
-            number: try JSONScanner.require(number, "number"),
-            open: open,
-            verified: verified
-        )
-    }
+extension LineItemSearch: WireMessage {
+    package static let blank = Self(number: 0, open: [], verified: [])
 
-    private static func ids(_ scanner: inout JSONScanner) throws(WireFault) -> [String] {
-        var ids: [String] = []
-        try scanner.beginArray()
-        while try scanner.nextElement() {
-            ids.append(try scanner.string())
-        }
-        return ids
-    }
-
-    fileprivate func write(_ writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.field("number", number)
-        for (name, ids) in [("open", open), ("verified", verified)] as [(StaticString, [String])] {
-            writer.name(name)
-            writer.beginArray()
-            ids.forEach { writer.string($0) }
-            writer.endArray()
-        }
-        writer.endObject()
+    @inline(__always)
+    package mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        coder.member("number", &number)
+        coder.member("open", &open)
+        coder.member("verified", &verified)
     }
 }

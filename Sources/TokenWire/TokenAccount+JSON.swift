@@ -57,17 +57,9 @@ extension TokenAccount {
                 writer.endArray()
             }
             Self.write("parked", parked, &writer) { $0.write(&$1) }
-            if let debt {
-                writer.name("debt")
-                writer.beginObject()
-                writer.field("dueAt", debt.dueAt.milliseconds)
-                writer.field("reason", debt.reason.rawValue)
-                writer.name("origin")
-                debt.origin.write(&writer)
-                writer.endObject()
-            }
-            Self.write("waitingNotice", waitingNotice, &writer)
-            Self.write("waitingReminder", waitingReminder, &writer)
+            writer.field("debt", debt)
+            writer.field("waitingNotice", waitingNotice)
+            writer.field("waitingReminder", waitingReminder)
             Self.write("notices", notices, &writer) { notice, writer in
                 writer.beginArray()
                 writer.integer(notice.signedDate.milliseconds)
@@ -118,23 +110,6 @@ extension TokenAccount {
         writer.endArray()
     }
 
-    private static func write(
-        _ name: StaticString,
-        _ notice: WaitingNotice?,
-        _ writer: inout JSONWriter
-    ) {
-        guard let notice else {
-            return
-        }
-        writer.name(name)
-        writer.beginObject()
-        writer.field("receivedAt", notice.receivedAt.milliseconds)
-        writer.field("guardedFrom", notice.guardedFrom?.milliseconds)
-        writer.name("origin")
-        notice.origin.write(&writer)
-        writer.endObject()
-    }
-
     // MARK: Reading
 
     private mutating func readMember(
@@ -166,9 +141,9 @@ extension TokenAccount {
             parked = try Self.read(&scanner) { (scanner) throws(WireFault) in
                 try ReportIntent(&scanner)
             }
-        case "debt": debt = try Self.readDebt(&scanner)
-        case "waitingNotice": waitingNotice = try Self.readNotice(&scanner)
-        case "waitingReminder": waitingReminder = try Self.readNotice(&scanner)
+        case "debt": debt = try .read(&scanner, atMost: nil)
+        case "waitingNotice": waitingNotice = try .read(&scanner, atMost: nil)
+        case "waitingReminder": waitingReminder = try .read(&scanner, atMost: nil)
         case "notices":
             notices = try Self.read(&scanner) { (scanner) throws(WireFault) in
                 var notice = Notice(signedDate: Timestamp(milliseconds: 0), uuid: "")
@@ -228,63 +203,50 @@ extension TokenAccount {
             textByteCountMax: numbers[3]
         )
     }
+}
 
-    private static func readDebt(_ scanner: inout JSONScanner) throws(WireFault) -> Debt {
-        var dueAt: Timestamp?
-        var reason: ReportReason?
-        var origin: RecordOrigin?
-        try scanner.beginObject()
-        while let key = try scanner.nextKey() {
-            switch key {
-            case "dueAt": try scanner.fill(&dueAt)
-            case "reason": try scanner.fill(&reason)
-            case "origin": origin = try RecordOrigin(&scanner)
-            default: try scanner.skip()
-            }
-        }
-        return Debt(
-            dueAt: try JSONScanner.require(dueAt, "dueAt"),
-            reason: try JSONScanner.require(reason, "reason"),
-            origin: try JSONScanner.require(origin, "origin")
-        )
-    }
+extension TokenAccount.Debt: WireMessage {
+    package static let blank = Self(dueAt: .blank, reason: .hold, origin: .blank)
 
-    private static func readNotice(_ scanner: inout JSONScanner) throws(WireFault) -> WaitingNotice
-    {
-        var receivedAt: Timestamp?
-        var guardedFrom: Timestamp?
-        var origin: RecordOrigin?
-        try scanner.beginObject()
-        while let key = try scanner.nextKey() {
-            switch key {
-            case "receivedAt": try scanner.fill(&receivedAt)
-            case "guardedFrom": try scanner.fill(&guardedFrom)
-            case "origin": origin = try RecordOrigin(&scanner)
-            default: try scanner.skip()
-            }
-        }
-        return WaitingNotice(
-            receivedAt: try JSONScanner.require(receivedAt, "receivedAt"),
-            guardedFrom: guardedFrom,
-            origin: try JSONScanner.require(origin, "origin")
-        )
+    @inline(__always)
+    package mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        coder.member("dueAt", &dueAt)
+        coder.member("reason", &reason)
+        coder.member("origin", &origin)
     }
 }
 
-extension RecordOrigin {
-    /// Reads `[topic, partition, offset]`.
-    init(_ scanner: inout JSONScanner) throws(WireFault) {
-        self.init(topic: 0, partition: 0, offset: 0)
+extension TokenAccount.WaitingNotice: WireMessage {
+    package static let blank = Self(receivedAt: .blank, guardedFrom: nil, origin: .blank)
+
+    @inline(__always)
+    package mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        coder.member("receivedAt", &receivedAt)
+        coder.member("guardedFrom", &guardedFrom)
+        coder.member("origin", &origin)
+    }
+}
+
+/// `[topic, partition, offset]`.
+extension RecordOrigin: WireValue {
+    static var blank: RecordOrigin { RecordOrigin(topic: 0, partition: 0, offset: 0) }
+
+    package static func read(
+        _ scanner: inout JSONScanner,
+        atMost limit: TextLimit?
+    ) throws(WireFault) -> RecordOrigin {
+        var origin = blank
         try scanner.tuple(of: 3) { (index, scanner) throws(WireFault) in
             switch index {
-            case 0: topic = Int(clamping: try scanner.integer())
-            case 1: partition = Int32(clamping: try scanner.integer())
-            default: offset = try scanner.integer()
+            case 0: origin.topic = Int(clamping: try scanner.integer())
+            case 1: origin.partition = Int32(clamping: try scanner.integer())
+            default: origin.offset = try scanner.integer()
             }
         }
+        return origin
     }
 
-    func write(_ writer: inout JSONWriter) {
+    package func write(by writer: inout JSONWriter) {
         writer.beginArray()
         writer.integer(Int64(topic))
         writer.integer(Int64(partition))

@@ -57,27 +57,29 @@ struct TokenMembers {
     }
 
     /// What could be read of a token that is refused for something else.
-    var known: TokenFields {
-        var known = TokenFields()
-        if case .text(let text) = externalPurchaseID, !text.isEmpty {
-            known.externalPurchaseID = TokenID(String(decoding: text, as: UTF8.self))
-        }
-        if case .integer(let value) = appAppleID, value > 0 {
-            known.appAppleID = value
-        }
-        if case .text(let text) = bundleID, !text.isEmpty {
-            known.bundleID = String(decoding: text, as: UTF8.self)
-        }
-        if case .text(let text) = tokenType {
-            known.tokenType = TokenType(text: String(decoding: text, as: UTF8.self))
-        }
-        if case .integer(let value) = tokenCreationDate, value > 0 {
-            known.tokenCreationDate = Timestamp(milliseconds: value)
-        }
-        if case .integer(let value) = tokenExpirationDate, value > 0 {
-            known.tokenExpirationDate = Timestamp(milliseconds: value)
-        }
+    var known: TokenFields<String> {
+        var known = TokenFields<String>()
+        known.externalPurchaseID = Self.known(externalPurchaseID)
+        known.appAppleID = Self.known(appAppleID)
+        known.bundleID = Self.known(bundleID)
+        known.tokenType = Self.known(tokenType)
+        known.tokenCreationDate = Self.known(tokenCreationDate)
+        known.tokenExpirationDate = Self.known(tokenExpirationDate)
         return known
+    }
+
+    private static func known(_ member: Member?) -> String? {
+        guard case .text(let text) = member, !text.isEmpty else {
+            return nil
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static func known(_ member: Member?) -> Int64? {
+        guard case .integer(let value) = member, value > 0 else {
+            return nil
+        }
+        return value
     }
 
     func token() throws(DecodeFault) -> ExternalPurchaseToken {

@@ -32,7 +32,7 @@ package struct TokenReader: ~Copyable {
     /// Whether its texts are ASCII without anything that JSON would escape; no where nobody looked.
     private(set) var isPlain = false
     /// What could be read of the last token if it was refused.
-    private var refused = TokenFields()
+    private var refused = TokenFields<String>()
     private var isRefused = false
 
     package init() {
@@ -61,7 +61,7 @@ package struct TokenReader: ~Copyable {
     mutating func read(trimmed text: UnsafeBufferPointer<UInt8>) throws(DecodeFault) {
         isRefused = true
         guard text.count > 0, text.count <= DecodeFault.textByteCountMax else {
-            refused = TokenFields()
+            refused = TokenFields<String>()
             throw text.count == 0
                 ? .empty
                 : .tooLong(byteCount: text.count, byteCountMax: DecodeFault.textByteCountMax)
@@ -81,7 +81,7 @@ package struct TokenReader: ~Copyable {
             byteCount
         )
         guard goodCount == count, count % 4 != 1 else {
-            refused = TokenFields()
+            refused = TokenFields<String>()
             throw .notBase64URL(byteIndex: goodCount)
         }
         unsafe bytes[byteCount] = 0
@@ -165,14 +165,7 @@ extension TokenReader {
     }
 
     /// What is known of it, whether it was refused or not.
-    var known: TokenFields { isRefused ? refused : TokenFields(token) }
-
-    /// By the id's first bytes, as ``TokenID/environment`` has it.
-    var environment: AppleEnvironment {
-        AppleEnvironment(
-            ofExternalPurchaseID: unsafe Span(_unsafeElements: slice(fields.externalPurchaseID))
-        )
-    }
+    var known: TokenFields<String> { isRefused ? refused : TokenFields(token) }
 
     private func text(_ range: Range<Int>) -> String {
         unsafe String(decoding: slice(range), as: UTF8.self)

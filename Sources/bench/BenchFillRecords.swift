@@ -174,7 +174,7 @@ struct BenchFillRecords {
         ("bundle_mismatch", "the link names another bundle than the token"),
     ]
 
-    /// Of ten letters eight are of decode, one of report and one of purchases.
+    /// Of ten dead letters eight are of decode, one of report and one of purchases.
     private static func worker(_ number: Int) -> (topic: Int, worker: Worker, index: Int) {
         switch number % 10 {
         case 8: (1, .report, number / 10)
@@ -192,7 +192,7 @@ struct BenchFillRecords {
         let at = letterTime(number, of: count)
         let (topic, worker, index) = Self.worker(number)
         let partition = Int32(index % BenchKafka.partitionCount)
-        // One kind has most letters, as in an outage, and the last a handful.
+        // One kind has most dead letters, as in an outage, and the last a handful.
         let chance = number * 31 % 1_000
         let fault =
             Self.faults[chance < 900 ? 0 : chance < 999 ? 1 + chance % 4 : Self.faults.count - 1]

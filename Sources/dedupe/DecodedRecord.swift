@@ -1,100 +1,77 @@
 internal import TokenDomain
 internal import TokenWire
 
-/// A value of `tokens.decoded.v1` as far as `dedupe` needs it, without an allocation per field: its
-/// texts lie, unescaped, in an arena of the caller's.
+/// A value of `tokens.decoded.v1` as far as `dedupe` needs it: its texts lie, unescaped, in an arena of
+/// the caller's.
+///
+/// A value in the form in which `decode` writes it costs no allocation.
 struct DecodedRecord {
     var externalPurchaseID: Range<Int>
     var environment: AppleEnvironment
     var appAppleID: Int64
-    var bundleID: Range<Int>
     var tokenType: Range<Int>?
     var tokenCreationDate: Int64
     var tokenExpirationDate: Int64?
     var customer: Range<Int>?
     var receivedAt: Int64
-    /// How many of the value's first bytes stand in `tokens.distinct.v1` as they are; nil where it
-    /// has to be written anew, and only then there is a bundle.
-    var keptByteCount: Int?
+    /// What stands in `tokens.distinct.v1` as it is.
+    private var kept: Kept
 
-    /// The fields while they are read.
-    private struct Fields {
-        var externalPurchaseID: Range<Int>?
-        var appAppleID: Int64?
-        var bundleID: Range<Int>?
-        var tokenType: Range<Int>?
-        var tokenCreationDate: Int64?
-        var tokenExpirationDate: Int64?
-        var customer: Range<Int>?
-        var receivedAt: Int64?
+    private enum Kept {
+        /// So many of the value's first bytes.
+        case value(byteCount: Int)
+        /// Written anew, among the texts.
+        case texts(Range<Int>)
     }
 
     /// - Throws: what is wrong with the value; the arena may have grown all the same.
     init(reading value: Span<UInt8>, texts: inout [UInt8]) throws(WireFault) {
-        if let plain = PlainDecoded.read(value) {
-            self.init(plain, of: value, texts: &texts)
-        } else {
-            try self.init(scanning: value, texts: &texts)
-        }
-    }
-
-    private init(_ plain: PlainDecoded.Fields, of value: Span<UInt8>, texts: inout [UInt8]) {
-        externalPurchaseID = Self.copy(plain.externalPurchaseID, of: value, to: &texts)
-        environment = AppleEnvironment(
-            ofExternalPurchaseID: value.extracting(plain.externalPurchaseID)
-        )
-        appAppleID = plain.appAppleID
-        bundleID = 0..<0
-        tokenType = plain.tokenType.map { Self.copy($0, of: value, to: &texts) }
-        tokenCreationDate = plain.tokenCreationDate
-        tokenExpirationDate = plain.tokenExpirationDate
-        customer = plain.customer.map { Self.copy($0, of: value, to: &texts) }
-        receivedAt = plain.receivedAt
-        keptByteCount = plain.keptEnd
-    }
-
-    private static func copy(
-        _ range: Range<Int>,
-        of value: Span<UInt8>,
-        to texts: inout [UInt8]
-    ) -> Range<Int> {
-        let start = texts.count
-        unsafe value.extracting(range).withUnsafeBufferPointer { bytes in
-            unsafe texts.append(contentsOf: bytes)
-        }
-        return start..<texts.count
-    }
-
-    private init(scanning value: Span<UInt8>, texts: inout [UInt8]) throws(WireFault) {
-        var fields = Fields()
-        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
-            switch key {
-            case "externalPurchaseId":
-                try Self.fill(&fields.externalPurchaseID, .tokenField, &scanner, &texts)
-            case "appAppleId": try scanner.fill(&fields.appAppleID)
-            case "bundleId": try Self.fill(&fields.bundleID, .tokenField, &scanner, &texts)
-            case "tokenType": try Self.fill(&fields.tokenType, .tokenField, &scanner, &texts)
-            case "tokenCreationDate": try scanner.fill(&fields.tokenCreationDate)
-            case "tokenExpirationDate": try scanner.fill(&fields.tokenExpirationDate)
-            case "customer": try Self.fill(&fields.customer, .customer, &scanner, &texts)
-            case "receivedAt": try scanner.fill(&fields.receivedAt)
-            default: try scanner.skip()
+        if let (fields, keptEnd) = DecodedFields.readPlain(value) {
+            self = try Self(fields, .value(byteCount: keptEnd), texts: &texts) { range, texts in
+                let start = texts.count
+                unsafe value.extracting(range).withUnsafeBufferPointer { bytes in
+                    unsafe texts.append(contentsOf: bytes)
+                }
+                return start..<texts.count
             }
+            return
         }
-        let id = try JSONScanner.require(fields.externalPurchaseID, "externalPurchaseId")
-        guard !id.isEmpty else {
+        var fields = try DecodedFields<String>(reading: value)
+        if fields.token.externalPurchaseID == "" {
             throw .outOfRange(field: "externalPurchaseId")
         }
-        externalPurchaseID = id
-        environment = AppleEnvironment(ofExternalPurchaseID: texts.span.extracting(id))
-        appAppleID = try JSONScanner.require(fields.appAppleID, "appAppleId")
-        bundleID = try JSONScanner.require(fields.bundleID, "bundleId")
-        tokenType = fields.tokenType
-        tokenCreationDate = try JSONScanner.require(fields.tokenCreationDate, "tokenCreationDate")
-        tokenExpirationDate = fields.tokenExpirationDate
         // An empty customer is none: decode lets none through.
-        customer = fields.customer.flatMap { $0.isEmpty ? nil : $0 }
+        fields.customer = fields.customer.flatMap { $0.isEmpty ? nil : $0 }
+        let start = texts.count
+        fields.writeKept(to: &texts)
+        self = try Self(fields, .texts(start..<texts.count), texts: &texts) { text, texts in
+            let start = texts.count
+            texts.append(contentsOf: text.utf8)
+            return start..<texts.count
+        }
+    }
+
+    @inline(__always)
+    private init<Text>(
+        _ fields: DecodedFields<Text>,
+        _ kept: Kept,
+        texts: inout [UInt8],
+        place: (Text, inout [UInt8]) -> Range<Int>
+    ) throws(WireFault) {
+        let token = fields.token
+        let id = try JSONScanner.require(token.externalPurchaseID, "externalPurchaseId")
+        externalPurchaseID = place(id, &texts)
+        environment = AppleEnvironment(
+            ofExternalPurchaseID: texts.span.extracting(externalPurchaseID)
+        )
+        appAppleID = try JSONScanner.require(token.appAppleID, "appAppleId")
+        _ = try JSONScanner.require(token.bundleID, "bundleId")
+        tokenType = token.tokenType.map { place($0, &texts) }
+        tokenCreationDate = try JSONScanner.require(token.tokenCreationDate, "tokenCreationDate")
+        tokenExpirationDate = token.tokenExpirationDate
+        customer = fields.customer.map { place($0, &texts) }
         receivedAt = try JSONScanner.require(fields.receivedAt, "receivedAt")
+        self.kept = kept
     }
 
     /// Its period, where it has one and names a customer.
@@ -120,72 +97,46 @@ struct DecodedRecord {
         )
     }
 
-    /// Appends the value of `tokens.distinct.v1` up to the role, in the order of `TokenDistinct.write`.
+    /// Appends the value of `tokens.distinct.v1` up to the role.
     ///
     /// - Parameters:
     ///   - value: what this was read from.
     ///   - texts: the arena of ``init(reading:texts:)``.
     ///   - arena: grows by the value.
     func writeToken(value: Span<UInt8>, texts: Span<UInt8>, to arena: inout [UInt8]) {
-        guard let keptByteCount else {
-            return writeAnew(texts: texts, to: &arena)
-        }
-        unsafe value.extracting(0..<keptByteCount).withUnsafeBufferPointer { bytes in
-            unsafe arena.append(contentsOf: bytes)
-        }
+        let bytes =
+            switch kept {
+            case .value(let byteCount): value.extracting(0..<byteCount)
+            case .texts(let range): texts.extracting(range)
+            }
+        unsafe bytes.withUnsafeBufferPointer { unsafe arena.append(contentsOf: $0) }
     }
+
+    /// What follows the token of a primary, as most tokens are.
+    private static let primaryRole: [UInt8] = {
+        var fields = DistinctFields()
+        fields.role = .primary
+        var bytes: [UInt8] = []
+        fields.writeOwn(to: &bytes)
+        return bytes
+    }()
 
     /// Appends what follows: the role, and the primary of a duplicate.
     static func writeRole(duplicateOf primary: TokenID?, to arena: inout [UInt8]) {
         guard let primary else {
-            return append(",\"role\":\"primary\"}", to: &arena)
+            return arena.append(contentsOf: primaryRole)
         }
-        append(",\"role\":\"duplicate\",\"primaryExternalPurchaseId\":", to: &arena)
-        JSONWriter.append(to: &arena) { $0.string(primary.text) }
-        arena.append(UInt8(ascii: "}"))
+        var fields = DistinctFields()
+        fields.role = .duplicate
+        fields.primary = primary
+        fields.writeOwn(to: &arena)
     }
 
     /// Appends the role of a token that takes another's place.
     static func writeRole(promotedFrom refused: TokenID, to arena: inout [UInt8]) {
-        append(",\"role\":\"primary\",\"promotedFrom\":", to: &arena)
-        JSONWriter.append(to: &arena) { $0.string(refused.text) }
-        arena.append(UInt8(ascii: "}"))
-    }
-
-    private static func append(_ text: StaticString, to arena: inout [UInt8]) {
-        unsafe arena.append(
-            contentsOf: UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
-        )
-    }
-
-    private func writeAnew(texts: Span<UInt8>, to arena: inout [UInt8]) {
-        JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("externalPurchaseId", utf8: texts.extracting(externalPurchaseID))
-            writer.field("environment", environment.rawValue)
-            writer.field("appAppleId", appAppleID)
-            writer.field("bundleId", utf8: texts.extracting(bundleID))
-            if let tokenType {
-                writer.field("tokenType", utf8: texts.extracting(tokenType))
-            }
-            writer.field("tokenCreationDate", tokenCreationDate)
-            writer.field("tokenExpirationDate", tokenExpirationDate)
-            if let customer {
-                writer.field("customer", utf8: texts.extracting(customer))
-            }
-            writer.field("receivedAt", receivedAt)
-            writer.endObject()
-        }
-        // The role follows.
-        arena.removeLast()
-    }
-
-    private static func fill(
-        _ slot: inout Range<Int>?,
-        _ limit: TextLimit,
-        _ scanner: inout JSONScanner,
-        _ texts: inout [UInt8]
-    ) throws(WireFault) {
-        slot = try scanner.appendString(to: &texts, isFirstTime: slot == nil, atMost: limit)
+        var fields = DistinctFields()
+        fields.role = .primary
+        fields.promotedFrom = refused
+        fields.writeOwn(to: &arena)
     }
 }

@@ -165,8 +165,7 @@ struct DedupeRecord: Equatable {
         place: PeriodPlace?,
         changelogValue: [UInt8]
     ) throws(WireFault) {
-        var texts: [UInt8] = []
-        var id: Range<Int>?
+        var id: [UInt8]?
         var keysExpire: Timestamp?
         var head: PeriodHead?
         var token: [UInt8]?
@@ -174,11 +173,10 @@ struct DedupeRecord: Equatable {
         try JSONScanner.scanObject(changelogValue.span) { (key, scanner) throws(WireFault) in
             switch key {
             case "externalPurchaseId":
-                id = try scanner.appendString(
-                    to: &texts,
-                    isFirstTime: id == nil,
-                    atMost: nil
-                )
+                guard id == nil else {
+                    throw .repeated(field: "externalPurchaseId")
+                }
+                id = try scanner.stringBytes()
             case "keysExpire": try scanner.fill(&keysExpire)
             case "head": head = try Self.head(&scanner)
             case "isUnheard": try scanner.fill(&isUnheard)
@@ -190,11 +188,10 @@ struct DedupeRecord: Equatable {
             default: try scanner.skip()
             }
         }
-        _ = try JSONScanner.require(id, "externalPurchaseId")
         self.init(
             identity: identity,
             place: place,
-            externalPurchaseID: texts,
+            externalPurchaseID: try JSONScanner.require(id, "externalPurchaseId"),
             keysExpire: try JSONScanner.require(keysExpire, "keysExpire"),
             head: head,
             token: token,

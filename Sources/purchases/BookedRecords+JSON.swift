@@ -156,7 +156,7 @@ extension BookedEvent {
             case "offset": try scanner.fill(&offset)
             case "receivedAt": try scanner.fill(&receivedAt)
             case "traceparent": try scanner.fill(&trace)
-            case "history": history = try ReplayHistory(&scanner)
+            case "history": history = try .read(&scanner, atMost: nil)
             default: try scanner.skip()
             }
         }
@@ -183,7 +183,7 @@ extension BookedEvent {
         writer.field("offset", offset)
         writer.field("receivedAt", receivedAt.milliseconds)
         writer.field("traceparent", trace?.text)
-        writer.object("history", history, wrapped: false) { $0.write(&$1) }
+        writer.object("history", history, wrapped: false) { $0.write(by: &$1) }
     }
 }
 

@@ -27,19 +27,19 @@ import TokenDomain
 
     @Test func `is what decode writes`() throws {
         let value = Self.value(Self.token)
-        let read = PlainDecoded.read(value.span)
-        let fields = try #require(read)
+        let read = DecodedFields.readPlain(value.span)
+        let (fields, keptEnd) = try #require(read)
         let text = { (range: Range<Int>) in String(decoding: value[range], as: UTF8.self) }
-        #expect(text(fields.externalPurchaseID) == "SANDBOX_a-1")
-        #expect(text(fields.bundleID) == "com.example")
-        #expect(fields.tokenType.map(text) == "SERVICES")
+        #expect(fields.token.externalPurchaseID.map(text) == "SANDBOX_a-1")
+        #expect(fields.token.bundleID.map(text) == "com.example")
+        #expect(fields.token.tokenType.map(text) == "SERVICES")
         #expect(fields.customer.map(text) == "c1.x")
-        #expect(fields.appAppleID == 123_456_789_012_345_678)
-        #expect(fields.tokenCreationDate == 1_750_000_000_000)
-        #expect(fields.tokenExpirationDate == 1_760_000_000_000)
+        #expect(fields.token.appAppleID == 123_456_789_012_345_678)
+        #expect(fields.token.tokenCreationDate == 1_750_000_000_000)
+        #expect(fields.token.tokenExpirationDate == 1_760_000_000_000)
         #expect(fields.receivedAt == 7)
-        #expect(text(0..<fields.keptEnd).hasSuffix(",\"receivedAt\":7"))
-        #expect(text(fields.keptEnd..<value.count) == ",\"token\":\"abc_-\"}")
+        #expect(text(0..<keptEnd).hasSuffix(",\"receivedAt\":7"))
+        #expect(text(keptEnd..<value.count) == ",\"token\":\"abc_-\"}")
     }
 
     @Test func `lacks what the token lacks`() throws {
@@ -48,10 +48,10 @@ import TokenDomain
         token.token.tokenExpirationDate = nil
         token.customer = nil
         let value = Self.value(token)
-        let read = PlainDecoded.read(value.span)
-        let fields = try #require(read)
-        #expect(fields.tokenType == nil)
-        #expect(fields.tokenExpirationDate == nil)
+        let read = DecodedFields.readPlain(value.span)
+        let fields = try #require(read).fields
+        #expect(fields.token.tokenType == nil)
+        #expect(fields.token.tokenExpirationDate == nil)
         #expect(fields.customer == nil)
     }
 
@@ -65,14 +65,14 @@ import TokenDomain
             for byte in [0x00, 0x20, 0x22, 0x30, 0x2d, 0x5c, 0x7d, 0x80, 0xff] as [UInt8] {
                 damaged[2][index] = byte
                 for bytes in damaged {
-                    guard let fields = PlainDecoded.read(bytes.span) else {
+                    guard let fields = DecodedFields.readPlain(bytes.span)?.fields else {
                         continue
                     }
                     understoodCount += 1
                     let read = try TokenDecoded(reading: bytes.span)
                     #expect(Self.value(read) == bytes)
                     #expect(read.receivedAt.milliseconds == fields.receivedAt)
-                    #expect(read.token.appAppleID == fields.appAppleID)
+                    #expect(read.token.appAppleID == fields.token.appAppleID)
                 }
             }
         }
@@ -91,7 +91,6 @@ import TokenDomain
         let text = String(decoding: Self.value(Self.token), as: UTF8.self)
         #expect(text.contains(there))
         let bytes = Array(text.replacing(there, with: instead).utf8)
-        let read = PlainDecoded.read(bytes.span)
-        #expect(read == nil)
+        #expect(DecodedFields.readPlain(bytes.span) == nil)
     }
 }

@@ -67,54 +67,32 @@ extension AccountTokenRequested {
     }
 }
 
-extension AccountTokenOutcome {
-    /// Reads a value of `account-tokens.outcomes.v1`.
-    package init(reading value: Span<UInt8>) throws(WireFault) {
-        var originalTransactionID: String?
-        var appAccountToken: String?
-        var outcome: Outcome?
-        var httpStatus: Int?
-        var errorCode: Int64?
-        var attempts: Int?
-        var settledAt: Timestamp?
-        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
-            switch key {
-            case "originalTransactionId":
-                try scanner.fill(&originalTransactionID, atMost: .identifier)
-            case "appAccountToken": try scanner.fill(&appAccountToken, atMost: .identifier)
-            case "outcome": try scanner.fill(&outcome)
-            case "httpStatus": try scanner.fill(&httpStatus)
-            case "errorCode": try scanner.fill(&errorCode)
-            case "attempts": try scanner.fill(&attempts)
-            case "settledAt": try scanner.fill(&settledAt)
-            default: try scanner.skip()
-            }
-        }
-        self.init(
-            originalTransactionID: try JSONScanner.require(
-                originalTransactionID,
-                "originalTransactionId"
-            ),
-            appAccountToken: try JSONScanner.require(appAccountToken, "appAccountToken"),
-            outcome: try JSONScanner.require(outcome, "outcome"),
-            httpStatus: try JSONScanner.require(httpStatus, "httpStatus"),
-            errorCode: errorCode,
-            attempts: try JSONScanner.require(attempts, "attempts"),
-            settledAt: try JSONScanner.require(settledAt, "settledAt")
-        )
+extension AccountTokenOutcome: WireMessage {
+    package static let blank = AccountTokenOutcome(
+        originalTransactionID: "",
+        appAccountToken: "",
+        outcome: .rejected,
+        httpStatus: 0,
+        errorCode: nil,
+        attempts: 0,
+        settledAt: .blank
+    )
+
+    @inline(__always)
+    package mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        coder.member("originalTransactionId", &originalTransactionID, atMost: .identifier)
+        coder.member("appAccountToken", &appAccountToken, atMost: .identifier)
+        coder.member("outcome", &outcome)
+        coder.member("httpStatus", &httpStatus)
+        coder.member("errorCode", &errorCode)
+        coder.member("attempts", &attempts)
+        coder.member("settledAt", &settledAt)
     }
 
-    package func write(to arena: inout [UInt8]) {
-        JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("originalTransactionId", originalTransactionID)
-            writer.field("appAccountToken", appAccountToken)
-            writer.field("outcome", outcome.rawValue)
-            writer.field("httpStatus", httpStatus)
-            writer.field("errorCode", errorCode)
-            writer.field("attempts", attempts)
-            writer.field("settledAt", settledAt.milliseconds)
-            writer.endObject()
-        }
+    /// Reads a value of `account-tokens.outcomes.v1`.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        self = try .read(value: value)
     }
+
+    package func write(to arena: inout [UInt8]) { append(to: &arena) }
 }

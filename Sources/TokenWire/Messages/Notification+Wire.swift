@@ -1,37 +1,29 @@
 package import TokenDomain
 
-extension NotificationReceived {
-    /// Reads a value of `notifications.received.v1`.
-    package init(reading value: Span<UInt8>) throws(WireFault) {
-        var signedPayload: String?
-        var receivedAt: Timestamp?
-        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
-            switch key {
-            case "signedPayload": try scanner.fill(&signedPayload)
-            case "receivedAt": try scanner.fill(&receivedAt)
-            default: try scanner.skip()
-            }
-        }
-        self.init(
-            signedPayload: try JSONScanner.require(signedPayload, "signedPayload"),
-            receivedAt: try JSONScanner.require(receivedAt, "receivedAt")
-        )
+extension NotificationReceived: WireMessage {
+    package static let blank = NotificationReceived(
+        signedPayload: "",
+        receivedAt: .blank
+    )
+
+    @inline(__always)
+    package mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        coder.member("signedPayload", &signedPayload)
+        coder.member("receivedAt", &receivedAt)
     }
 
-    package func write(to arena: inout [UInt8]) {
-        JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("signedPayload", signedPayload)
-            writer.field("receivedAt", receivedAt.milliseconds)
-            writer.endObject()
-        }
+    /// Reads a value of `notifications.received.v1`.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        self = try .read(value: value)
     }
+
+    package func write(to arena: inout [UInt8]) { append(to: &arena) }
 }
 
 extension NotificationVerified {
     /// Reads a value of `notifications.verified.v1`.
     package init(reading value: Span<UInt8>) throws(WireFault) {
-        var fields = TokenFields()
+        var fields = TokenFields<String>()
         var notificationUUID: String?
         var subtype: String?
         var signedDate: Timestamp?
@@ -43,7 +35,8 @@ extension NotificationVerified {
             case "signedDate": try scanner.fill(&signedDate)
             case "receivedAt": try scanner.fill(&receivedAt)
             default:
-                guard try fields.take(key, from: &scanner) else {
+                let isTaken = try scanner.takeMember { fields.members(&$0) }
+                guard isTaken else {
                     return try scanner.skip()
                 }
             }
@@ -70,48 +63,31 @@ extension NotificationVerified {
     }
 }
 
-extension NotificationOther {
-    /// Reads a value of `notifications.other.v1`.
-    ///
-    /// `payload` is an object, kept byte for byte.
-    package init(reading value: Span<UInt8>) throws(WireFault) {
-        var notificationType: String?
-        var subtype: String?
-        var notificationUUID: String?
-        var signedDate: Timestamp?
-        var payload: String?
-        var receivedAt: Timestamp?
-        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
-            switch key {
-            case "notificationType": try scanner.fill(&notificationType, atMost: .identifier)
-            case "subtype": try scanner.fill(&subtype, atMost: .identifier)
-            case "notificationUUID": try scanner.fill(&notificationUUID, atMost: .identifier)
-            case "signedDate": try scanner.fill(&signedDate)
-            case "payload": try scanner.fillObject(&payload)
-            case "receivedAt": try scanner.fill(&receivedAt)
-            default: try scanner.skip()
-            }
-        }
-        self.init(
-            notificationType: try JSONScanner.require(notificationType, "notificationType"),
-            subtype: subtype,
-            notificationUUID: notificationUUID,
-            signedDate: signedDate,
-            payload: try JSONScanner.require(payload, "payload"),
-            receivedAt: try JSONScanner.require(receivedAt, "receivedAt")
-        )
+/// `payload` is an object, kept byte for byte.
+extension NotificationOther: WireMessage {
+    package static let blank = NotificationOther(
+        notificationType: "",
+        subtype: nil,
+        notificationUUID: nil,
+        signedDate: nil,
+        payload: "",
+        receivedAt: .blank
+    )
+
+    @inline(__always)
+    package mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        coder.member("notificationType", &notificationType, atMost: .identifier)
+        coder.member("subtype", &subtype, atMost: .identifier)
+        coder.member("notificationUUID", &notificationUUID, atMost: .identifier)
+        coder.member("signedDate", &signedDate)
+        coder.member("payload", raw: .object, &payload)
+        coder.member("receivedAt", &receivedAt)
     }
 
-    package func write(to arena: inout [UInt8]) {
-        JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("notificationType", notificationType)
-            writer.field("subtype", subtype)
-            writer.field("notificationUUID", notificationUUID)
-            writer.field("signedDate", signedDate?.milliseconds)
-            writer.field("payload", raw: payload.utf8.span)
-            writer.field("receivedAt", receivedAt.milliseconds)
-            writer.endObject()
-        }
+    /// Reads a value of `notifications.other.v1`.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        self = try .read(value: value)
     }
+
+    package func write(to arena: inout [UInt8]) { append(to: &arena) }
 }

@@ -1,39 +1,102 @@
 package import TokenDomain
 
+/// A value of `tokens.decoded.v1` while it is read or written.
+package struct DecodedFields<Text> {
+    package var token = TokenFields<Text>()
+    package var customer: Text?
+    /// In milliseconds since 1970.
+    package var receivedAt: Int64?
+    package var text: Text?
+
+    package init() {}
+
+    @inline(__always)
+    mutating func members<C: MemberCoder<Text> & ~Copyable>(_ coder: inout C) {
+        keptMembers(&coder)
+        leftMembers(&coder)
+    }
+
+    /// Those that `tokens.distinct.v1` takes over as they are.
+    @inline(__always)
+    mutating func keptMembers<C: MemberCoder<Text> & ~Copyable>(_ coder: inout C) {
+        token.members(&coder)
+        coder.text("customer", &customer, atMost: .customer)
+        coder.integer("receivedAt", &receivedAt)
+    }
+
+    /// Those that end here.
+    @inline(__always)
+    mutating func leftMembers<C: MemberCoder<Text> & ~Copyable>(_ coder: inout C) {
+        coder.text("token", &text, atMost: .tokenText)
+    }
+}
+
+extension DecodedFields<Range<Int>> {
+    /// Reads a value in the very form in which `decode` writes it, in one pass.
+    ///
+    /// - Returns: what lies where in the value, and where the members end that
+    ///   ``keptMembers(_:)`` names, before the comma; nil where the value is of another form, valid or
+    ///   not.
+    package static func readPlain(_ value: Span<UInt8>) -> (fields: Self, keptEnd: Int)? {
+        unsafe value.withUnsafeBufferPointer { bytes in
+            var scanner = unsafe PlainScanner(bytes)
+            var fields = Self()
+            fields.keptMembers(&scanner)
+            let keptEnd = scanner.position
+            fields.leftMembers(&scanner)
+            return scanner.isWhole() ? (fields, keptEnd) : nil
+        }
+    }
+}
+
+extension DecodedFields<String> {
+    /// Reads a value of any form.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        var fields = Self()
+        try JSONScanner.scanMembers(value) { fields.members(&$0) }
+        self = fields
+    }
+
+    func receivedTime() throws(WireFault) -> Timestamp {
+        Timestamp(milliseconds: try JSONScanner.require(receivedAt, "receivedAt"))
+    }
+
+    /// Appends the members that ``keptMembers(_:)`` names: the beginning of a value of
+    /// `tokens.distinct.v1`.
+    package consuming func writeKept(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            keptMembers(&writer)
+        }
+    }
+
+    consuming func write(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            members(&writer)
+            writer.endObject()
+        }
+    }
+}
+
 extension TokenDecoded {
     /// Reads a value of `tokens.decoded.v1`.
     package init(reading value: Span<UInt8>) throws(WireFault) {
-        var fields = TokenFields()
-        var customer: CustomerID?
-        var receivedAt: Timestamp?
-        var text: String?
-        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
-            switch key {
-            case "customer": try scanner.fill(&customer, atMost: .customer)
-            case "receivedAt": try scanner.fill(&receivedAt)
-            case "token": try scanner.fill(&text, atMost: .tokenText)
-            default:
-                guard try fields.take(key, from: &scanner) else {
-                    return try scanner.skip()
-                }
-            }
-        }
+        let fields = try DecodedFields<String>(reading: value)
         self.init(
-            token: try fields.token(),
-            customer: customer,
-            receivedAt: try JSONScanner.require(receivedAt, "receivedAt"),
-            text: try JSONScanner.require(text, "token")
+            token: try fields.token.token(),
+            customer: fields.customer.map { CustomerID($0) },
+            receivedAt: try fields.receivedTime(),
+            text: try JSONScanner.require(fields.text, "token")
         )
     }
 
     package func write(to arena: inout [UInt8]) {
-        JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.fields(of: token)
-            writer.field("customer", customer?.text)
-            writer.field("receivedAt", receivedAt.milliseconds)
-            writer.field("token", text)
-            writer.endObject()
-        }
+        var fields = DecodedFields<String>()
+        fields.token = TokenFields(token)
+        fields.customer = customer?.text
+        fields.receivedAt = receivedAt.milliseconds
+        fields.text = text
+        fields.write(to: &arena)
     }
 }

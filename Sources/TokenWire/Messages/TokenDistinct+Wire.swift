@@ -1,81 +1,100 @@
 package import TokenDomain
 
-extension TokenDistinct {
-    /// Reads a value of `tokens.distinct.v1`.
-    ///
-    /// Of a `seen` record only the id, the role and `receivedAt` are required.
-    package init(reading value: Span<UInt8>) throws(WireFault) {
-        var fields = TokenFields()
-        var customer: CustomerID?
-        var receivedAt: Timestamp?
-        var role: String?
-        var primary: TokenID?
-        var promotedFrom: TokenID?
-        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
-            switch key {
-            case "customer": try scanner.fill(&customer, atMost: .customer)
-            case "receivedAt": try scanner.fill(&receivedAt)
-            case "role": try scanner.fill(&role, atMost: .identifier)
-            case "primaryExternalPurchaseId":
-                try scanner.fill(&primary, atMost: .tokenField)
-            case "promotedFrom": try scanner.fill(&promotedFrom, atMost: .tokenField)
-            default:
-                guard try fields.take(key, from: &scanner) else {
-                    return try scanner.skip()
-                }
-            }
-        }
-        self.init(
-            externalPurchaseID: try JSONScanner.require(
-                fields.externalPurchaseID,
-                "externalPurchaseId"
-            ),
-            appAppleID: fields.appAppleID,
-            bundleID: fields.bundleID,
-            tokenType: fields.tokenType,
-            tokenCreationDate: fields.tokenCreationDate,
-            tokenExpirationDate: fields.tokenExpirationDate,
-            customer: customer,
-            receivedAt: try JSONScanner.require(receivedAt, "receivedAt"),
-            role: try Self.role(try JSONScanner.require(role, "role"), primary: primary),
-            promotedFrom: promotedFrom
-        )
-        if self.role != .seen {
-            _ = try fields.token()
+/// A value of `tokens.distinct.v1` while it is read or written.
+///
+/// Of a `seen` record only the id, the role and `receivedAt` are required.
+package struct DistinctFields {
+    package enum Role: String, WireValue {
+        case primary, duplicate, seen
+    }
+
+    package var kept = DecodedFields<String>()
+    package var role: Role?
+    package var primary: TokenID?
+    package var promotedFrom: TokenID?
+
+    package init() {}
+
+    @inline(__always)
+    mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        kept.keptMembers(&coder)
+        ownMembers(&coder)
+    }
+
+    /// Those that `tokens.decoded.v1` does not have.
+    @inline(__always)
+    private mutating func ownMembers<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        coder.member("role", &role)
+        coder.member("primaryExternalPurchaseId", &primary, atMost: .tokenField)
+        coder.member("promotedFrom", &promotedFrom, atMost: .tokenField)
+    }
+
+    /// Appends the value.
+    consuming func write(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena) { writer in
+            writer.beginObject()
+            members(&writer)
+            writer.endObject()
         }
     }
 
-    private static func role(_ text: String, primary: TokenID?) throws(WireFault) -> TokenRole {
-        switch text {
-        case "primary":
-            return .primary
-        case "duplicate":
-            return .duplicate(of: try JSONScanner.require(primary, "primaryExternalPurchaseId"))
-        case "seen":
-            return .seen
-        default:
-            throw .outOfRange(field: "role")
+    /// Appends what follows the members that were taken over from `tokens.decoded.v1`.
+    package consuming func writeOwn(to arena: inout [UInt8]) {
+        JSONWriter.append(to: &arena, isContinued: true) { writer in
+            ownMembers(&writer)
+            writer.endObject()
+        }
+    }
+}
+
+extension TokenDistinct {
+    /// Reads a value of `tokens.distinct.v1`.
+    package init(reading value: Span<UInt8>) throws(WireFault) {
+        var fields = DistinctFields()
+        try JSONScanner.scanMembers(value) { fields.members(&$0) }
+        let token = fields.kept.token
+        self.init(
+            externalPurchaseID: try token.id(),
+            appAppleID: token.appAppleID,
+            bundleID: token.bundleID,
+            tokenType: token.tokenType.map { TokenType(text: $0) },
+            tokenCreationDate: token.tokenCreationDate.map { Timestamp(milliseconds: $0) },
+            tokenExpirationDate: token.tokenExpirationDate.map { Timestamp(milliseconds: $0) },
+            customer: fields.kept.customer.map { CustomerID($0) },
+            receivedAt: try fields.kept.receivedTime(),
+            role: try Self.role(fields),
+            promotedFrom: fields.promotedFrom
+        )
+        if self.role != .seen {
+            _ = try token.token()
+        }
+    }
+
+    private static func role(_ fields: DistinctFields) throws(WireFault) -> TokenRole {
+        switch try JSONScanner.require(fields.role, "role") {
+        case .primary: .primary
+        case .duplicate:
+            .duplicate(of: try JSONScanner.require(fields.primary, "primaryExternalPurchaseId"))
+        case .seen: .seen
         }
     }
 
     package func write(to arena: inout [UInt8]) {
-        JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("externalPurchaseId", externalPurchaseID.text)
-            writer.field("environment", externalPurchaseID.environment.rawValue)
-            writer.field("appAppleId", appAppleID)
-            writer.field("bundleId", bundleID)
-            writer.field("tokenType", tokenType?.text)
-            writer.field("tokenCreationDate", tokenCreationDate?.milliseconds)
-            writer.field("tokenExpirationDate", tokenExpirationDate?.milliseconds)
-            writer.field("customer", customer?.text)
-            writer.field("receivedAt", receivedAt.milliseconds)
-            writer.field("role", role.text)
-            if case .duplicate(let primary) = role {
-                writer.field("primaryExternalPurchaseId", primary.text)
-            }
-            writer.field("promotedFrom", promotedFrom?.text)
-            writer.endObject()
+        var fields = DistinctFields()
+        fields.kept.token.externalPurchaseID = externalPurchaseID.text
+        fields.kept.token.appAppleID = appAppleID
+        fields.kept.token.bundleID = bundleID
+        fields.kept.token.tokenType = tokenType?.text
+        fields.kept.token.tokenCreationDate = tokenCreationDate?.milliseconds
+        fields.kept.token.tokenExpirationDate = tokenExpirationDate?.milliseconds
+        fields.kept.customer = customer?.text
+        fields.kept.receivedAt = receivedAt.milliseconds
+        switch role {
+        case .primary: fields.role = .primary
+        case .duplicate(let primary): (fields.role, fields.primary) = (.duplicate, primary)
+        case .seen: fields.role = .seen
         }
+        fields.promotedFrom = promotedFrom
+        fields.write(to: &arena)
     }
 }

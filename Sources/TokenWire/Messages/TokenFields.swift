@@ -1,53 +1,57 @@
 package import TokenDomain
 
-/// The fields of a token as our messages carry them, while they are read.
-struct TokenFields {
-    var externalPurchaseID: TokenID?
-    var appAppleID: Int64?
-    var bundleID: String?
-    var tokenType: TokenType?
-    var tokenCreationDate: Timestamp?
-    var tokenExpirationDate: Timestamp?
+/// The fields of a token as our messages carry them, while they are read or written.
+package struct TokenFields<Text> {
+    package var externalPurchaseID: Text?
+    package var appAppleID: Int64?
+    package var bundleID: Text?
+    package var tokenType: Text?
+    /// In milliseconds since 1970.
+    package var tokenCreationDate: Int64?
+    package var tokenExpirationDate: Int64?
 
-    init() {}
+    package init() {}
 
-    init(_ token: ExternalPurchaseToken) {
-        externalPurchaseID = token.externalPurchaseID
+    @inline(__always)
+    mutating func members<C: MemberCoder<Text> & ~Copyable>(_ coder: inout C) {
+        coder.text("externalPurchaseId", &externalPurchaseID, atMost: .tokenField)
+        coder.environment(of: externalPurchaseID)
+        coder.integer("appAppleId", &appAppleID)
+        coder.text("bundleId", &bundleID, atMost: .tokenField)
+        coder.text("tokenType", &tokenType, atMost: .tokenField)
+        coder.integer("tokenCreationDate", &tokenCreationDate)
+        coder.integer("tokenExpirationDate", &tokenExpirationDate)
+    }
+}
+
+extension TokenFields<String> {
+    package init(_ token: ExternalPurchaseToken) {
+        externalPurchaseID = token.externalPurchaseID.text
         appAppleID = token.appAppleID
         bundleID = token.bundleID
-        tokenType = token.tokenType
-        tokenCreationDate = token.tokenCreationDate
-        tokenExpirationDate = token.tokenExpirationDate
+        tokenType = token.tokenType?.text
+        tokenCreationDate = token.tokenCreationDate.milliseconds
+        tokenExpirationDate = token.tokenExpirationDate?.milliseconds
     }
 
-    /// Reads the member if it is one of a token's; `environment` follows from the id.
-    ///
-    /// - Returns: false where the member is none of them and still unread.
-    mutating func take(
-        _ key: JSONKey,
-        from scanner: inout JSONScanner
-    ) throws(WireFault) -> Bool {
-        switch key {
-        case "externalPurchaseId":
-            try scanner.fill(&externalPurchaseID, atMost: .tokenField)
-        case "appAppleId": try scanner.fill(&appAppleID)
-        case "bundleId": try scanner.fill(&bundleID, atMost: .tokenField)
-        case "tokenType": try scanner.fill(&tokenType, atMost: .tokenField)
-        case "tokenCreationDate": try scanner.fill(&tokenCreationDate)
-        case "tokenExpirationDate": try scanner.fill(&tokenExpirationDate)
-        default: return false
+    func id() throws(WireFault) -> TokenID {
+        let id = try JSONScanner.require(externalPurchaseID, "externalPurchaseId")
+        guard !id.isEmpty else {
+            throw .outOfRange(field: "externalPurchaseId")
         }
-        return true
+        return TokenID(id)
     }
 
     func token() throws(WireFault) -> ExternalPurchaseToken {
         ExternalPurchaseToken(
-            externalPurchaseID: try JSONScanner.require(externalPurchaseID, "externalPurchaseId"),
+            externalPurchaseID: try id(),
             appAppleID: try JSONScanner.require(appAppleID, "appAppleId"),
             bundleID: try JSONScanner.require(bundleID, "bundleId"),
-            tokenType: tokenType,
-            tokenCreationDate: try JSONScanner.require(tokenCreationDate, "tokenCreationDate"),
-            tokenExpirationDate: tokenExpirationDate
+            tokenType: tokenType.map { TokenType(text: $0) },
+            tokenCreationDate: Timestamp(
+                milliseconds: try JSONScanner.require(tokenCreationDate, "tokenCreationDate")
+            ),
+            tokenExpirationDate: tokenExpirationDate.map { Timestamp(milliseconds: $0) }
         )
     }
 }
@@ -55,12 +59,7 @@ struct TokenFields {
 extension JSONWriter {
     /// The members that `tokens.decoded.v1` and all that follow have in common.
     package mutating func fields(of token: ExternalPurchaseToken) {
-        field("externalPurchaseId", token.externalPurchaseID.text)
-        field("environment", token.environment.rawValue)
-        field("appAppleId", token.appAppleID)
-        field("bundleId", token.bundleID)
-        field("tokenType", token.tokenType?.text)
-        field("tokenCreationDate", token.tokenCreationDate.milliseconds)
-        field("tokenExpirationDate", token.tokenExpirationDate?.milliseconds)
+        var fields = TokenFields(token)
+        fields.members(&self)
     }
 }

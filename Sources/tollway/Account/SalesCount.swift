@@ -5,10 +5,10 @@ internal import TokenWire
 
 /// Counts the results of each sale of a window that came in.
 ///
-/// One is a dead letter where a letter names its position, and held where the worker's state does.
-/// It is settled where the ledger has one of its line item and type that was received at its time.
-/// The rest are repeats of what came before, changes that ask for what is so already, or not read
-/// yet; what is none of these was lost. What the ledger has beyond that never came in.
+/// One is a dead letter where such a record names its position, and held where the worker's state
+/// does. It is settled where the ledger has one of its line item and type that was received at its
+/// time. The rest are repeats of what came before, changes that ask for what is so already, or not
+/// read yet; what is none of these was lost. What the ledger has beyond that never came in.
 struct SalesCount {
     let configuration: Configuration
     let window: AccountWindow
@@ -30,7 +30,7 @@ struct SalesCount {
         var isRetraction: Bool
     }
 
-    /// Those of which nothing was found at first: a letter may have been written since.
+    /// Those of which nothing was found at first: a dead letter may have been written since.
     private var missing: [(position: Position, app: Int64)] = []
 
     init(

@@ -313,7 +313,7 @@ enum DeadLetterCommand {
         return try scan.settled(since: oldest, of: positions)
     }
 
-    /// The ends of the partitions that some letters lie in, as far as they are there.
+    /// The ends of the partitions that some dead letters lie in, as far as they are there.
     private static func ends(
         of positions: [DeadLetterPosition],
         _ configuration: Configuration

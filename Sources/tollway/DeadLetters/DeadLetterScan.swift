@@ -40,8 +40,8 @@ struct DeadLetterScan {
     /// The replays and discards of dead letters so far, as far as they are committed.
     ///
     /// Exactly: waits for transactions that are open now. Else what an open replay is about to
-    /// commit is not seen. `since`: only of letters that were written then or later, for a letter is
-    /// older than its replay. `of`: only of these, which lie in few partitions.
+    /// commit is not seen. `since`: only of dead letters that were written then or later, for a
+    /// dead letter is older than its replay. `of`: only of these, which lie in few partitions.
     func settled(
         isExact: Bool = false,
         since: Int64? = nil,
@@ -191,8 +191,8 @@ struct DeadLetterScan {
 
     private static let clockSkewMilliseconds: Int64 = 600_000
 
-    /// Where the last `depth` offsets of every partition of the filter's stages begin, of those that
-    /// are not younger than the filter, and whether there are none before them.
+    /// Where the last `depth` offsets of every partition of the filter's stages begin, of those
+    /// that are not younger than the filter, and whether there are none before them.
     func newestPlaces(
         depth: Int64
     ) throws(CommandFailure) -> (places: [TopicPartition: LogBrowser.Start], areAll: Bool) {
@@ -220,7 +220,7 @@ struct DeadLetterScan {
         }
     }
 
-    /// When the oldest letter from some places on was written; nil where there is none.
+    /// When the oldest dead letter from some places on was written; nil where there is none.
     func oldestTime(
         from places: [TopicPartition: LogBrowser.Start]
     ) throws(CommandFailure) -> Int64? {
@@ -232,8 +232,8 @@ struct DeadLetterScan {
     }
 }
 
-/// How much was read, or how far of the whole, on a terminal only, over itself; nothing in the first
-/// second.
+/// How much was read, or how far of the whole, on a terminal only, over itself; nothing in the
+/// first second.
 final class ScanProgress {
     private static let firstMilliseconds: Int64 = 1_000
     private static let againMilliseconds: Int64 = 200

@@ -160,7 +160,7 @@ final class TopSource {
         snapshot.deadLetters = Array(letters.shown.prefix(Self.deadLettersShownMax))
     }
 
-    /// Reads everything anew beside what is known, for Kafka has removed letters since.
+    /// Reads everything anew beside what is known, for Kafka has removed dead letters since.
     ///
     /// - Returns: the new one once it knows all, else the old one.
     private func renew(

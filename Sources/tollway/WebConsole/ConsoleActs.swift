@@ -6,8 +6,8 @@ internal import TokenDomain
 /// Plans that were shown, and what was done by them.
 ///
 /// Nothing is done without a plan: a replay does exactly what its plan file says, and a discard is
-/// bounded by the time at which it was planned, so that a letter that nobody saw does not go. An order
-/// for a lane is planned by its dry run.
+/// bounded by the time at which it was planned, so that a dead letter that nobody saw does not go.
+/// An order for a lane is planned by its dry run.
 struct ConsoleActs {
     enum Action: String {
         case replay
@@ -31,7 +31,7 @@ struct ConsoleActs {
         var action: Action
         /// Of the session that asked for it: nobody else confirms it.
         var session: String
-        /// How many letters would go, or lanes.
+        /// How many dead letters would go, or lanes.
         var goCount: Int
         /// What they are, in words.
         var what: String
@@ -176,7 +176,7 @@ struct ConsoleActs {
         return (plan, plan.arguments + ["-o", "json"])
     }
 
-    /// How many letters or lanes a dry run says would go; nil where it is none.
+    /// How many dead letters or lanes a dry run says would go; nil where it is none.
     private static func goCount(_ action: Action, _ object: [String: Any]?) -> Int? {
         guard action.isOfLane else {
             return object?["go"] as? Int

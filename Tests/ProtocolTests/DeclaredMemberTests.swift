@@ -1,0 +1,169 @@
+import Foundation
+import Testing
+import TokenDomain
+
+@testable import TokenWire
+
+/// What the messages declare, held against the schemas: a member is in both or in neither.
+@Suite struct `The members that messages declare` {
+    /// A coder that neither reads nor writes, and notes what is declared.
+    struct Declared: ValueCoder {
+        var types: [String: String] = [:]
+        var limits: [String: Int] = [:]
+        var required: [String] = []
+
+        mutating func text(_ name: StaticString, _ slot: inout String?, atMost limit: TextLimit?) {
+            note(name, "string", limit)
+        }
+
+        mutating func integer(_ name: StaticString, _ slot: inout Int64?) {
+            note(name, "integer")
+        }
+
+        mutating func environment(of id: String?) {
+            note("environment", "string")
+            required.append("environment")
+        }
+
+        mutating func environment(statedFor id: TokenID) {
+            environment(of: id.text)
+        }
+
+        mutating func lane(_ slot: inout Lane?) {
+            note("appAppleId", "integer")
+            note("environment", "string")
+        }
+
+        mutating func member<Value: WireValue>(
+            _ name: StaticString,
+            _ slot: inout Value,
+            atMost limit: TextLimit?
+        ) {
+            note(name, Self.type(of: Value.self), limit)
+            required.append("\(name)")
+        }
+
+        mutating func member<Value: WireValue>(
+            _ name: StaticString,
+            _ slot: inout Value?,
+            atMost limit: TextLimit?
+        ) {
+            note(name, Self.type(of: Value.self), limit)
+        }
+
+        mutating func list<Element: WireValue>(
+            _ name: StaticString,
+            _ slot: inout [Element],
+            atMost limit: TextLimit?,
+            isWrittenEmpty: Bool
+        ) {
+            note(name, "array")
+            if isWrittenEmpty {
+                required.append("\(name)")
+            }
+        }
+
+        mutating func count(_ name: StaticString, _ slot: inout Int) {
+            note(name, "integer")
+        }
+
+        mutating func member(
+            _ name: StaticString,
+            raw kind: JSONScanner.Kind,
+            _ slot: inout String?
+        ) {
+            note(name, kind == .object ? "object" : "array")
+        }
+
+        mutating func member(
+            _ name: StaticString,
+            raw kind: JSONScanner.Kind,
+            _ slot: inout String
+        ) {
+            note(name, kind == .object ? "object" : "array")
+            required.append("\(name)")
+        }
+
+        private mutating func note(_ name: StaticString, _ type: String, _ limit: TextLimit? = nil)
+        {
+            types["\(name)"] = type
+            limits["\(name)"] = type == "string" ? limit?.byteCountMax : nil
+        }
+
+        private static func type<Value>(of value: Value.Type) -> String {
+            switch value {
+            case is Int.Type, is Int64.Type, is Timestamp.Type: "integer"
+            case is [String].Type: "array"
+            default: "string"
+            }
+        }
+    }
+
+    /// The declaration of one topic's value.
+    struct Topic: Sendable, CustomTestStringConvertible {
+        var name: String
+        /// Whether the slots say what is required; otherwise whoever reads the message does.
+        var saysWhatIsRequired = true
+        var declare: @Sendable (inout Declared) -> Void
+
+        var testDescription: String { name }
+
+        static func message<Message: WireMessage & SendableMetatype>(
+            _ name: String,
+            _ type: Message.Type
+        ) -> Topic {
+            Topic(name: name) { declared in
+                var message = Message.blank
+                message.members(&declared)
+            }
+        }
+    }
+
+    static let topics: [Topic] = [
+        Topic(name: "tokens.received.v1", saysWhatIsRequired: false) { declared in
+            var fields = ReceivedFields<String>()
+            fields.members(&declared)
+        },
+        Topic(name: "tokens.decoded.v1", saysWhatIsRequired: false) { declared in
+            var fields = DecodedFields<String>()
+            fields.members(&declared)
+        },
+        Topic(name: "tokens.distinct.v1", saysWhatIsRequired: false) { declared in
+            var fields = DistinctFields()
+            fields.members(&declared)
+        },
+        .message("tokens.refused.v1", TokenRefused.self),
+        .message("notifications.received.v1", NotificationReceived.self),
+        .message("notifications.other.v1", NotificationOther.self),
+        .message("reports.requested.v1", ReportRequested.self),
+        .message("reports.outcomes.v1", ReportOutcome.self),
+        .message("purchases.answered.v1", PurchaseAnswered.self),
+        .message("purchases.outcomes.v1", PurchaseOutcome.self),
+        .message("account-tokens.outcomes.v1", AccountTokenOutcome.self),
+        .message("lanes.control.v1", LaneOrder.self),
+    ]
+
+    @Test(arguments: topics)
+    func `are those of the schemas`(topic: Topic) throws {
+        let file = `The schemas of Protocols`.protocols
+            .appending(path: "\(topic.name).schema.json")
+        let schema = try #require(
+            JSONSerialization.jsonObject(with: Data(contentsOf: file)) as? [String: Any]
+        )
+        let properties = try #require(schema["properties"] as? [String: [String: Any]])
+        var declared = Declared()
+        topic.declare(&declared)
+        #expect(declared.types.keys.sorted() == properties.keys.sorted())
+        for (name, property) in properties {
+            if let type = property["type"] as? String {
+                #expect(declared.types[name] == type, "\(name)")
+            }
+            if let limit = declared.limits[name], property["pattern"] == nil {
+                #expect(property["maxLength"] as? Int == limit, "\(name)")
+            }
+        }
+        if topic.saysWhatIsRequired {
+            #expect(declared.required.sorted() == (schema["required"] as? [String])?.sorted())
+        }
+    }
+}
