@@ -46,6 +46,7 @@ package final class WorkerLoop {
     /// What the transaction under way takes in; nil while there is none.
     private var underWay: RepeatedAborts.Attempt?
     private var aborts = RepeatedAborts()
+    private var filling = Filling()
     var restores: [Restore] = [] {
         didSet { telemetry.restoring(partitionCount: restores.count) }
     }
@@ -140,6 +141,7 @@ package final class WorkerLoop {
             recordCountMax: room,
             waitMilliseconds: waitMilliseconds
         )
+        filling.took(batch.records.count, isFirst: recordCount == 0, now: clock())
         if let event {
             try handle(event)
             return true
@@ -284,7 +286,10 @@ package final class WorkerLoop {
     ///
     /// The last one before partitions go waits for nothing.
     private func startTransaction(isLast: Bool = false) throws -> Bool {
-        guard underWay == nil, hasWork, !assigned.isEmpty, isLast || nextAttempt == nil else {
+        let isFilling = room > 0 && !(stage is any TickingStage) && filling.goesOn(now: clock())
+        guard underWay == nil, hasWork, !assigned.isEmpty,
+            isLast || (nextAttempt == nil && !isFilling)
+        else {
             return false
         }
         if let changelogTopicIndex {
