@@ -272,7 +272,7 @@ let package = Package(
                 "CKafka", "CLibrdkafka", "Kafka", "KafkaFaults", "LocalKafka", "RecordLogContract",
             ]
         ),
-        tests("StateStoreTests", ["StateStore"]),
+        tests("StateStoreTests", ["CLibrocksdb", "StateStore", "TokenDomain"]),
         tests("HTTPServerTests", ["HTTPServer"]),
         tests("HTTPClientTests", ["HTTPClient", "HTTPServer"]),
         tests("TokenDomainTests", ["TokenDomain"]),

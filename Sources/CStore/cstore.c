@@ -193,6 +193,7 @@ int cstore_close(cstore *store, cstore_error *error)
     if (result == 0)
         filter_keep(store, sequence);
     filter_free(&store->filter);
+    floors_free(store);
     store->shared->store_count--;
     front_free(store);
     buffer_free(&store->values);

@@ -3,11 +3,13 @@
 #include <string.h>
 
 struct cstore_cursor {
-    const cstore *store;
+    cstore *store;
     rocksdb_iterator_t *iterator; /* NULL where RocksDB has nothing of the range */
     /* With the end, which they refer to. */
     rocksdb_readoptions_t *options;
     uint8_t *bounds;
+    struct key_range range; /* as it was asked for */
+    bool notes_floor;       /* with what is read first */
     struct sorted_change *changes; /* of the front */
     size_t change_count, next_change;
     struct buffer entries;
@@ -60,7 +62,12 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
     }
     cursor->store = store;
     cursor->bounds = bounds;
+    cursor->range = range;
     size_t group = group_len(store->shared, whole, prefix_len + 1);
+    /* A group has few keys, and there are many groups. */
+    cursor->notes_floor = table == CSTORE_DUE && group == 0;
+    if (cursor->notes_floor && !floor_seek(store, &range))
+        return cursor;
     if (store->is_restoring || !has_groups(store->shared, whole, prefix_len + 1)) {
         /* To look through all of the front would cost more. */
         if (front_spill(store, error) != 0) {
@@ -135,6 +142,16 @@ static bool take_next(cstore_cursor *cursor, size_t *count)
     return has_room;
 }
 
+static void note_floor(cstore_cursor *cursor, size_t count)
+{
+    const struct key_range *range = &cursor->range;
+    struct change first = {.key = range->end, .key_len = (uint32_t)range->end_len};
+    if (count > 0)
+        change_read(cursor->entries.bytes, 0, &first);
+    floor_note(cursor->store, range->first, range->first_len, first.key, first.key_len);
+    cursor->notes_floor = false;
+}
+
 int cstore_cursor_read(cstore_cursor *cursor, size_t count_max, cstore_entries *entries,
                        cstore_error *error)
 {
@@ -151,6 +168,8 @@ int cstore_cursor_read(cstore_cursor *cursor, size_t count_max, cstore_entries *
     if (message != NULL)
         return fail(error, message, false);
     *entries = (cstore_entries){cursor->entries.bytes, cursor->entries.len, count};
+    if (cursor->notes_floor && count_max > 0)
+        note_floor(cursor, count);
     return 0;
 }
 

@@ -147,6 +147,8 @@ bool front_add(cstore *store, const uint8_t *changes, size_t len)
             if (!reserve_slot(front) || !group_add(store, change, group.members[i].position))
                 return false;
             add_to_filter(store, change, hash);
+            if (change->key[0] == CSTORE_DUE)
+                floor_lower(store, change);
             struct front_slot *slot =
                 slot_of(front, change->key[0], change->key + 1, change->key_len - 1,
                         slot_hash(hash));

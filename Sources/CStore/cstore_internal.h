@@ -145,6 +145,21 @@ bool front_range(const cstore *store, const struct key_range *range, size_t grou
 /* As memcmp does, the shorter of two that begin alike first. */
 int key_compare(const uint8_t *left, size_t left_len, const uint8_t *right, size_t right_len);
 
+struct floors {
+    struct floor *all;
+    size_t count;
+    uint64_t scan_count;
+};
+/* Have a scan begin behind what is known to be empty: false where that is all of its range.  The range
+ * refers to the floor then, until the next note. */
+bool floor_seek(cstore *store, struct key_range *range);
+/* A scan from ${start} has met ${first} as its first key, or as its end. */
+void floor_note(cstore *store, const uint8_t *start, size_t start_len, const uint8_t *first,
+                size_t first_len);
+/* A change is made: if it puts a key, no floor may be above that. */
+void floor_lower(cstore *store, const struct change *change);
+void floors_free(cstore *store);
+
 struct cstore_shared {
     uint8_t groups[CSTORE_DUE + 1][256]; /* by table and kind, a cstore_grouping */
     size_t front_len_max; /* of the changes that wait in memory, of all stores */
@@ -171,6 +186,7 @@ struct cstore {
     struct buffer scratch;
     struct front front;
     struct filter filter;
+    struct floors floors; /* of the due table */
     struct store_state opened_at; /* before RocksDB opened it; without a sequence */
     bool is_restoring; /* has no filter meanwhile, and a large front */
 };

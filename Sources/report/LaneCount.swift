@@ -7,16 +7,16 @@ internal import TokenDomain
 /// The due table may be long, so it is counted in slices, and a count stands until the next one is
 /// complete. After a slice it rests in proportion to it: what counting costs a second has a bound.
 struct LaneCount<Key: Hashable> {
-    /// The regions from `first` to before `end`.
-    private let first: DueKey.Region
-    private let end: DueKey.Region
+    /// Each is read by itself, for what was removed at its beginning is not passed then.
+    private let regions: [DueKey.Region]
     /// Names what an entry counts for on a day: nothing, or several things at once.
     private let keys: Keys
 
     typealias Keys = (_ entry: [UInt8], _ note: [UInt8], _ today: Int64, _ add: (Key) -> Void) ->
         Void
 
-    private var partitions: [Int32] = []
+    /// What is not counted yet; the last of them is next, from `next` on.
+    private var places: [(partition: Int32, region: DueKey.Region)] = []
     private var next: [UInt8]?
     /// Until when it rests after the last slice.
     private var restsUntil = Timestamp(milliseconds: 0)
@@ -24,19 +24,14 @@ struct LaneCount<Key: Hashable> {
     /// The last count that was complete; what became empty stays for one more, with zero.
     private(set) var complete: [Key: Int] = [:]
 
-    fileprivate init(
-        first: DueKey.Region,
-        end: DueKey.Region,
-        keys: @escaping Keys
-    ) {
-        self.first = first
-        self.end = end
+    fileprivate init(_ regions: [DueKey.Region], keys: @escaping Keys) {
+        self.regions = regions
         self.keys = keys
     }
 
     /// Begins anew: other partitions are ours now.
     mutating func restart() {
-        partitions = []
+        places = []
         next = nil
         counts = [:]
         restsUntil = Timestamp(milliseconds: 0)
@@ -62,23 +57,22 @@ struct LaneCount<Key: Hashable> {
             return nil
         }
         let today = DueDay.number(of: now)
-        if partitions.isEmpty {
-            partitions = owned
+        if places.isEmpty {
+            places = owned.flatMap { partition in regions.map { (partition, $0) } }
         }
         var left = SliceLimit.entryCountMax
-        while let partition = partitions.last, left > 0 {
+        while let (partition, region) = places.last, left > 0 {
             var resumeAt: [UInt8]?
             var found: [Key: Int] = [:]
+            let whole = DueKey.start(region)
             try state.scan(
                 .due,
                 partition: partition,
-                from: next ?? DueKey.start(first)
+                from: next ?? whole,
+                within: whole
             ) { entry, note in
                 guard left > 0 else {
                     resumeAt = entry
-                    return false
-                }
-                guard let region = entry.first, region < end.rawValue else {
                     return false
                 }
                 left -= 1
@@ -88,11 +82,11 @@ struct LaneCount<Key: Hashable> {
             counts.merge(found, uniquingKeysWith: +)
             next = resumeAt
             if resumeAt == nil {
-                partitions.removeLast()
+                places.removeLast()
             }
         }
         restsUntil = now + SliceLimit.rest(after: SliceLimit.entryCountMax - left)
-        guard partitions.isEmpty else {
+        guard places.isEmpty else {
             return nil
         }
         let emptied = complete.filter { $0.value > 0 }.mapValues { _ in 0 }
@@ -128,7 +122,7 @@ enum DueCount: Hashable {
 extension LaneCount where Key == DueCount {
     /// What is due, in one pass.
     static func due() -> LaneCount {
-        LaneCount(first: .ready, end: .waiting) { entry, _, _, add in
+        LaneCount([.ready, .retried]) { entry, _, _, add in
             guard let (queue, deadline) = DueKey.queued(entry), queue.endpoint == .reports else {
                 return
             }
@@ -141,7 +135,7 @@ extension LaneCount where Key == DueCount {
 
     /// All that is not past use, in one pass: what is held, and on which days reports fall.
     static func all() -> LaneCount {
-        LaneCount(first: .ready, end: .forgotten) { entry, note, today, add in
+        LaneCount([.ready, .retried, .waiting]) { entry, note, today, add in
             let heldLane = DueKey.heldLane(note: note)
             if let heldLane {
                 add(.held(heldLane))
