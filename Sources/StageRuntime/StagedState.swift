@@ -139,7 +139,7 @@ package final class StagedState {
             return staged
         }
         lookup.removeAll()
-        lookup.ask { $0.append(contentsOf: key) }
+        lookup.ask(key.span)
         try held.store.get(lookup)
         return lookup.value(0).map { Array(lookup.values[$0]) }
     }
