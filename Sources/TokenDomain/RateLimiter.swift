@@ -131,8 +131,7 @@ package struct RateLimiter: Sendable {
             heldUntil = max(heldUntil, until ?? heldUntil)
             return false
         }
-        let longest = Self.hold.ceiling(failureCount: (refusedCount ?? 0) + 1).count
-        let wait = Milliseconds(.random(in: longest / 2...longest, using: &generator))
+        let wait = Self.hold.delay(failureCount: (refusedCount ?? 0) + 1, using: &generator)
         heldSince = now
         heldUntil = until ?? now + wait
         refusedSince = refusedSince ?? now
