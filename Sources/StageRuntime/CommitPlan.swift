@@ -141,7 +141,7 @@ enum CommitPlan {
         guard let topic = context.deadLetterTopicIndex else {
             preconditionFailure("\(context.worker) has no dead letters")
         }
-        let letter = DeadLetter(
+        let deadLetter = DeadLetter(
             fault: fault,
             worker: context.worker,
             origin: DeadLetter.Origin(
@@ -158,7 +158,7 @@ enum CommitPlan {
         let byteCount = (key?.count ?? 0) + max(record.value.count, 0) + record.headers.count
         if byteCount + DeadLetter.headerByteCountMax <= context.deadLetterByteCountMax {
             outputs.append(
-                letter,
+                deadLetter,
                 topic: topic,
                 key: key,
                 value: record.value.isAbsent ? nil : batch.arena[record.value.indices],
@@ -170,7 +170,7 @@ enum CommitPlan {
             // A compressed batch may hold what no topic would take by itself. The dead letter then
             // gives its size and its offset; without it the worker would stop here for ever.
             outputs.append(
-                letter,
+                deadLetter,
                 topic: topic,
                 key: nil,
                 value: nil,
@@ -181,7 +181,7 @@ enum CommitPlan {
             )
         }
         telemetry.wroteDeadLetter(
-            WrittenDeadLetter(fault: fault, origin: letter.origin, trace: trace)
+            WrittenDeadLetter(fault: fault, origin: deadLetter.origin, trace: trace)
         )
     }
 }
@@ -191,7 +191,7 @@ extension OutputBatch {
     ///
     /// The trace is the record's own; one that is not valid stays among its other headers.
     mutating func append(
-        _ letter: DeadLetter,
+        _ deadLetter: DeadLetter,
         topic: Int,
         key: ArraySlice<UInt8>?,
         value: ArraySlice<UInt8>?,
@@ -214,7 +214,7 @@ extension OutputBatch {
             )
         }
         _ = TraceHeader.append(trace, to: &arena)
-        letter.appendHeaders(to: &arena)
+        deadLetter.appendHeaders(to: &arena)
         if let omittedByteCount {
             HeaderList.append(
                 name: "tollway.dlq.omitted_bytes".utf8,

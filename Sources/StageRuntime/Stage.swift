@@ -101,14 +101,14 @@ package struct BatchPlan {
     /// The topic is the dead-letter topic's index, which is `Worker.targets.count`; the origin in
     /// the dead letter is that of the record that made the debt.
     package mutating func append(
-        _ letter: DeadLetter,
+        _ deadLetter: DeadLetter,
         topic: Int,
         key: [UInt8],
         value: [UInt8],
         trace: TraceParent? = nil
     ) {
         outputs.append(
-            letter,
+            deadLetter,
             topic: topic,
             key: key[...],
             value: value[...],
@@ -117,7 +117,7 @@ package struct BatchPlan {
             trace: trace
         )
         deadLetters.append(
-            WrittenDeadLetter(fault: letter.fault, origin: letter.origin, trace: trace)
+            WrittenDeadLetter(fault: deadLetter.fault, origin: deadLetter.origin, trace: trace)
         )
     }
 }

@@ -103,7 +103,7 @@ package struct TopicReview: Equatable, Sendable {
                     prefix: prefix,
                     present: present
                 ),
-                letterMilliseconds: letterMilliseconds(prefix: prefix, present: present),
+                deadLetterMilliseconds: deadLetterMilliseconds(prefix: prefix, present: present),
                 partitionCount: partitionCount,
                 durability: wanted.durability,
                 replicationFactor: wanted.replicationFactor
@@ -130,7 +130,7 @@ package struct TopicReview: Equatable, Sendable {
         prefix: String,
         present: Present?,
         sourceByteCountMax: Int = TopicShape.recordByteCountMax,
-        letterMilliseconds: Int64? = TopicShape.letterMilliseconds,
+        deadLetterMilliseconds: Int64? = TopicShape.deadLetterMilliseconds,
         partitionCount: Int = TopicShape.partitionCountDefault,
         durability: Durability = .promised,
         replicationFactor: Int = Durability.replicationFactor
@@ -141,7 +141,7 @@ package struct TopicReview: Equatable, Sendable {
         let shape = TopicShape(
             of: topic,
             sourceByteCountMax: sourceByteCountMax,
-            letterMilliseconds: letterMilliseconds,
+            deadLetterMilliseconds: deadLetterMilliseconds,
             durability: durability,
             replicationFactor: present?.replicationFactor ?? replicationFactor
         )
@@ -176,11 +176,11 @@ package struct TopicReview: Equatable, Sendable {
 
     /// How long a dead letter can lie in its topic, or could once the topics are as they must be;
     /// nil for ever.
-    private static func letterMilliseconds(
+    private static func deadLetterMilliseconds(
         prefix: String,
         present: [String: Present]
     ) -> Int64? {
-        var longest = TopicShape.letterMilliseconds
+        var longest = TopicShape.deadLetterMilliseconds
         for topic in Worker.allCases.compactMap(\.deadLetters) {
             func milliseconds(_ name: String) -> Int64? {
                 present[topic.name(prefix: prefix)]?.configuration[name].flatMap { Int64($0) }

@@ -54,7 +54,7 @@ package struct TopicShape: Equatable, Sendable {
     static let dayMilliseconds: Int64 = 86_400_000
     /// How long a dead letter can lie there: its retention, counted from the newest record of its
     /// segment, and Kafka's default for how long one is written to.
-    package static let letterMilliseconds = (30 + 7) * dayMilliseconds
+    package static let deadLetterMilliseconds = (30 + 7) * dayMilliseconds
 
     package var topic: Topic
     /// By name, in a fixed order.
@@ -69,7 +69,7 @@ package struct TopicShape: Equatable, Sendable {
     package init(
         of topic: Topic,
         sourceByteCountMax: Int = Self.recordByteCountMax,
-        letterMilliseconds: Int64? = Self.letterMilliseconds,
+        deadLetterMilliseconds: Int64? = Self.deadLetterMilliseconds,
         durability: Durability = .promised,
         replicationFactor: Int = Durability.replicationFactor
     ) {
@@ -88,7 +88,7 @@ package struct TopicShape: Equatable, Sendable {
         case .forEver: settings.append(Setting(name: "retention.ms", constraint: .exactly("-1")))
         case .newestOfKeyOutlivingDeadLetters:
             lasting("delete.retention.ms", days: 7)
-            let constraint = letterMilliseconds.map {
+            let constraint = deadLetterMilliseconds.map {
                 Constraint.lastingAtLeast($0 + Self.dayMilliseconds)
             }
             settings.append(

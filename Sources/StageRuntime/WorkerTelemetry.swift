@@ -120,16 +120,16 @@ final class WorkerTelemetry: LoopTelemetry {
         series.add(Int64(recordCount))
     }
 
-    func wroteDeadLetter(_ letter: WrittenDeadLetter) {
-        deadLetters.add(1, worker.rawValue, String(letter.fault.reason))
+    func wroteDeadLetter(_ deadLetter: WrittenDeadLetter) {
+        deadLetters.add(1, worker.rawValue, String(deadLetter.fault.reason))
         log.limited(
             .warning,
             "a record went to the dead letters",
-            ("code", .text(letter.fault.code)),
-            ("topic", .text(letter.origin.topic)),
-            ("partition", .count(letter.origin.partition)),
-            ("offset", .count(letter.origin.offset)),
-            ("traceId", .text(letter.trace?.traceID ?? ""))
+            ("code", .text(deadLetter.fault.code)),
+            ("topic", .text(deadLetter.origin.topic)),
+            ("partition", .count(deadLetter.origin.partition)),
+            ("offset", .count(deadLetter.origin.offset)),
+            ("traceId", .text(deadLetter.trace?.traceID ?? ""))
         )
     }
 

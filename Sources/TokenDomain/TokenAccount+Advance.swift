@@ -106,7 +106,7 @@ extension TokenAccount {
         let ours = policy.requestIdentifier(externalPurchaseID, intent.number)
         let isNamed = intent.isRepeat || intent.identifier != ours
         return .deadLetter(
-            letter(of: intent, under: isNamed ? intent.identifier : nil),
+            deadLetter(of: intent, under: isNamed ? intent.identifier : nil),
             fault,
             origin: intent.origin,
             history: intent.history

@@ -198,7 +198,7 @@ extension TokenAccount {
         } else {
             effects.append(
                 .deadLetter(
-                    letter(of: intent, under: intent.identifier),
+                    deadLetter(of: intent, under: intent.identifier),
                     fault,
                     origin: intent.origin,
                     history: intent.history
@@ -273,7 +273,7 @@ extension TokenAccount {
     }
 
     /// An intent as somebody would ask for it.
-    func letter(of intent: ReportIntent, under identifier: String?) -> ReportRequested {
+    func deadLetter(of intent: ReportIntent, under identifier: String?) -> ReportRequested {
         guard let appAppleID, let bundleID else {
             preconditionFailure("an intent is made only where the app is known")
         }

@@ -20,18 +20,18 @@ struct BenchFill {
     private static let flushMilliseconds = 120_000
 
     static let help = """
-        Usage: tollway-bench fill [ledger=N] [sales=N] [letters=N] [settled=N] [tokens=N] [days=N]
+        Usage: tollway-bench fill [ledger=N] [sales=N] [dead-letters=N] [settled=N] [tokens=N] [days=N]
 
         Writes made-up records, in the form of the workers, at times spread evenly over the last
         days=N (365) days, dead letters over the last 30. Needs TOLLWAY_KAFKA_BOOTSTRAP_SERVERS,
         and a TOLLWAY_TOPIC_PREFIX that begins with "bench-", whose topics are there
         (tollway topics apply) and empty.
 
-          ledger=N    reports.outcomes: a fifth with line items, of which some are restated
-          sales=N     purchases.outcomes: sales not owed, reported and refused
-          letters=N   dead letters: four fifths of decode, the rest of report and purchases
-          settled=N   of the letters of decode of this call: replayed, the oldest first
-          tokens=N    tokens received, decoded, classified, and report's state of each
+          ledger=N        reports.outcomes: a fifth with line items, of which some are restated
+          sales=N         purchases.outcomes: sales not owed, reported and refused
+          dead-letters=N  dead letters: four fifths of decode, the rest of report and purchases
+          settled=N       of the dead letters of decode of this call: replayed, the oldest first
+          tokens=N        tokens received, decoded, classified, and report's state of each
 
         """
 
@@ -78,7 +78,7 @@ struct BenchFill {
     }
 
     private static let names: Set<String> = [
-        "ledger", "sales", "letters", "settled", "tokens", "days",
+        "ledger", "sales", "dead-letters", "settled", "tokens", "days",
     ]
 
     func run() throws {
@@ -87,7 +87,7 @@ struct BenchFill {
             now: now,
             days: counts["days"] ?? 365,
             prefix: prefix,
-            letterCount: counts["letters"] ?? 0
+            deadLetterCount: counts["dead-letters"] ?? 0
         )
         for part in BenchFillRecords.Part.allCases {
             guard let count = counts[part.rawValue], count > 0 else {

@@ -7,14 +7,15 @@ internal import TokenWire
 /// The records of ``BenchFill`` by number: number n of a count always makes the same record.
 struct BenchFillRecords {
     enum Part: String, CaseIterable {
-        case ledger, sales, letters, settled, tokens
+        case ledger, sales, deadLetters, settled, tokens
 
         /// `OutputBatch.Output.topic` is an index into it.
         var topics: [Topic] {
             switch self {
             case .ledger: [.reportsOutcomes]
             case .sales: [.purchasesOutcomes]
-            case .letters: [.deadLetters(.decode), .deadLetters(.report), .deadLetters(.purchases)]
+            case .deadLetters:
+                [.deadLetters(.decode), .deadLetters(.report), .deadLetters(.purchases)]
             case .settled: [.deadLetterReplays]
             case .tokens: [.tokensReceived, .tokensDecoded, .tokensDistinct, .reportState]
             }
@@ -22,7 +23,7 @@ struct BenchFillRecords {
     }
 
     private static let dayMilliseconds: Int64 = 86_400_000
-    private static let letterDays = 30
+    private static let deadLetterDays = 30
     /// Of every so many records of the ledger one has line items, one of these is a restatement,
     /// one is late, one is refused.
     private static let lineItemEvery = 5
@@ -36,10 +37,10 @@ struct BenchFillRecords {
     private let prefix: String
     private let tokens: BenchTokens
     /// Says when each of them failed.
-    private let letterCount: Int
+    private let deadLetterCount: Int
 
-    init(now: Int64, days: Int, prefix: String, letterCount: Int) {
-        self.letterCount = letterCount
+    init(now: Int64, days: Int, prefix: String, deadLetterCount: Int) {
+        self.deadLetterCount = deadLetterCount
         self.now = now
         span = Int64(days) * Self.dayMilliseconds
         self.prefix = prefix
@@ -50,7 +51,7 @@ struct BenchFillRecords {
         switch part {
         case .ledger: appendReport(number, at: time(number, of: count, span), to: &outputs)
         case .sales: appendSale(number, at: time(number, of: count, span), to: &outputs)
-        case .letters: appendLetter(number, of: count, to: &outputs)
+        case .deadLetters: appendDeadLetter(number, of: count, to: &outputs)
         case .settled: appendSettled(number, to: &outputs)
         case .tokens: appendToken(number, to: &outputs)
         }
@@ -183,13 +184,13 @@ struct BenchFillRecords {
         }
     }
 
-    private func letterTime(_ number: Int, of count: Int) -> Int64 {
-        time(number, of: count, Int64(Self.letterDays) * Self.dayMilliseconds)
+    private func deadLetterTime(_ number: Int, of count: Int) -> Int64 {
+        time(number, of: count, Int64(Self.deadLetterDays) * Self.dayMilliseconds)
     }
 
     /// Partition and offset follow from the number, so that ``appendSettled(_:to:)`` knows them.
-    private func appendLetter(_ number: Int, of count: Int, to outputs: inout OutputBatch) {
-        let at = letterTime(number, of: count)
+    private func appendDeadLetter(_ number: Int, of count: Int, to outputs: inout OutputBatch) {
+        let at = deadLetterTime(number, of: count)
         let (topic, worker, index) = Self.worker(number)
         let partition = Int32(index % BenchKafka.partitionCount)
         // One kind has most dead letters, as in an outage, and the last a handful.
@@ -242,11 +243,11 @@ struct BenchFillRecords {
     }
 
     private func appendSettled(_ number: Int, to outputs: inout OutputBatch) {
-        let letter = number / 8 * 10 + number % 8
+        let deadLetter = number / 8 * 10 + number % 8
         let partition = number % BenchKafka.partitionCount
         let offset = number / BenchKafka.partitionCount
         let topic = Topic.deadLetters(.decode).name(prefix: prefix)
-        let at = letterTime(letter, of: letterCount)
+        let at = deadLetterTime(deadLetter, of: deadLetterCount)
         put(&outputs, at: at + 60_000, key: "\(topic)/\(partition)/\(offset)") { arena in
             arena += Array(
                 """

@@ -279,9 +279,9 @@ final class AppleCodeTrial {
     }
 
     private func checkDeadLetter(_ code: String) throws {
-        let letters = pipeline.deadLetters(of: .purchases)
-        #expect(letters.map(\.code) == [code])
-        #expect(letters.map(\.value) == [subjectValue], "the event byte for byte")
+        let deadLetters = pipeline.deadLetters(of: .purchases)
+        #expect(deadLetters.map(\.code) == [code])
+        #expect(deadLetters.map(\.value) == [subjectValue], "the event byte for byte")
         let last = try #require(try outcomes(of: subjectName).last)
         #expect(last.outcome == .rejected && last.reason == code)
         // Each token was found to be none before a person is asked.
@@ -310,8 +310,8 @@ final class AppleCodeTrial {
 
     private func checkTokenDeadLetter() throws {
         try checkReportedAsUsual()
-        let letters = pipeline.deadLetters(of: .report)
-        #expect(letters.map(\.code) == ["report.rejected"])
+        let deadLetters = pipeline.deadLetters(of: .report)
+        #expect(deadLetters.map(\.code) == ["report.rejected"])
         let rejected = try pipeline.ledger().filter { $0.outcome == .rejected }
         #expect(rejected.map { $0.errors.map(\.code) } == [[Int64(row.code)]])
     }

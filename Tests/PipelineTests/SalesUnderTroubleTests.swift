@@ -154,9 +154,9 @@ import TokenWire
         try pipeline.rest(until: pipeline.now + .minutes(5))
         let outcomes = try pipeline.outcomes().filter { $0.lineItemID.hasPrefix("good") }
         #expect(outcomes.map(\.outcome) == Array(repeating: .reported, count: 9))
-        let letters = pipeline.deadLetters(of: .purchases)
-        #expect(letters.count == count)
-        #expect(letters.allSatisfy { values.contains($0.value) }, "byte for byte")
+        let deadLetters = pipeline.deadLetters(of: .purchases)
+        #expect(deadLetters.count == count)
+        #expect(deadLetters.allSatisfy { values.contains($0.value) }, "byte for byte")
     }
 
     // MARK: What the world delays

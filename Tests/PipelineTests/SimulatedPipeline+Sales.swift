@@ -198,15 +198,15 @@ extension SimulatedPipeline {
                 continue
             }
         }
-        let letters = deadLetters(of: .purchases).filter { letter in
-            !parked.contains { shop.isParked(letter.value, letter.code, of: $0) }
+        let deadLetters = deadLetters(of: .purchases).filter { deadLetter in
+            !parked.contains { shop.isParked(deadLetter.value, deadLetter.code, of: $0) }
         }
-        let values = letters.map(\.value).sorted(by: Self.isBefore)
+        let values = deadLetters.map(\.value).sorted(by: Self.isBefore)
         if values != shop.badValues.sorted(by: Self.isBefore) {
-            let others = letters.filter { !shop.badValues.contains($0.value) }
+            let others = deadLetters.filter { !shop.badValues.contains($0.value) }
                 .map { "\($0.code) \(String(decoding: $0.value, as: UTF8.self))" }
             differences.append(
-                "\(letters.count) dead letters of \(shop.badValues.count) bad sales: \(others)"
+                "\(deadLetters.count) dead letters of \(shop.badValues.count) bad sales: \(others)"
             )
         }
         return differences

@@ -46,7 +46,7 @@ extension `The schemas of Protocols` {
             )
             let settled = SettledDeadLetter(
                 state: order.action == .replay ? .replayed : .discarded,
-                letterTimestamp: 1,
+                deadLetterTimestamp: 1,
                 replayID: order.runID,
                 at: MessageExamples.time.milliseconds,
                 target: target.name(prefix: order.prefix)

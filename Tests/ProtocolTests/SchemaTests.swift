@@ -113,7 +113,7 @@ import TokenWire
         replayed.replayID = "r-1"
         let histories = [DeadLetter.History.none, replayed]
         return histories.enumerated().map { index, history in
-            let letter = DeadLetter(
+            let deadLetter = DeadLetter(
                 fault: DecodeFault.notBase64URL(byteIndex: 7).fault,
                 worker: .decode,
                 origin: DeadLetter.Origin(
@@ -126,7 +126,7 @@ import TokenWire
                 history: history
             )
             var arena: [UInt8] = []
-            letter.appendHeaders(to: &arena)
+            deadLetter.appendHeaders(to: &arena)
             let headers = HeaderList.entries(
                 in: ByteRange(start: 0, count: arena.count),
                 of: arena

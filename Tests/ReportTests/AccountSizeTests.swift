@@ -134,9 +134,11 @@ import TokenWire
         }
         try bench.pass(.seconds(1))
         #expect(bench.tally.deadLetterCodes == ["report.account_full"])
-        let letters = bench.deadLetters()
+        let deadLetters = bench.deadLetters()
         #expect(
-            letters.allSatisfy { String(decoding: $0.value, as: UTF8.self).contains(items(60_000)) }
+            deadLetters.allSatisfy {
+                String(decoding: $0.value, as: UTF8.self).contains(items(60_000))
+            }
         )
         bench.script = { _ in .answered }
         try bench.pass(.hours(2))

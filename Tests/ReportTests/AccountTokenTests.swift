@@ -61,16 +61,16 @@ import TokenWire
         try bench.pass(.minutes(1))
         let outcome = try #require(try bench.accountTokenOutcomes().first)
         #expect(outcome.outcome == .rejected && outcome.errorCode == 4_000_187)
-        let letter = try #require(bench.deadLetters().first)
-        #expect(letter.headers["tollway.dlq.code"] == "report.account_token_rejected")
-        #expect(letter.headers["__dlq.errors.topic"] == "tollway.account-tokens.requested.v1")
-        let request = try AccountTokenRequested(reading: letter.value.span)
+        let deadLetter = try #require(bench.deadLetters().first)
+        #expect(deadLetter.headers["tollway.dlq.code"] == "report.account_token_rejected")
+        #expect(deadLetter.headers["__dlq.errors.topic"] == "tollway.account-tokens.requested.v1")
+        let request = try AccountTokenRequested(reading: deadLetter.value.span)
         #expect(request.appAccountToken == Self.tokens[0])
         bench.script = { _ in .answered }
         bench.append(
             .accountTokensRequested,
             key: Array(Self.transaction.utf8),
-            value: letter.value
+            value: deadLetter.value
         )
         try bench.pass(.minutes(1))
         #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.rejected, .accepted])

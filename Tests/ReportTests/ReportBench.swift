@@ -441,7 +441,9 @@ final class Tally: LoopTelemetry {
     func judged(recordCount: Int, since instant: UInt64) {}
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
     func completed(_ outcome: String, recordCount: Int) {}
-    func wroteDeadLetter(_ letter: WrittenDeadLetter) { deadLetterCodes.append(letter.fault.code) }
+    func wroteDeadLetter(_ deadLetter: WrittenDeadLetter) {
+        deadLetterCodes.append(deadLetter.fault.code)
+    }
     func committed(_ tally: TokenTally) { committed.merge(tally) }
     func aborted(code: String) {}
     func assigned(_ partitions: [TopicPartition]) {}

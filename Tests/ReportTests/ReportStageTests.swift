@@ -122,11 +122,11 @@ import TokenWire
         let rejected = try #require(try bench.outcomes().first)
         #expect(rejected.outcome == .rejected && rejected.errors == errors)
         #expect(rejected.httpStatus == 400)
-        let letter = try #require(bench.deadLetters().first)
-        #expect(letter.headers["tollway.dlq.code"] == "report.rejected")
+        let deadLetter = try #require(bench.deadLetters().first)
+        #expect(deadLetter.headers["tollway.dlq.code"] == "report.rejected")
         #expect(bench.tally.deadLetterCodes == ["report.rejected"])
-        #expect(letter.headers["__dlq.errors.topic"] == "tollway.tokens.distinct.v1")
-        let request = try ReportRequested(reading: letter.value.span)
+        #expect(deadLetter.headers["__dlq.errors.topic"] == "tollway.tokens.distinct.v1")
+        let request = try ReportRequested(reading: deadLetter.value.span)
         #expect(request.requestIdentifier == rejected.requestIdentifier)
         // Nothing is sent again by itself.
         bench.notice(bench.id(1))
@@ -225,12 +225,12 @@ import TokenWire
         #expect(TokenTally.Fate.allCases.map { settled.count(of: $0, app: 2) } == [0, 0, 0, 2])
         // The dead letter of the refused one is replayed: it is held and reported once more.
         bench.script = { _ in .answered }
-        let letter = try #require(bench.deadLetters().first)
+        let deadLetter = try #require(bench.deadLetters().first)
         bench.append(
             .reportsRequested,
             key: Array(bench.id(0).text.utf8),
-            value: letter.value,
-            headers: letter.headers
+            value: deadLetter.value,
+            headers: deadLetter.headers
         )
         try bench.pass(.minutes(1))
         let replayed = bench.tally.committed

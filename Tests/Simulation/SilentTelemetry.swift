@@ -16,7 +16,7 @@ package final class SilentTelemetry: LoopTelemetry {
     package func judged(recordCount: Int, since instant: UInt64) {}
     package func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
     package func completed(_ outcome: String, recordCount: Int) {}
-    package func wroteDeadLetter(_ letter: WrittenDeadLetter) {}
+    package func wroteDeadLetter(_ deadLetter: WrittenDeadLetter) {}
     package func committed(_ tally: TokenTally) {}
     package func aborted(code: String) {}
     package func assigned(_ partitions: [TopicPartition]) {

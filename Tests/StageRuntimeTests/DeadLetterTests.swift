@@ -13,7 +13,7 @@ import Testing
         group: "tollway.decode"
     )
 
-    private func letter(
+    private func deadLetter(
         _ fault: Fault = Fault(code: "decode.not_json", message: "byte 7 is no JSON"),
         history: DeadLetter.History = .none
     ) -> DeadLetter {
@@ -26,9 +26,9 @@ import Testing
         )
     }
 
-    private func headers(_ letter: DeadLetter) -> [String: String] {
+    private func headers(_ deadLetter: DeadLetter) -> [String: String] {
         var arena: [UInt8] = []
-        letter.appendHeaders(to: &arena)
+        deadLetter.appendHeaders(to: &arena)
         let range = ByteRange(start: 0, count: arena.count)
         return Dictionary(
             HeaderList.entries(in: range, of: arena).map { name, value in
@@ -89,7 +89,7 @@ import Testing
     }
 
     @Test func `says where it came from, why and when`() {
-        let headers = headers(letter())
+        let headers = headers(deadLetter())
         #expect(headers["__dlq.errors.topic"] == "tollway.tokens.received.v1")
         #expect(headers["__dlq.errors.partition"] == "7")
         #expect(headers["__dlq.errors.offset"] == "42")
@@ -108,7 +108,7 @@ import Testing
 
     @Test func `counts on where an earlier failure left off`() {
         let headers = headers(
-            letter(
+            deadLetter(
                 history: DeadLetter.History(
                     firstFailedAt: "2027-01-01T00:00:00.000Z",
                     attempts: 2,
@@ -126,9 +126,9 @@ import Testing
     @Test func `keeps its headers within 4 KiB, on a character, however long the sentence`() {
         let fault = Fault(code: "decode.not_json", message: String(repeating: "ä", count: 5_000))
         var arena: [UInt8] = []
-        letter(fault).appendHeaders(to: &arena)
+        deadLetter(fault).appendHeaders(to: &arena)
         #expect(arena.count <= DeadLetter.headerByteCountMax)
-        let message = headers(letter(fault))["__dlq.errors.message"]
+        let message = headers(deadLetter(fault))["__dlq.errors.message"]
         #expect(message?.hasSuffix("ä…") == true)
     }
 
@@ -138,7 +138,7 @@ import Testing
     ])
     func `is grouped with its like whatever the numbers`(one: String, other: String, alike: Bool) {
         let prints = [one, other].map {
-            letter(Fault(code: "decode.not_json", message: $0)).fingerprint
+            deadLetter(Fault(code: "decode.not_json", message: $0)).fingerprint
         }
         #expect((prints[0] == prints[1]) == alike)
         #expect(prints.allSatisfy { $0.count == 16 })
@@ -157,7 +157,7 @@ import Testing
         let range = ByteRange(start: 0, count: arena.count)
         let history = DeadLetter.History(headers: range, of: arena)
         #expect(history.replayID == nil && history.firstFailedAt == nil)
-        #expect(headers(letter(history: history))["tollway.dlq.attempts"] == "1000001")
+        #expect(headers(deadLetter(history: history))["tollway.dlq.attempts"] == "1000001")
     }
 
     @Test func `keeps the record's own headers and drops earlier diagnostics`() {
@@ -169,7 +169,7 @@ import Testing
         let range = ByteRange(start: start, count: arena.count - start)
         var outputs = OutputBatch()
         outputs.append(
-            letter(),
+            deadLetter(),
             topic: 3,
             key: arena[0..<3],
             value: arena[3..<8],

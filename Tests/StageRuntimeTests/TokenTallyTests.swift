@@ -36,7 +36,7 @@ private final class Account: LoopTelemetry {
     func judged(recordCount: Int, since instant: UInt64) {}
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
     func completed(_ outcome: String, recordCount: Int) {}
-    func wroteDeadLetter(_ letter: WrittenDeadLetter) {}
+    func wroteDeadLetter(_ deadLetter: WrittenDeadLetter) {}
     func committed(_ tally: TokenTally) { self.tally.merge(tally) }
     func aborted(code: String) {}
     func assigned(_ partitions: [TopicPartition]) {}

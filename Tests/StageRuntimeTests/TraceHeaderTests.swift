@@ -97,9 +97,9 @@ import TokenDomain
 
     @Test func `leaves a dead letter its other headers`() {
         let headers = [("shop", "eu"), ("traceparent", Self.trace), ("tollway.dlq.attempts", "1")]
-        let letter = outputs(.deadLetter(Self.fault), headers: headers)[0]
-        #expect(letter["shop"] == ["eu"])
-        #expect(letter["tollway.dlq.attempts"] == ["2"])
+        let deadLetter = outputs(.deadLetter(Self.fault), headers: headers)[0]
+        #expect(deadLetter["shop"] == ["eu"])
+        #expect(deadLetter["tollway.dlq.attempts"] == ["2"])
     }
 }
 

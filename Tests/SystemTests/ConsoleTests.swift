@@ -53,7 +53,7 @@ extension `Pipelines on the usual ports` {
             let id = try #require(trace.split(separator: " ").last.map(String.init))
 
             try views(console, id, folder)
-            try letters(console, folder)
+            try deadLetters(console, folder)
             try acts(console, folder)
             let admin = try #require(
                 addresses["Apple's side"]?.split(separator: ":").last.map(String.init)
@@ -125,7 +125,7 @@ extension `Pipelines on the usual ports` {
         }
 
         /// A dead letter with its bytes, which are a stranger's; and the page by keyboard alone.
-        private func letters(_ console: String, _ folder: URL) throws {
+        private func deadLetters(_ console: String, _ folder: URL) throws {
             let seen = try Chromium.run(
                 [
                     ["do": "open", "url": "\(console)/letters"],

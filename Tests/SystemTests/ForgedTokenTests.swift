@@ -76,8 +76,8 @@ import TokenWire
         #expect(known.map(\.externalPurchaseID.text).sorted() == forged.sorted())
         #expect(Set(refused.map(\.externalPurchaseID.text)) == forged)
         // What nobody can tell Apple is a person's to look at; the sale goes on by itself.
-        let letters = try rig.run.deadLetters()
-        #expect(letters == ["report report.rejected": customers.count], "\(letters)")
+        let deadLetters = try rig.run.deadLetters()
+        #expect(deadLetters == ["report report.rejected": customers.count], "\(deadLetters)")
     }
 
     /// The next one of the period is promoted where the forged one was the first.

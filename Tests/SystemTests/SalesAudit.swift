@@ -120,18 +120,18 @@ struct SalesAudit {
             ] += 1
         }
         var origins: Set<String> = []
-        for letter in evidence.letters {
-            guard let event = evidence.received[letter.origin] else {
-                found.append("\(letter.origin) is no record of a sale")
+        for deadLetter in evidence.deadLetters {
+            guard let event = evidence.received[deadLetter.origin] else {
+                found.append("\(deadLetter.origin) is no record of a sale")
                 continue
             }
-            if !origins.insert(letter.origin).inserted {
-                found.append("\(letter.origin) is a dead letter twice")
+            if !origins.insert(deadLetter.origin).inserted {
+                found.append("\(deadLetter.origin) is a dead letter twice")
             }
-            if event.value != letter.value {
-                found.append("\(letter.origin) is not the record byte for byte")
+            if event.value != deadLetter.value {
+                found.append("\(deadLetter.origin) is not the record byte for byte")
             }
-            reasons["\(event.lineItemID) \(event.type) \(letter.code)", default: 0] -= 1
+            reasons["\(event.lineItemID) \(event.type) \(deadLetter.code)", default: 0] -= 1
         }
         for (key, count) in reasons where count != 0 {
             found.append(

@@ -25,7 +25,7 @@ import TokenDomain
             outcome("b", .buy, .reported, revision: 1),
             outcome("c", .buy, .rejected, revision: 1),
         ]
-        evidence.letters = [
+        evidence.deadLetters = [
             SalesEvidence.DeadLetterRecord(
                 origin: "\(topic)/0/3",
                 code: "purchases.unknown_app",
@@ -78,10 +78,10 @@ import TokenDomain
                 )
             }
         ),
-        ("is no record of a sale", { $0.letters[0].origin = "\(topic)/0/9" }),
-        ("is a dead letter twice", { $0.letters.append($0.letters[0]) }),
-        ("is not the record byte for byte", { $0.letters[0].value.append(32) }),
-        ("is rejected in the ledger, and no", { $0.letters.removeAll() }),
+        ("is no record of a sale", { $0.deadLetters[0].origin = "\(topic)/0/9" }),
+        ("is a dead letter twice", { $0.deadLetters.append($0.deadLetters[0]) }),
+        ("is not the record byte for byte", { $0.deadLetters[0].value.append(32) }),
+        ("is rejected in the ledger, and no", { $0.deadLetters.removeAll() }),
         ("is a dead letter, and not in the ledger", { $0.outcomes.remove(at: 4) }),
         ("still held: 1: a", { $0.book["a"]?.changeNext = 2 }),
         ("still held: 1: b (rate)", { $0.book["b"]?.wait = .rate }),
@@ -104,7 +104,7 @@ import TokenDomain
     private struct Told {
         var stored: [SalesEvidence.Event] = []
         var outcomes: [PurchaseOutcome] = []
-        var letters: [(lineItemID: String, code: String)] = []
+        var deadLetters: [(lineItemID: String, code: String)] = []
         var apple: [String: DemoItem] = [:]
         var refused: [String: String] = [:]
 
@@ -133,7 +133,7 @@ import TokenDomain
                 var rejected = outcome(sale.lineItemID, type, .rejected, revision: 1)
                 rejected.reason = code
                 outcomes.append(rejected)
-                letters.append((sale.lineItemID, code))
+                deadLetters.append((sale.lineItemID, code))
             }
         }
 
@@ -143,7 +143,7 @@ import TokenDomain
                 refused: refused,
                 stored: stored,
                 outcomes: outcomes,
-                letters: letters,
+                deadLetters: deadLetters,
                 apple: apple
             )
         }
@@ -163,8 +163,8 @@ import TokenDomain
             { $0.stored.append(.init(lineItemID: "x", type: "buy", value: [])) },
             { $0.outcomes.removeFirst() },
             { $0.outcomes.append($0.outcomes[0]) },
-            { $0.letters.removeFirst() },
-            { $0.letters.append($0.letters[0]) },
+            { $0.deadLetters.removeFirst() },
+            { $0.deadLetters.append($0.deadLetters[0]) },
             { $0.apple.removeValue(forKey: "sale-1") },
             { $0.apple["sale-1"]?.versionCount += 1 },
             { $0.refused.removeAll() },

@@ -47,7 +47,7 @@ struct SalesEvidence {
     var received: [String: Event] = [:]
     /// `purchases.outcomes.v1`, those of one line item in their order.
     var outcomes: [PurchaseOutcome] = []
-    var letters: [DeadLetterRecord] = []
+    var deadLetters: [DeadLetterRecord] = []
     /// The items of our own book.
     var book: [String: BookedItem] = [:]
     var apple: [String: AppleItem] = [:]
@@ -76,7 +76,7 @@ extension SalesEvidence {
             let value = record.value ?? []
             outcomes.append(try PurchaseOutcome(reading: value.span))
         }
-        letters = contents[.deadLetters(.purchases)].map { record in
+        deadLetters = contents[.deadLetters(.purchases)].map { record in
             DeadLetterRecord(
                 origin: record.origin,
                 code: record.headers["tollway.dlq.code"] ?? "?",

@@ -191,8 +191,8 @@ struct StageReplay {
 
     private mutating func compareDeadLetters(of worker: Worker, _ result: Result) {
         var owed = result.deadLetters
-        for letter in contents[.deadLetters(worker)] {
-            owed[letter.origin, default: 0] -= 1
+        for deadLetter in contents[.deadLetters(worker)] {
+            owed[deadLetter.origin, default: 0] -= 1
         }
         let name = Topic.deadLetters(worker).name(prefix: prefix)
         tell(

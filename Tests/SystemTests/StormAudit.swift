@@ -70,7 +70,7 @@ struct StormAudit {
             + " \(evidence.received.count) events of \(evidence.apple.count) line items in"
             + " \(evidence.askedCounts.values.reduce(0, +)) reports"
             + " (\(sales?.inexactIDs.count ?? 0) items with an event stored twice,"
-            + " \(sales?.reopenedCount ?? 0) reopened, \(evidence.letters.count) dead letters)"
+            + " \(sales?.reopenedCount ?? 0) reopened, \(evidence.deadLetters.count) dead letters)"
     }
 
     private static func ledger(_ contents: TopicContents) throws -> [String: [ReportOutcome]] {

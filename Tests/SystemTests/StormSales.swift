@@ -23,14 +23,14 @@ struct StormSales {
     ///   - refused: by line, the code with which the door refused it.
     ///   - stored: every record of `purchases.received.v1`.
     ///   - outcomes: the ledger, that of one line item in its order.
-    ///   - letters: line item and code of each dead letter.
+    ///   - deadLetters: line item and code of each dead letter.
     ///   - apple: what Apple's side holds, by line item.
     init(
         truth: DemoSales,
         refused: [String: String],
         stored: [SalesEvidence.Event],
         outcomes: [PurchaseOutcome],
-        letters: [(lineItemID: String, code: String)],
+        deadLetters: [(lineItemID: String, code: String)],
         apple: [String: DemoItem]
     ) {
         compare(truth, stored)
@@ -50,7 +50,7 @@ struct StormSales {
                 )
             },
             apple: apple.filter { !inexactIDs.contains($0.key) },
-            deadLetters: letters.filter { !inexactIDs.contains($0.lineItemID) }
+            deadLetters: deadLetters.filter { !inexactIDs.contains($0.lineItemID) }
                 .reduce(into: [:]) { $0[$1.code, default: 0] += 1 },
             rejectedCodes: [:]
         )
@@ -117,7 +117,7 @@ extension StormRun {
         let outcomes = try run.records(of: [.purchasesOutcomes]) { batch, record in
             try PurchaseOutcome(reading: batch.arena.span.extracting(record.value.indices))
         }
-        let letters = try run.records(of: [.deadLetters(.purchases)]) { batch, record in
+        let deadLetters = try run.records(of: [.deadLetters(.purchases)]) { batch, record in
             let event = try SalesEvidence.event(Array(batch.arena[record.value.indices]))
             let code = HeaderList.entries(in: record.headers, of: batch.arena)
                 .first { $0.name == "tollway.dlq.code" }
@@ -129,7 +129,7 @@ extension StormRun {
             refused: run.refusedSales,
             stored: stored,
             outcomes: outcomes,
-            letters: letters,
+            deadLetters: deadLetters,
             apple: try run.appleItems()
         )
     }

@@ -60,7 +60,7 @@ import Testing
         let items = Fixtures.request(.lineItem, lineItems: "[1]")
         expect(account.take(items, offset: 1, now: Self.received), .owed)
         let effects = account.hear(.accepted, at: Self.received)
-        guard case .deadLetter(let letter, let fault, let origin, _)? = effects.last else {
+        guard case .deadLetter(let deadLetter, let fault, let origin, _)? = effects.last else {
             Issue.record("a sale that cannot be reported is a dead letter")
             return
         }
@@ -68,7 +68,7 @@ import Testing
         // It was never sent: its replay is a report of its own.
         var expected = items
         expected.deadline = Self.received
-        #expect(letter == expected)
+        #expect(deadLetter == expected)
         #expect(account.current == nil && account.line.isEmpty)
     }
 
@@ -244,15 +244,15 @@ import Testing
         switch (effects.last, ending) {
         case (.cancelled(let intent)?, nil):
             #expect(intent.origin.offset == 3)
-        case (.deadLetter(let letter, let fault, let origin, _)?, "taken up again"):
+        case (.deadLetter(let deadLetter, let fault, let origin, _)?, "taken up again"):
             // The first dead letter is the refused one's.
             #expect(fault.code == "report.rejected" && origin.offset == 2)
-            #expect(letter.lineItems == "[2]")
+            #expect(deadLetter.lineItems == "[2]")
             #expect(account.current?.lineItems == lineItems)
             #expect(account.current?.identifier == identifier && account.current?.number == 2)
-        case (.deadLetter(let letter, let fault, let origin, _)?, let code?):
+        case (.deadLetter(let deadLetter, let fault, let origin, _)?, let code?):
             #expect(fault.code == code && origin.offset == 3)
-            #expect(letter.requestIdentifier == identifier)
+            #expect(deadLetter.requestIdentifier == identifier)
         default:
             Issue.record("\(effects)")
         }
@@ -326,7 +326,7 @@ import Testing
         _ = account.take(Fixtures.distinct(), now: Self.due)
         let errors = [AppleError(code: 8, fieldName: "status", lineItemID: nil)]
         let first = account.hear(.rejected(.refused), at: Self.due, errors: errors)
-        guard case .deadLetter(let letter, _, _, nil)? = first.last else {
+        guard case .deadLetter(let deadLetter, _, _, nil)? = first.last else {
             Issue.record("the first has no history")
             return
         }
@@ -337,8 +337,8 @@ import Testing
             replayID: "r-1"
         )
         let absorption = account.absorb(
-            letter,
-            under: letter.requestIdentifier ?? "",
+            deadLetter,
+            under: deadLetter.requestIdentifier ?? "",
             origin: Fixtures.origin(2, 1),
             time: Self.due,
             history: history,
@@ -365,7 +365,7 @@ import Testing
             errors: errors
         )
         guard case .outcome(let outcome) = effects.first,
-            case .deadLetter(let letter, let fault, let origin, _) = effects.dropFirst().first,
+            case .deadLetter(let deadLetter, let fault, let origin, _) = effects.dropFirst().first,
             case .refusedToken(let refused) = effects.last
         else {
             Issue.record("a refusal is an outcome and a dead letter")
@@ -378,7 +378,7 @@ import Testing
         #expect(account.current == nil)
         let changed = Fixtures.request(
             .lineItem,
-            identifier: letter.requestIdentifier,
+            identifier: deadLetter.requestIdentifier,
             lineItems: "[]"
         )
         // An identifier that is no UUID is refused; the fixtures' policy makes none.
@@ -387,12 +387,12 @@ import Testing
             return
         }
         var resumed = account
-        expect(resumed.resume(letter, policy: Fixtures.policy, now: Self.due), .owed)
+        expect(resumed.resume(deadLetter, policy: Fixtures.policy, now: Self.due), .owed)
         #expect(resumed.current?.number == 1 && resumed.parked.isEmpty)
         #expect(resumed.current?.attempts == 1)
         _ = resumed.hear(.accepted, at: Self.due)
         expect(
-            resumed.resume(letter, offset: 9, policy: Fixtures.policy, now: Self.due),
+            resumed.resume(deadLetter, offset: 9, policy: Fixtures.policy, now: Self.due),
             .alreadyReported
         )
     }
@@ -401,14 +401,14 @@ import Testing
 extension TokenAccount {
     /// A replay of a dead letter, past the check for a UUID, which the fixtures' names are not.
     mutating func resume(
-        _ letter: ReportRequested,
+        _ deadLetter: ReportRequested,
         offset: Int64 = 1,
         policy: ReportPolicy,
         now: Timestamp
     ) -> Absorption {
         let absorption = absorb(
-            letter,
-            under: letter.requestIdentifier ?? "",
+            deadLetter,
+            under: deadLetter.requestIdentifier ?? "",
             origin: ReportFixtures.origin(2, offset),
             time: now,
             policy: policy

@@ -59,7 +59,7 @@ import TokenWire
         var refused: [String: String] = [:]
         var ledger: [DemoSalesAccount.LedgerEntry] = []
         var apple: [String: DemoItem] = [:]
-        var letters: [String: Int] = [:]
+        var deadLetters: [String: Int] = [:]
         var codes: [String: Int] = [:]
 
         init() {
@@ -72,7 +72,7 @@ import TokenWire
                 case .repeated: break
                 case .deadLetter(let code):
                     end = code
-                    letters[code, default: 0] += 1
+                    deadLetters[code, default: 0] += 1
                 case .refused(let code): refused[sale.line] = code
                 }
                 if let end {
@@ -87,7 +87,7 @@ import TokenWire
                 refused: refused,
                 ledger: ledger,
                 apple: apple,
-                deadLetters: letters,
+                deadLetters: deadLetters,
                 rejectedCodes: codes
             )
         }
@@ -113,7 +113,7 @@ import TokenWire
         case "a line of the ledger is doubled": told.ledger.append(told.ledger[0])
         case "Apple lacks an item": told.apple["sale-1"] = nil
         case "Apple has one twice": told.apple["sale-1"]?.versionCount += 1
-        case "a dead letter is missing": told.letters["purchases.conflict"] = nil
+        case "a dead letter is missing": told.deadLetters["purchases.conflict"] = nil
         case "the door let one in": told.refused = [:]
         case "Apple refused a report": told.codes["12"] = 1
         default:

@@ -98,7 +98,7 @@ import TokenWire
         let standing = TraceStanding(
             id: TokenID("x"),
             account: account,
-            letters: [],
+            deadLetters: [],
             now: Timestamp(milliseconds: 0)
         )
         #expect(

@@ -7,7 +7,7 @@ import TokenDomain
 @Suite struct `The screen of tollway top` {
     private static func snapshot(
         lanes: Int = 3,
-        letters: Int = 4,
+        deadLetters: Int = 4,
         instances: Int = 2
     ) -> TopSnapshot {
         var snapshot = TopSnapshot()
@@ -38,7 +38,7 @@ import TokenDomain
             lane.nextDeadline = snapshot.at - 5_000
             snapshot.lanes.append(lane)
         }
-        for number in 0..<letters {
+        for number in 0..<deadLetters {
             snapshot.deadLetters.append(
                 .init(
                     stage: "decode",
@@ -56,14 +56,14 @@ import TokenDomain
 
     @Test(arguments: [(80, 24), (120, 40), (40, 10), (80, 3), (20, 1)], [0, 1, 3, 40])
     func `fits, whatever there is to show`(size: (width: Int, height: Int), count: Int) {
-        let snapshot = Self.snapshot(lanes: count, letters: count, instances: count)
+        let snapshot = Self.snapshot(lanes: count, deadLetters: count, instances: count)
         let lines = TopScreen(snapshot: snapshot, width: size.width, height: size.height).lines
         #expect(lines.count == size.height)
         #expect(lines.allSatisfy { $0.count <= size.width }, "\(lines)")
     }
 
     @Test func `shows stages, lanes and dead letters at 80 by 24, and says what it leaves out`() {
-        let snapshot = Self.snapshot(lanes: 9, letters: 9, instances: 9)
+        let snapshot = Self.snapshot(lanes: 9, deadLetters: 9, instances: 9)
         let lines = TopScreen(snapshot: snapshot, width: 80, height: 24).lines
         for word in ["STAGE ", "LANE ", "DEAD LETTERS", "more", "q or Ctrl-C"] {
             #expect(lines.contains { $0.contains(word) }, "\(word)")

@@ -59,12 +59,12 @@ struct SalesCount {
         guard count > 0 else {
             return
         }
-        let letters = try letters()
+        let deadLetters = try deadLetters()
         for partition in 0..<Int32(count) {
             // The state first: what it settles meanwhile shows in the ledger then.
             let held = try HeldSales(partition, configuration)
             var told = try told(partition)
-            try judge(partition, letters, held, &told)
+            try judge(partition, deadLetters, held, &told)
             for told in told.values where !told.isRetraction {
                 lines[told.app, default: SalesLine()].unknown += 1
             }
@@ -72,7 +72,7 @@ struct SalesCount {
         guard !missing.isEmpty else {
             return
         }
-        let newer = try self.letters()
+        let newer = try self.deadLetters()
         for (position, app) in missing {
             if newer.contains(position) {
                 lines[app, default: SalesLine()].deadLetters += 1
@@ -91,7 +91,7 @@ struct SalesCount {
     // MARK: Results
 
     /// Where the events came in that are dead letters.
-    private func letters() throws(CommandFailure) -> Set<Position> {
+    private func deadLetters() throws(CommandFailure) -> Set<Position> {
         let source = Topic.purchasesReceived.name(prefix: configuration.topicPrefix)
         var found: Set<Position> = []
         try AccountScan.run(
@@ -102,14 +102,14 @@ struct SalesCount {
             configuration
         ) { record, batch in
             let arena = batch.arena.span
-            let letter = DeadLetterRecord(record, stage: .purchases, in: arena)
-            guard letter.headers.text(.topic, of: batch.arena) == source else {
+            let deadLetter = DeadLetterRecord(record, stage: .purchases, in: arena)
+            guard deadLetter.headers.text(.topic, of: batch.arena) == source else {
                 return
             }
             found.insert(
                 Position(
-                    partition: Int32(clamping: letter.headers.number(.partition, in: arena)),
-                    offset: letter.headers.number(.offset, in: arena)
+                    partition: Int32(clamping: deadLetter.headers.number(.partition, in: arena)),
+                    offset: deadLetter.headers.number(.offset, in: arena)
                 )
             )
         }
@@ -162,7 +162,7 @@ struct SalesCount {
 
     private mutating func judge(
         _ partition: Int32,
-        _ letters: Set<Position>,
+        _ deadLetters: Set<Position>,
         _ held: HeldSales,
         _ told: inout [UInt64: Told]
     ) throws(CommandFailure) {
@@ -179,7 +179,7 @@ struct SalesCount {
                 return
             }
             let position = Position(partition: record.partition, offset: record.offset)
-            let isLetter = letters.contains(position)
+            let isDeadLetter = deadLetters.contains(position)
             let event = Self.event(record, batch)
             let recordTime = Timestamp(milliseconds: record.timestampMilliseconds)
             let receivedAt = TokenReceived.receivedAt(
@@ -187,14 +187,15 @@ struct SalesCount {
                 recordTime: recordTime
             )
             // A sale that was refused is no sale: the same again is not a repeat.
-            let isFirst = isLetter || event.map { seen.insert(Self.content($0)).inserted } ?? true
+            let isFirst =
+                isDeadLetter || event.map { seen.insert(Self.content($0)).inserted } ?? true
             guard book.window.contains(receivedAt) else {
                 return
             }
             let app = event.map(book.app) ?? 0
             var line = book.lines[app, default: SalesLine()]
             line.received += 1
-            if isLetter {
+            if isDeadLetter {
                 line.deadLetters += 1
             } else if held.offsets.contains(record.offset) {
                 line.held += 1

@@ -35,12 +35,12 @@ struct TokenCount {
         months: inout MonthCount?
     ) throws(CommandFailure) {
         try countReceived()
-        try countLetters(of: .decode) { line in line.decode.outgoing += 1 }
+        try countDeadLetters(of: .decode) { line in line.decode.outgoing += 1 }
         for slice in try slices(.tokensDecoded, .dedupeState) {
             try countDecoded(slice)
         }
-        try countLetters(of: .dedupe) { line in line.dedupe.outgoing += 1 }
-        try countLetters(of: .report) { line in line.report.outgoing += 1 }
+        try countDeadLetters(of: .dedupe) { line in line.dedupe.outgoing += 1 }
+        try countDeadLetters(of: .report) { line in line.report.outgoing += 1 }
         for slice in try slices(.tokensDistinct, .reportState) {
             try countDistinct(slice, &months)
         }
@@ -88,7 +88,7 @@ struct TokenCount {
     }
 
     /// Dead letters of a stage whose record came in within the window.
-    private mutating func countLetters(
+    private mutating func countDeadLetters(
         of worker: Worker,
         _ count: (inout AccountLine) -> Void
     ) throws(CommandFailure) {
@@ -100,7 +100,7 @@ struct TokenCount {
             guard !record.value.isAbsent else {
                 return
             }
-            let letter = DeadLetterRecord(record, stage: worker, in: batch.arena.span)
+            let deadLetter = DeadLetterRecord(record, stage: worker, in: batch.arena.span)
             let value = batch.arena.span.extracting(record.value.indices)
             // The record's own time is gone with it: its dead letter is a moment younger.
             let time = TokenReceived.receivedAt(
@@ -108,7 +108,7 @@ struct TokenCount {
                 recordTime: Timestamp(milliseconds: record.timestampMilliseconds)
             )
             guard book.window.contains(time),
-                letter.headers.text(.topic, of: batch.arena) == source
+                deadLetter.headers.text(.topic, of: batch.arena) == source
             else {
                 return
             }

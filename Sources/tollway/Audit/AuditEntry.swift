@@ -31,7 +31,7 @@ struct AuditEntry {
     /// What was changed, in a few words.
     var what: String {
         switch action.prefix(while: { $0 != "." }) {
-        case "dlq": letters
+        case "dlq": deadLetters
         case "transactions": repair
         case "report": join([text("status"), text("externalPurchaseId"), app])
         case "lanes": join([app, text("environment")])
@@ -40,9 +40,9 @@ struct AuditEntry {
         }
     }
 
-    private var letters: String {
+    private var deadLetters: String {
         let filter = text("filter").map { $0.isEmpty ? "everything" : $0 }
-        return join([count.map { "\($0) letters" }, filter.map { "(\($0))" }, state])
+        return join([count.map { "\($0) dead letters" }, filter.map { "(\($0))" }, state])
     }
 
     private var repair: String {

@@ -104,10 +104,10 @@ enum DeadLetterCommand {
         let settled = try settled(scan)
         var groups = DeadLetterGroups(deadlineDays: scan.configuration.reportDeadlineDays)
         try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
-            letter,
+            deadLetter,
             batch,
             subject in
-            groups.add(letter, in: batch, subject: subject)
+            groups.add(deadLetter, in: batch, subject: subject)
             return true
         }
         guard groups.count > 0 else {
@@ -169,10 +169,10 @@ enum DeadLetterCommand {
                 now: now
             )
             try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
-                letter,
+                deadLetter,
                 batch,
                 subject in
-                list.add(letter, in: batch, subject: subject)
+                list.add(deadLetter, in: batch, subject: subject)
                 return true
             }
         } while !isEnough && list.seenCount < limit
@@ -196,11 +196,11 @@ enum DeadLetterCommand {
         var page = ""
         var count = 0
         try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
-            letter,
+            deadLetter,
             batch,
             subject in
             page += text.object(
-                letter,
+                deadLetter,
                 in: batch,
                 subject: subject,
                 deadlineDays: scan.configuration.reportDeadlineDays
@@ -249,17 +249,17 @@ enum DeadLetterCommand {
         let settled = try settled(positions, configuration)
         for position in positions {
             var isFound = false
-            try find(position, configuration, settled) { letter, batch, subject in
+            try find(position, configuration, settled) { deadLetter, batch, subject in
                 isFound = true
                 if invocation.output == .table {
                     objects.append(
                         DeadLetterSheet(text: text, configuration: configuration, now: now)
-                            .text(letter, in: batch, subject: subject)
+                            .text(deadLetter, in: batch, subject: subject)
                     )
                 } else {
                     objects.append(
                         text.object(
-                            letter,
+                            deadLetter,
                             in: batch,
                             subject: subject,
                             deadlineDays: configuration.reportDeadlineDays
@@ -349,8 +349,8 @@ enum DeadLetterCommand {
             return
         }
         scan.places = [place: .offset(position.offset)]
-        try scan.run(settled: settled) { letter, batch, subject in
-            body(letter, batch, subject)
+        try scan.run(settled: settled) { deadLetter, batch, subject in
+            body(deadLetter, batch, subject)
             return false
         }
     }

@@ -36,18 +36,18 @@ struct DeadLetterFilter {
     var offsetMin: Int64 { offsets.map(\.lowerBound).min() ?? 0 }
 
     /// What headers, key and bytes say; the subject is asked apart.
-    func matches(_ letter: DeadLetterRecord, in batch: RecordBatch) -> Bool {
-        let record = letter.record
+    func matches(_ deadLetter: DeadLetterRecord, in batch: RecordBatch) -> Bool {
+        let record = deadLetter.record
         let arena = batch.arena.span
         guard Self.holds(partitions, Int64(record.partition)), Self.holds(offsets, record.offset),
-            letter.failedAt >= since ?? .min, letter.failedAt < until ?? .max,
-            Self.isOne(of: reasons, arena.extracting(letter.headers[.reason].indices)),
-            Self.isOne(of: codes, arena.extracting(letter.headers[.code].indices))
+            deadLetter.failedAt >= since ?? .min, deadLetter.failedAt < until ?? .max,
+            Self.isOne(of: reasons, arena.extracting(deadLetter.headers[.reason].indices)),
+            Self.isOne(of: codes, arena.extracting(deadLetter.headers[.code].indices))
         else {
             return false
         }
         if !fingerprints.isEmpty {
-            let fingerprint = arena.extracting(letter.headers[.fingerprint].indices)
+            let fingerprint = arena.extracting(deadLetter.headers[.fingerprint].indices)
             guard fingerprints.contains(where: { fingerprint.starts(with: $0) }) else {
                 return false
             }
@@ -55,13 +55,13 @@ struct DeadLetterFilter {
         guard keys.isEmpty || !record.key.isAbsent,
             Self.isOne(of: keys, arena.extracting(record.key.indices)),
             attempts.isEmpty
-                || Self.holds(attempts, letter.headers.number(.attempts, in: arena))
+                || Self.holds(attempts, deadLetter.headers.number(.attempts, in: arena))
         else {
             return false
         }
         return texts.isEmpty
             || texts.contains { text in
-                [record.value, record.key, letter.headers[.message]].contains { range in
+                [record.value, record.key, deadLetter.headers[.message]].contains { range in
                     Self.contains(text, in: arena.extracting(range.indices))
                 }
             }

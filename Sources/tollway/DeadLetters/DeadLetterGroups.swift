@@ -58,18 +58,19 @@ struct DeadLetterGroups {
     /// - Returns: the index of its group; nil where there is no room for another.
     @discardableResult
     mutating func add(
-        _ letter: DeadLetterRecord,
+        _ deadLetter: DeadLetterRecord,
         in batch: RecordBatch,
         subject: DeadLetterSubject
     ) -> Int? {
-        guard let index = index(of: letter, in: batch) else {
+        guard let index = index(of: deadLetter, in: batch) else {
             otherCount += 1
             return nil
         }
-        let first = letter.headers.time(.firstFailedAt, in: batch.arena.span) ?? letter.failedAt
+        let first =
+            deadLetter.headers.time(.firstFailedAt, in: batch.arena.span) ?? deadLetter.failedAt
         groups[index].count += 1
         groups[index].firstFailedAt = min(groups[index].firstFailedAt, first)
-        groups[index].lastFailedAt = max(groups[index].lastFailedAt, letter.failedAt)
+        groups[index].lastFailedAt = max(groups[index].lastFailedAt, deadLetter.failedAt)
         if let app = subject.appAppleID {
             groups[index].count(app: app)
         }
@@ -84,12 +85,12 @@ struct DeadLetterGroups {
         groups.sorted { ($1.count, $0.code, $0.fingerprint) < ($0.count, $1.code, $1.fingerprint) }
     }
 
-    private mutating func index(of letter: DeadLetterRecord, in batch: RecordBatch) -> Int? {
+    private mutating func index(of deadLetter: DeadLetterRecord, in batch: RecordBatch) -> Int? {
         let arena = batch.arena.span
         let key = Key(
-            stage: letter.stage,
-            code: FNV1a.hash(of: arena.extracting(letter.headers[.code].indices)),
-            fingerprint: FNV1a.hash(of: arena.extracting(letter.headers[.fingerprint].indices))
+            stage: deadLetter.stage,
+            code: FNV1a.hash(of: arena.extracting(deadLetter.headers[.code].indices)),
+            fingerprint: FNV1a.hash(of: arena.extracting(deadLetter.headers[.fingerprint].indices))
         )
         if let index = indices[key] {
             return index
@@ -99,7 +100,7 @@ struct DeadLetterGroups {
         }
         func text(_ field: DeadLetterHeaders.Field, atMost characterCountMax: Int = 64) -> String {
             PlainText.printable(
-                letter.headers.text(field, of: batch.arena),
+                deadLetter.headers.text(field, of: batch.arena),
                 characterCountMax: characterCountMax
             )
         }
@@ -108,12 +109,12 @@ struct DeadLetterGroups {
         indices[key] = groups.count
         groups.append(
             Group(
-                stage: letter.stage,
+                stage: deadLetter.stage,
                 reason: reason.isEmpty ? "(none)" : reason,
                 code: code.isEmpty ? "(none)" : code,
                 fingerprint: text(.fingerprint),
                 message: text(.message, atMost: 300),
-                example: letter.position
+                example: deadLetter.position
             )
         )
         return groups.count - 1

@@ -31,20 +31,28 @@ struct DeadLetterList {
         self.now = now
     }
 
-    mutating func add(_ letter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
-    {
+    mutating func add(
+        _ deadLetter: DeadLetterRecord,
+        in batch: RecordBatch,
+        subject: DeadLetterSubject
+    ) {
         seenCount += 1
-        guard letter.failedAt >= cutoff else {
+        guard deadLetter.failedAt >= cutoff else {
             return
         }
         rows.append(
             Row(
-                failedAt: letter.failedAt,
-                position: letter.position,
-                cells: isTable ? cells(letter, batch, subject) : [],
+                failedAt: deadLetter.failedAt,
+                position: deadLetter.position,
+                cells: isTable ? cells(deadLetter, batch, subject) : [],
                 object: isTable
                     ? ""
-                    : text.object(letter, in: batch, subject: subject, deadlineDays: deadlineDays)
+                    : text.object(
+                        deadLetter,
+                        in: batch,
+                        subject: subject,
+                        deadlineDays: deadlineDays
+                    )
             )
         )
         if rows.count >= 2 * countMax {
@@ -61,22 +69,22 @@ struct DeadLetterList {
     }
 
     private func cells(
-        _ letter: DeadLetterRecord,
+        _ deadLetter: DeadLetterRecord,
         _ batch: RecordBatch,
         _ subject: DeadLetterSubject
     ) -> [String] {
         let arena = batch.arena
-        let record = letter.record
+        let record = deadLetter.record
         let key =
-            record.key.isAbsent ? "-" : text.key(arena[record.key.indices], of: letter.stage)
+            record.key.isAbsent ? "-" : text.key(arena[record.key.indices], of: deadLetter.stage)
         return [
-            letter.position.description,
-            AgeText.of(now - Timestamp(milliseconds: letter.failedAt)),
+            deadLetter.position.description,
+            AgeText.of(now - Timestamp(milliseconds: deadLetter.failedAt)),
             subject.deadline(days: deadlineDays).map { AgeText.relative($0, now: now) } ?? "-",
-            PlainText.printable(letter.headers.text(.reason, of: arena), characterCountMax: 32),
+            PlainText.printable(deadLetter.headers.text(.reason, of: arena), characterCountMax: 32),
             subject.appAppleID.map { "\($0)" } ?? "-",
-            "\(letter.headers.number(.attempts, in: arena.span))",
-            letter.settled?.text ?? "open",
+            "\(deadLetter.headers.number(.attempts, in: arena.span))",
+            deadLetter.settled?.text ?? "open",
             // `show` prints how long a masked one is; here a line is to fit a terminal.
             PlainText.printable(
                 String(text.isRevealed ? key[...] : key.prefix { $0 != " " }),
@@ -109,24 +117,24 @@ struct DeadLetterSheet {
     let configuration: Configuration
     let now: Timestamp
 
-    func text(_ letter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
+    func text(_ deadLetter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
         -> String
     {
         let arena = batch.arena
         func header(_ field: DeadLetterHeaders.Field) -> String {
             PlainText.printable(
-                letter.headers.text(field, of: arena),
+                deadLetter.headers.text(field, of: arena),
                 characterCountMax: Self.textCountMax
             )
         }
-        let record = letter.record
+        let record = deadLetter.record
         let first =
-            letter.headers.time(.firstFailedAt, in: arena.span) ?? letter.failedAt
+            deadLetter.headers.time(.firstFailedAt, in: arena.span) ?? deadLetter.failedAt
         var lines: [(String, String)] = [
-            ("state", letter.settled?.text ?? "open"),
+            ("state", deadLetter.settled?.text ?? "open"),
             ("reason", "\(header(.reason)) (\(header(.code)), kind \(header(.fingerprint)))"),
             ("message", header(.message)),
-            ("failed", time(letter.failedAt)),
+            ("failed", time(deadLetter.failedAt)),
             ("first failed", time(first)),
             (
                 "attempts",
@@ -150,7 +158,7 @@ struct DeadLetterSheet {
             (
                 "key",
                 record.key.isAbsent
-                    ? "none" : text.key(arena[record.key.indices], of: letter.stage)
+                    ? "none" : text.key(arena[record.key.indices], of: deadLetter.stage)
             )
         )
         for (name, value) in HeaderList.entries(in: record.headers, of: arena)
@@ -162,13 +170,13 @@ struct DeadLetterSheet {
         lines.append(
             ("value", record.value.isAbsent ? "none" : text.value(arena[record.value.indices]))
         )
-        if !letter.headers[.omittedByteCount].isAbsent {
+        if !deadLetter.headers[.omittedByteCount].isAbsent {
             lines.append(
                 ("left out", "\(header(.omittedByteCount)) bytes: it lies where it came from")
             )
         }
         let width = lines.map(\.0.count).max() ?? 0
-        return "\(letter.position)\n"
+        return "\(deadLetter.position)\n"
             + lines.map { name, value in
                 let shown = PlainText.printable(value, characterCountMax: Self.textCountMax)
                 return "  \(name)\(String(repeating: " ", count: width - name.count + 2))\(shown)\n"

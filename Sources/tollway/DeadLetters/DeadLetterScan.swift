@@ -127,19 +127,19 @@ struct DeadLetterScan {
                     )
                     continue
                 }
-                var letter = DeadLetterRecord(
+                var deadLetter = DeadLetterRecord(
                     record,
                     stage: stages[record.topic],
                     in: batch.arena.span
                 )
-                guard filter.matches(letter, in: batch) else {
+                guard filter.matches(deadLetter, in: batch) else {
                     continue
                 }
-                letter.settled = settled.state(
-                    of: letter.position,
+                deadLetter.settled = settled.state(
+                    of: deadLetter.position,
                     timestamp: record.timestampMilliseconds
                 )
-                guard letter.settled == nil || includesSettled else {
+                guard deadLetter.settled == nil || includesSettled else {
                     continue
                 }
                 var subject = DeadLetterSubject()
@@ -149,7 +149,7 @@ struct DeadLetterScan {
                         continue
                     }
                 }
-                guard try body(letter, batch, subject) else {
+                guard try body(deadLetter, batch, subject) else {
                     return false
                 }
             }

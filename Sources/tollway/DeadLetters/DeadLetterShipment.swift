@@ -51,7 +51,7 @@ struct DeadLetterShipment {
     ///
     /// - Returns: false where it cannot go after all: nothing was appended.
     mutating func append(
-        _ letter: DeadLetterRecord,
+        _ deadLetter: DeadLetterRecord,
         in batch: RecordBatch,
         subject: DeadLetterSubject,
         now: Int64
@@ -59,25 +59,27 @@ struct DeadLetterShipment {
         let target: Topic
         switch order.action {
         case .discard:
-            guard !judge.isForgotten(letter) else {
+            guard !judge.isForgotten(deadLetter) else {
                 return false
             }
             target = .deadLetterArchive
         case .replay:
-            guard case .go(let goal, _) = judge.judge(letter, in: batch, subject: subject) else {
+            guard case .go(let goal, _) = judge.judge(deadLetter, in: batch, subject: subject)
+            else {
                 return false
             }
             target = goal
         }
-        guard let index = targets.firstIndex(of: target), let value = value(letter, batch) else {
+        guard let index = targets.firstIndex(of: target), let value = value(deadLetter, batch)
+        else {
             return false
         }
         let arenaCount = outputs.arena.count
-        let record = letter.record
+        let record = deadLetter.record
         let key = record.key.isAbsent ? .absent : outputs.place(batch.arena[record.key.indices])
         let valueRange = record.value.isAbsent ? .absent : outputs.place(value)
         let headersStart = outputs.arena.count
-        appendHeaders(letter, in: batch, now: now)
+        appendHeaders(deadLetter, in: batch, now: now)
         let headers = outputs.placed(from: headersStart)
         let name = target.name(prefix: order.prefix)
         guard
@@ -90,14 +92,14 @@ struct DeadLetterShipment {
         outputs.outputs.append(
             OutputBatch.Output(topic: index, key: key, value: valueRange, headers: headers)
         )
-        appendProgress(letter, target: name, now: now)
+        appendProgress(deadLetter, target: name, now: now)
         count += 1
         counts[target, default: 0] += 1
         return true
     }
 
-    private func value(_ letter: DeadLetterRecord, _ batch: RecordBatch) -> ArraySlice<UInt8>? {
-        let bytes = batch.arena[letter.record.value.indices]
+    private func value(_ deadLetter: DeadLetterRecord, _ batch: RecordBatch) -> ArraySlice<UInt8>? {
+        let bytes = batch.arena[deadLetter.record.value.indices]
         guard let patch = order.patch else {
             return bytes
         }
@@ -114,11 +116,11 @@ struct DeadLetterShipment {
     /// The record's own; then, for a replay, what the next failure must know of the earlier ones;
     /// for the archive, all there was and who put it there.
     private mutating func appendHeaders(
-        _ letter: DeadLetterRecord,
+        _ deadLetter: DeadLetterRecord,
         in batch: RecordBatch,
         now: Int64
     ) {
-        var cursor = HeaderCursor(letter.record.headers)
+        var cursor = HeaderCursor(deadLetter.record.headers)
         while let (name, value) = cursor.next(in: batch.arena.span) {
             guard order.action == .discard || !isDiagnostic(name, in: batch.arena.span) else {
                 continue
@@ -130,8 +132,8 @@ struct DeadLetterShipment {
             )
         }
         switch order.action {
-        case .replay: appendHistory(letter, in: batch)
-        case .discard: appendDiscard(letter, now: now)
+        case .replay: appendHistory(deadLetter, in: batch)
+        case .discard: appendDiscard(deadLetter, now: now)
         }
     }
 
@@ -143,8 +145,8 @@ struct DeadLetterShipment {
         return false
     }
 
-    private mutating func appendHistory(_ letter: DeadLetterRecord, in batch: RecordBatch) {
-        let first = letter.headers[.firstFailedAt]
+    private mutating func appendHistory(_ deadLetter: DeadLetterRecord, in batch: RecordBatch) {
+        let first = deadLetter.headers[.firstFailedAt]
         if !first.isAbsent {
             HeaderList.append(
                 name: Self.firstFailedAt,
@@ -152,7 +154,7 @@ struct DeadLetterShipment {
                 to: &outputs.arena
             )
         }
-        let attempts = letter.headers[.attempts]
+        let attempts = deadLetter.headers[.attempts]
         if !attempts.isAbsent {
             HeaderList.append(
                 name: Self.attempts,
@@ -160,7 +162,7 @@ struct DeadLetterShipment {
                 to: &outputs.arena
             )
         }
-        let replayCount = letter.headers.number(.replayCount, in: batch.arena.span) + 1
+        let replayCount = deadLetter.headers.number(.replayCount, in: batch.arena.span) + 1
         HeaderList.append(
             name: Self.replayCount,
             value: "\(replayCount)".utf8,
@@ -174,9 +176,9 @@ struct DeadLetterShipment {
     private static let replayCount = Array("tollway.dlq.replay_count".utf8)
     private static let replayID = Array("tollway.dlq.replay_id".utf8)
 
-    private mutating func appendDiscard(_ letter: DeadLetterRecord, now: Int64) {
+    private mutating func appendDiscard(_ deadLetter: DeadLetterRecord, now: Int64) {
         let pairs = [
-            ("tollway.dlq.discarded_from", letter.position.description),
+            ("tollway.dlq.discarded_from", deadLetter.position.description),
             ("tollway.dlq.discarded_at", WallClock.rfc3339(milliseconds: now)),
             ("tollway.dlq.discarded_by", order.by),
             ("tollway.dlq.discarded_why", order.why ?? ""),
@@ -189,8 +191,9 @@ struct DeadLetterShipment {
 
     // MARK: - Progress and audit
 
-    private mutating func appendProgress(_ letter: DeadLetterRecord, target: String, now: Int64) {
-        let record = letter.record
+    private mutating func appendProgress(_ deadLetter: DeadLetterRecord, target: String, now: Int64)
+    {
+        let record = deadLetter.record
         let keyStart = outputs.arena.count
         outputs.arena += letterTopic
         outputs.arena += "/\(record.partition)/\(record.offset)".utf8
@@ -198,7 +201,7 @@ struct DeadLetterShipment {
         let valueStart = outputs.arena.count
         SettledDeadLetter(
             state: order.action == .replay ? .replayed : .discarded,
-            letterTimestamp: record.timestampMilliseconds,
+            deadLetterTimestamp: record.timestampMilliseconds,
             replayID: order.runID,
             at: now,
             target: target

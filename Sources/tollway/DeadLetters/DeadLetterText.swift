@@ -102,18 +102,18 @@ struct DeadLetterText {
 
     /// One JSON object: where it lies, why, what it is about, and its parts.
     func object(
-        _ letter: DeadLetterRecord,
+        _ deadLetter: DeadLetterRecord,
         in batch: RecordBatch,
         subject: DeadLetterSubject,
         deadlineDays: Int
     ) -> String {
         let arena = batch.arena
         func header(_ field: DeadLetterHeaders.Field) -> String {
-            letter.headers[field].isAbsent
-                ? "null" : JSONText.quoted(letter.headers.text(field, of: arena))
+            deadLetter.headers[field].isAbsent
+                ? "null" : JSONText.quoted(deadLetter.headers.text(field, of: arena))
         }
         func text(_ value: String?) -> String { value.map(JSONText.quoted) ?? "null" }
-        let record = letter.record
+        let record = deadLetter.record
         let business = HeaderList.entries(in: record.headers, of: arena)
             .filter { header in
                 !DeadLetter.diagnosticPrefixes.contains { header.name.hasPrefix($0) }
@@ -127,18 +127,18 @@ struct DeadLetterText {
                 )
             }
         return JSONLines.object([
-            ("position", JSONText.quoted(letter.position.description)),
-            ("state", JSONText.quoted(letter.settled?.text ?? "open")),
-            ("stage", JSONText.quoted(letter.stage.rawValue)),
+            ("position", JSONText.quoted(deadLetter.position.description)),
+            ("state", JSONText.quoted(deadLetter.settled?.text ?? "open")),
+            ("stage", JSONText.quoted(deadLetter.stage.rawValue)),
             ("reason", header(.reason)), ("code", header(.code)),
             ("fingerprint", header(.fingerprint)), ("message", header(.message)),
-            ("failedAt", "\(letter.failedAt)"),
+            ("failedAt", "\(deadLetter.failedAt)"),
             (
                 "firstFailedAt",
-                "\(letter.headers.time(.firstFailedAt, in: arena.span) ?? letter.failedAt)"
+                "\(deadLetter.headers.time(.firstFailedAt, in: arena.span) ?? deadLetter.failedAt)"
             ),
-            ("attempts", "\(letter.headers.number(.attempts, in: arena.span))"),
-            ("replayCount", "\(letter.headers.number(.replayCount, in: arena.span))"),
+            ("attempts", "\(deadLetter.headers.number(.attempts, in: arena.span))"),
+            ("replayCount", "\(deadLetter.headers.number(.replayCount, in: arena.span))"),
             ("replayId", header(.replayID)),
             (
                 "source",
@@ -159,7 +159,9 @@ struct DeadLetterText {
             ),
             (
                 "key",
-                text(record.key.isAbsent ? nil : key(arena[record.key.indices], of: letter.stage))
+                text(
+                    record.key.isAbsent ? nil : key(arena[record.key.indices], of: deadLetter.stage)
+                )
             ),
             ("value", text(record.value.isAbsent ? nil : value(arena[record.value.indices]))),
             ("valueBase64", text(exactValue(record, in: arena))),

@@ -56,37 +56,37 @@ struct DeadLetterJudge {
         forgottenBefore = order.forgottenBefore
     }
 
-    func isForgotten(_ letter: DeadLetterRecord) -> Bool {
-        letter.record.timestampMilliseconds < forgottenBefore ?? .min
+    func isForgotten(_ deadLetter: DeadLetterRecord) -> Bool {
+        deadLetter.record.timestampMilliseconds < forgottenBefore ?? .min
     }
 
-    func judge(_ letter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
+    func judge(_ deadLetter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
         -> Judgement
     {
-        guard !isForgotten(letter) else {
+        guard !isForgotten(deadLetter) else {
             return .held(.forgotten)
         }
-        guard letter.headers[.omittedByteCount].isAbsent else {
+        guard deadLetter.headers[.omittedByteCount].isAbsent else {
             return .held(.leftOut)
         }
-        guard let target = target(of: letter, in: batch, subject: subject) else {
+        guard let target = target(of: deadLetter, in: batch, subject: subject) else {
             return .held(.unknownTarget)
         }
-        let replayCount = letter.headers.number(.replayCount, in: batch.arena.span)
+        let replayCount = deadLetter.headers.number(.replayCount, in: batch.arena.span)
         guard replayCount < Int64(replayCountMax) else {
             return .held(.replayedBefore)
         }
-        return .go(target, question(target, letter, subject))
+        return .go(target, question(target, deadLetter, subject))
     }
 
     /// The topic that it was read from, if its stage reads it; for a debt that Apple refused, the
     /// topic for reports asked for by hand.
-    func target(of letter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
+    func target(of deadLetter: DeadLetterRecord, in batch: RecordBatch, subject: DeadLetterSubject)
         -> Topic?
     {
-        let name = letter.headers.text(.topic, of: batch.arena)
-        let origin = letter.stage.sources.first { $0.name(prefix: prefix) == name }
-        guard origin != nil, letter.stage == .report, let request = subject.requestTopic else {
+        let name = deadLetter.headers.text(.topic, of: batch.arena)
+        let origin = deadLetter.stage.sources.first { $0.name(prefix: prefix) == name }
+        guard origin != nil, deadLetter.stage == .report, let request = subject.requestTopic else {
             return origin
         }
         return request
@@ -94,7 +94,7 @@ struct DeadLetterJudge {
 
     private func question(
         _ target: Topic,
-        _ letter: DeadLetterRecord,
+        _ deadLetter: DeadLetterRecord,
         _ subject: DeadLetterSubject
     ) -> LedgerQuestion? {
         switch target {
@@ -120,7 +120,7 @@ struct DeadLetterJudge {
                 .init(
                     transaction: TextDigest.of(id),
                     value: TextDigest.of(value.lowercased()),
-                    failedAt: letter.failedAt,
+                    failedAt: deadLetter.failedAt,
                     since: subject.requestedAt
                 )
             )

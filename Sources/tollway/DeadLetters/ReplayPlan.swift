@@ -117,34 +117,34 @@ struct ReplayPlanner {
         let judge = DeadLetterJudge(order)
         var candidates: [Candidate] = []
         try scan.run(settled: settled, progress: ScanProgress("dead letters")) {
-            letter,
+            deadLetter,
             batch,
             subject throws(CommandFailure) in
-            if let records = order.plan?.records, !records.contains(letter.position) {
+            if let records = order.plan?.records, !records.contains(deadLetter.position) {
                 return true
             }
-            let group = plan.groups.add(letter, in: batch, subject: subject)
+            let group = plan.groups.add(deadLetter, in: batch, subject: subject)
             var candidate = Candidate(
-                position: letter.position,
-                failedAt: letter.failedAt,
+                position: deadLetter.position,
+                failedAt: deadLetter.failedAt,
                 group: group,
                 target: .deadLetterArchive
             )
-            guard !judge.isForgotten(letter) else {
-                plan.held[.forgotten, default: ReplayPlan.Held()].add(letter.position)
+            guard !judge.isForgotten(deadLetter) else {
+                plan.held[.forgotten, default: ReplayPlan.Held()].add(deadLetter.position)
                 return true
             }
             if order.action == .replay {
-                switch judge.judge(letter, in: batch, subject: subject) {
+                switch judge.judge(deadLetter, in: batch, subject: subject) {
                 case .held(let why):
-                    plan.held[why, default: ReplayPlan.Held()].add(letter.position)
+                    plan.held[why, default: ReplayPlan.Held()].add(deadLetter.position)
                     return true
                 case .go(let target, let question):
                     candidate.target = target
                     candidate.question = question
                 }
-                guard patch(letter, in: batch, &plan) else {
-                    plan.held[.notPatchable, default: ReplayPlan.Held()].add(letter.position)
+                guard patch(deadLetter, in: batch, &plan) else {
+                    plan.held[.notPatchable, default: ReplayPlan.Held()].add(deadLetter.position)
                     return true
                 }
             }
@@ -155,18 +155,22 @@ struct ReplayPlanner {
     }
 
     /// Whether the value takes the patch, where there is one.
-    private func patch(_ letter: DeadLetterRecord, in batch: RecordBatch, _ plan: inout ReplayPlan)
+    private func patch(
+        _ deadLetter: DeadLetterRecord,
+        in batch: RecordBatch,
+        _ plan: inout ReplayPlan
+    )
         -> Bool
     {
         guard let patch = order.patch else {
             return true
         }
-        let before = Array(batch.arena[letter.record.value.indices])
+        let before = Array(batch.arena[deadLetter.record.value.indices])
         do throws(WireFault) {
             let after = try patch.apply(to: before)
             if plan.samples.count < ReplayPlan.sampleCountMax {
                 plan.samples.append(
-                    ReplayPlan.Sample(position: letter.position, before: before, after: after)
+                    ReplayPlan.Sample(position: deadLetter.position, before: before, after: after)
                 )
             }
             return true

@@ -111,14 +111,14 @@ final class ReplaySession {
         let settled = try scan.settled(isExact: true)
         startedAt = WallClock.monotonicMilliseconds()
         var ending: Ending?
-        try scan.run(settled: settled) { letter, batch, subject throws(CommandFailure) in
-            guard positions.contains(letter.position) else {
+        try scan.run(settled: settled) { deadLetter, batch, subject throws(CommandFailure) in
+            guard positions.contains(deadLetter.position) else {
                 return true
             }
             seenCount += 1
-            if letter.settled == nil,
+            if deadLetter.settled == nil,
                 !shipment.append(
-                    letter,
+                    deadLetter,
                     in: batch,
                     subject: subject,
                     now: WallClock.nowMilliseconds()

@@ -66,8 +66,8 @@ struct SettledDeadLetters {
             }
             do throws(WireFault) {
                 let value = batch.arena.span.extracting(record.value.indices)
-                let (state, letterTimestamp) = try SettledDeadLetter.essence(of: value)
-                set(state, of: position, timestamp: letterTimestamp)
+                let (state, deadLetterTimestamp) = try SettledDeadLetter.essence(of: value)
+                set(state, of: position, timestamp: deadLetterTimestamp)
                 settled(position)
             } catch {
                 // To go on would send a dead letter back twice.
@@ -113,7 +113,7 @@ struct SettledDeadLetters {
 struct SettledDeadLetter {
     var state: SettledDeadLetters.State
     /// Kafka's own time of the dead letter.
-    var letterTimestamp: Int64
+    var deadLetterTimestamp: Int64
     var replayID: String
     /// UNIX milliseconds.
     var at: Int64
@@ -122,13 +122,13 @@ struct SettledDeadLetter {
 
     init(
         state: SettledDeadLetters.State,
-        letterTimestamp: Int64,
+        deadLetterTimestamp: Int64,
         replayID: String,
         at: Int64,
         target: String
     ) {
         self.state = state
-        self.letterTimestamp = letterTimestamp
+        self.deadLetterTimestamp = deadLetterTimestamp
         self.replayID = replayID
         self.at = at
         self.target = target
@@ -136,14 +136,14 @@ struct SettledDeadLetter {
 
     init(reading value: Span<UInt8>) throws(WireFault) {
         var state: String?
-        var letterTimestamp: Int64?
+        var deadLetterTimestamp: Int64?
         var replayID: String?
         var at: Int64?
         var target: String?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "state": try scanner.fill(&state)
-            case "letterTimestamp": try scanner.fill(&letterTimestamp)
+            case "letterTimestamp": try scanner.fill(&deadLetterTimestamp)
             case "replayId": try scanner.fill(&replayID)
             case "at": try scanner.fill(&at)
             case "target": try scanner.fill(&target)
@@ -156,7 +156,7 @@ struct SettledDeadLetter {
         }
         self.init(
             state: known,
-            letterTimestamp: try JSONScanner.require(letterTimestamp, "letterTimestamp"),
+            deadLetterTimestamp: try JSONScanner.require(deadLetterTimestamp, "letterTimestamp"),
             replayID: replayID ?? "",
             at: at ?? 0,
             target: target ?? ""
@@ -166,9 +166,9 @@ struct SettledDeadLetter {
     /// What alone decides whether a dead letter may go, without the rest.
     static func essence(
         of value: Span<UInt8>
-    ) throws(WireFault) -> (SettledDeadLetters.State, letterTimestamp: Int64) {
+    ) throws(WireFault) -> (SettledDeadLetters.State, deadLetterTimestamp: Int64) {
         var state: SettledDeadLetters.State?
-        var letterTimestamp: Int64?
+        var deadLetterTimestamp: Int64?
         try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
             switch key {
             case "state":
@@ -177,13 +177,13 @@ struct SettledDeadLetter {
                 guard state != nil else {
                     throw .outOfRange(field: "state")
                 }
-            case "letterTimestamp": try scanner.fill(&letterTimestamp)
+            case "letterTimestamp": try scanner.fill(&deadLetterTimestamp)
             default: try scanner.skip()
             }
         }
         return (
             try JSONScanner.require(state, "state"),
-            try JSONScanner.require(letterTimestamp, "letterTimestamp")
+            try JSONScanner.require(deadLetterTimestamp, "letterTimestamp")
         )
     }
 
@@ -191,7 +191,7 @@ struct SettledDeadLetter {
         JSONWriter.append(to: &arena) { writer in
             writer.beginObject()
             writer.field("state", state.text)
-            writer.field("letterTimestamp", letterTimestamp)
+            writer.field("letterTimestamp", deadLetterTimestamp)
             writer.field("replayId", replayID)
             writer.field("at", at)
             writer.field("target", target)

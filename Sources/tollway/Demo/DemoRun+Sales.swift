@@ -50,14 +50,14 @@ extension DemoRun {
         guard let sales = stream.sales else {
             return nil
         }
-        let letters = deadLetters.filter { $0.key.hasPrefix("purchases ") }
+        let deadLetters = deadLetters.filter { $0.key.hasPrefix("purchases ") }
         var account = DemoSalesAccount(
             truth: sales,
             refused: refusedSales,
             ledger: try salesLedger(),
             apple: try appleItems(),
             deadLetters: Dictionary(
-                uniqueKeysWithValues: letters.map {
+                uniqueKeysWithValues: deadLetters.map {
                     (String($0.key.dropFirst("purchases ".count)), $0.value)
                 }
             ),

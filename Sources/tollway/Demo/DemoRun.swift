@@ -249,15 +249,15 @@ final class DemoRun {
 
     func account() throws -> DemoAccount {
         let counts = try workers.counts(http: http, reported: 0)
-        let letters = try deadLetters()
+        let deadLetters = try deadLetters()
         var account = DemoAccount(
             truth: stream.truth,
             apple: try appleSide(),
             ledger: try ledger(),
-            deadLetters: letters.filter { !$0.key.hasPrefix("purchases ") },
+            deadLetters: deadLetters.filter { !$0.key.hasPrefix("purchases ") },
             refusedNoticeCount: counts.refusedNotices
         )
-        account.sales = try salesAccount(deadLetters: letters)
+        account.sales = try salesAccount(deadLetters: deadLetters)
         account.counted = (counts.received, counts.repeats)
         account.apps = try appAccounts()
         return account

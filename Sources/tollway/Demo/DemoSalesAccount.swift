@@ -60,7 +60,7 @@ struct DemoSalesAccount {
         }
         var told = Dictionary(grouping: ledger) { Self.key($0.lineItemID, $0.type, $0.end) }
             .mapValues(\.count)
-        var letterGoals: [String: Int] = [:]
+        var deadLetterGoals: [String: Int] = [:]
         for sale in truth.sales {
             var row = byClass[sale.saleClass] ?? Row(saleClass: sale.saleClass)
             row.inputCount += 1
@@ -83,7 +83,7 @@ struct DemoSalesAccount {
             case .deadLetter(let code):
                 row.deadLetterGoal += 1
                 row.deadLetterCount += take(code)
-                letterGoals[code, default: 0] += 1
+                deadLetterGoals[code, default: 0] += 1
             case .refused(let code):
                 row.refusedGoal += 1
                 row.refusedCount += refused[sale.line] == code ? 1 : 0
@@ -100,10 +100,10 @@ struct DemoSalesAccount {
             differences.append("the ledger has \(key) \(count) times too often")
         }
         compare(truth.items, apple)
-        for code in Set(deadLetters.keys).union(letterGoals.keys).sorted()
-        where deadLetters[code] != letterGoals[code] {
+        for code in Set(deadLetters.keys).union(deadLetterGoals.keys).sorted()
+        where deadLetters[code] != deadLetterGoals[code] {
             differences.append(
-                "dead letters \(code): \(deadLetters[code] ?? 0), not \(letterGoals[code] ?? 0)"
+                "dead letters \(code): \(deadLetters[code] ?? 0), not \(deadLetterGoals[code] ?? 0)"
             )
         }
         for (code, count) in rejectedCodes.sorted(by: { $0.key < $1.key }) {

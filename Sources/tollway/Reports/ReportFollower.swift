@@ -129,7 +129,7 @@ final class ReportFollower {
                     outcomes.append(outcome)
                 }
             default:
-                return letter(record, batch, origin)
+                return deadLetter(record, batch, origin)
             }
         } catch {
             // In no form of ours: it says nothing about this report.
@@ -138,26 +138,27 @@ final class ReportFollower {
         return nil
     }
 
-    private func letter(
+    private func deadLetter(
         _ record: RecordBatch.Record,
         _ batch: RecordBatch,
         _ origin: RecordOrigin
     ) -> Ending? {
-        let letter = DeadLetterRecord(record, stage: .report, in: batch.arena.span)
+        let deadLetter = DeadLetterRecord(record, stage: .report, in: batch.arena.span)
         let subject = SubjectReader().read(batch.arena.span.extracting(record.value.indices))
         let topic = Topic.reportsRequested.name(prefix: configuration.topicPrefix)
         let isFromOurs =
-            letter.headers.text(.topic, of: batch.arena) == topic
-            && letter.headers.number(.partition, in: batch.arena.span) == Int64(origin.partition)
-            && letter.headers.number(.offset, in: batch.arena.span) == origin.offset
+            deadLetter.headers.text(.topic, of: batch.arena) == topic
+            && deadLetter.headers.number(.partition, in: batch.arena.span)
+                == Int64(origin.partition)
+            && deadLetter.headers.number(.offset, in: batch.arena.span) == origin.offset
         let isOurs = identifier != nil && subject.requestIdentifier?.lowercased() == identifier
         guard isFromOurs || isOurs else {
             return nil
         }
         return .deadLetter(
-            letter.position,
-            code: letter.headers.text(.code, of: batch.arena),
-            message: letter.headers.text(.message, of: batch.arena)
+            deadLetter.position,
+            code: deadLetter.headers.text(.code, of: batch.arena),
+            message: deadLetter.headers.text(.message, of: batch.arena)
         )
     }
 }

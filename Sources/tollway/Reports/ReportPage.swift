@@ -20,7 +20,7 @@ struct ReportPage {
             : TraceStanding(
                 id: report.request.externalPurchaseID,
                 account: report.account,
-                letters: [],
+                deadLetters: [],
                 now: report.now
             ).lines
     }

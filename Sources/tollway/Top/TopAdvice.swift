@@ -39,7 +39,7 @@ struct TopAdvice: Equatable {
     static func all(_ snapshot: TopSnapshot) -> [TopAdvice] {
         let all =
             troubles(snapshot) + snapshot.stages.flatMap(stage) + instances(snapshot)
-            + snapshot.lanes.flatMap { lane($0, at: snapshot.at) } + letters(snapshot)
+            + snapshot.lanes.flatMap { lane($0, at: snapshot.at) } + deadLetters(snapshot)
         let order: [Severity] = [.error, .warning, .note]
         return order.flatMap { severity in all.filter { $0.severity == severity } }
     }
@@ -206,7 +206,7 @@ struct TopAdvice: Equatable {
         return advice
     }
 
-    private static func letters(_ snapshot: TopSnapshot) -> [TopAdvice] {
+    private static func deadLetters(_ snapshot: TopSnapshot) -> [TopAdvice] {
         guard snapshot.deadLetterTotal > 0 else {
             return []
         }

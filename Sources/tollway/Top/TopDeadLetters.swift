@@ -122,18 +122,18 @@ final class TopDeadLetters {
     }
 
     private func add(_ record: RecordBatch.Record, _ batch: RecordBatch) {
-        let letter = DeadLetterRecord(record, stage: stages[record.topic], in: batch.arena.span)
+        let deadLetter = DeadLetterRecord(record, stage: stages[record.topic], in: batch.arena.span)
         let state = settled.state(
-            of: letter.position,
+            of: deadLetter.position,
             timestamp: record.timestampMilliseconds
         )
         guard state == nil else {
             return
         }
-        let index = group(of: letter, batch)
+        let index = group(of: deadLetter, batch)
         groups[index].count += 1
         groups[index].newest = max(groups[index].newest, record.timestampMilliseconds)
-        open[letter.position] = UInt32(index + 1)
+        open[deadLetter.position] = UInt32(index + 1)
     }
 
     private func close(_ position: DeadLetterPosition) {
@@ -144,18 +144,20 @@ final class TopDeadLetters {
         }
     }
 
-    private func group(of letter: DeadLetterRecord, _ batch: RecordBatch) -> Int {
-        let text = letter.headers.text(.code, of: batch.arena)
+    private func group(of deadLetter: DeadLetterRecord, _ batch: RecordBatch) -> Int {
+        let text = deadLetter.headers.text(.code, of: batch.arena)
         var code = text.isEmpty ? "unknown" : text
-        if groups.count >= Self.groupCountMax, indices["\(letter.stage.rawValue) \(code)"] == nil {
+        if groups.count >= Self.groupCountMax,
+            indices["\(deadLetter.stage.rawValue) \(code)"] == nil
+        {
             code = "other"
         }
-        let name = "\(letter.stage.rawValue) \(code)"
+        let name = "\(deadLetter.stage.rawValue) \(code)"
         if let index = indices[name] {
             return index
         }
         indices[name] = groups.count
-        groups.append(Group(stage: letter.stage, code: code))
+        groups.append(Group(stage: deadLetter.stage, code: code))
         return groups.count - 1
     }
 

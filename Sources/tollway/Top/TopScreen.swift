@@ -165,10 +165,11 @@ struct TopScreen {
             + table(
                 ["STAGE", "CODE", "OPEN", "NEWEST"],
                 numbersFrom: 2,
-                snapshot.deadLetters.map { letters in
+                snapshot.deadLetters.map { deadLetters in
                     [
-                        letters.stage, letters.code, Self.count(Double(letters.count)),
-                        Self.span(Double(max(snapshot.at - letters.newest, 0)) / 1_000) + " ago",
+                        deadLetters.stage, deadLetters.code, Self.count(Double(deadLetters.count)),
+                        Self.span(Double(max(snapshot.at - deadLetters.newest, 0)) / 1_000)
+                            + " ago",
                     ]
                 }
             )

@@ -29,11 +29,12 @@ extension TopSnapshot {
             (
                 "deadLetters",
                 Self.list(
-                    deadLetters.map { letters in
+                    deadLetters.map { deadLetters in
                         JSONLines.object(
-                            Fact.text("stage", letters.stage) + Fact.text("code", letters.code)
-                                + Fact.number("count", Int64(letters.count))
-                                + Fact.number("newest", letters.newest)
+                            Fact.text("stage", deadLetters.stage)
+                                + Fact.text("code", deadLetters.code)
+                                + Fact.number("count", Int64(deadLetters.count))
+                                + Fact.number("newest", deadLetters.newest)
                         )
                     }
                 )

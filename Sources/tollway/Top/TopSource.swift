@@ -13,7 +13,7 @@ final class TopSource {
     private let configuration: Configuration
     private let ports: AdminPorts
     private var admin: KafkaAdmin?
-    private var letters: TopDeadLetters?
+    private var deadLetters: TopDeadLetters?
     /// Read anew from the beginning; it takes the place of the other one once it knows all.
     private var renewed: TopDeadLetters?
     private var ledger: TopTail?
@@ -26,7 +26,7 @@ final class TopSource {
 
     func close() {
         admin?.close()
-        letters?.close()
+        deadLetters?.close()
         renewed?.close()
         ledger?.close()
     }
@@ -53,7 +53,7 @@ final class TopSource {
     private func drop() {
         close()
         admin = nil
-        letters = nil
+        deadLetters = nil
         renewed = nil
         ledger = nil
     }
@@ -134,37 +134,38 @@ final class TopSource {
             return
         }
         let hasReplays = there.contains(Topic.deadLetterReplays.name(prefix: prefix))
-        var letters: TopDeadLetters
-        if let known = self.letters {
-            letters = known
+        var deadLetters: TopDeadLetters
+        if let known = self.deadLetters {
+            deadLetters = known
         } else {
-            letters = try openLetters(stages, hasReplays)
-            self.letters = letters
+            deadLetters = try openDeadLetters(stages, hasReplays)
+            self.deadLetters = deadLetters
         }
         do {
-            try letters.look()
-            if WallClock.monotonicMilliseconds() - letters.madeAt > TopDeadLetters.lifeMilliseconds
+            try deadLetters.look()
+            if WallClock.monotonicMilliseconds() - deadLetters.madeAt
+                > TopDeadLetters.lifeMilliseconds
             {
-                letters = try renew(letters, stages, hasReplays)
-                self.letters = letters
+                deadLetters = try renew(deadLetters, stages, hasReplays)
+                self.deadLetters = deadLetters
             }
         } catch let fault as LogFault {
             throw fault
         } catch let failure as CommandFailure {
             snapshot.troubles.append(failure.message)
         } catch {
-            preconditionFailure("reading letters fails by Kafka, or by a record: \(error)")
+            preconditionFailure("reading dead letters fails by Kafka, or by a record: \(error)")
         }
-        snapshot.deadLetterTotal = Int64(letters.total)
-        snapshot.areDeadLettersAll = letters.isComplete
-        snapshot.deadLetters = Array(letters.shown.prefix(Self.deadLettersShownMax))
+        snapshot.deadLetterTotal = Int64(deadLetters.total)
+        snapshot.areDeadLettersAll = deadLetters.isComplete
+        snapshot.deadLetters = Array(deadLetters.shown.prefix(Self.deadLettersShownMax))
     }
 
     /// Reads everything anew beside what is known, for Kafka has removed dead letters since.
     ///
     /// - Returns: the new one once it knows all, else the old one.
     private func renew(
-        _ letters: TopDeadLetters,
+        _ deadLetters: TopDeadLetters,
         _ stages: [Worker],
         _ hasReplays: Bool
     ) throws -> TopDeadLetters {
@@ -172,19 +173,19 @@ final class TopSource {
         if let renewed {
             fresh = renewed
         } else {
-            fresh = try openLetters(stages, hasReplays)
+            fresh = try openDeadLetters(stages, hasReplays)
             renewed = fresh
         }
         try fresh.look()
         guard fresh.isComplete else {
-            return letters
+            return deadLetters
         }
-        letters.close()
+        deadLetters.close()
         renewed = nil
         return fresh
     }
 
-    private func openLetters(
+    private func openDeadLetters(
         _ stages: [Worker],
         _ hasReplays: Bool
     ) throws(LogFault) -> TopDeadLetters {

@@ -6,7 +6,7 @@ internal import TokenWire
 struct DeadLetterTrail {
     let prefix: String
     let deadlineDays: Int
-    private(set) var letters: [TraceDeadLetter] = []
+    private(set) var deadLetters: [TraceDeadLetter] = []
 
     init(prefix: String, deadlineDays: Int) {
         self.prefix = prefix
@@ -31,8 +31,8 @@ struct DeadLetterTrail {
                         + Fact.text("replayCount", found.header("tollway.dlq.replay_count"))
                 )
             )
-            if let letter = TraceDeadLetter(found, prefix: prefix, deadlineDays: deadlineDays) {
-                letters.append(letter)
+            if let deadLetter = TraceDeadLetter(found, prefix: prefix, deadlineDays: deadlineDays) {
+                deadLetters.append(deadLetter)
             }
         }
     }
@@ -44,14 +44,14 @@ struct DeadLetterTrail {
         _ topics: inout TopicSearch,
         telling events: inout [TraceEvent]
     ) throws(LogFault) {
-        letters.sort { ($0.failedAt, $0.position) < ($1.failedAt, $1.position) }
-        let keys = Dictionary(grouping: letters.map(\.key)) { key in
+        deadLetters.sort { ($0.failedAt, $0.position) < ($1.failedAt, $1.position) }
+        let keys = Dictionary(grouping: deadLetters.map(\.key)) { key in
             TopicReader.partition(
                 ofKey: key,
                 partitionCount: topics.partitionCounts[topics.name(.deadLetterReplays)] ?? 1
             )
         }
-        let from = letters.map(\.timestamp).min()
+        let from = deadLetters.map(\.timestamp).min()
         for (_, keys) in keys.sorted(by: { $0.key < $1.key }) {
             let digests = Set(keys.map { TextDigest.of($0.span) })
             for found in try topics.search(
@@ -69,22 +69,22 @@ struct DeadLetterTrail {
         _ found: TopicReader.Found,
         telling events: inout [TraceEvent]
     ) {
-        guard let index = letters.firstIndex(where: { $0.key == found.key }) else {
+        guard let index = deadLetters.firstIndex(where: { $0.key == found.key }) else {
             return
         }
-        let stage = letters[index].position.stage.rawValue
+        let stage = deadLetters[index].position.stage.rawValue
         do throws(WireFault) {
             let settled = try SettledDeadLetter(reading: found.value.span)
-            guard settled.letterTimestamp == letters[index].timestamp else {
+            guard settled.deadLetterTimestamp == deadLetters[index].timestamp else {
                 // Of a topic that is no more.
                 return
             }
-            letters[index].settled = settled
+            deadLetters[index].settled = settled
             events.append(
                 TraceEvent(
                     found,
                     stage: stage,
-                    "dead letter \(letters[index].position) \(settled.state.text)"
+                    "dead letter \(deadLetters[index].position) \(settled.state.text)"
                         + " (\(settled.replayID))",
                     Fact.text("replayId", settled.replayID) + Fact.text("target", settled.target)
                 )

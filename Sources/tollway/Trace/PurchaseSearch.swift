@@ -33,7 +33,7 @@ struct PurchaseSearch {
     /// The tokens that it was to be reported under.
     private var tokens: Set<String> = []
 
-    var letters: [TraceDeadLetter] { trail.letters }
+    var deadLetters: [TraceDeadLetter] { trail.deadLetters }
     var readCount: Int { topics.readCount }
 
     init(

@@ -162,7 +162,7 @@ enum PurchaseTraceCommand {
             ("now", "[" + search.standingLines.map(JSONText.quoted).joined(separator: ",") + "]")
         )
         members.append(
-            ("deadLetters", "[" + search.letters.map(\.saleJSON).joined(separator: ",") + "]")
+            ("deadLetters", "[" + search.deadLetters.map(\.saleJSON).joined(separator: ",") + "]")
         )
         members.append(
             (
@@ -203,10 +203,10 @@ extension PurchaseSearch {
                     : "no record says how it ended"
             )
         }
-        for letter in letters where letter.settled == nil {
+        for deadLetter in deadLetters where deadLetter.settled == nil {
             lines.append(
-                "an open dead letter, \(letter.code) (\(letter.position)): correct the sale and send"
-                    + " it again, then tollway dlq discard --stage \(letter.position.stage.rawValue)"
+                "an open dead letter, \(deadLetter.code) (\(deadLetter.position)): correct the sale and send"
+                    + " it again, then tollway dlq discard --stage \(deadLetter.position.stage.rawValue)"
                     + " --grep \(ShellWord.of(lineItemID)) --why TEXT"
             )
         }

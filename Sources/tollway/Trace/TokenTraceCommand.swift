@@ -119,10 +119,10 @@ enum TokenTraceCommand {
         members.append(
             ("now", "[" + search.standing.map(JSONText.quoted).joined(separator: ",") + "]")
         )
-        let letters = search.letters.map {
+        let deadLetters = search.deadLetters.map {
             $0.json(for: search.id, lastAccepted: account?.lastAccepted)
         }
-        members.append(("deadLetters", "[" + letters.joined(separator: ",") + "]"))
+        members.append(("deadLetters", "[" + deadLetters.joined(separator: ",") + "]"))
         members.append(
             ("notes", "[" + search.notes.map(JSONText.quoted).joined(separator: ",") + "]")
         )

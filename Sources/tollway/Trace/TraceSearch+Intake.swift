@@ -52,14 +52,15 @@ extension TraceSearch {
                 || TokenOperand.id(ofToken: token.token.utf8.span) == id
         }
         // A token of which nothing else is known is looked for in all that could not be decoded.
-        let letters = try topics.searchAll(
+        let deadLetters = try topics.searchAll(
             .deadLetters(.decode),
             from: from,
-            // Of a token that got through, a later letter goes with a record that tells it apart.
+            // Of a token that got through, a later dead letter goes with a record that tells it
+            // apart.
             until: isKnown ? until : nil,
             isWanted: isToken
         )
-        trail.add(letters, telling: &events)
+        trail.add(deadLetters, telling: &events)
         let inNotice = TokenNeedles(id: id)
         let subjects = SubjectReader()
         trail.add(
@@ -68,14 +69,14 @@ extension TraceSearch {
             },
             telling: &events
         )
-        if let letter = letters.first, !letter.key.isEmpty {
-            // It came in before it failed, and a replay brought it again, whenever that was: under the
-            // dead letter's key, so in one partition.
-            let times = [first, letters.map(\.timestamp).min()].compactMap { $0 }
+        if let deadLetter = deadLetters.first, !deadLetter.key.isEmpty {
+            // It came in before it failed, and a replay brought it again, whenever that was: under
+            // the dead letter's key, so in one partition.
+            let times = [first, deadLetters.map(\.timestamp).min()].compactMap { $0 }
             readReceived(
                 try topics.search(
                     .tokensReceived,
-                    key: letter.key,
+                    key: deadLetter.key,
                     from: times.min().map { $0 - Self.dayMilliseconds },
                     until: nil,
                     isWanted: isToken

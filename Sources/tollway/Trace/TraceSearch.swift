@@ -31,7 +31,7 @@ struct TraceSearch {
     /// The newest word of dedupe about it.
     private(set) var distinct: TokenDistinct?
     /// In the order in which they failed.
-    var letters: [TraceDeadLetter] { trail.letters }
+    var deadLetters: [TraceDeadLetter] { trail.deadLetters }
     var readCount: Int { topics.readCount }
     var notes: [String] { topics.notes }
 
@@ -73,7 +73,7 @@ struct TraceSearch {
         TraceStanding(
             id: id,
             account: account,
-            letters: letters,
+            deadLetters: deadLetters,
             now: Timestamp(milliseconds: WallClock.nowMilliseconds())
         ).lines
     }

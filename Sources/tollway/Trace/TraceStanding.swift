@@ -5,11 +5,11 @@ internal import TokenDomain
 struct TraceStanding {
     let id: TokenID
     let account: TokenAccount?
-    let letters: [TraceDeadLetter]
+    let deadLetters: [TraceDeadLetter]
     let now: Timestamp
 
     var lines: [String] {
-        let open = letters.filter { $0.settled == nil }.map(line)
+        let open = deadLetters.filter { $0.settled == nil }.map(line)
         guard let account else {
             return open.isEmpty ? [unknown] : open
         }
@@ -17,25 +17,26 @@ struct TraceStanding {
         return words.isEmpty ? ["nothing is owed"] : words
     }
 
-    private func line(_ letter: TraceDeadLetter) -> String {
-        let isOwed = letter.isOwed(lastAccepted: account?.lastAccepted)
-        var text = "dead letter \(letter.position) is open since \(Self.time(letter.failedAt)): "
-        text += letter.code + (letter.message.isEmpty ? "" : ", \(letter.message)")
-        if let status = letter.status {
+    private func line(_ deadLetter: TraceDeadLetter) -> String {
+        let isOwed = deadLetter.isOwed(lastAccepted: account?.lastAccepted)
+        var text =
+            "dead letter \(deadLetter.position) is open since \(Self.time(deadLetter.failedAt)): "
+        text += deadLetter.code + (deadLetter.message.isEmpty ? "" : ", \(deadLetter.message)")
+        if let status = deadLetter.status {
             text += "; \(status.rawValue) is to be reported"
         }
-        if let deadline = letter.deadline, isOwed {
+        if let deadline = deadLetter.deadline, isOwed {
             text += "; due at Apple \(Self.time(deadline.milliseconds))"
             text += " (\(AgeText.relative(deadline, now: now)))"
         }
-        let command = letter.command(for: id, lastAccepted: account?.lastAccepted)
+        let command = deadLetter.command(for: id, lastAccepted: account?.lastAccepted)
         text += isOwed ? "; mend the cause, then: " : "; Apple has accepted what ends it: "
         return text + command
     }
 
     /// Report has no account of it, and no dead letter is open.
     private var unknown: String {
-        let last = letters.max { ($0.settled?.at ?? 0) < ($1.settled?.at ?? 0) }
+        let last = deadLetters.max { ($0.settled?.at ?? 0) < ($1.settled?.at ?? 0) }
         guard let last, let settled = last.settled else {
             return "on its way; report knows nothing of it yet"
         }
@@ -82,7 +83,7 @@ struct TraceStanding {
 
     private func settled(_ account: TokenAccount) -> [String] {
         var words: [String] = []
-        let openCount = letters.count { $0.settled == nil && $0.position.stage == .report }
+        let openCount = deadLetters.count { $0.settled == nil && $0.position.stage == .report }
         if account.parked.count > openCount {
             words.append(
                 "\(account.parked.count - openCount) refused by Apple, and no dead letter of them"
@@ -97,7 +98,7 @@ struct TraceStanding {
         if let status = account.lastAccepted, let at = account.lastAcceptedAt {
             words.append("Apple accepted \(status.rawValue) at \(Self.time(at.milliseconds))")
         }
-        if account.role == .seen, words.isEmpty, letters.allSatisfy({ $0.settled != nil }) {
+        if account.role == .seen, words.isEmpty, deadLetters.allSatisfy({ $0.settled != nil }) {
             words.append("report knows of it only that it was a dead letter: \(unknown)")
         }
         return words

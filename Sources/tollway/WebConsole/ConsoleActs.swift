@@ -71,7 +71,7 @@ struct ConsoleActs {
     static let planMilliseconds: Int64 = 15 * 60_000
     private static let planCountMax = 32
     private static let actCountMax = 50
-    private static let letterCountMax = 100_000_000
+    private static let deadLetterCountMax = 100_000_000
     private static let canaryCountMax = 100_000
     private static let rateMax = 1_000_000
 
@@ -109,7 +109,7 @@ struct ConsoleActs {
             throw ConsoleFault("say which dead letters: a plan needs a filter")
         }
         var limits: [String] = []
-        if let count = try ConsoleQuestion.number(body["max"], in: 1...Self.letterCountMax) {
+        if let count = try ConsoleQuestion.number(body["max"], in: 1...Self.deadLetterCountMax) {
             limits.append("--max=\(count)")
         }
         if let rate = try ConsoleQuestion.number(body["rate"], in: 1...Self.rateMax) {

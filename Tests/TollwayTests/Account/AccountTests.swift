@@ -336,7 +336,7 @@ struct `tollway account` {
         try world.state(["a", "b"], accepted: .noLineItem)
         try world.state(["c", "d"], accepted: nil)
         let topic = Topic.tokensReceived.name(prefix: world.world.prefix)
-        try world.letter(of: topic)
+        try world.deadLetter(of: topic)
         try world.commitAll()
 
         let good = try account(world)
@@ -456,7 +456,7 @@ struct `tollway account` {
 
 extension AccountWorld {
     /// The dead letter of a record that is no token.
-    fileprivate func letter(of source: String) throws {
+    fileprivate func deadLetter(of source: String) throws {
         let value = TokenReceived(
             token: "no token",
             customer: nil,
@@ -465,7 +465,7 @@ extension AccountWorld {
             bundleID: nil,
             requestID: "r"
         )
-        let letter = DeadLetter(
+        let deadLetter = DeadLetter(
             fault: DecodeFault.notBase64URL(byteIndex: 2).fault,
             worker: .decode,
             origin: DeadLetter.Origin(
@@ -488,7 +488,7 @@ extension AccountWorld {
         outputs.arena.append(contentsOf: #","status":"LINE_ITEM"}"#.utf8)
         let range = outputs.placed(from: start)
         let headersStart = outputs.arena.count
-        letter.appendHeaders(to: &outputs.arena)
+        deadLetter.appendHeaders(to: &outputs.arena)
         outputs.outputs.append(
             OutputBatch.Output(
                 topic: 0,

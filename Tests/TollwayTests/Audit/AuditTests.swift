@@ -20,11 +20,11 @@ import TokenDomain
     @Test(arguments: [
         (
             #"{"action":"dlq.replay","runId":"r","at":1,"by":"b","count":20,"filter":"--code x","state":"running"}"#,
-            "20 letters (--code x) running"
+            "20 dead letters (--code x) running"
         ),
         (
             #"{"action":"dlq.discard","runId":"r","at":1,"by":"b","count":2,"filter":"","state":"finished"}"#,
-            "2 letters (everything)"
+            "2 dead letters (everything)"
         ),
         (
             #"{"action":"report.request","runId":"r","at":1,"by":"b","status":"LINE_ITEM","externalPurchaseId":"t","appAppleId":7}"#,

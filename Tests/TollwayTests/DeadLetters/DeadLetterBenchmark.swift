@@ -5,7 +5,7 @@ import TokenDomain
 
 @testable import tollway
 
-private let letterCount =
+private let deadLetterCount =
     ProcessInfo.processInfo.environment["BENCHMARK_LETTERS"].flatMap { Int($0) } ?? 0
 
 /// How long it takes to look at many dead letters and to send them back, with how much memory.
@@ -16,7 +16,7 @@ private let letterCount =
 ///         swift test --filter DeadLetterBenchmark
 @Suite(
     .serialized,
-    .enabled(if: letterCount > 0 && DeadLetterWorld.isKafkaThere, "set BENCHMARK_LETTERS")
+    .enabled(if: deadLetterCount > 0 && DeadLetterWorld.isKafkaThere, "set BENCHMARK_LETTERS")
 )
 struct DeadLetterBenchmark {
     private static let tollway = ProcessInfo.processInfo.environment["BENCHMARK_TOLLWAY"]
@@ -24,12 +24,16 @@ struct DeadLetterBenchmark {
     @Test func `groups and replays`() throws {
         let world = try DeadLetterWorld(partitionCount: 12)
         var maker = DeadLetterMaker(prefix: world.prefix, seed: 1)
-        try maker.write([.unknownApp, .notBase64URL], each: letterCount / 2, to: world.settings)
+        try maker.write(
+            [.unknownApp, .notBase64URL],
+            each: deadLetterCount / 2,
+            to: world.settings
+        )
         try run(world, ["groups"])
         try run(world, ["count", "--grep", "nowhere"])
         try run(world, ["replay", "--yes"])
         try run(world, ["groups", "--all"])
-        #expect(try world.records(of: .tokensReceived).count == letterCount / 2 * 2)
+        #expect(try world.records(of: .tokensReceived).count == deadLetterCount / 2 * 2)
     }
 
     private func run(_ world: DeadLetterWorld, _ arguments: [String]) throws {
@@ -47,7 +51,7 @@ struct DeadLetterBenchmark {
         print(
             "dlq \(arguments.joined(separator: " ")): exit \(process.terminationStatus),"
                 + " \(clock.now - start), at most \(usage.ru_maxrss / 1_024) MB so far,"
-                + " \(letterCount) letters"
+                + " \(deadLetterCount) dead letters"
         )
     }
 }

@@ -19,7 +19,7 @@ import TokenDomain
     }
 
     /// Ten dead letters of each kind, as a scan sees them.
-    private func letters() -> (RecordBatch, [DeadLetterRecord]) {
+    private func deadLetters() -> (RecordBatch, [DeadLetterRecord]) {
         var maker = DeadLetterMaker(prefix: "tollway.", seed: 7)
         var outputs = OutputBatch()
         for kind in [DeadLetterMaker.Kind.unknownApp, .notBase64URL, .rejected] {
@@ -42,24 +42,24 @@ import TokenDomain
                 )
             )
         }
-        let letters = batch.records.map { record in
+        let deadLetters = batch.records.map { record in
             DeadLetterRecord(
                 record,
                 stage: record.topic == 0 ? .decode : .report,
                 in: batch.arena.span
             )
         }
-        return (batch, letters)
+        return (batch, deadLetters)
     }
 
     private func count(_ arguments: [String]) throws -> Int {
         let filter = try filter(arguments)
-        let (batch, letters) = letters()
+        let (batch, deadLetters) = deadLetters()
         let reader = SubjectReader()
-        return letters.count { letter in
-            filter.stages.contains(letter.stage) && filter.matches(letter, in: batch)
+        return deadLetters.count { deadLetter in
+            filter.stages.contains(deadLetter.stage) && filter.matches(deadLetter, in: batch)
                 && filter.matches(
-                    reader.read(batch.arena.span.extracting(letter.record.value.indices))
+                    reader.read(batch.arena.span.extracting(deadLetter.record.value.indices))
                 )
         }
     }
@@ -90,7 +90,7 @@ import TokenDomain
 
     @Test func `asks the token for its app and environment`() throws {
         let apps = try DeadLetterMaker.apps.map { try count(["--app", "\($0)"]) }
-        #expect(apps.reduce(0, +) == 20, "letters without a token have no app")
+        #expect(apps.reduce(0, +) == 20, "dead letters without a token have no app")
         let bundles = try DeadLetterMaker.apps.map { try count(["--app", "com.example.\($0)"]) }
         #expect(bundles == apps)
         let production = try count(["--environment", "production"])
@@ -100,8 +100,8 @@ import TokenDomain
 
     @Test func `knows a token by its id and by its text`() throws {
         let maker = DeadLetterMaker(prefix: "tollway.", seed: 7)
-        let (batch, letters) = letters()
-        let first = letters[0].record.value
+        let (batch, deadLetters) = deadLetters()
+        let first = deadLetters[0].record.value
         let subject = SubjectReader().read(batch.arena.span.extracting(first.indices))
         let id = try #require(subject.externalPurchaseID)
         #expect(try count(["--token", id]) == 1)
@@ -124,8 +124,8 @@ import TokenDomain
     }
 
     @Test func `takes the first digits of a fingerprint`() throws {
-        let (batch, letters) = letters()
-        let whole = letters[0].headers.text(.fingerprint, of: batch.arena)
+        let (batch, deadLetters) = deadLetters()
+        let whole = deadLetters[0].headers.text(.fingerprint, of: batch.arena)
         #expect(whole.count == 16)
         // The app's number is folded, so all dead letters of the kind have it.
         #expect(try count(["--fingerprint", whole]) == 10)

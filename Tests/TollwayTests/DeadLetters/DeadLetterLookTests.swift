@@ -80,9 +80,9 @@ struct `Looking at dead letters` {
                 environment: world.environment
             )
             let object = try top.object()
-            let letters = try #require(object["deadLetters"] as? [[String: Any]])
-            let counts = letters.reduce(into: [:]) { counts, letters in
-                counts[letters["code"] as? String ?? "-"] = letters["count"] as? Int
+            let deadLetters = try #require(object["deadLetters"] as? [[String: Any]])
+            let counts = deadLetters.reduce(into: [:]) { counts, deadLetters in
+                counts[deadLetters["code"] as? String ?? "-"] = deadLetters["count"] as? Int
             }
             #expect(object["deadLetterTotal"] as? Int == counts.values.reduce(0, +))
             #expect(object["areDeadLettersAll"] as? Bool == true)
@@ -103,12 +103,12 @@ struct `Looking at dead letters` {
         try maker.write([.rejected], each: 1, to: world.settings)
         let group = try #require(try world.dlq("groups", "-o", "ndjson").objects().first)
         #expect(group["nearestDeadline"] as? Int64 == DeadLetterMaker.deadline.milliseconds)
-        let letter = try #require(try world.dlq("export").objects().first)
-        #expect(letter["deadline"] as? Int64 == DeadLetterMaker.deadline.milliseconds)
-        #expect(letter["status"] as? String == "NO_LINE_ITEM")
-        let sheet = try world.dlq("show", try #require(letter["position"] as? String)).output
+        let deadLetter = try #require(try world.dlq("export").objects().first)
+        #expect(deadLetter["deadline"] as? Int64 == DeadLetterMaker.deadline.milliseconds)
+        #expect(deadLetter["status"] as? String == "NO_LINE_ITEM")
+        let sheet = try world.dlq("show", try #require(deadLetter["position"] as? String)).output
         #expect(sheet.contains("NO_LINE_ITEM") && sheet.contains("due at Apple"))
-        let id = try #require(letter["externalPurchaseId"] as? String)
+        let id = try #require(deadLetter["externalPurchaseId"] as? String)
         let trace = try TollwayProcess.run(
             ["token", "trace", id, "-o", "json"],
             environment: world.environment

@@ -88,7 +88,7 @@ struct DeadLetterMaker {
             )
         }
         let isReports = kind == .rejected || kind == .accountToken
-        let letter = DeadLetter(
+        let deadLetter = DeadLetter(
             fault: fault,
             worker: isReports ? .report : .decode,
             origin: DeadLetter.Origin(
@@ -108,7 +108,7 @@ struct DeadLetterMaker {
             value: traceParent(number).utf8,
             to: &batch.arena
         )
-        letter.appendHeaders(to: &batch.arena)
+        deadLetter.appendHeaders(to: &batch.arena)
         batch.outputs.append(
             OutputBatch.Output(
                 topic: isReports ? 1 : 0,
@@ -137,7 +137,7 @@ struct DeadLetterMaker {
             guard producer.flush(deadlineMilliseconds: 30_000),
                 try producer.takeReceipts().allSatisfy(\.isStored)
             else {
-                throw LocalCluster.Fault.failed(message: "the letters were not stored")
+                throw LocalCluster.Fault.failed(message: "the dead letters were not stored")
             }
         }
     }

@@ -120,13 +120,13 @@ import TokenWire
         var bytes: [UInt8] = []
         SettledDeadLetter(
             state: .discarded,
-            letterTimestamp: 7,
+            deadLetterTimestamp: 7,
             replayID: "r",
             at: 9,
             target: "t"
         ).write(to: &bytes)
         let read = try SettledDeadLetter(reading: bytes.span)
-        #expect(read.state == .discarded && read.letterTimestamp == 7 && read.at == 9)
+        #expect(read.state == .discarded && read.deadLetterTimestamp == 7 && read.at == 9)
         #expect(read.replayID == "r" && read.target == "t")
         let wrong = Array(#"{"state":"lost","letterTimestamp":7}"#.utf8)
         #expect(throws: WireFault.outOfRange(field: "state")) {

@@ -16,20 +16,21 @@ import TokenDomain
 struct `A replay that is killed` {
     private static let environment = ProcessInfo.processInfo.environment
     private static let seed = environment["REPLAY_SEED"].flatMap { UInt64($0) } ?? 1
-    private static let letterCount = environment["REPLAY_LETTERS"].flatMap { Int($0) } ?? 1_500
+    private static let deadLetterCount = environment["REPLAY_LETTERS"].flatMap { Int($0) } ?? 1_500
     private static let killCount = environment["REPLAY_KILLS"].flatMap { Int($0) } ?? 5
 
     /// Kills run after run at random moments, lets two run against each other, and counts.
-    @Test func `sends each letter once, whatever happens to it`() throws {
+    @Test func `sends each dead letter once, whatever happens to it`() throws {
         let world = try DeadLetterWorld()
         var maker = DeadLetterMaker(prefix: world.prefix, seed: Self.seed)
-        try maker.write([.unknownApp, .rejected], each: Self.letterCount, to: world.settings)
+        try maker.write([.unknownApp, .rejected], each: Self.deadLetterCount, to: world.settings)
         var generator = SeededGenerator(seed: Self.seed)
         var killedCount = 0
         var takenOverCount = 0
         for round in 0..<Self.killCount {
             // Slow enough that a run lasts until it is killed.
-            let rate = Self.letterCount / 20 + Int(generator.next() % UInt64(Self.letterCount / 5))
+            let rate =
+                Self.deadLetterCount / 20 + Int(generator.next() % UInt64(Self.deadLetterCount / 5))
             let before = try world.recordCount(of: .audit)
             let first = try start(world, rate: rate)
             let second = round % 2 == 1 ? try start(world, rate: rate) : nil
@@ -57,10 +58,10 @@ struct `A replay that is killed` {
         try expectOnce(world, .deadLetters(.decode), .tokensReceived, seed)
         try expectOnce(world, .deadLetters(.report), .reportsRequested, seed)
         let settled = try world.records(of: .deadLetterReplays)
-        #expect(settled.count == 2 * Self.letterCount, seed)
-        #expect(Set(settled.map(\.key)).count == 2 * Self.letterCount, seed)
+        #expect(settled.count == 2 * Self.deadLetterCount, seed)
+        #expect(Set(settled.map(\.key)).count == 2 * Self.deadLetterCount, seed)
         let audit = try world.records(of: .audit).map { try $0.json()["count"] as? Int ?? 0 }
-        #expect(audit.reduce(0, +) == 2 * Self.letterCount, seed)
+        #expect(audit.reduce(0, +) == 2 * Self.deadLetterCount, seed)
         print("\(killedCount) killed, \(takenOverCount) taken over, \(audit.count) transactions")
     }
 
@@ -69,7 +70,7 @@ struct `A replay that is killed` {
     @Test func `at the moment its letters are seen knows of them`() throws {
         let world = try DeadLetterWorld()
         var maker = DeadLetterMaker(prefix: world.prefix, seed: Self.seed)
-        try maker.write([.unknownApp], each: Self.letterCount, to: world.settings)
+        try maker.write([.unknownApp], each: Self.deadLetterCount, to: world.settings)
         let admin = try world.openAdmin()
         defer { admin.close() }
         let target = Topic.tokensReceived.name(prefix: world.prefix)
@@ -78,7 +79,7 @@ struct `A replay that is killed` {
         }
         for _ in 0..<Self.killCount {
             let before = try seenCount()
-            let process = try start(world, rate: Self.letterCount / 10)
+            let process = try start(world, rate: Self.deadLetterCount / 10)
             while process.isRunning, try seenCount() <= before {}
             kill(process.processIdentifier, SIGKILL)
             process.waitUntilExit()
@@ -91,10 +92,10 @@ struct `A replay that is killed` {
     @Test func `is safe from two terminals at once`() throws {
         let world = try DeadLetterWorld()
         var maker = DeadLetterMaker(prefix: world.prefix, seed: Self.seed)
-        try maker.write([.unknownApp], each: Self.letterCount, to: world.settings)
+        try maker.write([.unknownApp], each: Self.deadLetterCount, to: world.settings)
         // So fast that much goes while the second looks at what went: what it thinks is open then
         // is not any more when it has the name.
-        let first = try start(world, rate: Self.letterCount / 20)
+        let first = try start(world, rate: Self.deadLetterCount / 20)
         try awaitWork(world, from: 0, of: first)
         let second = try start(world, rate: nil)
         second.waitUntilExit()
@@ -129,9 +130,9 @@ struct `A replay that is killed` {
         _ target: Topic,
         _ comment: Comment
     ) throws {
-        let letters = try world.records(of: source)
+        let deadLetters = try world.records(of: source)
         let back = try world.records(of: target)
-        #expect(back.count == letters.count, comment)
+        #expect(back.count == deadLetters.count, comment)
         func marks(_ records: [DeadLetterWorld.Record]) -> Set<String> {
             Set(
                 records.map {
@@ -139,7 +140,7 @@ struct `A replay that is killed` {
                 }
             )
         }
-        #expect(marks(back) == marks(letters), comment)
+        #expect(marks(back) == marks(deadLetters), comment)
     }
 
     /// Until a run has sent something, or has ended.

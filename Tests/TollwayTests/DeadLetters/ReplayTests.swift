@@ -39,15 +39,15 @@ struct `Sending dead letters back` {
         )
         #expect(run.exitCode == 0, "\(run.talk)")
         #expect(try run.object()["sent"] as? Int == 30)
-        let letters = try world.records(of: .deadLetters(.decode))
+        let deadLetters = try world.records(of: .deadLetters(.decode))
         let back = try world.records(of: .tokensReceived)
         #expect(back.count == 30)
-        #expect(Set(back.map(\.key)) == Set(letters.map(\.key)))
-        #expect(Set(back.map(\.value)) == Set(letters.map(\.value)))
+        #expect(Set(back.map(\.key)) == Set(deadLetters.map(\.key)))
+        #expect(Set(back.map(\.value)) == Set(deadLetters.map(\.value)))
         let runID = try #require(try run.object()["runId"] as? String)
         for record in back {
-            let letter = letters.first { $0.value == record.value }
-            #expect(record.headers["traceparent"] == letter?.headers["traceparent"])
+            let deadLetter = deadLetters.first { $0.value == record.value }
+            #expect(record.headers["traceparent"] == deadLetter?.headers["traceparent"])
             #expect(
                 record.headers.keys.sorted() == [
                     "tollway.dlq.attempts", "tollway.dlq.first_failed_at",
@@ -70,7 +70,9 @@ struct `Sending dead letters back` {
         try world.expectValid(world.records(of: .deadLetterReplays), schema: "dlq.replays.v1")
 
         // One story, before and after: the trace of the request that brought it.
-        let one = try #require(letters.first { $0.headers["traceparent"] == maker.traceParent(7) })
+        let one = try #require(
+            deadLetters.first { $0.headers["traceparent"] == maker.traceParent(7) }
+        )
         let token = try decodeToken(Array((one.json()["token"] as? String ?? "").utf8).span)
         let trace = try TollwayProcess.run(
             ["token", "trace", token.externalPurchaseID.text, "-o", "json"],
@@ -148,15 +150,20 @@ struct `Sending dead letters back` {
         let world = try DeadLetterWorld()
         var maker = DeadLetterMaker(prefix: world.prefix, seed: 10)
         try maker.write([.accountToken], each: 5, to: world.settings)
-        let letters = try world.records(of: .deadLetters(.report))
+        let deadLetters = try world.records(of: .deadLetters(.report))
         let failed = Timestamp(milliseconds: maker.failedAt.milliseconds)
         let other = "ffffffff-0000-4000-8000-000000000000"
         // The first was accepted after all; for the second a newer one was; for the third an older
         // one; a newer one for the fourth was refused as well; the fifth has no result.
-        try world.accountToken(of: letters[0], nil, .accepted, at: failed + Milliseconds(9))
-        try world.accountToken(of: letters[1], other, .accepted, at: failed + Milliseconds(9))
-        try world.accountToken(of: letters[2], other, .accepted, at: failed + Milliseconds(-999))
-        try world.accountToken(of: letters[3], other, .rejected, at: failed + Milliseconds(9))
+        try world.accountToken(of: deadLetters[0], nil, .accepted, at: failed + Milliseconds(9))
+        try world.accountToken(of: deadLetters[1], other, .accepted, at: failed + Milliseconds(9))
+        try world.accountToken(
+            of: deadLetters[2],
+            other,
+            .accepted,
+            at: failed + Milliseconds(-999)
+        )
+        try world.accountToken(of: deadLetters[3], other, .rejected, at: failed + Milliseconds(9))
 
         let plan = try world.dlq("plan", "-o", "json").object()
         let held = (plan["held"] as? [[String: Any]] ?? []).reduce(into: [:]) { counts, entry in
@@ -165,8 +172,8 @@ struct `Sending dead letters back` {
         #expect(held == ["already_accepted": 1, "order_rules": 1])
         #expect(try world.dlq("replay", "--yes").exitCode == 0)
         let back = try world.records(of: .accountTokensRequested)
-        #expect(Set(back.map(\.key)) == Set(letters[2...].map(\.key)))
-        #expect(Set(back.map(\.value)) == Set(letters[2...].map(\.value)))
+        #expect(Set(back.map(\.key)) == Set(deadLetters[2...].map(\.key)))
+        #expect(Set(back.map(\.value)) == Set(deadLetters[2...].map(\.value)))
     }
 
     @Test func `lets nothing go of which it may be forgotten whether it went`() throws {
@@ -202,7 +209,7 @@ struct `Sending dead letters back` {
         #expect(try world.records(of: .tokensReceived).count == 3)
     }
 
-    @Test func `follows a plan to the letter`() throws {
+    @Test func `follows a plan to the dead letter`() throws {
         let world = try DeadLetterWorld()
         let folder = try TemporaryFolder()
         let path = folder.url.appendingPathComponent("plan.json").path
@@ -297,19 +304,19 @@ struct `Sending dead letters back` {
         )
         #expect(run.exitCode == 0, "\(run.talk)")
         let archived = try world.records(of: .deadLetterArchive)
-        let letters = try world.records(of: .deadLetters(.decode))
+        let deadLetters = try world.records(of: .deadLetters(.decode))
             .filter { $0.headers["tollway.dlq.reason"] == "not_base64url" }
         #expect(archived.count == 12)
-        #expect(Set(archived.map(\.value)) == Set(letters.map(\.value)))
+        #expect(Set(archived.map(\.value)) == Set(deadLetters.map(\.value)))
         for record in archived {
             #expect(record.headers["tollway.dlq.discarded_why"] == "no tokens at all")
             #expect(record.headers["tollway.dlq.discarded_by"]?.hasPrefix("somebody@") == true)
             let from = try #require(record.headers["tollway.dlq.discarded_from"])
             let position = try #require(DeadLetterPosition(from, prefix: world.prefix))
-            let letter = letters.first {
+            let deadLetter = deadLetters.first {
                 $0.partition == position.partition && $0.offset == position.offset
             }
-            let original = try #require(letter)
+            let original = try #require(deadLetter)
             #expect(record.key == original.key && record.value == original.value)
             for (name, value) in original.headers {
                 #expect(record.headers[name] == value)
@@ -355,8 +362,8 @@ extension DeadLetterWorld {
 
     /// A token in an open dead letter: `token trace` says where, why and what to do, `show` takes
     /// that position, and a filter by the token finds it.
-    func expectOpen(_ letter: Record) throws {
-        let text = try #require(try letter.json()["token"] as? String)
+    func expectOpen(_ deadLetter: Record) throws {
+        let text = try #require(try deadLetter.json()["token"] as? String)
         let id = try decodeToken(Array(text.utf8).span).externalPurchaseID.text
         let trace = try TollwayProcess.run(
             ["token", "trace", text, "-o", "json"],
@@ -365,7 +372,7 @@ extension DeadLetterWorld {
         let object = try trace.object()
         #expect(object["externalPurchaseId"] as? String == id)
         let now = try #require((object["now"] as? [String])?.first)
-        let position = "decode/\(letter.partition)/\(letter.offset)"
+        let position = "decode/\(deadLetter.partition)/\(deadLetter.offset)"
         #expect(now.hasPrefix("dead letter \(position) is open since "), "\(now)")
         #expect(now.contains("decode.unknown_app") && now.contains("due at Apple"), "\(now)")
         #expect(now.hasSuffix("tollway dlq replay --token \(id) --stage decode"), "\(now)")
@@ -374,14 +381,14 @@ extension DeadLetterWorld {
             events.first { ($0["event"] as? String)?.hasPrefix("dead letter") == true }
         )
         let place =
-            "\(event["topic"] as? String ?? "")/\(letter.partition)@\(letter.offset)"
+            "\(event["topic"] as? String ?? "")/\(deadLetter.partition)@\(deadLetter.offset)"
         #expect(try dlq("show", place).exitCode == 0)
         #expect(try dlq("count", "--token", id).output == "1\n")
         #expect(try dlq("count", "--token", text, "--stage", "report").exitCode == 3)
     }
 
-    func account(ofToken letter: Record, status: ReportStatus) throws {
-        let text = try #require(try letter.json()["token"] as? String)
+    func account(ofToken deadLetter: Record, status: ReportStatus) throws {
+        let text = try #require(try deadLetter.json()["token"] as? String)
         let token = try decodeToken(Array(text.utf8).span)
         try account(
             id: token.externalPurchaseID.text,
@@ -394,13 +401,13 @@ extension DeadLetterWorld {
     /// Writes the ledger's record of Apple's answer to an app account token: the dead letter's own,
     /// or another one.
     func accountToken(
-        of letter: Record,
+        of deadLetter: Record,
         _ other: String?,
         _ outcome: AccountTokenOutcome.Outcome,
         at settledAt: Timestamp
     ) throws {
-        let id = try #require(letter.key)
-        let own = try letter.json()["appAccountToken"] as? String
+        let id = try #require(deadLetter.key)
+        let own = try deadLetter.json()["appAccountToken"] as? String
         var value: [UInt8] = []
         AccountTokenOutcome(
             originalTransactionID: id,
