@@ -28,7 +28,8 @@ package protocol PartitionStore: AnyObject {
     /// Visits keys in byte order from `start` on, until `visit` returns false.
     ///
     /// Only keys that begin with `prefix`: what was removed behind them costs nothing. Without one
-    /// the store reads through all that was removed, until it meets a key.
+    /// the store reads through all that was removed, until it meets a key. What was removed from the
+    /// due table before the first key found is passed once, and not by the next scan.
     func scan(
         _ table: StoreTable,
         from start: [UInt8],
