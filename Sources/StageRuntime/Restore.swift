@@ -147,8 +147,7 @@ final class Restore {
     private func openStore(of reader: any ChangelogReader) throws -> any PartitionStore {
         let reason: String
         // A store of another form is as useless as another changelog's.
-        let identity =
-            reader.topicIdentity + (stage.storeForm > 1 ? " form \(stage.storeForm)" : "")
+        let identity = type(of: stage).storeIdentity(ofChangelog: reader.topicIdentity)
         do throws(StoreFault) {
             let store = try provider.open(
                 partition: partition,

@@ -166,15 +166,20 @@ package protocol StatefulStage: Stage {
 
     /// The form of what ``deriveChanges(key:value:previous:into:)`` makes: a store of another one is
     /// wiped and replayed.
-    var storeForm: Int { get }
+    static var storeForm: Int { get }
 
     /// Which keys it scans together.
     var storeGroups: StoreGroups { get }
 }
 
 extension StatefulStage {
-    package var storeForm: Int { 1 }
+    package static var storeForm: Int { 1 }
     package var storeGroups: StoreGroups { StoreGroups() }
+
+    /// Whose a store is: a changelog's, in the stage's form.
+    package static func storeIdentity(ofChangelog identity: String) -> String {
+        storeForm > 1 ? identity + " form \(storeForm)" : identity
+    }
 }
 
 /// A stage that also acts by itself: timers run out, Apple answers.

@@ -7,7 +7,7 @@ extension PurchasesStage {
     var derivesFromPrevious: Bool { true }
 
     /// 2: what is sent to Apple stands by its token.
-    var storeForm: Int { 2 }
+    static var storeForm: Int { 2 }
 
     /// The tokens of a customer, and of the due table what ``BookDue/start(_:of:)`` begins and whole
     /// regions.

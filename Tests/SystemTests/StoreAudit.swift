@@ -87,12 +87,14 @@ struct StoreAudit {
         isLast: Bool
     ) throws {
         let name = "\(worker.rawValue)'s store \(folder.lastPathComponent)"
+        let changelog = worker.changelog?.name(prefix: prefix) ?? ""
         let store: RocksStore
         do throws(StoreFault) {
             store = try RocksStore(
                 path: folder.path,
                 changelogIdentity: StateDirectory.identity(
-                    of: worker.changelog?.name(prefix: prefix) ?? "",
+                    of: worker == .purchases
+                        ? PurchasesStage.storeIdentity(ofChangelog: changelog) : changelog,
                     partition: Int32(folder.lastPathComponent) ?? -1
                 ),
                 shared: try StoreShared(),
