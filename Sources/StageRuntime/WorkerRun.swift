@@ -231,7 +231,7 @@ package final class WorkerRun {
         case .purchases, .report:
             // A sale is some 4 KB of changelog and outputs, fifteen times as much as a token; and
             // while a token's account is made, nothing is sent to Apple.
-            limits.recordCountMax = worker == .purchases ? 1_000 : 2_000
+            limits.recordCountMax = 2_000
         default: break
         }
         func byteCountMax(_ topic: Topic) -> Int? {
