@@ -9,7 +9,7 @@
  * there.
  */
 
-/* Of a store; the one that was used least lately goes. */
+/* Of a store; the least recently used goes. */
 #define FLOOR_COUNT_MAX 64
 /* Longer keys have no floor. */
 #define FLOOR_KEY_LEN_MAX 128

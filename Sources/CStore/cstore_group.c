@@ -70,16 +70,14 @@ static bool reserve_link(struct front *front)
 bool group_add(cstore *store, const struct change *change, size_t position)
 {
     struct front *front = &store->front;
-    if (!has_groups(store->shared, change->key, change->key_len))
-        return true;
-    /* A key that is too short for its group has none, and is of its kind all the same. */
-    uint64_t hash = group_hash(change->key,
-                               group_len(store->shared, change->key, change->key_len));
     /* All of a restore's changes are in RocksDB before anybody asks. */
-    if (store->is_restoring)
+    if (store->is_restoring || !has_groups(store->shared, change->key, change->key_len))
         return true;
     if (!reserve_link(front))
         return false;
+    /* A key that is too short for its group has none, and is of its kind all the same. */
+    uint64_t hash = group_hash(change->key,
+                               group_len(store->shared, change->key, change->key_len));
     uint32_t *bucket = bucket_of(front, hash);
     uint32_t *kind = &front->kinds[change->key[0]][change->key[1]];
     front->links[front->link_count++] = (struct front_link){(uint32_t)position, *bucket, *kind};

@@ -44,9 +44,8 @@ extension JSONScanner {
         members = Members()
         try beginObject()
         while try nextKey() != nil {
-            guard try takeMember(declared) else {
+            if try !takeMember(declared) {
                 try skip()
-                continue
             }
         }
         members.hasEnded = true
@@ -76,6 +75,22 @@ extension JSONScanner {
         return true
     }
 
+    /// Reads the value of a member, if that has this name.
+    @inline(__always)
+    private mutating func take(
+        _ name: StaticString,
+        _ read: (inout JSONScanner) throws(WireFault) -> Void
+    ) {
+        guard isNext(name) else {
+            return
+        }
+        do throws(WireFault) {
+            try read(&self)
+        } catch {
+            members.fault = error
+        }
+    }
+
     /// Reads the value of a member, if that has this name and is not null.
     @inline(__always)
     private mutating func take(
@@ -83,15 +98,10 @@ extension JSONScanner {
         isFirstTime: Bool,
         _ read: (inout JSONScanner) throws(WireFault) -> Void
     ) {
-        guard isNext(name) else {
-            return
-        }
-        do throws(WireFault) {
-            if try isPresent(isFirstTime) {
-                try read(&self)
+        take(name) { (scanner) throws(WireFault) in
+            if try scanner.isPresent(isFirstTime) {
+                try read(&scanner)
             }
-        } catch {
-            members.fault = error
         }
     }
 
@@ -201,24 +211,14 @@ extension JSONScanner: ValueCoder {
     }
 
     package mutating func lenient(_ name: StaticString, _ slot: inout String?) {
-        guard isNext(name) else {
-            return
-        }
-        do throws(WireFault) {
-            slot = try stringIfAny()
-        } catch {
-            members.fault = error
+        take(name) { (scanner) throws(WireFault) in
+            slot = try scanner.stringIfAny()
         }
     }
 
     package mutating func lenient(_ name: StaticString, _ slot: inout Int64?) {
-        guard isNext(name) else {
-            return
-        }
-        do throws(WireFault) {
-            slot = try integerIfAny()
-        } catch {
-            members.fault = error
+        take(name) { (scanner) throws(WireFault) in
+            slot = try scanner.integerIfAny()
         }
     }
 

@@ -18,7 +18,7 @@ struct DueTable {
         if let debtor = cache[place] {
             return debtor
         }
-        return try state.values([place.key], partition: place.partition)[0].map { value in
+        return try state.value(place.key, partition: place.partition).map { value in
             let debtor = Debtor(value, key: place.key)
             cache.put(debtor, valueByteCount: value.count, at: place)
             return debtor
