@@ -8,6 +8,8 @@ package struct DueEntries: Equatable, Sendable {
     private var bytes: [UInt8] = []
 
     private static let lengthByteCount = 4
+    /// Most have less.
+    private static let byteCountMostly = 256
 
     package init() {}
 
@@ -23,7 +25,24 @@ package struct DueEntries: Equatable, Sendable {
         }
     }
 
-    func forEach(_ visit: (_ key: ArraySlice<UInt8>, _ note: ArraySlice<UInt8>) -> Void) {
+    /// Appends an entry whose key is appended to what is given to `key`.
+    package mutating func append(note: [UInt8] = [], key: (inout [UInt8]) -> Void) {
+        if bytes.isEmpty {
+            bytes.reserveCapacity(Self.byteCountMostly)
+        }
+        let start = bytes.count
+        append(length: 0)
+        append(length: note.count)
+        let keyStart = bytes.count
+        key(&bytes)
+        let count = bytes.count - keyStart
+        for index in 0..<Self.lengthByteCount {
+            bytes[start + index] = UInt8(truncatingIfNeeded: count >> (8 * index))
+        }
+        bytes.append(contentsOf: note)
+    }
+
+    package func forEach(_ visit: (_ key: ArraySlice<UInt8>, _ note: ArraySlice<UInt8>) -> Void) {
         var position = 0
         while position < bytes.count {
             let keyStart = position + 2 * Self.lengthByteCount

@@ -65,10 +65,8 @@ extension Book {
             inFlight.append(place)
         }
         let queue = BookDue.start(.queued, of: token.key.bytes)
-        let traffic = TokenTraffic(
-            inFlight: inFlight,
-            hasQueue: try isAwaited(queue, partition: token.partition)
-        )
+        let hasQueue = try isAwaited(queue, partition: token.partition)
+        let traffic = TokenTraffic(inFlight: inFlight, queue: hasQueue ? .unknown : .empty)
         memory.keep(traffic, of: token)
         return traffic
     }
@@ -81,12 +79,46 @@ extension Book {
 final class TokenTraffic {
     /// The items of the report that is under way.
     var inFlight: [BookPlace]
-    /// Items may stand in its queue; where not, none does.
-    var hasQueue: Bool
+    private(set) var queue: Queue
 
-    init(inFlight: [BookPlace], hasQueue: Bool) {
+    /// What stands in the queue of a token.
+    enum Queue {
+        /// Nothing.
+        case empty
+        /// All that was put into it since it was empty, some of it twice: some may have left it.
+        case known([BookPlace])
+        /// It must be looked for in the store.
+        case unknown
+    }
+
+    /// More are looked for in the store.
+    private static let knownCountMax = 200
+
+    init(inFlight: [BookPlace], queue: Queue) {
         self.inFlight = inFlight
-        self.hasQueue = hasQueue
+        self.queue = queue
+    }
+
+    /// Items may stand in its queue; where not, none does.
+    var hasQueue: Bool {
+        if case .empty = queue { false } else { true }
+    }
+
+    func enqueue(_ item: BookPlace) {
+        switch queue {
+        case .empty: queue = .known([item])
+        case .known(var items):
+            // One reference to it, or to append would copy it.
+            queue = .empty
+            items.append(item)
+            queue = items.count > Self.knownCountMax ? .unknown : .known(items)
+        case .unknown: break
+        }
+    }
+
+    /// Everything that stood in the queue left it.
+    func emptyQueue() {
+        queue = .empty
     }
 
     /// Whether line items are those under way.

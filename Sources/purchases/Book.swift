@@ -108,7 +108,7 @@ struct Book {
         if !slot.isChanged {
             slot.isChanged = true
             slot.entries =
-                slot.entries ?? slot.record.map { DueEntries($0.entries(place.key)) }
+                slot.entries ?? slot.record?.entries(place.key)
             changed.append(slot)
         }
         slot.record = record
@@ -198,8 +198,7 @@ struct Book {
         room.reserveCapacity(Self.valueByteCount)
         for slot in changed {
             let key = slot.place.key
-            let list = slot.record?.entries(key) ?? []
-            let entries = DueEntries(list)
+            let entries = slot.record?.entries(key) ?? DueEntries()
             room.removeAll(keepingCapacity: true)
             slot.record?.write(to: &room)
             state.put(
@@ -211,7 +210,7 @@ struct Book {
                 due: DueChange(before: slot.entries ?? DueEntries(), after: entries)
             )
             var note = DueNote()
-            note.note(list)
+            note.note(entries)
             recent.note(note, in: slot.place.partition)
             slot.entries = entries
             slot.isChanged = false

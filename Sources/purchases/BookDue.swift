@@ -46,6 +46,17 @@ enum BookDue {
     ) -> [UInt8] {
         var entry: [UInt8] = []
         entry.reserveCapacity(3 + key.count + 8 + item.count)
+        append(region, of: key, at: number, item, to: &entry)
+        return entry
+    }
+
+    private static func append(
+        _ region: Region,
+        of key: [UInt8],
+        at number: Int64? = nil,
+        _ item: [UInt8],
+        to entry: inout [UInt8]
+    ) {
         entry.append(region.rawValue)
         entry.append(UInt8(key.count >> 8))
         entry.append(UInt8(key.count & 0xff))
@@ -54,7 +65,6 @@ enum BookDue {
             BigEndian.append(number, to: &entry)
         }
         entry.append(contentsOf: item)
-        return entry
     }
 
     /// No kind of key begins with it.
@@ -88,12 +98,19 @@ enum BookDue {
         case .token, .reopening(nil, _): start(.token, of: tokenGroup(key.purchaseKey, key.lane))
         case .reference(let other, _), .reopening(let other?, _): start(.reference, of: other.bytes)
         case .turn(let buy): turns(of: buy)
-        case .queued(let token): start(.queued, of: BookKey.token(token, of: key.purchaseKey).bytes)
-        case .sent(let token): start(.sent, of: BookKey.token(token, of: key.purchaseKey).bytes)
+        case .queued(let token): start(.queued, of: key.token(token).bytes)
+        case .sent(let token): start(.sent, of: key.token(token).bytes)
         }
     }
 
     static func start(_ region: Region) -> [UInt8] { [region.rawValue] }
+
+    /// Where those begin of a region ordered by time that have a time, or a later one.
+    static func start(_ region: Region, at time: Timestamp) -> [UInt8] {
+        var start = start(region)
+        BigEndian.append(time.milliseconds, to: &start)
+        return start
+    }
 
     /// Region and record that an entry, or a group of entries, waits for: what stands before the
     /// waiting item, and before the mark of a turn.
@@ -145,66 +162,72 @@ enum BookDue {
         return item.isEmpty ? nil : BookKey(bytes: Array(item))
     }
 
-    private static func timed(_ region: Region, _ time: Timestamp, _ key: BookKey) -> [UInt8] {
-        var entry: [UInt8] = []
-        entry.reserveCapacity(9 + key.bytes.count)
-        entry.append(region.rawValue)
-        BigEndian.append(time.milliseconds, to: &entry)
-        entry.append(contentsOf: key.bytes)
-        return entry
-    }
-
     // MARK: Entries of a record
 
-    static func entries(of item: BookedItem, _ key: BookKey) -> [DueEntry] {
-        var entries = waitEntries(of: item, key)
+    static func entries(of item: BookedItem, _ key: BookKey) -> DueEntries {
+        var entries = DueEntries()
+        appendWait(of: item, key, to: &entries)
         if item.wakesFrom != nil {
-            entries.append((start(.waking) + key.bytes, []))
+            entries.append(.waking, key)
         }
         if let parent = parent(of: item, key) {
-            entries.append((entry(.child, of: parent.bytes, key.bytes), []))
+            entries.append { append(.child, of: parent.bytes, key.bytes, to: &$0) }
         }
         if let (sale, period) = period(of: item), let id = sale.subscriptionID {
-            let subscription = BookKey.subscription(id, of: key.purchaseKey, key.lane)
-            entries.append(
-                (
-                    entry(
-                        .period,
-                        of: subscription.bytes,
-                        at: period.start.milliseconds,
-                        key.bytes
-                    ),
-                    BigEndian.bytes(period.end.milliseconds) + [period.isPaid ? 1 : 0]
+            let note = BigEndian.bytes(period.end.milliseconds) + [period.isPaid ? 1 : 0]
+            entries.append(note: note) {
+                append(
+                    .period,
+                    of: key.subscription(id).bytes,
+                    at: period.start.milliseconds,
+                    key.bytes,
+                    to: &$0
                 )
-            )
+            }
         }
         return entries
     }
 
-    private static func waitEntries(of item: BookedItem, _ key: BookKey) -> [DueEntry] {
+    private static func appendWait(
+        of item: BookedItem,
+        _ key: BookKey,
+        to entries: inout DueEntries
+    ) {
         // Counted by ``HeldCount``.
         let note = BigEndian.bytes(Int64(item.heldCount))
-        func waiting(_ time: Timestamp) -> DueEntry { (timed(.waiting, time, key), []) }
-        func grouped() -> [UInt8] { (group(of: item.wait, key) ?? []) + key.bytes }
+        func appendGroup(note: [UInt8]) {
+            entries.append(note: note) {
+                $0.append(contentsOf: group(of: item.wait, key) ?? [])
+                $0.append(contentsOf: key.bytes)
+            }
+        }
         switch item.wait {
         case .idle:
-            return [(timed(.forgotten, forgetAt(touched: item.touchedAt), key), [])]
+            entries.append(.forgotten, forgetAt(touched: item.touchedAt), key)
         case .now:
-            return [(timed(.waiting, item.waitingSince, key), note)]
+            entries.append(.waiting, item.waitingSince, key, note: note)
         case .token(let until):
-            return [(grouped(), note), waiting(until)]
+            appendGroup(note: note)
+            entries.append(.waiting, until, key)
         case .rate:
-            return [(start(.rate) + key.bytes, note)]
+            entries.append(.rate, key, note: note)
         case .reference(_, let until):
-            return [(grouped(), note)] + (until.map { [waiting($0)] } ?? [])
+            appendGroup(note: note)
+            if let until {
+                entries.append(.waiting, until, key)
+            }
         case .turn, .sent:
-            return [(grouped(), note)]
+            appendGroup(note: note)
         case .base(let until):
-            return [(start(.base) + key.bytes, note), waiting(until)]
+            entries.append(.base, key, note: note)
+            entries.append(.waiting, until, key)
         case .queued(let token):
-            return [(queueKey(of: item, key, in: token), note)]
+            entries.append(note: note) {
+                $0.append(contentsOf: queueKey(of: item, key, in: token))
+            }
         case .reopening(_, let until):
-            return [(grouped(), []), waiting(until)]
+            appendGroup(note: [])
+            entries.append(.waiting, until, key)
         }
     }
 
@@ -212,7 +235,7 @@ enum BookDue {
     static func queueKey(of item: BookedItem, _ key: BookKey, in token: TokenID) -> [UInt8] {
         entry(
             .queued,
-            of: BookKey.token(token, of: key.purchaseKey).bytes,
+            of: key.token(token).bytes,
             at: item.sale?.creationDate?.milliseconds ?? 0,
             key.bytes
         )
@@ -244,10 +267,21 @@ enum BookDue {
         return (sale, PaidService.Period(start: start, end: end, isPaid: isPaid))
     }
 
-    static func entries(of token: BookedToken, _ key: BookKey) -> [DueEntry] {
-        let forgotten: DueEntry = (timed(.forgotten, token.forgetAt, key), [])
-        return token.wakesFrom == nil
-            ? [forgotten] : [(start(.waking) + key.bytes, []), forgotten]
+    static func entries(of token: BookedToken, _ key: BookKey) -> DueEntries {
+        entries(wakesFrom: token.wakesFrom, forgetAt: token.forgetAt, key)
+    }
+
+    private static func entries(
+        wakesFrom: [UInt8]?,
+        forgetAt: Timestamp,
+        _ key: BookKey
+    ) -> DueEntries {
+        var entries = DueEntries()
+        if wakesFrom != nil {
+            entries.append(.waking, key)
+        }
+        entries.append(.forgotten, forgetAt, key)
+        return entries
     }
 
     /// How much later than written the last word about a record may have been: each word about what
@@ -259,14 +293,39 @@ enum BookDue {
         touched + touchInterval + SeenBefore.keyLifetime
     }
 
-    static func entries(of customer: BookedCustomer, _ key: BookKey) -> [DueEntry] {
-        [(timed(.forgotten, forgetAt(touched: customer.touchedAt), key), [])]
+    static func entries(of customer: BookedCustomer, _ key: BookKey) -> DueEntries {
+        entries(wakesFrom: nil, forgetAt: forgetAt(touched: customer.touchedAt), key)
     }
 
-    static func entries(of subscription: BookedSubscription, _ key: BookKey) -> [DueEntry] {
-        let forgetAt = forgetAt(touched: subscription.touchedAt)
-        let forgotten: DueEntry = (timed(.forgotten, forgetAt, key), [])
-        return subscription.wakesFrom == nil
-            ? [forgotten] : [(start(.waking) + key.bytes, []), forgotten]
+    static func entries(of subscription: BookedSubscription, _ key: BookKey) -> DueEntries {
+        entries(
+            wakesFrom: subscription.wakesFrom,
+            forgetAt: forgetAt(touched: subscription.touchedAt),
+            key
+        )
+    }
+}
+
+extension DueEntries {
+    /// Of a region ordered by the key of the record itself.
+    fileprivate mutating func append(_ region: BookDue.Region, _ key: BookKey, note: [UInt8] = []) {
+        append(note: note) {
+            $0.append(region.rawValue)
+            $0.append(contentsOf: key.bytes)
+        }
+    }
+
+    /// Of a region ordered by time.
+    fileprivate mutating func append(
+        _ region: BookDue.Region,
+        _ time: Timestamp,
+        _ key: BookKey,
+        note: [UInt8] = []
+    ) {
+        append(note: note) {
+            $0.append(region.rawValue)
+            BigEndian.append(time.milliseconds, to: &$0)
+            $0.append(contentsOf: key.bytes)
+        }
     }
 }

@@ -67,14 +67,6 @@ struct BookKey: Hashable {
         BookKey(bytes: bytes(.token, purchaseKey, nil, id.text))
     }
 
-    static func subscription(
-        _ id: String,
-        of purchaseKey: PurchaseKey,
-        _ lane: Lane
-    ) -> BookKey {
-        BookKey(bytes: bytes(.subscription, purchaseKey, lane, id))
-    }
-
     /// The event of an item with a number: 0 is the buy or refund, restatements and retractions
     /// follow.
     func event(_ number: Int64) -> BookKey {
@@ -112,8 +104,31 @@ struct BookKey: Hashable {
     /// Of a token.
     var tokenID: TokenID { TokenID(String(decoding: bytes[purchaseKeyEnd...], as: UTF8.self)) }
 
-    /// Another item of the same customer and app.
-    func sibling(_ lineItemID: String) -> BookKey { .item(lineItemID, of: purchaseKey, lane) }
+    // MARK: Others of the same customer
+
+    /// Another item of the same app; this is an item's or a subscription's.
+    func sibling(_ lineItemID: String) -> BookKey {
+        other(.item, upTo: purchaseKeyEnd + Self.laneByteCount, lineItemID)
+    }
+
+    /// A subscription of the same app; this is an item's.
+    func subscription(_ id: String) -> BookKey {
+        other(.subscription, upTo: purchaseKeyEnd + Self.laneByteCount, id)
+    }
+
+    func token(_ id: TokenID) -> BookKey { other(.token, upTo: purchaseKeyEnd, id.text) }
+
+    private static let laneByteCount = 9
+
+    /// The key that has the same bytes up to an end, but for its kind.
+    private func other(_ kind: Kind, upTo end: Int, _ rest: String) -> BookKey {
+        var other: [UInt8] = []
+        other.reserveCapacity(end + rest.utf8.count)
+        other.append(kind.rawValue)
+        other.append(contentsOf: bytes[1..<end])
+        other.append(contentsOf: rest.utf8)
+        return BookKey(bytes: other)
+    }
 }
 
 /// Where a record of the book lies: in which partition's state, under which key.

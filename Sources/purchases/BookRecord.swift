@@ -45,13 +45,13 @@ enum BookRecord {
     }
 
     /// What the due table has of it.
-    func entries(_ key: BookKey) -> [DueEntry] {
+    func entries(_ key: BookKey) -> DueEntries {
         switch self {
         case .item(let item): BookDue.entries(of: item, key)
         case .token(let token): BookDue.entries(of: token, key)
         case .customer(let customer): BookDue.entries(of: customer, key)
         case .subscription(let subscription): BookDue.entries(of: subscription, key)
-        case .event: []
+        case .event: DueEntries()
         }
     }
 }

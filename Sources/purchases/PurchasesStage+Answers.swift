@@ -258,7 +258,7 @@ extension PurchasesStage {
         guard let id = sale?.subscriptionID, sale?.kind == .buy else {
             return
         }
-        let key = BookKey.subscription(id, of: place.key.purchaseKey, place.key.lane)
+        let key = place.key.subscription(id)
         if var record = try book.subscription(place.at(key)) {
             record.paid = nil
             book.put(record, at: place.at(key))

@@ -81,13 +81,9 @@ extension PurchasesStage {
         }
         switch decision {
         case .queue(let token):
-            let tokenPlace = place.at(.token(token, of: place.key.purchaseKey))
+            let tokenPlace = place.at(place.key.token(token))
             let traffic = try book.traffic(of: tokenPlace)
-            if !traffic.hasQueue {
-                // So far its queue was empty.
-                recent.note(begunQueue: BookDue.start(.queued, of: tokenPlace.key.bytes))
-                traffic.hasQueue = true
-            }
+            traffic.enqueue(place)
             move(to: .queued(token))
             book.put(item, at: place)
             // The answer to a report that is under way makes the next one.
@@ -281,7 +277,7 @@ extension PurchasesStage {
         )
         var named = sale.referenceLineItemID
         if named == nil, let id = sale.subscriptionID {
-            let key = BookKey.subscription(id, of: place.key.purchaseKey, place.key.lane)
+            let key = place.key.subscription(id)
             named = try book.subscription(place.at(key))?.startLineItemID
             if named == nil {
                 return .decided(

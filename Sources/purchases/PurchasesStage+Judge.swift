@@ -373,7 +373,7 @@ extension PurchasesStage {
         guard sale.subscriptionEvent == .start, let id = sale.subscriptionID else {
             return
         }
-        let key = BookKey.subscription(id, of: place.key.purchaseKey, place.key.lane)
+        let key = place.key.subscription(id)
         let place = place.at(key)
         var record = try book.subscription(place) ?? BookedSubscription(touchedAt: now)
         guard record.startDate.map({ $0 <= sale.creationDate ?? $0 }) ?? true else {

@@ -23,7 +23,7 @@ extension PurchasesStage {
         if let live = item.live {
             return live.days
         }
-        let key = BookKey.subscription(id, of: place.key.purchaseKey, place.key.lane)
+        let key = place.key.subscription(id)
         let subscription = place.at(key)
         var record =
             try book.subscription(subscription) ?? BookedSubscription(touchedAt: plan.now)

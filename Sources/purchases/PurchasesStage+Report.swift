@@ -83,7 +83,7 @@ extension PurchasesStage {
         }
         let token = try book.token(place) ?? BookedToken(touchedAt: plan.now)
         var draft = Draft()
-        let (candidates, isAll) = try queue(of: place, &book, plan.state)
+        let (candidates, isAll) = try queue(of: place, traffic, &book, plan.state)
         draft.isExhausted = isAll
         for candidate in candidates {
             guard try add(candidate, to: &draft, token, place.key.tokenID, &book, &plan) else {
@@ -91,7 +91,9 @@ extension PurchasesStage {
                 break
             }
         }
-        traffic.hasQueue = !draft.isExhausted
+        if draft.isExhausted {
+            traffic.emptyQueue()
+        }
         if !draft.items.isEmpty {
             draft.lineItems.append(UInt8(ascii: "]"))
             traffic.inFlight = draft.items
@@ -102,16 +104,22 @@ extension PurchasesStage {
         }
     }
 
-    /// What stands in the queue of a token, the oldest sale first: in the store, and put since.
+    /// What stands in the queue of a token, the oldest sale first.
     private func queue(
         of token: BookPlace,
+        _ traffic: TokenTraffic,
         _ book: inout Book,
         _ state: StagedState
     ) throws(StoreFault) -> (items: [BookPlace], isAll: Bool) {
         let group = BookDue.start(.queued, of: token.key.bytes)
         var keys: [[UInt8]] = []
         var isAll = true
-        if !recent.hasWholeQueue(group) {
+        var put: Set<BookPlace> = []
+        switch traffic.queue {
+        case .empty: break
+        case .known(let places): put = Set(places)
+        case .unknown:
+            put = recent.waiting(in: group)
             let found = try entries(
                 token.partition,
                 from: group,
@@ -123,7 +131,7 @@ extension PurchasesStage {
             isAll = found.next == nil
         }
         var known = Set(keys)
-        for place in recent.waiting(in: group) {
+        for place in put {
             guard let item = try book.item(place), item.wait == .queued(token.key.tokenID) else {
                 continue
             }

@@ -36,10 +36,10 @@ extension PurchasesStage {
         into changes: inout StoreChanges
     ) {
         let key = BookKey(bytes: key)
-        func entries(of value: [UInt8]?) throws(WireFault) -> [DueEntry] {
+        func entries(of value: [UInt8]?) throws(WireFault) -> DueEntries {
             try value.map { (value) throws(WireFault) in
                 try BookRecord(reading: value, key: key)
-            }?.entries(key) ?? []
+            }?.entries(key) ?? DueEntries()
         }
         do throws(WireFault) {
             let due = DueChange(

@@ -30,7 +30,7 @@ extension PurchasesStage {
             try wake(partition, &book, into: &plan)
         }
         if let time = sweep.due.time, time <= now {
-            sweep.due.time = try decideDue(partition, &book, into: &plan)
+            sweep.due.time = try decideDue(partition, from: time, &book, into: &plan)
         }
         if let from = sweep.ratesFrom {
             sweep.ratesFrom = try wakeRates(partition, from, &book, into: &plan)
@@ -85,51 +85,57 @@ extension PurchasesStage {
         return (places, found.next)
     }
 
-    /// The records that a region ordered by time has for a time that has come.
+    /// The records that a region ordered by time has for a time that has come, from `start` on: what
+    /// stood there before that was removed, and would be read through.
     ///
-    /// - Returns: the records, and the time of the next one; nil where there is none, or where
-    ///   `countMax` left some out.
+    /// - Returns: the records, the time of the last of them, and that of the next one: nil where there
+    ///   is none, or where `countMax` left some out.
     private func due(
         _ region: BookDue.Region,
         _ partition: Int32,
+        from start: Timestamp = Timestamp(milliseconds: 0),
         by time: Timestamp,
         countMax: Int,
         _ state: StagedState
-    ) throws(StoreFault) -> (places: [BookPlace], next: Timestamp?) {
+    ) throws(StoreFault) -> (places: [BookPlace], last: Timestamp?, next: Timestamp?) {
         let whole = BookDue.start(region)
         let found = try entries(
             partition,
-            from: whole,
+            from: BookDue.start(region, at: start),
             prefix: whole,
             countMax: countMax,
             state
         )
         var places: [BookPlace] = []
+        var last: Timestamp?
         for (entry, _) in found.entries {
             guard let (due, key) = BookDue.timed(entry, region) else {
                 continue
             }
             guard due <= time else {
-                return (places, due)
+                return (places, last, due)
             }
+            last = due
             places.append(BookPlace(partition: partition, key: key))
         }
-        return (places, nil)
+        return (places, last, nil)
     }
 
     // MARK: Time
 
-    /// Decides what a time has come for.
+    /// Decides what a time has come for; no item waits for a time before `start`.
     ///
     /// - Returns: when to look again; after the commits in any case, where something was due.
     private func decideDue(
         _ partition: Int32,
+        from start: Timestamp,
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) -> Timestamp? {
-        let (due, next) = try due(
+        let (due, last, next) = try due(
             .waiting,
             partition,
+            from: start,
             by: plan.now,
             countMax: limits.decisionCountMax,
             plan.state
@@ -138,9 +144,10 @@ extension PurchasesStage {
         for place in due {
             try decide(place, isWoken: false, &book, into: &plan)
         }
-        if !due.isEmpty {
-            // Until what was decided is committed the table has the same entries.
-            recent.note(DueNote(time: plan.now), in: partition)
+        if let last {
+            // Until what was decided is committed the table has the same entries; what was left out
+            // comes behind them.
+            recent.note(DueNote(time: last), in: partition)
         }
         return next
     }
@@ -322,13 +329,14 @@ extension PurchasesStage {
         guard let state else {
             return
         }
-        let (places, _) = try due(
+        let places = try due(
             .forgotten,
             partition,
             by: horizon,
             countMax: limits.forgottenCountMax,
             state
         )
+        .places
         for place in places {
             // What was put since the last commit is alive.
             guard state.stagedValue(forKey: place.key.bytes, partition: partition) == nil else {

@@ -21,12 +21,12 @@ struct DueNote: Equatable {
     }
 
     /// Notes what entries of the due table are for a sweep.
-    mutating func note(_ entries: [DueEntry]) {
-        for (key, _) in entries {
+    mutating func note(_ entries: DueEntries) {
+        entries.forEach { key, _ in
             switch key.first {
             case BookDue.Region.waking.rawValue: hasWaking = true
             case BookDue.Region.waiting.rawValue:
-                wait(until: BookDue.timed(key, .waiting)?.time)
+                wait(until: BookDue.timed(Array(key), .waiting)?.time)
             default: break
             }
         }
@@ -44,8 +44,6 @@ final class RecentChanges {
         var waiting: [BookKey: [BookPlace]] = [:]
         /// New tokens, by the key of their customer's list.
         var tokens: [BookPlace: [BookPlace]] = [:]
-        /// Queues that were empty before: all that stands in them was put since.
-        var begunQueues: Set<BookKey> = []
         /// In which something was put.
         var partitions: Set<Int32> = []
         /// What was put for a sweep to find, by partition.
@@ -66,11 +64,6 @@ final class RecentChanges {
         now.tokens[customer, default: []].append(place)
     }
 
-    /// - Parameter group: of the entries that stand in the queue of a token.
-    func note(begunQueue group: [UInt8]) {
-        now.begunQueues.insert(BookKey(bytes: group))
-    }
-
     /// Something was put in a partition, and among it what a sweep of it is to find.
     func note(_ note: DueNote, in partition: Int32) {
         now.partitions.insert(partition)
@@ -89,12 +82,6 @@ final class RecentChanges {
 
     /// All groups in which an item may wait that the store does not show.
     var groups: [BookKey] { Array(now.waiting.keys) + Array(before.waiting.keys) }
-
-    /// Whether ``waiting(in:)`` has all that stands in the queue of a token.
-    func hasWholeQueue(_ group: [UInt8]) -> Bool {
-        let group = BookKey(bytes: group)
-        return now.begunQueues.contains(group) || before.begunQueues.contains(group)
-    }
 
     /// Items that were put there, in no order.
     ///
