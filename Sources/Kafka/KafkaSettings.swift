@@ -35,8 +35,23 @@ package struct KafkaSettings: Sendable, Equatable {
     /// A record is delivered at once. But a partition that a fetch does not name, for it was full or
     /// not assigned yet, waits until the fetch under way is answered.
     package var fetchWaitMilliseconds = 50
+    package var prefetch = Prefetch()
     /// How often a worker's consumer emits the watermarks that lag is counted from.
     package var statisticsMilliseconds = 5_000
+
+    /// How much a consumer has fetched beforehand: what comes in one topic waits behind all that was
+    /// fetched of the others.
+    package struct Prefetch: Equatable, Sendable {
+        /// It fetches while it has fewer records, of all partitions together.
+        package var recordCountMin = 5_000
+        /// What one fetch brings, compressed.
+        ///
+        /// Less than what twelve partitions have, 1 MiB, would save decode 20 MB and cost it a third of
+        /// its speed.
+        package var responseByteCountMax = 8 << 20
+
+        package init() {}
+    }
 
     package init(bootstrapServers: String, clientID: String, extra: [String: String] = [:]) {
         self.bootstrapServers = bootstrapServers
@@ -151,7 +166,8 @@ package struct KafkaSettings: Sendable, Equatable {
     /// `partitionByteCountMax` is what one fetch brings of a partition, compressed.
     private func reading(
         partitionByteCountMax: Int,
-        fetchWaitMilliseconds: Int = 50
+        fetchWaitMilliseconds: Int = 50,
+        prefetch: Prefetch = Prefetch()
     ) -> [(String, String)] {
         [
             ("enable.auto.commit", "false"),
@@ -163,10 +179,10 @@ package struct KafkaSettings: Sendable, Equatable {
             // A record holds the whole response that it came in. A larger record is still delivered,
             // alone.
             ("fetch.message.max.bytes", "\(partitionByteCountMax)"),
-            // A response of less than what twelve partitions have, 1 MiB, would save decode 20 MB and
-            // cost it a third of its speed.
-            ("fetch.max.bytes", "8388608"),
-            ("queued.min.messages", "5000"),
+            ("fetch.max.bytes", "\(prefetch.responseByteCountMax)"),
+            // Of what is sent; but the library takes no response of less.
+            ("message.max.bytes", "\(min(prefetch.responseByteCountMax, 1_000_000))"),
+            ("queued.min.messages", "\(prefetch.recordCountMin)"),
             ("queued.max.messages.kbytes", "2048"),
         ]
     }
@@ -207,7 +223,8 @@ package struct KafkaSettings: Sendable, Equatable {
     func consumer(member: KafkaLog.Member, hasChangelog: Bool) -> [CChar] {
         let reading = reading(
             partitionByteCountMax: hasChangelog ? 131_072 : 98_304,
-            fetchWaitMilliseconds: fetchWaitMilliseconds
+            fetchWaitMilliseconds: fetchWaitMilliseconds,
+            prefetch: prefetch
         )
         return list(
             common + reading + Self.exact + [

@@ -328,10 +328,10 @@ package final class WorkerLoop {
             aborts.committed(sent)
             state.settle()
             // What was judged meanwhile goes out before the stores are written, so that the commit
-            // thread does not wait for the disk. A stage that acts after a commit acts first.
-            let next = Result {
-                startingNext && !(stage is any TickingStage) ? try startTransaction() : false
-            }
+            // thread does not wait for the disk. A stage that acts after a commit acts first, unless
+            // the next transaction is full.
+            let isNextDue = startingNext && (room == 0 || !(stage is any TickingStage))
+            let next = Result { isNextDue ? try startTransaction() : false }
             try learn(nextOffsets)
             _ = try next.get()
             telemetry.committed(sent.tally)

@@ -152,6 +152,12 @@ package final class WorkerRun {
         let targets = WorkerLoop.targets(of: worker).map { $0.name(prefix: prefix) }
         var kafka = configuration.kafka
         kafka.fetchWaitMilliseconds = fetchWaitMilliseconds ?? kafka.fetchWaitMilliseconds
+        if worker == .purchases {
+            // An answer waits behind the sales that were fetched before it, and with each one a sale
+            // is under way in memory.
+            kafka.prefetch.recordCountMin = 1_000
+            kafka.prefetch.responseByteCountMax = 256 << 10
+        }
         let recordLog = try KafkaLog(
             settings: kafka,
             delivery: configuration.delivery,
