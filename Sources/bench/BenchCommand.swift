@@ -164,7 +164,12 @@ enum BenchCommand {
         case .report: return [try stages.reports()]
         case .reportWaiting: return [try stages.waitingReports(keyCount: options.keyCount)]
         case .purchases:
-            return [try stages.purchases(saleCount: options.keyCount, salesPerCustomer: 10)]
+            return [
+                try stages.purchases(
+                    saleCount: options.keyCount,
+                    salesPerCustomer: options.salesPerCustomer
+                )
+            ]
         case .largeCustomers:
             return [try stages.purchases(saleCount: options.keyCount, salesPerCustomer: 10_000)]
         case .chain: return [try door.chain()]

@@ -19,6 +19,8 @@ struct BenchOptions: Equatable {
     /// Nil: a million, or all steps of a scale.
     var keyCountAsked: Int?
     var keyCount: Int { keyCountAsked ?? (isScale ? BenchScale.storedCountMax : 1_000_000) }
+    /// Sales in the book a customer, about: those of `purchases`.
+    var salesPerCustomer = 10
     var runCount = 3
     var connectionCount = 64
     var seed: UInt64 = 1
@@ -61,6 +63,8 @@ struct BenchOptions: Equatable {
                             reports a tenth, notifications a thirtieth (300000)
           --keys N          tokens in dedupe's state, sales in purchases' book, or reports due at
                             100 a second for report-waiting, before it is timed (1000000)
+          --per-customer N  sales of a customer in purchases' book, about (10); large-customers has
+                            10,000. Runs of purchases below 60,000 measure its first seconds
           --runs N          of each program, by turns (3)
           --connections N   to the door (64)
           --seed N          of the tokens that are made up (1)
@@ -94,6 +98,8 @@ struct BenchOptions: Equatable {
             case "--only": measures = try Self.measures(value)
             case "--records": recordCount = try Self.integer(argument, value, 100...10_000_000)
             case "--keys": keyCountAsked = try Self.integer(argument, value, 0...50_000_000)
+            case "--per-customer":
+                salesPerCustomer = try Self.integer(argument, value, 1...1_000_000)
             case "--runs": runCount = try Self.integer(argument, value, 1...99)
             case "--connections": connectionCount = try Self.integer(argument, value, 1...1_000)
             case "--seed": seed = UInt64(try Self.integer(argument, value, 0...65_535))
