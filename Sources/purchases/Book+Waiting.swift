@@ -4,9 +4,19 @@ internal import TokenDomain
 
 /// Who waits for what: in the committed store, and put since.
 extension Book {
-    /// Whether an item waits for what a group's entries wait for, or may.
+    /// Whether an item may wait for what a group's entries wait for.
+    ///
+    /// Where none does, to look for those that do shows it: one question to the store, and not two.
+    private func mayBeAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
+        if recent.mayWait(in: group) {
+            return true
+        }
+        return try waiting.mayWait(in: group, partition: partition, state, recent)
+    }
+
+    /// The same, known for sure of what is in the store.
     private func isAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
-        guard try waiting.mayWait(in: group, partition: partition, state, recent) else {
+        guard try mayBeAwaited(group, partition: partition) else {
             return false
         }
         if recent.mayWait(in: group) {
@@ -26,7 +36,7 @@ extension Book {
         let group = BookDue.start(.reference, of: place.key.bytes)
         var isAny = recent.mayWait(in: BookDue.turns(of: place.key))
         if !isAny {
-            isAny = try isAwaited(group, partition: place.partition)
+            isAny = try mayBeAwaited(group, partition: place.partition)
         }
         if isAny {
             note(woken: place)
@@ -36,7 +46,7 @@ extension Book {
     /// The same for those that wait for a token of the customer.
     mutating func wake(_ token: BookedToken, at place: BookPlace) throws(StoreFault) {
         let group = BookDue.start(.token, of: BookDue.tokenGroup(of: token, place.key))
-        if try isAwaited(group, partition: place.partition) {
+        if try mayBeAwaited(group, partition: place.partition) {
             note(woken: place)
         }
     }

@@ -78,6 +78,12 @@ enum BookDue {
     /// Where the entries begin of those that wait for their turn in the net calculation of a buy.
     static func turns(of buy: BookKey) -> [UInt8] { start(.reference, of: buy.bytes) + [turnMark] }
 
+    /// Whether an entry behind the start of those that wait for a record is of one that waits for its
+    /// turn.
+    static func isTurn(_ entry: [UInt8], after start: [UInt8]) -> Bool {
+        entry.count > start.count && entry[start.count] == turnMark
+    }
+
     /// What the entries of a customer's sales that wait for a token have in common.
     static func tokenGroup(_ purchaseKey: PurchaseKey, _ lane: Lane) -> [UInt8] {
         BookKey.item("", of: purchaseKey, lane).bytes

@@ -20,37 +20,78 @@ extension PurchasesStage {
         _ book: inout Book,
         _ plan: inout BatchPlan
     ) throws(StoreFault) {
-        var group = BookDue.start(.reference, of: place.key.bytes)
-        var prefix = BookDue.references(to: place.key)
-        if place.key.kind == .token {
-            guard let token = try book.token(place) else {
-                return
-            }
-            group = BookDue.start(.token, of: BookDue.tokenGroup(of: token, place.key))
-            prefix = group
+        guard place.key.kind == .token else {
+            return try wake(waitingFor: place, &book, &plan)
         }
-        let (items, next) = try waiting(in: group, prefix, place, plan)
+        guard let token = try book.token(place) else {
+            return
+        }
+        let group = BookDue.start(.token, of: BookDue.tokenGroup(of: token, place.key))
+        let (items, next) = try waiting(in: group, place, plan)
+        try look(items, &book, &plan)
+        if let next {
+            try setWaking(place, next, &book)
+        }
+    }
+
+    /// One look at the store finds the items that wait for a record, and behind them those that wait
+    /// for their turn.
+    private func wake(
+        waitingFor place: BookPlace,
+        _ book: inout Book,
+        _ plan: inout BatchPlan
+    ) throws(StoreFault) {
+        let group = BookDue.start(.reference, of: place.key.bytes)
+        let turns = BookDue.turns(of: place.key)
+        let (stored, next) = try entries(
+            place.partition,
+            from: group,
+            prefix: group,
+            countMax: Self.storedCountMax,
+            plan.state
+        )
+        var items = recent.waiting(in: group)
+        var inTurn: Set<BookPlace> = []
+        for (entry, _) in stored {
+            if BookDue.isTurn(entry, after: group) {
+                if let key = BookDue.key(of: entry, after: turns) {
+                    inTurn.insert(place.at(key))
+                }
+            } else if let key = BookDue.key(of: entry, after: group) {
+                items.insert(place.at(key))
+            }
+        }
+        try look(items.sorted(), &book, &plan)
+        guard let next, !BookDue.isTurn(next, after: group) else {
+            let known = inTurn.union(recent.waiting(in: turns)).sorted()
+            return try giveTurn(of: place, to: known, hasMore: next != nil, &book, &plan)
+        }
+        try setWaking(place, next, &book)
+        let (known, more) = try waiting(in: turns, place, plan)
+        try giveTurn(of: place, to: known, hasMore: more != nil, &book, &plan)
+    }
+
+    private func look(
+        _ items: [BookPlace],
+        _ book: inout Book,
+        _ plan: inout BatchPlan
+    ) throws(StoreFault) {
         try book.load(items)
         for item in items {
             try look(item, &book, &plan)
         }
-        if let next {
-            try setWaking(place, next, &book)
-        }
-        try giveTurn(of: place, &book, &plan)
     }
 
-    /// The items in a group, in order: of the store those that begin with a prefix, and those put since.
+    /// The items in a group, in order: of the store, and those put since.
     private func waiting(
         in group: [UInt8],
-        _ prefix: [UInt8],
         _ place: BookPlace,
         _ plan: BatchPlan
     ) throws(StoreFault) -> (items: [BookPlace], next: [UInt8]?) {
         let (stored, next) = try entries(
             place.partition,
-            from: prefix,
-            prefix: prefix,
+            from: group,
+            prefix: group,
             countMax: Self.storedCountMax,
             plan.state
         )
@@ -67,21 +108,21 @@ extension PurchasesStage {
     /// would only find that one under way.
     private func giveTurn(
         of place: BookPlace,
+        to items: [BookPlace],
+        hasMore: Bool,
         _ book: inout Book,
         _ plan: inout BatchPlan
     ) throws(StoreFault) {
         guard place.key.kind == .item, try book.item(place)?.busyWith == nil else {
             return
         }
-        let group = BookDue.turns(of: place.key)
-        let (items, next) = try waiting(in: group, group, place, plan)
         for item in items {
             try look(item, &book, &plan)
             if case .queued = try book.item(item)?.wait {
                 return
             }
         }
-        if next != nil {
+        if hasMore {
             // All of these have left it: the next ones are looked at after the commit.
             try setWaking(place, [], &book)
         }
