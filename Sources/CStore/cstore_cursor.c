@@ -10,8 +10,8 @@ struct cstore_cursor {
     uint8_t *bounds;
     struct key_range range; /* as it was asked for */
     bool notes_floor;       /* with what is read first */
-    struct sorted_change *changes; /* of the front */
-    size_t change_count, next_change;
+    struct front_part front;
+    size_t next_change;
     struct buffer entries;
 };
 
@@ -64,8 +64,8 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
     cursor->bounds = bounds;
     cursor->range = range;
     size_t group = group_len(store->shared, whole, prefix_len + 1);
-    /* A group has few keys, and there are many groups. */
-    cursor->notes_floor = table == CSTORE_DUE && group == 0;
+    /* A group by name has few keys, and there are many of them. */
+    cursor->notes_floor = table == CSTORE_DUE && (group == 0 || is_kind(group));
     if (cursor->notes_floor && !floor_seek(store, &range))
         return cursor;
     if (store->is_restoring || !has_groups(store->shared, whole, prefix_len + 1)) {
@@ -74,7 +74,7 @@ cstore_cursor *cstore_cursor_open(cstore *store, int table, const uint8_t *start
             cstore_cursor_close(cursor);
             return NULL;
         }
-    } else if (!front_range(store, &range, group, &cursor->changes, &cursor->change_count)) {
+    } else if (!front_range(store, &range, group, &cursor->front)) {
         cstore_cursor_close(cursor);
         fail_with(error, CSTORE_FAILED, "no memory");
         return NULL;
@@ -119,9 +119,9 @@ static bool take_next(cstore_cursor *cursor, size_t *count)
         key = (const uint8_t *)rocksdb_iter_key(cursor->iterator, &key_len);
         order = 1;
     }
-    if (cursor->next_change < cursor->change_count) {
+    if (cursor->next_change < cursor->front.count) {
         change_read(cursor->store->front.changes.bytes,
-                    cursor->changes[cursor->next_change].position, &change);
+                    cursor->front.changes[cursor->next_change].position, &change);
         if (key != NULL)
             order = key_compare(change.key, change.key_len, key, key_len);
     }
@@ -159,7 +159,7 @@ int cstore_cursor_read(cstore_cursor *cursor, size_t count_max, cstore_entries *
     size_t count = 0;
     cursor->entries.len = 0;
     while (count < count_max
-           && (cursor->next_change < cursor->change_count || is_in_rocksdb(cursor))) {
+           && (cursor->next_change < cursor->front.count || is_in_rocksdb(cursor))) {
         if (!take_next(cursor, &count))
             return fail_with(error, CSTORE_FAILED, "no memory");
     }
@@ -179,7 +179,7 @@ void cstore_cursor_close(cstore_cursor *cursor)
         rocksdb_iter_destroy(cursor->iterator);
         rocksdb_readoptions_destroy(cursor->options);
     }
-    free(cursor->changes);
+    free(cursor->front.owned);
     free(cursor->bounds);
     buffer_free(&cursor->entries);
     free(cursor);

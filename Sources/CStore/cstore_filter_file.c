@@ -91,7 +91,7 @@ struct kept_filter {
     } layers[KEPT_LAYER_COUNT_MAX];
 };
 /* Another one with each change of what a key sets. */
-static const char magic[8] = "TWFILT5";
+static const char magic[8] = "TWFILT6";
 static const char file_name[] = "FILTER";
 
 static uint64_t checksum_of(const struct filter *filter)

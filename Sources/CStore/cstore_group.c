@@ -5,7 +5,8 @@
 /*
  * Keys that are scanned together.  Most scans are of one group and find nothing, or what has just been
  * put: the filter knows which groups RocksDB may have, and a group's changes in the front are found by its
- * hash, so that mostly RocksDB is not asked, and the front stays where it is.  All of a kind are linked too.
+ * hash, so that mostly RocksDB is not asked, and the front stays where it is.  All of a kind are linked too:
+ * a scan of it sorts what came since the last one, and merges that into what was sorted then.
  */
 
 #define BUCKET_COUNT 4096
@@ -79,9 +80,10 @@ bool group_add(cstore *store, const struct change *change, size_t position)
     uint64_t hash = group_hash(change->key,
                                group_len(store->shared, change->key, change->key_len));
     uint32_t *bucket = bucket_of(front, hash);
-    uint32_t *kind = &front->kinds[change->key[0]][change->key[1]];
-    front->links[front->link_count++] = (struct front_link){(uint32_t)position, *bucket, *kind};
-    *bucket = *kind = (uint32_t)front->link_count;
+    struct front_kind *kind = &front->kinds[change->key[0]][change->key[1]];
+    front->links[front->link_count++] =
+        (struct front_link){(uint32_t)position, *bucket, kind->newest};
+    *bucket = kind->newest = (uint32_t)front->link_count;
     return true;
 }
 
@@ -92,16 +94,26 @@ void group_spilled(cstore *store, const struct change *change)
         filter_add(&store->filter, group_hash(change->key, len));
 }
 
+static void clear_kinds(struct front *front)
+{
+    for (size_t table = 0; table <= CSTORE_DUE; table++) {
+        for (size_t i = 0; i < sizeof front->kinds[table] / sizeof *front->kinds[table]; i++)
+            free(front->kinds[table][i].sorted);
+    }
+    memset(front->kinds, 0, sizeof front->kinds);
+}
+
 void group_clear(struct front *front)
 {
     front->link_count = 0;
-    memset(front->kinds, 0, sizeof front->kinds);
+    clear_kinds(front);
     if (front->buckets != NULL)
         memset(front->buckets, 0, BUCKET_COUNT * sizeof *front->buckets);
 }
 
 void group_free(struct front *front)
 {
+    clear_kinds(front);
     free(front->buckets);
     free(front->links);
 }
@@ -113,14 +125,9 @@ struct found {
     size_t count, capacity;
 };
 
-/* Take the change at ${position} where it is the newest to a key of the range.  false: no memory. */
-static bool take(const struct front *front, const struct key_range *range,
-                 const struct change *change, size_t position, struct found *found)
+/* Take in the change at ${position}.  false: no memory. */
+static bool take(const struct front *front, size_t position, struct found *found)
 {
-    if (key_compare(change->key, change->key_len, range->first, range->first_len) < 0
-        || key_compare(change->key, change->key_len, range->end, range->end_len) >= 0
-        || !front_is_newest(front, change, position))
-        return true;
     if (found->count == found->capacity) {
         size_t capacity = found->capacity * 2 + 16;
         struct sorted_change *changes = realloc(found->changes, capacity * sizeof *changes);
@@ -133,29 +140,142 @@ static bool take(const struct front *front, const struct key_range *range,
     return true;
 }
 
-bool front_range(const cstore *store, const struct key_range *range, size_t group_len,
-                 struct sorted_change **sorted, size_t *count)
+static bool sort_found(const struct front *front, struct found *found)
 {
-    const struct front *front = &store->front;
-    struct found found = {0};
-    bool has_memory = true;
-    uint32_t next = 0;
-    if (front->link_count > 0)
-        next = group_len > 0 ? *bucket_of(front, group_hash(range->first, group_len))
-                             : front->kinds[range->first[0]][range->first[1]];
-    while (next != 0 && has_memory) {
+    return found->count < 2 || sort_changes(found->changes, found->count, front->changes.bytes);
+}
+
+static bool is_in(const struct key_range *range, const struct change *change)
+{
+    return key_compare(change->key, change->key_len, range->first, range->first_len) >= 0
+        && key_compare(change->key, change->key_len, range->end, range->end_len) < 0;
+}
+
+/* The newest changes of a range in a group by name, in order.  false: no memory. */
+static bool find_in_bucket(const struct front *front, const struct key_range *range,
+                           size_t group_len, struct found *found)
+{
+    uint32_t next = *bucket_of(front, group_hash(range->first, group_len));
+    while (next != 0) {
         const struct front_link *link = &front->links[next - 1];
         struct change change;
         change_read(front->changes.bytes, link->position, &change);
-        has_memory = take(front, range, &change, link->position, &found);
-        next = group_len > 0 ? link->next : link->next_of_kind;
+        if (is_in(range, &change) && front_is_newest(front, &change, link->position)
+            && !take(front, link->position, found))
+            return false;
+        next = link->next;
     }
-    if (!has_memory || (found.count > 1
-                        && !sort_changes(found.changes, found.count, front->changes.bytes))) {
-        free(found.changes);
+    return sort_found(front, found);
+}
+
+/* The newest changes of a kind that came since its last scan, in order.  false: no memory. */
+static bool find_since(const struct front *front, const struct front_kind *kind,
+                       struct found *found)
+{
+    uint32_t next = kind->newest;
+    while (next != kind->newest_sorted) {
+        const struct front_link *link = &front->links[next - 1];
+        struct change change;
+        change_read(front->changes.bytes, link->position, &change);
+        if (front_is_newest(front, &change, link->position)
+            && !take(front, link->position, found))
+            return false;
+        next = link->next_of_kind;
+    }
+    return sort_found(front, found);
+}
+
+/* Have what came since the last scan of a kind among what was sorted then; of two changes to one key the
+ * newer stays.  false: no memory. */
+static bool merge_since(const struct front *front, struct front_kind *kind,
+                        const struct found *since)
+{
+    const struct sorted_change *old = kind->sorted, *new = since->changes;
+    size_t old_left = kind->sorted_count, new_left = since->count, count = 0;
+    struct sorted_change *merged = malloc((old_left + new_left) * sizeof *merged);
+    if (merged == NULL)
         return false;
+    while (old_left > 0 && new_left > 0) {
+        int order = compare_changes(old, new, front->changes.bytes);
+        if (order < 0) {
+            merged[count++] = *old++;
+            old_left--;
+            continue;
+        }
+        merged[count++] = *new++;
+        new_left--;
+        if (order == 0) {
+            old++;
+            old_left--;
+        }
     }
-    *sorted = found.changes;
-    *count = found.count;
+    if (old_left > 0)
+        memcpy(merged + count, old, old_left * sizeof *merged);
+    if (new_left > 0)
+        memcpy(merged + count, new, new_left * sizeof *merged);
+    free(kind->sorted);
+    kind->sorted = merged;
+    kind->sorted_count = count + old_left + new_left;
+    return true;
+}
+
+/* Bring what is sorted of a kind up to its newest change.  false: no memory. */
+static bool sort_kind(const struct front *front, struct front_kind *kind)
+{
+    struct found since = {0};
+    if (kind->newest == kind->newest_sorted)
+        return true;
+    bool is_sorted = find_since(front, kind, &since) && merge_since(front, kind, &since);
+    free(since.changes);
+    if (is_sorted)
+        kind->newest_sorted = kind->newest;
+    return is_sorted;
+}
+
+/* How many of the sorted changes of a kind lie before ${key}. */
+static size_t count_before(const struct front *front, const struct front_kind *kind,
+                           const uint8_t *key, size_t len)
+{
+    size_t first = 0, end = kind->sorted_count;
+    while (first < end) {
+        size_t middle = first + (end - first) / 2;
+        struct change change;
+        change_read(front->changes.bytes, kind->sorted[middle].position, &change);
+        if (key_compare(change.key, change.key_len, key, len) < 0)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+bool is_kind(size_t group_len)
+{
+    return group_len == KIND_LEN;
+}
+
+bool front_range(cstore *store, const struct key_range *range, size_t group_len,
+                 struct front_part *part)
+{
+    struct front *front = &store->front;
+    *part = (struct front_part){0};
+    if (front->link_count == 0)
+        return true;
+    if (group_len > 0 && !is_kind(group_len)) {
+        struct found found = {0};
+        if (!find_in_bucket(front, range, group_len, &found)) {
+            free(found.changes);
+            return false;
+        }
+        *part = (struct front_part){found.changes, found.count, found.changes};
+        return true;
+    }
+    struct front_kind *kind = &front->kinds[range->first[0]][range->first[1]];
+    if (!sort_kind(front, kind))
+        return false;
+    size_t first = count_before(front, kind, range->first, range->first_len);
+    size_t end = count_before(front, kind, range->end, range->end_len);
+    if (end > first)
+        *part = (struct front_part){kind->sorted + first, end - first, NULL};
     return true;
 }

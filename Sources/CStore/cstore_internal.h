@@ -34,6 +34,9 @@ struct sorted_change {
     uint32_t position;
 };
 struct sorted_change sorted_change_at(const uint8_t *changes, size_t position);
+/* By key, as memcmp does. */
+int compare_changes(const struct sorted_change *left, const struct sorted_change *right,
+                    const uint8_t *changes);
 /* By key.  false: no memory. */
 bool sort_changes(struct sorted_change *sorted, size_t count, const uint8_t *changes);
 
@@ -95,15 +98,22 @@ struct front_link {
     /* The link before it in its bucket, and of its kind, and 1; 0: none. */
     uint32_t next, next_of_kind;
 };
+/* The changes of a kind whose keys have groups. */
+struct front_kind {
+    /* The newest to each key in order, as of the last scan of all of the kind. */
+    struct sorted_change *sorted;
+    size_t sorted_count;
+    /* The newest link and 1, now and as of that scan. */
+    uint32_t newest, newest_sorted;
+};
 /* Changes that wait in memory, the newest of each key to be found by its hash. */
 struct front {
     struct buffer changes;
     struct front_slot *slots;
     size_t slot_count; /* a power of two, or 0 */
     size_t key_count;
-    /* By a hash of the group, and by table and kind: the newest link and 1. */
-    uint32_t *buckets;
-    uint32_t kinds[CSTORE_DUE + 1][256];
+    uint32_t *buckets; /* by a hash of the group: the newest link and 1 */
+    struct front_kind kinds[CSTORE_DUE + 1][256]; /* by table */
     struct front_link *links;
     size_t link_count, link_capacity;
 };
@@ -138,10 +148,18 @@ struct key_range {
     const uint8_t *first, *end;
     size_t first_len, end_len;
 };
-/* The newest changes of the front in a range of keys of one kind that have groups, in their order:
- * ${group_len} bytes are those of the group that the range lies in, or 0.  false: no memory. */
-bool front_range(const cstore *store, const struct key_range *range, size_t group_len,
-                 struct sorted_change **sorted, size_t *count);
+/* Some changes of the front, in the order of their keys. */
+struct front_part {
+    const struct sorted_change *changes;
+    size_t count;
+    struct sorted_change *owned; /* to be freed; NULL: they are the front's, until it is changed */
+};
+/* The newest changes of the front in a range of keys of one kind that have groups: ${group_len} bytes are
+ * those of the group that the range lies in, or 0.  false: no memory. */
+bool front_range(cstore *store, const struct key_range *range, size_t group_len,
+                 struct front_part *part);
+/* Whether a group of so many bytes is all of a kind. */
+bool is_kind(size_t group_len);
 /* As memcmp does, the shorter of two that begin alike first. */
 int key_compare(const uint8_t *left, size_t left_len, const uint8_t *right, size_t right_len);
 

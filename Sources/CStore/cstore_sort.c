@@ -20,16 +20,20 @@ struct sorted_change sorted_change_at(const uint8_t *changes, size_t position)
     return (struct sorted_change){__builtin_bswap64(prefix), (uint32_t)position};
 }
 
-static int compare(const void *left_change, const void *right_change, void *changes)
+int compare_changes(const struct sorted_change *left, const struct sorted_change *right,
+                    const uint8_t *changes)
 {
-    const struct sorted_change *left = left_change;
-    const struct sorted_change *right = right_change;
     if (left->prefix != right->prefix)
         return left->prefix < right->prefix ? -1 : 1;
     struct change left_read, right_read;
     change_read(changes, left->position, &left_read);
     change_read(changes, right->position, &right_read);
     return key_compare(left_read.key, left_read.key_len, right_read.key, right_read.key_len);
+}
+
+static int compare(const void *left, const void *right, void *changes)
+{
+    return compare_changes(left, right, changes);
 }
 
 /* Sort entries that have their digits in common: mostly one, or two. */

@@ -4,6 +4,14 @@ internal import TokenDomain
 internal import TokenWire
 
 extension ReportStage {
+    /// Every region of the due table: it is looked through after each commit, and what waits in memory
+    /// need not go to the disk for it.
+    var storeGroups: StoreGroups {
+        var groups = StoreGroups()
+        groups.byKind = [.due: DueKey.Region.allCases.map(\.rawValue)]
+        return groups
+    }
+
     func deriveChanges(
         key: [UInt8],
         value: [UInt8]?,
