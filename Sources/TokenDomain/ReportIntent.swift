@@ -42,7 +42,7 @@ package struct ReportIntent: Equatable, Sendable {
     /// What Apple refused beside a taken identifier: it stands if GET finds nothing.
     ///
     /// See ``keep(_:)``.
-    package private(set) var refusal: [AppleError]
+    package var refusal: [AppleError]
     /// Of the dead letter whose replay asks for it; nil where none does.
     package var history: ReplayHistory?
     /// Of a report that carries sales: where its answer goes.
@@ -54,7 +54,7 @@ package struct ReportIntent: Equatable, Sendable {
     package var isRepeat = false
 
     /// Requests that ended, oldest first: the first one and the newest; see ``exchangeCountMax``.
-    package private(set) var exchanges: [ReportExchange] = []
+    package var exchanges: [ReportExchange] = []
 
     package mutating func note(_ exchange: ReportExchange) {
         exchanges.append(exchange)

@@ -1,43 +1,40 @@
 package import TokenDomain
 
 /// One accepted report inside an account's value.
-extension AcceptedReport {
-    init(_ scanner: inout JSONScanner) throws(WireFault) {
-        var number: Int?
-        var identifier: String?
-        var status: ReportStatus?
-        var hash: String?
-        try scanner.beginObject()
-        while let key = try scanner.nextKey() {
-            switch key {
-            case "number": try scanner.fill(&number)
-            case "requestIdentifier": try scanner.fill(&identifier)
-            case "status": try scanner.fill(&status)
-            case "contentHash": try scanner.fill(&hash)
-            default: try scanner.skip()
-            }
+extension AcceptedReport: WireMessage {
+    package static let blank = AcceptedReport(
+        number: 0,
+        identifier: nil,
+        status: .noLineItem,
+        contentHash: 0
+    )
+
+    @inline(__always)
+    package mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        coder.member("number", &number)
+        coder.member("requestIdentifier", &identifier)
+        coder.member("status", &status)
+        var hash = HexadecimalNumber(value: contentHash)
+        coder.member("contentHash", &hash, default: HexadecimalNumber(value: 0))
+        contentHash = hash.value
+    }
+}
+
+/// A number as a text, because not every reader of JSON has integers of 64 bits.
+private struct HexadecimalNumber: WireValue, Equatable {
+    var value: UInt64
+
+    static func read(
+        _ scanner: inout JSONScanner,
+        atMost limit: TextLimit?
+    ) throws(WireFault) -> HexadecimalNumber {
+        guard let value = UInt64(try scanner.string(), radix: 16) else {
+            throw .outOfRange(field: scanner.fieldName)
         }
-        guard let contentHash = UInt64(hash ?? "0", radix: 16) else {
-            throw .outOfRange(field: "contentHash")
-        }
-        self.init(
-            number: try JSONScanner.require(number, "number"),
-            identifier: identifier,
-            status: try JSONScanner.require(status, "status"),
-            contentHash: contentHash
-        )
+        return HexadecimalNumber(value: value)
     }
 
-    func write(_ writer: inout JSONWriter) {
-        writer.beginObject()
-        writer.field("number", number)
-        writer.field("requestIdentifier", identifier)
-        writer.field("status", status.rawValue)
-        if contentHash != 0 {
-            writer.field("contentHash", String(contentHash, radix: 16))
-        }
-        writer.endObject()
-    }
+    func write(by writer: inout JSONWriter) { writer.string(String(value, radix: 16)) }
 }
 
 /// The history of a replayed dead letter, inside what it asks for.

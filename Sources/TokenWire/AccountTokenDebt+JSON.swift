@@ -19,7 +19,7 @@ extension AccountTokenDebt: WireMessage {
         coder.member("current", &current)
         coder.member("next", &next)
         coder.member("newest", &newest)
-        coder.count("attempts", &attempts)
+        coder.member("attempts", &attempts, default: 0)
         coder.member("nextAttemptAt", &nextAttemptAt)
     }
 
@@ -44,9 +44,7 @@ extension AccountTokenDebt.Request: WireMessage {
         coder.member("requestedAt", &requestedAt)
         coder.member("requestId", &requestID)
         coder.member("origin", &origin)
-        var text = trace?.text
-        coder.lenient("traceparent", &text)
-        trace = text.flatMap { TraceParent($0) }
+        coder.member("traceparent", &trace)
         coder.member("history", &history)
     }
 }

@@ -9,7 +9,7 @@ package struct JSONKey: Equatable, Sendable, ExpressibleByStringLiteral {
     package static let byteCountMax = 32
 
     private var words: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
-    private var byteCount: Int
+    private(set) var byteCount: Int
 
     @inline(__always)
     init(_ bytes: UnsafeBufferPointer<UInt8>) {

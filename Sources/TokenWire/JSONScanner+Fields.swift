@@ -3,23 +3,11 @@ package import TokenDomain
 /// Reading the fields of our own messages: null counts as absent, and none may stand twice.
 extension JSONScanner {
     /// A text of what is bounded as a whole: a file, the body of a request, state of our own.
-    ///
-    /// The fields of a record each have a limit of their own.
     package mutating func fill(_ slot: inout String?) throws(WireFault) {
         guard try isPresent(slot == nil) else {
             return
         }
         slot = try string()
-    }
-
-    package mutating func fill(
-        _ slot: inout String?,
-        atMost limit: TextLimit
-    ) throws(WireFault) {
-        guard try isPresent(slot == nil) else {
-            return
-        }
-        slot = try string(atMost: limit)
     }
 
     /// - Throws: ``WireFault/tooLong(field:byteCountMax:)`` beside what ``string()`` throws.
@@ -38,29 +26,12 @@ extension JSONScanner {
         slot = try integer()
     }
 
-    package mutating func fill(_ slot: inout Int?) throws(WireFault) {
-        guard try isPresent(slot == nil) else {
-            return
-        }
-        guard let value = Int(exactly: try integer()) else {
-            throw .outOfRange(field: fieldName)
-        }
-        slot = value
-    }
-
     /// How often something was: never below zero.
     package mutating func count() throws(WireFault) -> Int {
         guard let value = Int(exactly: try integer()), value >= 0 else {
             throw .outOfRange(field: fieldName)
         }
         return value
-    }
-
-    package mutating func fillCount(_ slot: inout Int?) throws(WireFault) {
-        guard try isPresent(slot == nil) else {
-            return
-        }
-        slot = try count()
     }
 
     /// An array of so many elements, each of which `element` reads.
@@ -118,6 +89,27 @@ extension JSONScanner {
             throw .outOfRange(field: fieldName)
         }
         slot = value
+    }
+
+    /// An integer of 64 bits; nil where the value is anything else.
+    package mutating func integerIfAny() throws(WireFault) -> Int64? {
+        guard try peekKind() == .number else {
+            try skip()
+            return nil
+        }
+        guard case .integer(let value) = try takeNumber() else {
+            return nil
+        }
+        return value
+    }
+
+    /// A string; nil where the value is anything else.
+    mutating func stringIfAny() throws(WireFault) -> String? {
+        guard try peekKind() == .string else {
+            try skip()
+            return nil
+        }
+        return try string()
     }
 
     mutating func isPresent(_ isFirstTime: Bool) throws(WireFault) -> Bool {

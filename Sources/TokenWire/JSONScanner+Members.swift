@@ -4,23 +4,44 @@ package import TokenDomain
 extension JSONScanner {
     /// What was taken of an object whose members are being read.
     struct Members {
+        /// How many an object may declare: each has a bit.
+        static let countMax = 64
+
         /// Whether the member at hand was one of the declared ones.
         var isTaken = false
         /// Whether the object has ended: only what is missing is looked for.
         var hasEnded = false
-        /// The next one of the members whose slots do not say whether they were there, and a bit for each
-        /// of these that was.
-        var index = 0
+        /// The place of the next member among the declared ones.
+        var place: UInt64 = 0
+        /// A bit for the place of each that stood there, and of each that had a value.
         var seen: UInt64 = 0
+        var filled: UInt64 = 0
         /// The first one, thrown by ``takeMember(_:)``.
         var fault: WireFault?
         /// Members of which a slot is made when the object has ended.
         var appAppleID: Int64?
         var environment: AppleEnvironment?
+        var role: Role?
+        var primary: TokenID?
+
+        /// ``TokenRole`` without the primary of a duplicate.
+        enum Role: String, WireValue {
+            case primary, duplicate, seen
+        }
+
+        /// Passes a declared member when the object has ended.
+        @inline(__always)
+        mutating func end(isRequired: Bool, _ name: StaticString) {
+            if isRequired, filled & (1 &<< place) == 0, fault == nil {
+                fault = .missing(field: "\(name)")
+            }
+            place &+= 1
+        }
 
         mutating func start() {
             isTaken = hasEnded
-            index = 0
+            place = 0
+            fault = nil
         }
     }
 
@@ -38,54 +59,81 @@ extension JSONScanner {
         }
     }
 
+    /// As ``scanMembers(_:_:)``, for the object that is next.
+    ///
+    /// What `recover` is lent is a fault of a member, and the scanner before its value: it may look at
+    /// that, which is skipped then, or throw. A text that is not JSON ends the reading at once.
     @inline(__always)
-    mutating func readMembers(_ declared: (inout JSONScanner) -> Void) throws(WireFault) {
+    mutating func readMembers(
+        _ declared: (inout JSONScanner) -> Void,
+        orElse recover: (WireFault, inout JSONScanner) throws(WireFault) -> Void = {
+            (fault, _) throws(WireFault) in throw fault
+        }
+    ) throws(WireFault) {
         let outer = members
         members = Members()
+        defer { members = outer }
         try beginObject()
         while try nextKey() != nil {
-            if try !takeMember(declared) {
+            let start = position
+            if let fault = takeMember(declared) {
+                position = start
+                try pass(fault, to: recover)
+                position = start
+                try skip()
+            } else if !members.isTaken {
                 try skip()
             }
         }
         members.hasEnded = true
-        _ = try takeMember(declared)
-        members = outer
+        if let fault = takeMember(declared) {
+            try recover(fault, &self)
+        }
     }
 
-    /// - Returns: false where the member is none of the declared ones and still unread.
+    private mutating func pass(
+        _ fault: WireFault,
+        to recover: (WireFault, inout JSONScanner) throws(WireFault) -> Void
+    ) throws(WireFault) {
+        switch fault {
+        case .notJSON, .tooDeep: throw fault
+        case .missing, .wrongType, .outOfRange, .tooLong, .repeated: try recover(fault, &self)
+        }
+    }
+
+    /// Takes the member at hand, if it is one of the declared ones; otherwise it is still unread.
     @inline(__always)
-    mutating func takeMember(
-        _ declared: (inout JSONScanner) -> Void
-    ) throws(WireFault) -> Bool {
+    private mutating func takeMember(_ declared: (inout JSONScanner) -> Void) -> WireFault? {
         members.start()
         declared(&self)
-        if let fault = members.fault {
-            throw fault
-        }
-        return members.isTaken
+        return members.fault
     }
 
+    /// Reads the value of a member, null or not, if that has this name; what is lent is the member's bit.
     @inline(__always)
-    private mutating func isNext(_ name: StaticString) -> Bool {
-        guard !members.isTaken, field == JSONKey(stringLiteral: name) else {
-            return false
-        }
-        members.isTaken = true
-        return true
-    }
-
-    /// Reads the value of a member, if that has this name.
-    @inline(__always)
-    private mutating func take(
+    private mutating func takeAny(
         _ name: StaticString,
-        _ read: (inout JSONScanner) throws(WireFault) -> Void
+        isRequired: Bool = false,
+        _ read: (UInt64, inout JSONScanner) throws(WireFault) -> Void
     ) {
-        guard isNext(name) else {
+        guard !members.isTaken else {
+            // Of what follows the one that was taken only the end of the object asks.
+            if members.hasEnded {
+                members.end(isRequired: isRequired, name)
+            }
             return
         }
+        let place = members.place
+        members.place = place &+ 1
+        // Where this is not inlined, no key is made for a name of another length.
+        guard field.byteCount == name.utf8CodeUnitCount,
+            field == JSONKey(stringLiteral: name)
+        else {
+            return
+        }
+        members.isTaken = true
         do throws(WireFault) {
-            try read(&self)
+            try read(1 &<< place, &self)
         } catch {
             members.fault = error
         }
@@ -93,34 +141,18 @@ extension JSONScanner {
 
     /// Reads the value of a member, if that has this name and is not null.
     @inline(__always)
-    private mutating func take(
+    mutating func take(
         _ name: StaticString,
-        isFirstTime: Bool,
+        isRequired: Bool = false,
         _ read: (inout JSONScanner) throws(WireFault) -> Void
     ) {
-        take(name) { (scanner) throws(WireFault) in
+        takeAny(name, isRequired: isRequired) { (bit, scanner) throws(WireFault) in
+            let isFirstTime = scanner.members.seen & bit == 0
+            scanner.members.seen |= bit
             if try scanner.isPresent(isFirstTime) {
+                scanner.members.filled |= bit
                 try read(&scanner)
             }
-        }
-    }
-
-    /// As ``take(_:isFirstTime:_:)``, for a member whose slot does not say whether it was there.
-    @inline(__always)
-    private mutating func take(
-        _ name: StaticString,
-        isRequired: Bool,
-        _ read: (inout JSONScanner) throws(WireFault) -> Void
-    ) {
-        let bit = UInt64(1) << UInt64(members.index)
-        members.index += 1
-        let isSeen = members.seen & bit != 0
-        if isRequired, members.hasEnded, !isSeen, members.fault == nil {
-            members.fault = .missing(field: "\(name)")
-        }
-        take(name, isFirstTime: !isSeen) { (scanner) throws(WireFault) in
-            scanner.members.seen |= bit
-            try read(&scanner)
         }
     }
 }
@@ -159,26 +191,21 @@ extension JSONScanner: ValueCoder {
         _ slot: inout Value?,
         atMost limit: TextLimit?
     ) {
-        take(name, isFirstTime: slot == nil) { (scanner) throws(WireFault) in
+        take(name) { (scanner) throws(WireFault) in
             slot = try Value.read(&scanner, atMost: limit)
         }
     }
 
     @inline(__always)
-    package mutating func list<Element: WireValue>(
+    package mutating func member<Value: WireValue & Equatable>(
         _ name: StaticString,
-        _ slot: inout [Element],
-        atMost limit: TextLimit?,
-        isWrittenEmpty: Bool
+        _ slot: inout Value,
+        default: Value,
+        isAlwaysWritten: Bool,
+        atMost limit: TextLimit?
     ) {
-        take(name, isRequired: false) { (scanner) throws(WireFault) in
-            slot = try [Element].read(&scanner, atMost: limit)
-        }
-    }
-
-    package mutating func count(_ name: StaticString, _ slot: inout Int) {
-        take(name, isRequired: false) { (scanner) throws(WireFault) in
-            slot = try scanner.count()
+        take(name) { (scanner) throws(WireFault) in
+            slot = try Value.read(&scanner, atMost: limit)
         }
     }
 
@@ -187,8 +214,8 @@ extension JSONScanner: ValueCoder {
         raw kind: Kind,
         _ slot: inout String?
     ) {
-        take(name, isFirstTime: slot == nil) { (scanner) throws(WireFault) in
-            slot = try scanner.raw(kind)
+        take(name) { (scanner) throws(WireFault) in
+            slot = String(decoding: try scanner.raw(kind), as: UTF8.self)
         }
     }
 
@@ -198,26 +225,20 @@ extension JSONScanner: ValueCoder {
         _ slot: inout String
     ) {
         take(name, isRequired: true) { (scanner) throws(WireFault) in
-            slot = try scanner.raw(kind)
+            slot = String(decoding: try scanner.raw(kind), as: UTF8.self)
         }
     }
 
-    /// An object or array of anything, its text as it stands.
-    private mutating func raw(_ kind: Kind) throws(WireFault) -> String {
-        guard try peekKind() == kind else {
-            throw .wrongType(field: fieldName)
-        }
-        return String(decoding: try raw(), as: UTF8.self)
-    }
-
+    @inline(__always)
     package mutating func lenient(_ name: StaticString, _ slot: inout String?) {
-        take(name) { (scanner) throws(WireFault) in
+        takeAny(name) { (_, scanner) throws(WireFault) in
             slot = try scanner.stringIfAny()
         }
     }
 
+    @inline(__always)
     package mutating func lenient(_ name: StaticString, _ slot: inout Int64?) {
-        take(name) { (scanner) throws(WireFault) in
+        takeAny(name) { (_, scanner) throws(WireFault) in
             slot = try scanner.integerIfAny()
         }
     }
@@ -229,9 +250,38 @@ extension JSONScanner: ValueCoder {
         }
     }
 
+    @inline(__always)
+    package mutating func environment(
+        _ slot: inout AppleEnvironment,
+        orOf id: TokenID?
+    ) {
+        takeEnvironment()
+        if members.hasEnded {
+            slot = members.environment ?? id?.environment ?? .production
+        }
+    }
+
+    package mutating func role(_ slot: inout TokenRole?, atMost limit: TextLimit?) {
+        take("role") { (scanner) throws(WireFault) in
+            scanner.members.role = try .read(&scanner, atMost: nil)
+        }
+        take("primaryExternalPurchaseId") { (scanner) throws(WireFault) in
+            scanner.members.primary = try .read(&scanner, atMost: limit)
+        }
+        guard members.hasEnded, let role = members.role else {
+            return
+        }
+        switch (role, members.primary) {
+        case (.primary, _): slot = .primary
+        case (.duplicate, let primary?): slot = .duplicate(of: primary)
+        case (.duplicate, nil):
+            members.fault = members.fault ?? .missing(field: "primaryExternalPurchaseId")
+        case (.seen, _): slot = .seen
+        }
+    }
+
     package mutating func lane(_ slot: inout Lane?) {
-        take("appAppleId", isFirstTime: members.appAppleID == nil) {
-            (scanner) throws(WireFault) in
+        take("appAppleId") { (scanner) throws(WireFault) in
             scanner.members.appAppleID = try scanner.integer()
         }
         takeEnvironment()
@@ -243,9 +293,9 @@ extension JSONScanner: ValueCoder {
         }
     }
 
+    @inline(__always)
     private mutating func takeEnvironment() {
-        take("environment", isFirstTime: members.environment == nil) {
-            (scanner) throws(WireFault) in
+        take("environment") { (scanner) throws(WireFault) in
             scanner.members.environment = try .read(&scanner, atMost: nil)
         }
     }

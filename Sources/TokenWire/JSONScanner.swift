@@ -28,6 +28,8 @@ package struct JSONScanner: ~Copyable {
     private var isFirst = false
     /// The field whose value is read now: for the faults.
     private(set) var field = JSONKey("")
+    /// What the last value of the wrong type was to be.
+    private(set) var expected: Kind?
     /// Of the object that is read by its declared members.
     var members = Members()
 
@@ -189,6 +191,13 @@ package struct JSONScanner: ~Copyable {
         return unsafe range.hasEscape ? unescaped(range) : Array(slice(range))
     }
 
+    /// Where the content of a string lies, escapes and all.
+    mutating func stringPlace() throws(WireFault) -> Range<Int> {
+        try expect(.string)
+        let range = try takeString()
+        return range.start..<range.end
+    }
+
     /// An integer in plain digits.
     ///
     /// - Throws: ``WireFault/wrongType(field:)`` for a fraction or an exponent,
@@ -226,6 +235,12 @@ package struct JSONScanner: ~Copyable {
         return unsafe Array(bytes[start..<position])
     }
 
+    /// A value of a kind, its bytes as they stand, validated.
+    package mutating func raw(_ kind: Kind) throws(WireFault) -> [UInt8] {
+        try expect(kind)
+        return try raw()
+    }
+
     /// Passes over one value of any kind, which must be valid all the same.
     package mutating func skip() throws(WireFault) {
         switch try peekKind() {
@@ -248,6 +263,7 @@ package struct JSONScanner: ~Copyable {
 
     private mutating func expect(_ kind: Kind) throws(WireFault) {
         guard try peekKind() == kind else {
+            expected = kind
             throw .wrongType(field: field.text)
         }
     }

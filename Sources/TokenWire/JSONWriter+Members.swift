@@ -40,7 +40,7 @@ extension JSONWriter: ValueCoder {
         field(name, slot)
     }
 
-    mutating func field<Value: WireValue>(_ name: StaticString, _ value: Value?) {
+    package mutating func field<Value: WireValue>(_ name: StaticString, _ value: Value?) {
         if let value {
             self.name(name)
             value.write(by: &self)
@@ -48,20 +48,15 @@ extension JSONWriter: ValueCoder {
     }
 
     @inline(__always)
-    package mutating func list<Element: WireValue>(
+    package mutating func member<Value: WireValue & Equatable>(
         _ name: StaticString,
-        _ slot: inout [Element],
-        atMost limit: TextLimit?,
-        isWrittenEmpty: Bool
+        _ slot: inout Value,
+        default: Value,
+        isAlwaysWritten: Bool,
+        atMost limit: TextLimit?
     ) {
-        if isWrittenEmpty || !slot.isEmpty {
+        if isAlwaysWritten || slot != `default` {
             member(name, &slot, atMost: limit)
-        }
-    }
-
-    package mutating func count(_ name: StaticString, _ slot: inout Int) {
-        if slot > 0 {
-            field(name, slot)
         }
     }
 
@@ -85,6 +80,20 @@ extension JSONWriter: ValueCoder {
 
     package mutating func environment(statedFor id: TokenID) {
         field("environment", id.environment.rawValue)
+    }
+
+    package mutating func environment(
+        _ slot: inout AppleEnvironment,
+        orOf id: TokenID?
+    ) {
+        field("environment", slot.rawValue)
+    }
+
+    package mutating func role(_ slot: inout TokenRole?, atMost limit: TextLimit?) {
+        field("role", slot?.text)
+        if case .duplicate(let primary) = slot {
+            field("primaryExternalPurchaseId", primary)
+        }
     }
 
     package mutating func lane(_ slot: inout Lane?) {

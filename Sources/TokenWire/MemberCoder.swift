@@ -56,16 +56,14 @@ package protocol ValueCoder: MemberCoder, ~Copyable where Text == String {
         atMost limit: TextLimit?
     )
 
-    /// A list that may be absent, which is as good as empty: an empty one is written only on demand.
-    mutating func list<Element: WireValue>(
+    /// A member that may be absent, which is as good as the default: that is written only on demand.
+    mutating func member<Value: WireValue & Equatable>(
         _ name: StaticString,
-        _ slot: inout [Element],
-        atMost limit: TextLimit?,
-        isWrittenEmpty: Bool
+        _ slot: inout Value,
+        default: Value,
+        isAlwaysWritten: Bool,
+        atMost limit: TextLimit?
     )
-
-    /// How many: zero where it is absent, and then not written.
-    mutating func count(_ name: StaticString, _ slot: inout Int)
 
     /// An object or array of anything, kept byte for byte.
     mutating func member(
@@ -82,6 +80,12 @@ package protocol ValueCoder: MemberCoder, ~Copyable where Text == String {
 
     /// The member `environment` where others may state it: another one than the id's is refused.
     mutating func environment(statedFor id: TokenID)
+
+    /// The member `environment`; that of the token, if there is one, or production where none is stated.
+    mutating func environment(_ slot: inout AppleEnvironment, orOf id: TokenID?)
+
+    /// The members `role` and `primaryExternalPurchaseId`, which is the primary of a duplicate.
+    mutating func role(_ slot: inout TokenRole?, atMost limit: TextLimit?)
 
     /// The members `appAppleId` and `environment`; production where only the app is stated.
     mutating func lane(_ slot: inout Lane?)
@@ -105,12 +109,19 @@ extension ValueCoder where Self: ~Copyable {
     }
 
     @inline(__always)
-    mutating func list<Element: WireValue>(
+    mutating func member<Value: WireValue & Equatable>(
         _ name: StaticString,
-        _ slot: inout [Element],
-        atMost limit: TextLimit? = nil
+        _ slot: inout Value,
+        default: Value,
+        isAlwaysWritten: Bool = false
     ) {
-        list(name, &slot, atMost: limit, isWrittenEmpty: false)
+        member(
+            name,
+            &slot,
+            default: `default`,
+            isAlwaysWritten: isAlwaysWritten,
+            atMost: nil
+        )
     }
 }
 

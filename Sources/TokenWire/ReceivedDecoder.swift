@@ -84,7 +84,7 @@ package struct ReceivedDecoder: ~Copyable {
             throw .badEnvelope(reason: error.message)
         }
         receivedAt = TokenReceived.receivedAt(
-            stated: envelope.receivedAt.map { Timestamp(milliseconds: $0) },
+            stated: envelope.fields.receivedAt.map { Timestamp(milliseconds: $0) },
             recordTime: recordTime
         )
         return try unsafe value.withUnsafeBufferPointer { (value) throws(DecodeFault) in
@@ -99,7 +99,11 @@ package struct ReceivedDecoder: ~Copyable {
         _ arena: inout [UInt8]
     ) throws(DecodeFault) -> Written {
         unescapedCount = 0
-        let text = unsafe TokenText.trimmed(content(envelope.token, value))
+        guard let token = envelope.fields.token else {
+            preconditionFailure("an envelope without token is refused when it is read")
+        }
+        let isPlain = envelope.isPlain
+        let text = unsafe TokenText.trimmed(content(token, isPlain, value))
         do throws(DecodeFault) {
             try unsafe reader.read(trimmed: text)
         } catch {
@@ -107,10 +111,10 @@ package struct ReceivedDecoder: ~Copyable {
             throw error
         }
         do throws(DecodeFault) {
-            let customer = unsafe try customer(envelope.customer, value)
+            let customer = unsafe try customer(envelope, value)
             try unsafe check(
                 apps,
-                linkedBundleID: envelope.bundleID.map { unsafe content($0, value) }
+                linkedBundleID: envelope.fields.bundleID.map { unsafe content($0, isPlain, value) }
             )
             return unsafe write(text, customer, to: &arena)
         } catch {
@@ -121,21 +125,20 @@ package struct ReceivedDecoder: ~Copyable {
 
     /// The customer's bytes, in the only form that may stand in a topic.
     private mutating func customer(
-        _ customer: ReceivedEnvelope.Customer,
+        _ envelope: ReceivedEnvelope,
         _ value: UnsafeBufferPointer<UInt8>
     ) throws(DecodeFault) -> UnsafeBufferPointer<UInt8>? {
-        switch customer {
-        case .absent:
-            return nil
-        case .other:
-            throw .badCustomer
-        case .text(let range):
-            let text = unsafe content(range, value)
-            guard unsafe CustomerID.isWellFormed(Span(_unsafeElements: text)) else {
+        guard let range = envelope.fields.customer else {
+            guard !envelope.isCustomerOther else {
                 throw .badCustomer
             }
-            return unsafe text
+            return nil
         }
+        let text = unsafe content(range, envelope.isPlain, value)
+        guard unsafe CustomerID.isWellFormed(Span(_unsafeElements: text)) else {
+            throw .badCustomer
+        }
+        return unsafe text
     }
 
     /// Whether the token is for an app of ours, and for the one whose link it came by.
@@ -178,14 +181,12 @@ package struct ReceivedDecoder: ~Copyable {
 
     /// A string's content: in place, or without its escapes in memory of our own.
     private mutating func content(
-        _ string: JSONStringRange?,
+        _ range: Range<Int>,
+        _ isPlain: Bool,
         _ value: UnsafeBufferPointer<UInt8>
     ) -> UnsafeBufferPointer<UInt8> {
-        guard let string else {
-            preconditionFailure("an envelope without token is refused when it is read")
-        }
-        let raw = unsafe UnsafeBufferPointer(rebasing: value[string.start..<string.end])
-        guard string.hasEscape else {
+        let raw = unsafe UnsafeBufferPointer(rebasing: value[range])
+        guard unsafe !isPlain && raw.contains(UInt8(ascii: "\\")) else {
             return unsafe raw
         }
         if unsafe unescapedCount == 0 && unescaped.count < value.count {

@@ -1,20 +1,12 @@
 internal import TokenDomain
 
-/// A value of `tokens.received.v1`, read in place: what the decoder needs of it, as ranges.
+/// A value of `tokens.received.v1`, read in place: its texts as ranges.
 struct ReceivedEnvelope {
-    /// A string of the envelope: where its content lies, raw.
-    var token: JSONStringRange?
-    var customer: Customer = .absent
-    var bundleID: JSONStringRange?
-    /// Absent also where it is no integer of 64 bits: then the record's own time counts.
-    var receivedAt: Int64?
-
-    enum Customer {
-        case absent
-        case text(JSONStringRange)
-        /// Of another JSON type: a customer in a form of its own.
-        case other
-    }
+    var fields = ReceivedFields<Range<Int>>()
+    /// Whether no text has an escape.
+    var isPlain = false
+    /// Whether the customer is of another JSON type: in a form of its own.
+    var isCustomerOther = false
 
     /// Looks only at what is needed: the token, whose it is and which link it came by.
     ///
@@ -23,26 +15,23 @@ struct ReceivedEnvelope {
     ///
     /// - Throws: what makes the record no value of the topic.
     static func read(_ value: Span<UInt8>) throws(WireFault) -> ReceivedEnvelope {
-        if let plain = ReceivedFields.readPlain(value), let token = plain.token {
-            return ReceivedEnvelope(
-                token: JSONStringRange(plain: token),
-                customer: plain.customer.map { .text(JSONStringRange(plain: $0)) } ?? .absent,
-                bundleID: plain.bundleID.map { JSONStringRange(plain: $0) },
-                receivedAt: plain.receivedAt
-            )
+        if let fields = ReceivedFields.readPlain(value), fields.token != nil {
+            return ReceivedEnvelope(fields: fields, isPlain: true)
         }
         var envelope = ReceivedEnvelope()
-        var seen = Seen()
-        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
-            switch key {
-            case "token": envelope.token = try scanner.field(&seen, .token)
-            case "customer": try envelope.takeCustomer(&seen, from: &scanner)
-            case "receivedAt": envelope.receivedAt = try scanner.integerIfAny()
-            case "bundleId": envelope.bundleID = try scanner.field(&seen, .bundleID)
-            default: try scanner.skip()
+        try JSONScanner.scan(value) { (scanner) throws(WireFault) in
+            try scanner.readMembers { scanner in
+                var places = PlaceScanner(scanner: scanner)
+                envelope.fields.members(&places)
+                scanner = places.scanner
+            } orElse: { (fault, _) throws(WireFault) in
+                guard fault == .wrongType(field: "customer") else {
+                    throw fault
+                }
+                envelope.isCustomerOther = true
             }
         }
-        guard envelope.token != nil else {
+        guard envelope.fields.token != nil else {
             throw .missing(field: "token")
         }
         return envelope
@@ -67,83 +56,35 @@ struct ReceivedEnvelope {
             return nil
         }
     }
-
-    private mutating func takeCustomer(
-        _ seen: inout Seen,
-        from scanner: inout JSONScanner
-    ) throws(WireFault) {
-        guard try scanner.isPresent(&seen, .customer) else {
-            return
-        }
-        guard try scanner.peekKind() == .string else {
-            customer = .other
-            return try scanner.skip()
-        }
-        customer = .text(try scanner.takeString())
-    }
 }
 
-extension JSONStringRange {
-    fileprivate init(plain range: Range<Int>) {
-        self.init(start: range.lowerBound, end: range.upperBound, hasEscape: false)
-    }
-}
+/// Reads members and notes where their texts lie, escapes and all, of any length.
+private struct PlaceScanner: MemberCoder, ~Copyable {
+    var scanner: JSONScanner
 
-/// Which known fields stood there already, null or not.
-private struct Seen {
-    enum Field: UInt8 {
-        case token, customer, bundleID
-    }
-
-    var bits: UInt8 = 0
-}
-
-extension JSONScanner {
-    /// An integer of 64 bits; nil where the value is anything else.
-    package mutating func integerIfAny() throws(WireFault) -> Int64? {
-        guard try peekKind() == .number else {
-            try skip()
-            return nil
+    @inline(__always)
+    mutating func text(
+        _ name: StaticString,
+        _ slot: inout Range<Int>?,
+        atMost limit: TextLimit?
+    ) {
+        scanner.take(name) { (scanner) throws(WireFault) in
+            slot = try scanner.stringPlace()
         }
-        guard case .integer(let value) = try takeNumber() else {
-            return nil
-        }
-        return value
     }
 
-    /// A string; nil where the value is anything else.
-    mutating func stringIfAny() throws(WireFault) -> String? {
-        guard try peekKind() == .string else {
-            try skip()
-            return nil
-        }
-        return try string()
+    @inline(__always)
+    mutating func integer(_ name: StaticString, _ slot: inout Int64?) {
+        scanner.integer(name, &slot)
     }
 
-    /// Whether a field that must not stand twice has a value: null counts as absent.
-    fileprivate mutating func isPresent(
-        _ seen: inout Seen,
-        _ field: Seen.Field
-    ) throws(WireFault) -> Bool {
-        let bit = 1 << field.rawValue as UInt8
-        guard seen.bits & bit == 0 else {
-            throw .repeated(field: fieldName)
-        }
-        seen.bits |= bit
-        return !(try takeNull())
-    }
+    mutating func environment(of id: Range<Int>?) {}
 
-    /// A string in place; nil where it is null.
-    fileprivate mutating func field(
-        _ seen: inout Seen,
-        _ field: Seen.Field
-    ) throws(WireFault) -> JSONStringRange? {
-        guard try isPresent(&seen, field) else {
-            return nil
-        }
-        guard try peekKind() == .string else {
-            throw .wrongType(field: fieldName)
-        }
-        return try takeString()
+    @inline(__always)
+    mutating func lenient(_ name: StaticString, _ slot: inout Range<Int>?) {}
+
+    @inline(__always)
+    mutating func lenient(_ name: StaticString, _ slot: inout Int64?) {
+        scanner.lenient(name, &slot)
     }
 }

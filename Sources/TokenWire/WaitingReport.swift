@@ -30,12 +30,10 @@ package enum WaitingReport {
     }
 
     package static func read(_ value: Span<UInt8>) throws(WireFault) -> ReportIntent {
-        try JSONScanner.scan(value) { (scanner) throws(WireFault) in
-            try ReportIntent(&scanner)
-        }
+        try .read(value: value)
     }
 
     package static func write(_ intent: ReportIntent, to arena: inout [UInt8]) {
-        JSONWriter.append(to: &arena) { intent.write(&$0) }
+        intent.append(to: &arena)
     }
 }

@@ -58,6 +58,77 @@ extension Timestamp: WireValue {
     package func write(by writer: inout JSONWriter) { writer.integer(milliseconds) }
 }
 
+extension Bool: WireValue {
+    package static func read(
+        _ scanner: inout JSONScanner,
+        atMost limit: TextLimit?
+    ) throws(WireFault) -> Bool {
+        try scanner.bool()
+    }
+
+    package func write(by writer: inout JSONWriter) { writer.bool(self) }
+}
+
+/// Thousandths of a currency's unit.
+extension Milliunits: WireValue {
+    package static func read(
+        _ scanner: inout JSONScanner,
+        atMost limit: TextLimit?
+    ) throws(WireFault) -> Milliunits {
+        Milliunits(try scanner.integer())
+    }
+
+    package func write(by writer: inout JSONWriter) { writer.integer(count) }
+}
+
+/// Three capital letters; any other text is out of range.
+extension AlphaCode: WireValue {
+    package static func read(
+        _ scanner: inout JSONScanner,
+        atMost limit: TextLimit?
+    ) throws(WireFault) -> AlphaCode {
+        guard let code = AlphaCode(try scanner.string()) else {
+            throw .outOfRange(field: scanner.fieldName)
+        }
+        return code
+    }
+
+    package func write(by writer: inout JSONWriter) { writer.string(text) }
+}
+
+/// A number with all its digits; one that is no rate is out of range.
+extension ExchangeRate: WireValue {
+    package static func read(
+        _ scanner: inout JSONScanner,
+        atMost limit: TextLimit?
+    ) throws(WireFault) -> ExchangeRate {
+        let field = scanner.fieldName
+        let literal = try scanner.raw(.number)
+        do throws(ExchangeRate.Fault) {
+            return try ExchangeRate(utf8: literal)
+        } catch {
+            throw .outOfRange(field: field)
+        }
+    }
+
+    package func write(by writer: inout JSONWriter) { writer.raw(Array(text.utf8)) }
+}
+
+/// A header of W3C; any other text is out of range.
+extension TraceParent: WireValue {
+    package static func read(
+        _ scanner: inout JSONScanner,
+        atMost limit: TextLimit?
+    ) throws(WireFault) -> TraceParent {
+        guard let trace = TraceParent(try scanner.string()) else {
+            throw .outOfRange(field: scanner.fieldName)
+        }
+        return trace
+    }
+
+    package func write(by writer: inout JSONWriter) { writer.string(text) }
+}
+
 /// A text with a type of its own.
 package protocol WireText: WireValue {
     /// Whether an empty one is out of range.
@@ -139,7 +210,9 @@ extension ReportReason: WireValue {}
 extension ReportStatus: WireValue {}
 extension ReportOutcome.Outcome: WireValue {}
 extension PurchaseOutcome.Outcome: WireValue {}
+extension ReportIntent.Phase: WireValue {}
 extension PurchaseEvent.Kind: WireValue {}
+extension SubscriptionEvent: WireValue {}
 extension AccountTokenOutcome.Outcome: WireValue {}
 extension LaneOrder.State: WireValue {}
 
@@ -151,6 +224,19 @@ extension Timestamp {
 
 extension TokenID {
     static var blank: TokenID { TokenID("") }
+}
+
+extension ExternalPurchaseToken {
+    static var blank: ExternalPurchaseToken {
+        ExternalPurchaseToken(
+            externalPurchaseID: .blank,
+            appAppleID: 0,
+            bundleID: "",
+            tokenType: nil,
+            tokenCreationDate: .blank,
+            tokenExpirationDate: nil
+        )
+    }
 }
 
 extension Lane {

@@ -127,8 +127,7 @@ struct DecodedRecord {
             return arena.append(contentsOf: primaryRole)
         }
         var fields = DistinctFields()
-        fields.role = .duplicate
-        fields.primary = primary
+        fields.role = .duplicate(of: primary)
         fields.writeOwn(to: &arena)
     }
 

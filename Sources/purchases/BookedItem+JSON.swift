@@ -13,8 +13,8 @@ extension BookedItem {
         try JSONScanner.scanObject(value.span) { (key, scanner) throws(WireFault) in
             switch key {
             case "standing": try scanner.fill(&standing)
-            case "sale": item.sale = try PurchaseEvent(fromState: &scanner)
-            case "first": item.first = try PurchaseEvent(fromState: &scanner)
+            case "sale": item.sale = try .read(&scanner, atMost: nil)
+            case "first": item.first = try .read(&scanner, atMost: nil)
             case "event": item.event = try BookedEvent(from: &scanner)
             case "live": item.live = try Live(from: &scanner)
             case "parent": try scanner.fill(&item.parent)
@@ -63,8 +63,8 @@ extension BookedItem {
         JSONWriter.append(to: &bytes) { writer in
             writer.beginObject()
             writer.field("standing", standing.rawValue)
-            writer.object("sale", isSaleInEvent ? nil : sale) { $1.fields(of: $0) }
-            writer.object("first", first) { $1.fields(of: $0) }
+            writer.field("sale", isSaleInEvent ? nil : sale)
+            writer.field("first", first)
             writer.object("event", event) { $0.write(&$1) }
             writer.object("live", live) { $0.write(&$1) }
             writer.field("parent", parent)
@@ -145,7 +145,7 @@ private struct FlightFields {
         while let key = try scanner.nextKey() {
             switch key {
             case "item": try scanner.fill(&item)
-            case "sale": sale = try PurchaseEvent(fromState: &scanner)
+            case "sale": sale = try .read(&scanner, atMost: nil)
             case "share": share = try NetFamily.Share(from: &scanner)
             case "days": try scanner.fill(&days)
             case "retraction": try scanner.fill(&isRetraction)
@@ -169,7 +169,7 @@ private struct FlightFields {
 extension BookedItem.Flight {
     fileprivate func write(_ writer: inout JSONWriter, beside known: PurchaseEvent?) {
         writer.field("item", item)
-        writer.object("sale", sale == known ? nil : sale) { $1.fields(of: $0) }
+        writer.field("sale", sale == known ? nil : sale)
         writer.fields(of: terms)
         writer.object("share", share, wrapped: false) { $0.write(&$1) }
         if days > 0 { writer.field("days", days) }
@@ -276,7 +276,7 @@ private struct TermsFields {
     mutating func take(_ key: JSONKey, _ scanner: inout JSONScanner) throws(WireFault) {
         switch key {
         case "currency": currency = AlphaCode(try scanner.string())
-        case "rate": rate = try ExchangeRate(fromState: &scanner)
+        case "rate": rate = try .read(&scanner, atMost: nil)
         default: try scanner.skip()
         }
     }

@@ -29,6 +29,15 @@ import TokenDomain
             environment(of: id.text)
         }
 
+        mutating func environment(_ slot: inout AppleEnvironment, orOf id: TokenID?) {
+            note("environment", "string")
+        }
+
+        mutating func role(_ slot: inout TokenRole?, atMost limit: TextLimit?) {
+            note("role", "string")
+            note("primaryExternalPurchaseId", "string", limit)
+        }
+
         mutating func lane(_ slot: inout Lane?) {
             note("appAppleId", "integer")
             note("environment", "string")
@@ -51,20 +60,17 @@ import TokenDomain
             note(name, Self.type(of: Value.self), limit)
         }
 
-        mutating func list<Element: WireValue>(
+        mutating func member<Value: WireValue & Equatable>(
             _ name: StaticString,
-            _ slot: inout [Element],
-            atMost limit: TextLimit?,
-            isWrittenEmpty: Bool
+            _ slot: inout Value,
+            default: Value,
+            isAlwaysWritten: Bool,
+            atMost limit: TextLimit?
         ) {
-            note(name, "array")
-            if isWrittenEmpty {
+            note(name, Self.type(of: Value.self), limit)
+            if isAlwaysWritten {
                 required.append("\(name)")
             }
-        }
-
-        mutating func count(_ name: StaticString, _ slot: inout Int) {
-            note(name, "integer")
         }
 
         mutating func member(
@@ -92,8 +98,9 @@ import TokenDomain
 
         private static func type<Value>(of value: Value.Type) -> String {
             switch value {
-            case is Int.Type, is Int64.Type, is Timestamp.Type: "integer"
-            case is [String].Type: "array"
+            case is Int.Type, is Int64.Type, is Timestamp.Type, is Milliunits.Type: "integer"
+            case is ExchangeRate.Type: "number"
+            case is [String].Type, is [AppleError].Type, is [ReportExchange].Type: "array"
             default: "string"
             }
         }
@@ -134,11 +141,20 @@ import TokenDomain
         },
         .message("tokens.refused.v1", TokenRefused.self),
         .message("notifications.received.v1", NotificationReceived.self),
+        Topic(name: "notifications.verified.v1", saysWhatIsRequired: false) { declared in
+            var fields = VerifiedFields.blank
+            fields.members(&declared)
+        },
         .message("notifications.other.v1", NotificationOther.self),
         .message("reports.requested.v1", ReportRequested.self),
         .message("reports.outcomes.v1", ReportOutcome.self),
+        Topic(name: "purchases.received.v1", saysWhatIsRequired: false) { declared in
+            var event = PurchaseEvent.blank
+            event.members(&declared)
+        },
         .message("purchases.answered.v1", PurchaseAnswered.self),
         .message("purchases.outcomes.v1", PurchaseOutcome.self),
+        .message("account-tokens.requested.v1", AccountTokenFields.self),
         .message("account-tokens.outcomes.v1", AccountTokenOutcome.self),
         .message("lanes.control.v1", LaneOrder.self),
     ]
@@ -154,6 +170,7 @@ import TokenDomain
         var declared = Declared()
         topic.declare(&declared)
         #expect(declared.types.keys.sorted() == properties.keys.sorted())
+        #expect(declared.types.count <= JSONScanner.Members.countMax)
         for (name, property) in properties {
             if let type = property["type"] as? String {
                 #expect(declared.types[name] == type, "\(name)")

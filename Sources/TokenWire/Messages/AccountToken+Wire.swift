@@ -1,5 +1,40 @@
 package import TokenDomain
 
+/// A value of `account-tokens.requested.v1` while it is read or written.
+struct AccountTokenFields: WireMessage {
+    static let blank = AccountTokenFields(appAccountToken: "", requestedAt: .blank)
+
+    var appAccountToken: String
+    var signedTransaction: String?
+    var originalTransactionID: String?
+    var bundleID: String?
+    var environment: AppleEnvironment?
+    var requestedAt: Timestamp
+    var requestID: String?
+
+    @inline(__always)
+    package mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        coder.member("appAccountToken", &appAccountToken, atMost: .identifier)
+        coder.member("signedTransaction", &signedTransaction)
+        coder.member("originalTransactionId", &originalTransactionID, atMost: .identifier)
+        coder.member("bundleId", &bundleID, atMost: .tokenField)
+        coder.member("environment", &environment)
+        coder.member("requestedAt", &requestedAt)
+        coder.member("requestId", &requestID, atMost: .identifier)
+    }
+
+    func subject() throws(WireFault) -> AccountTokenRequested.Subject {
+        if let signedTransaction {
+            return .signedTransaction(signedTransaction)
+        }
+        return .original(
+            transactionID: try JSONScanner.require(originalTransactionID, "originalTransactionId"),
+            bundleID: try JSONScanner.require(bundleID, "bundleId"),
+            environment: try JSONScanner.require(environment, "environment")
+        )
+    }
+}
+
 extension AccountTokenRequested {
     /// Reads a value of `account-tokens.requested.v1`.
     ///
@@ -7,63 +42,29 @@ extension AccountTokenRequested {
     ///   `originalTransactionId`, `bundleId` and `environment` are there. With both, the signed one
     ///   counts: it proves what the others only say.
     package init(reading value: Span<UInt8>) throws(WireFault) {
-        var appAccountToken: String?
-        var signedTransaction: String?
-        var originalTransactionID: String?
-        var bundleID: String?
-        var environment: AppleEnvironment?
-        var requestedAt: Timestamp?
-        var requestID: String?
-        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
-            switch key {
-            case "appAccountToken": try scanner.fill(&appAccountToken, atMost: .identifier)
-            case "signedTransaction": try scanner.fill(&signedTransaction)
-            case "originalTransactionId":
-                try scanner.fill(&originalTransactionID, atMost: .identifier)
-            case "bundleId": try scanner.fill(&bundleID, atMost: .tokenField)
-            case "environment": try scanner.fill(&environment)
-            case "requestedAt": try scanner.fill(&requestedAt)
-            case "requestId": try scanner.fill(&requestID, atMost: .identifier)
-            default: try scanner.skip()
-            }
-        }
-        let subject: Subject
-        if let signedTransaction {
-            subject = .signedTransaction(signedTransaction)
-        } else {
-            subject = .original(
-                transactionID: try JSONScanner.require(
-                    originalTransactionID,
-                    "originalTransactionId"
-                ),
-                bundleID: try JSONScanner.require(bundleID, "bundleId"),
-                environment: try JSONScanner.require(environment, "environment")
-            )
-        }
+        let fields = try AccountTokenFields.read(value: value)
         self.init(
-            appAccountToken: try JSONScanner.require(appAccountToken, "appAccountToken"),
-            subject: subject,
-            requestedAt: try JSONScanner.require(requestedAt, "requestedAt"),
-            requestID: requestID ?? ""
+            appAccountToken: fields.appAccountToken,
+            subject: try fields.subject(),
+            requestedAt: fields.requestedAt,
+            requestID: fields.requestID ?? ""
         )
     }
 
     package func write(to arena: inout [UInt8]) {
-        JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("appAccountToken", appAccountToken)
-            switch subject {
-            case .signedTransaction(let signedTransaction):
-                writer.field("signedTransaction", signedTransaction)
-            case .original(let transactionID, let bundleID, let environment):
-                writer.field("originalTransactionId", transactionID)
-                writer.field("bundleId", bundleID)
-                writer.field("environment", environment.rawValue)
-            }
-            writer.field("requestedAt", requestedAt.milliseconds)
-            writer.field("requestId", requestID)
-            writer.endObject()
+        var fields = AccountTokenFields(
+            appAccountToken: appAccountToken,
+            requestedAt: requestedAt,
+            requestID: requestID
+        )
+        switch subject {
+        case .signedTransaction(let transaction): fields.signedTransaction = transaction
+        case .original(let transactionID, let bundleID, let environment):
+            fields.originalTransactionID = transactionID
+            fields.bundleID = bundleID
+            fields.environment = environment
         }
+        fields.append(to: &arena)
     }
 }
 

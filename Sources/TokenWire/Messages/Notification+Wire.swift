@@ -20,46 +20,47 @@ extension NotificationReceived: WireMessage {
     package func write(to arena: inout [UInt8]) { append(to: &arena) }
 }
 
+/// A value of `notifications.verified.v1` while it is read or written: the token lies beside the rest.
+struct VerifiedFields: WireMessage {
+    static var blank: VerifiedFields {
+        let notification = NotificationVerified(
+            notificationUUID: "",
+            subtype: nil,
+            signedDate: .blank,
+            token: .blank,
+            receivedAt: .blank
+        )
+        return VerifiedFields(notification, token: TokenFields())
+    }
+
+    var notification: NotificationVerified
+    var token: TokenFields<String>
+
+    init(_ notification: NotificationVerified, token: TokenFields<String>) {
+        self.notification = notification
+        self.token = token
+    }
+
+    @inline(__always)
+    package mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        coder.member("notificationUUID", &notification.notificationUUID, atMost: .identifier)
+        coder.member("subtype", &notification.subtype, atMost: .identifier)
+        coder.member("signedDate", &notification.signedDate)
+        token.members(&coder)
+        coder.member("receivedAt", &notification.receivedAt)
+    }
+}
+
 extension NotificationVerified {
     /// Reads a value of `notifications.verified.v1`.
     package init(reading value: Span<UInt8>) throws(WireFault) {
-        var fields = TokenFields<String>()
-        var notificationUUID: String?
-        var subtype: String?
-        var signedDate: Timestamp?
-        var receivedAt: Timestamp?
-        try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
-            switch key {
-            case "notificationUUID": try scanner.fill(&notificationUUID, atMost: .identifier)
-            case "subtype": try scanner.fill(&subtype, atMost: .identifier)
-            case "signedDate": try scanner.fill(&signedDate)
-            case "receivedAt": try scanner.fill(&receivedAt)
-            default:
-                let isTaken = try scanner.takeMember { fields.members(&$0) }
-                guard isTaken else {
-                    return try scanner.skip()
-                }
-            }
-        }
-        self.init(
-            notificationUUID: try JSONScanner.require(notificationUUID, "notificationUUID"),
-            subtype: subtype,
-            signedDate: try JSONScanner.require(signedDate, "signedDate"),
-            token: try fields.token(),
-            receivedAt: try JSONScanner.require(receivedAt, "receivedAt")
-        )
+        let fields = try VerifiedFields.read(value: value)
+        self = fields.notification
+        token = try fields.token.token()
     }
 
     package func write(to arena: inout [UInt8]) {
-        JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("notificationUUID", notificationUUID)
-            writer.field("subtype", subtype)
-            writer.field("signedDate", signedDate.milliseconds)
-            writer.fields(of: token)
-            writer.field("receivedAt", receivedAt.milliseconds)
-            writer.endObject()
-        }
+        VerifiedFields(self, token: TokenFields(token)).append(to: &arena)
     }
 }
 

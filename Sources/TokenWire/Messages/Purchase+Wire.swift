@@ -16,9 +16,15 @@ extension PurchaseAnswered: WireMessage {
         coder.member("externalPurchaseId", &externalPurchaseID, atMost: .tokenField)
         coder.member("lineItemIds", &lineItemIDs, atMost: .lineItemID)
         coder.member("outcome", &outcome)
-        coder.list("errors", &errors, atMost: nil, isWrittenEmpty: true)
+        coder.member("errors", &errors, default: [], isAlwaysWritten: true)
         coder.member("reason", &reason, atMost: .identifier)
-        coder.list("verifiedLineItemIds", &verifiedLineItemIDs, atMost: .lineItemID)
+        coder.member(
+            "verifiedLineItemIds",
+            &verifiedLineItemIDs,
+            default: [],
+            isAlwaysWritten: false,
+            atMost: .lineItemID
+        )
         coder.member(
             "primaryExternalPurchaseId",
             &primaryExternalPurchaseID,
@@ -60,7 +66,7 @@ extension PurchaseOutcome: WireMessage {
         coder.member("externalPurchaseId", &externalPurchaseID, atMost: .tokenField)
         coder.member("requestIdentifier", &requestIdentifier, atMost: .identifier)
         coder.member("reason", &reason, atMost: .identifier)
-        coder.list("errors", &errors, atMost: nil, isWrittenEmpty: true)
+        coder.member("errors", &errors, default: [], isAlwaysWritten: true)
         coder.member("item", raw: .object, &item)
         coder.member("receivedAt", &receivedAt)
         coder.member("settledAt", &settledAt)

@@ -1,45 +1,44 @@
 package import TokenDomain
 
-extension PurchaseEvent {
-    /// Writes a value of `purchases.received.v1`.
-    package func write(to arena: inout [UInt8]) {
-        JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.fields(of: self)
-            writer.endObject()
-        }
-    }
-}
+extension PurchaseEvent: WireMessage {
+    package static let blank = PurchaseEvent(lineItemID: "")
 
-extension JSONWriter {
-    /// The members of an event; those that are absent are not written.
-    package mutating func fields(of event: PurchaseEvent) {
-        field("type", event.kind.rawValue)
-        field("lineItemId", event.lineItemID)
-        field("customer", event.customer?.text)
-        field("externalPurchaseId", event.externalPurchaseID?.text)
-        field("appAppleId", event.appAppleID)
-        field("bundleId", event.bundleID)
-        field("environment", event.environment.rawValue)
-        field("creationDate", event.creationDate?.milliseconds)
-        field("productIdentifier", event.productIdentifier)
-        field("quantity", event.quantity)
-        field("taxCountry", event.taxCountry?.text)
-        field("pricingCurrency", event.pricingCurrency?.text)
-        field("amountTaxInclusive", event.amountTaxInclusive?.count)
-        field("taxAmount", event.taxAmount?.count)
-        field("amountTaxExclusive", event.amountTaxExclusive?.count)
-        field("reportingCurrency", event.reportingCurrency?.text)
-        if let rate = event.exchangeRate {
-            field("exchangeRate", raw: Array(rate.text.utf8))
-        }
-        field("subscriptionId", event.subscriptionID)
-        field("subscriptionEvent", event.subscriptionEvent?.rawValue)
-        field("subscriptionStartDate", event.subscriptionStartDate?.milliseconds)
-        field("subscriptionEndDate", event.subscriptionEndDate?.milliseconds)
-        field("subscriptionDaysOfPaidService", event.subscriptionDaysOfPaidService)
-        field("referenceLineItemId", event.referenceLineItemID)
-        field("receivedAt", event.receivedAt?.milliseconds)
-        field("requestId", event.requestID)
+    @inline(__always)
+    package mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
+        coder.member("type", &kind, default: .buy, isAlwaysWritten: true)
+        coder.member("lineItemId", &lineItemID)
+        coder.member("customer", &customer)
+        coder.member("externalPurchaseId", &externalPurchaseID, atMost: .tokenField)
+        coder.member("appAppleId", &appAppleID)
+        coder.member("bundleId", &bundleID, atMost: .tokenField)
+        coder.environment(&environment, orOf: externalPurchaseID)
+        coder.member("creationDate", &creationDate)
+        coder.member("productIdentifier", &productIdentifier)
+        coder.member("quantity", &quantity)
+        coder.member("taxCountry", &taxCountry)
+        coder.member("pricingCurrency", &pricingCurrency)
+        coder.member("amountTaxInclusive", &amountTaxInclusive)
+        coder.member("taxAmount", &taxAmount)
+        coder.member("amountTaxExclusive", &amountTaxExclusive)
+        coder.member("reportingCurrency", &reportingCurrency)
+        coder.member("exchangeRate", &exchangeRate)
+        coder.member("subscriptionId", &subscriptionID)
+        coder.member("subscriptionEvent", &subscriptionEvent)
+        coder.member("subscriptionStartDate", &subscriptionStartDate)
+        coder.member("subscriptionEndDate", &subscriptionEndDate)
+        coder.member("subscriptionDaysOfPaidService", &subscriptionDaysOfPaidService)
+        coder.member("referenceLineItemId", &referenceLineItemID)
+        var milliseconds = receivedAt?.milliseconds
+        coder.lenient("receivedAt", &milliseconds)
+        receivedAt = milliseconds.map { Timestamp(milliseconds: $0) }
+        coder.lenient("requestId", &requestID)
     }
+
+    /// Reads the value of an event that passed the rules before.
+    package init(fromState value: [UInt8]) throws(WireFault) {
+        self = try .read(value: value.span)
+    }
+
+    /// Writes a value of `purchases.received.v1`.
+    package func write(to arena: inout [UInt8]) { append(to: &arena) }
 }

@@ -4,13 +4,8 @@ package import TokenDomain
 ///
 /// Of a `seen` record only the id, the role and `receivedAt` are required.
 package struct DistinctFields {
-    package enum Role: String, WireValue {
-        case primary, duplicate, seen
-    }
-
     package var kept = DecodedFields<String>()
-    package var role: Role?
-    package var primary: TokenID?
+    package var role: TokenRole?
     package var promotedFrom: TokenID?
 
     package init() {}
@@ -24,8 +19,7 @@ package struct DistinctFields {
     /// Those that `tokens.decoded.v1` does not have.
     @inline(__always)
     private mutating func ownMembers<C: ValueCoder & ~Copyable>(_ coder: inout C) {
-        coder.member("role", &role)
-        coder.member("primaryExternalPurchaseId", &primary, atMost: .tokenField)
+        coder.role(&role, atMost: .tokenField)
         coder.member("promotedFrom", &promotedFrom, atMost: .tokenField)
     }
 
@@ -62,20 +56,11 @@ extension TokenDistinct {
             tokenExpirationDate: token.tokenExpirationDate.map { Timestamp(milliseconds: $0) },
             customer: fields.kept.customer.map { CustomerID($0) },
             receivedAt: try fields.kept.receivedTime(),
-            role: try Self.role(fields),
+            role: try JSONScanner.require(fields.role, "role"),
             promotedFrom: fields.promotedFrom
         )
         if self.role != .seen {
             _ = try token.token()
-        }
-    }
-
-    private static func role(_ fields: DistinctFields) throws(WireFault) -> TokenRole {
-        switch try JSONScanner.require(fields.role, "role") {
-        case .primary: .primary
-        case .duplicate:
-            .duplicate(of: try JSONScanner.require(fields.primary, "primaryExternalPurchaseId"))
-        case .seen: .seen
         }
     }
 
@@ -89,11 +74,7 @@ extension TokenDistinct {
         fields.kept.token.tokenExpirationDate = tokenExpirationDate?.milliseconds
         fields.kept.customer = customer?.text
         fields.kept.receivedAt = receivedAt.milliseconds
-        switch role {
-        case .primary: fields.role = .primary
-        case .duplicate(let primary): (fields.role, fields.primary) = (.duplicate, primary)
-        case .seen: fields.role = .seen
-        }
+        fields.role = role
         fields.promotedFrom = promotedFrom
         fields.write(to: &arena)
     }
