@@ -91,7 +91,7 @@ struct `A console whose Kafka is away` {
         try refusals(place.console.url)
         let seen = try Chromium.run(
             [
-                ["do": "open", "url": "\(place.console.url)/letters"],
+                ["do": "open", "url": "\(place.console.url)/dead-letters"],
                 ["do": "wait", "seconds": 60, "js": "\(Self.banner).includes('Kafka')"],
                 ["do": "eval", "js": Self.banner],
                 ["do": "open", "url": "\(place.console.url)/pipeline"],
@@ -104,8 +104,8 @@ struct `A console whose Kafka is away` {
         try place.console.expect(
             [
                 ("/pipeline", "Kafka was not asked"), ("/apple", "Kafka does not answer at"),
-                ("/letters", "How many are open is not known"),
-                ("/letters?stage=decode", away), ("/letters/decode/0/1", away),
+                ("/dead-letters", "How many are open is not known"),
+                ("/dead-letters?stage=decode", away), ("/dead-letters/decode/0/1", away),
                 ("/token/none", away), ("/purchase/none", away), ("/account", away),
                 ("/audit", away),
             ],

@@ -79,8 +79,8 @@ extension `Pipelines on the usual ports` {
             let views = [
                 ("/pipeline", "document.querySelectorAll('.stage').length > 5"),
                 ("/apple", "document.body.innerText.includes('HTTP 200')"),
-                ("/letters", "document.querySelectorAll('tbody tr').length > 0"),
-                ("/letters?stage=decode", "document.querySelectorAll('tbody tr').length > 3"),
+                ("/dead-letters", "document.querySelectorAll('tbody tr').length > 0"),
+                ("/dead-letters?stage=decode", "document.querySelectorAll('tbody tr').length > 3"),
                 ("/token/\(id)", "document.querySelectorAll('.line li').length > 3"),
                 ("/token", "document.querySelector('[name=id]') !== null"),
                 ("/purchase/order-1", "document.querySelectorAll('.line li').length > 0"),
@@ -128,7 +128,7 @@ extension `Pipelines on the usual ports` {
         private func deadLetters(_ console: String, _ folder: URL) throws {
             let seen = try Chromium.run(
                 [
-                    ["do": "open", "url": "\(console)/letters"],
+                    ["do": "open", "url": "\(console)/dead-letters"],
                     ["do": "wait", "js": "document.querySelector('tbody a') && \(Self.isRead)"],
                     ["do": "eval", "js": "document.querySelector('tbody a').focus()"],
                     ["do": "key", "key": "Enter"],
@@ -186,7 +186,7 @@ extension `Pipelines on the usual ports` {
 
         private func acts(_ console: String, _ folder: URL) throws {
             let open: [[String: Any]] = [
-                ["do": "open", "url": "\(console)/letters?stage=decode"],
+                ["do": "open", "url": "\(console)/dead-letters?stage=decode"],
                 [
                     "do": "wait",
                     "js": "document.querySelector('[data-submit=plan]') && \(Self.isRead)",
@@ -218,7 +218,7 @@ extension `Pipelines on the usual ports` {
             let discard = try Chromium.run(
                 open + Self.plan("discard", [:]) + Self.confirm("given up")
                     + [
-                        ["do": "open", "url": "\(console)/letters"],
+                        ["do": "open", "url": "\(console)/dead-letters"],
                         [
                             "do": "wait",
                             "js": "\(Self.isRead) && \(Self.isLive)"
@@ -333,7 +333,10 @@ extension `Pipelines on the usual ports` {
             try console.expect(
                 [
                     ("/pipeline", "the topic is not there"),
-                    ("/letters?stage=decode", "Kafka has no dead-letter topics under the prefix"),
+                    (
+                        "/dead-letters?stage=decode",
+                        "Kafka has no dead-letter topics under the prefix"
+                    ),
                     ("/token/none", "Kafka knows nothing of none"),
                     ("/purchase/none", "Kafka knows nothing of none"),
                     ("/account", "Kafka shows no topic nobody.tokens.received.v1"),

@@ -275,7 +275,7 @@ enum DeadLetterCommand {
             Console.write(
                 invocation.output == .table
                     ? objects.joined(separator: "\n")
-                    : JSONLines.text(objects, list: "letters", format: invocation.output)
+                    : JSONLines.text(objects, list: "deadLetters", format: invocation.output)
             )
         }
         guard missing.isEmpty else {

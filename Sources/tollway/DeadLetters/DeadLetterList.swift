@@ -96,7 +96,7 @@ struct DeadLetterList {
     mutating func text(format: OutputFormat) -> String {
         prune()
         guard format == .table else {
-            return JSONLines.text(rows.map(\.object), list: "letters", format: format)
+            return JSONLines.text(rows.map(\.object), list: "deadLetters", format: format)
         }
         var table = TextTable(columns: [
             .init(title: "POSITION"), .init(title: "AGE", isNumber: true), .init(title: "DUE"),

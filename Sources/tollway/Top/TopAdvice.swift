@@ -18,7 +18,7 @@ struct TopAdvice: Equatable {
     private static let lagSecondsMax = 60.0
 
     var severity: Severity
-    /// Whose part of the page it belongs to: a worker, `kafka`, `apple` or `letters`.
+    /// Whose part of the page it belongs to: a worker, `kafka`, `apple` or `dead-letters`.
     var place: String
     var what: String
     var todo: String
@@ -213,7 +213,7 @@ struct TopAdvice: Equatable {
         return [
             TopAdvice(
                 severity: .warning,
-                place: "letters",
+                place: "dead-letters",
                 what: "\(snapshot.deadLetterTotal) dead letters are open"
                     + (snapshot.areDeadLettersAll ? "" : ", and more are being read"),
                 todo: "read why by group, mend the cause, then send them back",

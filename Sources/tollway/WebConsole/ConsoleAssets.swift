@@ -23,7 +23,7 @@ enum ConsoleAssets {
 
     /// First parts of the paths of views; each is the same page.
     static let views: Set<String> = [
-        "", "pipeline", "apple", "letters", "token", "purchase", "account", "audit",
+        "", "pipeline", "apple", "dead-letters", "token", "purchase", "account", "audit",
     ]
 
     static func asset(_ path: String) -> Asset? {
@@ -44,6 +44,7 @@ enum ConsoleAssets {
     }
 
     private static let script =
-        ConsoleScript.core + ConsoleScript.pipeline + ConsoleScript.apple + ConsoleScript.letters
-        + ConsoleScript.acts + ConsoleScript.token + ConsoleScript.account + ConsoleScript.start
+        ConsoleScript.core + ConsoleScript.pipeline + ConsoleScript.apple
+        + ConsoleScript.deadLetters + ConsoleScript.acts + ConsoleScript.token
+        + ConsoleScript.account + ConsoleScript.start
 }

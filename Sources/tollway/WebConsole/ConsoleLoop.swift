@@ -261,7 +261,7 @@ final class ConsoleLoop {
             ("person", JSONText.quoted(person.name)),
             ("version", JSONText.quoted(BuildInfo.version)),
             ("pipeline", "[" + workers.joined(separator: ",") + "]"),
-            ("letterAdvice", DeadLetterAdvice.json),
+            ("deadLetterAdvice", DeadLetterAdvice.json),
             (
                 "asks",
                 "[" + ConsoleQuestion.known.map(JSONText.quoted).joined(separator: ",") + "]"

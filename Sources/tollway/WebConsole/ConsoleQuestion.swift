@@ -15,7 +15,8 @@ struct ConsoleQuestion: Equatable {
 
     /// What a question may be, and the verb that answers it.
     static let verbs: [(name: String, words: [String])] = [
-        ("groups", ["dlq", "groups"]), ("letters", ["dlq", "ls"]), ("letter", ["dlq", "show"]),
+        ("groups", ["dlq", "groups"]), ("dead-letters", ["dlq", "ls"]),
+        ("dead-letter", ["dlq", "show"]),
         ("token", ["token", "trace"]), ("lanes", ["lanes", "list"]), ("doctor", ["doctor"]),
         ("purchase", ["purchase", "trace"]), ("account", ["account"]), ("audit", ["audit", "ls"]),
     ]
@@ -28,7 +29,7 @@ struct ConsoleQuestion: Equatable {
         .map(\.name)
     }
 
-    /// Reads `{"ask":"letters","filter":{…},…}`.
+    /// Reads `{"ask":"dead-letters","filter":{…},…}`.
     ///
     /// - Throws: one sentence where it is none.
     init(_ body: [String: Any]) throws(ConsoleFault) {
@@ -39,14 +40,14 @@ struct ConsoleQuestion: Equatable {
         }
         arguments = verb.words + ["-o", "json"]
         switch name {
-        case "groups", "letters":
+        case "groups", "dead-letters":
             arguments += try Self.filter(body["filter"])
             arguments += body["all"] as? Bool == true ? ["--all"] : []
-            if name == "letters" {
+            if name == "dead-letters" {
                 let count = body["limit"] as? Int ?? Self.listCountDefault
                 arguments += ["--limit=\(min(max(count, 1), Self.listCountMax))", "--newest"]
             }
-        case "letter":
+        case "dead-letter":
             arguments += body["reveal"] as? Bool == true ? ["--reveal"] : []
             arguments += try ["--", Self.text(body["id"])]
         case "token", "purchase":

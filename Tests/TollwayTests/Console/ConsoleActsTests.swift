@@ -11,7 +11,7 @@ import Testing
 
     @Test func `is a command with the page's filter`() throws {
         let question = try ConsoleQuestion([
-            "ask": "letters",
+            "ask": "dead-letters",
             "filter": ["stage": ["decode"], "grep": "--yes", "since": "90m"],
             "limit": 7,
         ])
@@ -30,10 +30,13 @@ import Testing
 
     @Test(arguments: [
         "{}", #"{"ask":"dlq replay"}"#, #"{"ask":"replay"}"#, #"{"ask":["dlq"]}"#,
-        #"{"ask":"letters","filter":{"yes":""}}"#, #"{"ask":"letters","filter":{"yes":"1"}}"#,
-        #"{"ask":"letters","filter":"--yes"}"#, #"{"ask":"letters","filter":{"why":"x"}}"#,
-        #"{"ask":"letters","filter":{"stage":1}}"#, #"{"ask":"letters","filter":{"stage":""}}"#,
-        #"{"ask":"letter"}"#, #"{"ask":"token","id":""}"#, #"{"ask":"token","id":"a\u0000b"}"#,
+        #"{"ask":"dead-letters","filter":{"yes":""}}"#,
+        #"{"ask":"dead-letters","filter":{"yes":"1"}}"#,
+        #"{"ask":"dead-letters","filter":"--yes"}"#,
+        #"{"ask":"dead-letters","filter":{"why":"x"}}"#,
+        #"{"ask":"dead-letters","filter":{"stage":1}}"#,
+        #"{"ask":"dead-letters","filter":{"stage":""}}"#,
+        #"{"ask":"dead-letter"}"#, #"{"ask":"token","id":""}"#, #"{"ask":"token","id":"a\u0000b"}"#,
     ])
     func `is nothing that is no question`(json: String) throws {
         let body = try Self.object(json)
@@ -45,7 +48,7 @@ import Testing
         #expect(throws: ConsoleFault.self) { try ConsoleQuestion(["ask": "token", "id": id]) }
         let stages = Array(repeating: "decode", count: 21)
         #expect(throws: ConsoleFault.self) {
-            try ConsoleQuestion(["ask": "letters", "filter": ["stage": stages]])
+            try ConsoleQuestion(["ask": "dead-letters", "filter": ["stage": stages]])
         }
     }
 

@@ -10,7 +10,7 @@ import TokenDomain
         return String(decoding: asset.bytes, as: UTF8.self)
     }
 
-    @Test(arguments: ["/", "/pipeline", "/letters/decode/3/1234", "/token/ID", "/account"])
+    @Test(arguments: ["/", "/pipeline", "/dead-letters/decode/3/1234", "/token/ID", "/account"])
     func `is the same for every view`(path: String) throws {
         #expect(try Self.text(path) == ConsolePage.html)
     }

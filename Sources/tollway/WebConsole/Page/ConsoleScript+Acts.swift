@@ -64,12 +64,12 @@ extension ConsoleScript {
                 + ' tenth fails again'],
               ['takes', data.secondsAtRate === null ? undefined : span(data.secondsAtRate)],
               ['filter', data.filter]]),
-            data.targets.length > 0 && table([{ title: 'To' }, { title: 'DeadLetters', n: true }],
+            data.targets.length > 0 && table([{ title: 'To' }, { title: 'Dead letters', n: true }],
               data.targets.map(one => [one.topic, number(one.count)]), 'Where they go'),
-            data.held.length > 0 && table([{ title: 'Held back' }, { title: 'DeadLetters', n: true },
+            data.held.length > 0 && table([{ title: 'Held back' }, { title: 'Dead letters', n: true },
               { title: 'Why' }, { title: 'Such as' }], data.held.map(one => [one.why,
               number(one.count), one.sentence, one.examples.map(example => [el('a',
-                { href: '/letters/' + example }, example), ' '])]), 'What is held back'),
+                { href: '/dead-letters/' + example }, example), ' '])]), 'What is held back'),
             data.go > 0 && plan.id && el('form', { 'data-submit': 'confirm' },
               el('label', { class: 'wide' }, 'Why, for the audit', el('input', { name: 'why',
                 required: true, maxlength: 400, autocomplete: 'off' })),
@@ -98,7 +98,7 @@ extension ConsoleScript {
           const before = app.acts.filter(act => act.exit === undefined).length;
           app.acts = (await call('/api/acts')).acts;
           const now = app.acts.filter(act => act.exit === undefined).length;
-          if (now < before) forgetLetters();
+          if (now < before) forgetDeadLetters();
           if (now > 0) setTimeout(() => readActs().then(draw, () => {}), 1000);
         }
         app.actions.stop = async data => {

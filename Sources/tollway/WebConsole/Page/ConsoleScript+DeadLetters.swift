@@ -1,6 +1,6 @@
 extension ConsoleScript {
     /// Groups of dead letters, single ones, and one whole.
-    static let letters = #"""
+    static let deadLetters = #"""
         const filterNames = ['stage', 'code', 'fingerprint', 'app', 'environment', 'since', 'until',
           'token', 'grep'];
         function filterOf(query) {
@@ -15,7 +15,7 @@ extension ConsoleScript {
           const query = new URLSearchParams();
           for (const [name, values] of Object.entries(filter))
             for (const value of [values].flat()) query.append(name, value);
-          return '/letters?' + query;
+          return '/dead-letters?' + query;
         }
 
         function groupTable() {
@@ -38,10 +38,10 @@ extension ConsoleScript {
           ]) : counted.map(group => [
             el('a', { href: addressOf({ stage: group.stage, code: group.code }) }, group.code),
             number(group.count), when(group.newest)]);
-          const columns = read.length ? [{ title: 'Code' }, { title: 'DeadLetters', n: true },
+          const columns = read.length ? [{ title: 'Code' }, { title: 'Dead letters', n: true },
             { title: 'First' }, { title: 'Last' }, { title: 'Due at Apple' }, { title: 'Apps' },
             { title: 'Message and kind' }]
-            : [{ title: 'Code' }, { title: 'DeadLetters', n: true }, { title: 'Last' }];
+            : [{ title: 'Code' }, { title: 'Dead letters', n: true }, { title: 'Last' }];
           return [
             el('p', { class: 'dim' }, !snap ? '' : !snap.clusterId
               ? 'How many are open is not known: Kafka does not answer. '
@@ -59,7 +59,7 @@ extension ConsoleScript {
         app.actions.groups = () => { load('groups', { ask: 'groups' }, true); draw(); };
 
         function advise(code) {
-          const advice = app.session.letterAdvice[code];
+          const advice = app.session.deadLetterAdvice[code];
           return el('ul', { class: 'advice' }, el('li', { class: 'warning' }, advice
             ? [el('b', null, advice.means), el('br'), advice.todo] : 'What ' + code + ' means is in'
               + ' RUNBOOK.md, “Dead letters grow”.'));
@@ -75,27 +75,27 @@ extension ConsoleScript {
         }
         function listView(here) {
           const filter = filterOf(here.query), isAll = here.query.has('all');
-          const name = 'letters ' + here.query;
-          const entry = load(name, { ask: 'letters', filter: narrowed(filter, isAll), all: isAll,
+          const name = 'dead-letters ' + here.query;
+          const entry = load(name, { ask: 'dead-letters', filter: narrowed(filter, isAll), all: isAll,
             limit: 50 });
-          const letters = entry.data ? entry.data.letters : [];
+          const records = entry.data ? entry.data.deadLetters : [];
           const words = Object.entries(filter).map(([each, values]) => each + ' '
             + values.join(' or ')).join(', ');
           return [
-            el('p', { class: 'crumbs' }, el('a', { href: '/letters' }, 'Dead letters'), ' / ', words),
+            el('p', { class: 'crumbs' }, el('a', { href: '/dead-letters' }, 'Dead letters'), ' / ', words),
             el('h1', null, (filter.code || filter.stage || ['Dead letters']).join(', ')),
             (filter.code || []).map(advise),
             filterForm(filter, isAll),
             loading(entry, 'the newest dead letters'),
-            letters.length > 0 && table([{ title: 'DeadLetterRecord' }, { title: 'Failed' },
+            records.length > 0 && table([{ title: 'Dead letter' }, { title: 'Failed' },
               { title: 'Due at Apple' }, { title: 'App' }, { title: 'Attempts', n: true },
-              { title: 'State' }, { title: 'Message' }], letters.map(letter => [
-              el('a', { href: '/letters/' + letter.position, class: 'mono' }, letter.position),
-              when(letter.failedAt), letter.deadline ? when(letter.deadline) : '–',
-              letter.appAppleId || '–', number(letter.attempts), letter.state,
-              letter.message || '']), 'DeadLetters'),
-            letters.length === 50 && el('p', { class: 'dim' }, 'The newest 50; a plan counts all.'),
-            letters.length > 0 ? planForms(filter) : actsList(),
+              { title: 'State' }, { title: 'Message' }], records.map(record => [
+              el('a', { href: '/dead-letters/' + record.position, class: 'mono' }, record.position),
+              when(record.failedAt), record.deadline ? when(record.deadline) : '–',
+              record.appAppleId || '–', number(record.attempts), record.state,
+              record.message || '']), 'Dead letters'),
+            records.length === 50 && el('p', { class: 'dim' }, 'The newest 50; a plan counts all.'),
+            records.length > 0 ? planForms(filter) : actsList(),
           ];
         }
         function filterForm(filter, isAll) {
@@ -113,48 +113,48 @@ extension ConsoleScript {
         app.submits.filter = form => {
           const query = new URLSearchParams();
           for (const [name, value] of form) if (value.trim()) query.append(name, value.trim());
-          go('/letters?' + query);
+          go('/dead-letters?' + query);
         };
 
-        function letterView(position) {
+        function deadLetterView(position) {
           const isShown = app.revealed === position;
-          const entry = load('letter ' + position + isShown, { ask: 'letter', id: position,
+          const entry = load('dead-letter ' + position + isShown, { ask: 'dead-letter', id: position,
             reveal: isShown });
-          const letter = entry.data && entry.data.letters && entry.data.letters[0];
-          const head = [el('p', { class: 'crumbs' }, el('a', { href: '/letters' }, 'Dead letters'),
-            letter ? [' / ', el('a', { href: addressOf({ stage: letter.stage, code: letter.code,
-              fingerprint: letter.fingerprint }) }, letter.code)] : ''),
+          const record = entry.data && entry.data.deadLetters && entry.data.deadLetters[0];
+          const head = [el('p', { class: 'crumbs' }, el('a', { href: '/dead-letters' }, 'Dead letters'),
+            record ? [' / ', el('a', { href: addressOf({ stage: record.stage, code: record.code,
+              fingerprint: record.fingerprint }) }, record.code)] : ''),
           el('h1', null, 'DeadLetterRecord ', el('span', { class: 'mono' }, position))];
-          if (!letter) return [...head, loading(entry, 'the letter')];
-          const from = letter.source;
-          return [...head, advise(letter.code),
+          if (!record) return [...head, loading(entry, 'the dead letter')];
+          const from = record.source;
+          return [...head, advise(record.code),
             el('div', { class: 'card' }, facts([
-              ['state', letter.state, letter.state === 'open' ? 'warn' : ''],
-              ['code', letter.code], ['message', letter.message], ['kind', letter.fingerprint],
-              ['failed', when(letter.failedAt)], ['first failed', when(letter.firstFailedAt)],
-              ['attempts', number(letter.attempts)], ['replays', number(letter.replayCount)],
+              ['state', record.state, record.state === 'open' ? 'warn' : ''],
+              ['code', record.code], ['message', record.message], ['kind', record.fingerprint],
+              ['failed', when(record.failedAt)], ['first failed', when(record.firstFailedAt)],
+              ['attempts', number(record.attempts)], ['replays', number(record.replayCount)],
               ['came from', from.topic && from.topic + '/' + from.partition + '/' + from.offset],
-              ['app', letter.appAppleId && letter.appAppleId + ' ' + (letter.bundleId || '')],
-              ['token', letter.externalPurchaseId && el('a', { href: '/token/'
-                + encodeURIComponent(letter.externalPurchaseId) }, letter.externalPurchaseId)],
-              ['environment', letter.environment],
-              ['due at Apple', letter.deadline && when(letter.deadline)],
-              ['report', letter.status && letter.status + ' ' + (letter.requestIdentifier || '')],
-              ['key', letter.key === null ? 'none' : letter.key],
+              ['app', record.appAppleId && record.appAppleId + ' ' + (record.bundleId || '')],
+              ['token', record.externalPurchaseId && el('a', { href: '/token/'
+                + encodeURIComponent(record.externalPurchaseId) }, record.externalPurchaseId)],
+              ['environment', record.environment],
+              ['due at Apple', record.deadline && when(record.deadline)],
+              ['report', record.status && record.status + ' ' + (record.requestIdentifier || '')],
+              ['key', record.key === null ? 'none' : record.key],
             ])),
-            el('h2', null, 'Value', letter.masked && el('span', { class: 'dim' },
+            el('h2', null, 'Value', record.masked && el('span', { class: 'dim' },
               ' (tokens, payloads and customers are masked)')),
-            el('pre', { tabindex: 0 }, letter.value === null ? 'none' : letter.value),
-            letter.valueBase64 && [el('h3', null, 'Value, base64'),
-              el('pre', { tabindex: 0 }, letter.valueBase64)],
+            el('pre', { tabindex: 0 }, record.value === null ? 'none' : record.value),
+            record.valueBase64 && [el('h3', null, 'Value, base64'),
+              el('pre', { tabindex: 0 }, record.valueBase64)],
             el('p', null, el('button', { 'data-act': 'reveal', 'data-position': position },
               isShown ? 'Mask it' : 'Show its bytes')),
             el('h2', null, 'Headers'),
-            Object.keys(letter.headers || {}).length ? table([{ title: 'Name' }, { title: 'Value' }],
-              Object.entries(letter.headers).map(([name, value]) => [el('span', { class: 'mono' },
+            Object.keys(record.headers || {}).length ? table([{ title: 'Name' }, { title: 'Value' }],
+              Object.entries(record.headers).map(([name, value]) => [el('span', { class: 'mono' },
                 name), value === null ? 'none' : value]), 'Headers')
               : el('p', { class: 'dim' }, 'None of its own.'),
-            letter.state === 'open' ? planForms(positionFilter(position)) : actsList(),
+            record.state === 'open' ? planForms(positionFilter(position)) : actsList(),
           ];
         }
         function positionFilter(position) {
@@ -166,8 +166,8 @@ extension ConsoleScript {
           draw();
         };
 
-        app.views.letters = { title: 'Dead letters', draw(here) {
-          if (here.rest.length === 3) return letterView(here.rest.join('/'));
+        app.views['dead-letters'] = { title: 'Dead letters', draw(here) {
+          if (here.rest.length === 3) return deadLetterView(here.rest.join('/'));
           if ([...here.query.keys()].length) return listView(here);
           return [el('h1', null, 'Dead letters'), groupTable(),
             filterForm({}, false), actsList()];

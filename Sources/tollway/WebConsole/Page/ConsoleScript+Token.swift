@@ -4,7 +4,7 @@ extension ConsoleScript {
         function timeLine(events) {
           return el('ol', { class: 'line' }, events.map(event => el('li', {
             class: event.stage === 'apple' ? 'apple'
-              : String(event.topic || '').startsWith('dlq.') ? 'letter' : '' },
+              : String(event.topic || '').startsWith('dlq.') ? 'dead-letter' : '' },
             el('div', null, el('b', null, event.stage), ' ', event.event),
             el('div', { class: 'dim' }, instant(event.at), ' · ', el('span', { class: 'mono' },
               event.topic + '/' + event.partition + '/' + event.offset),
@@ -48,9 +48,9 @@ extension ConsoleScript {
             el('div', { class: 'card' }, found.now.map(line => el('p', null, el('b', null, line))),
               facts(pairs)),
             found.deadLetters.length > 0 && [el('h2', null, 'Dead letters'),
-              el('ul', null, found.deadLetters.map(letter => el('li', null,
-                el('a', { href: '/letters/' + letter.position }, letter.position), ' ',
-                letter.code || '', ' ', letter.state || '')))],
+              el('ul', null, found.deadLetters.map(record => el('li', null,
+                el('a', { href: '/dead-letters/' + record.position }, record.position), ' ',
+                record.code || '', ' ', record.state || '')))],
             el('h2', null, 'What happened'), timeLine(found.events),
             found.notes.map(note => el('p', { class: 'warn' }, note))];
         }

@@ -163,9 +163,9 @@ enum ConsoleScript {
           return entry;
         }
         // What is known of dead letters is old now; it stays on the page until it is read anew.
-        function forgetLetters() {
+        function forgetDeadLetters() {
           for (const [name, entry] of Object.entries(app.cache))
-            if (name.startsWith('letter') || name === 'groups') entry.isOld = true;
+            if (name.startsWith('dead-letter') || name === 'groups') entry.isOld = true;
         }
         function loading(entry, what) {
           const seconds = entry.isLoading && entry.since ? (Date.now() - entry.since) / 1000 : 0;
@@ -196,7 +196,7 @@ enum ConsoleScript {
 
     /// Draws, listens, and asks for the next snapshot.
     static let start = #"""
-        const order = ['pipeline', 'apple', 'letters', 'token', 'purchase', 'account', 'audit'];
+        const order = ['pipeline', 'apple', 'dead-letters', 'token', 'purchase', 'account', 'audit'];
         function isKnown(name) {
           const view = app.views[name];
           if (!view || !app.session) return false;
@@ -208,7 +208,7 @@ enum ConsoleScript {
           const name = isKnown(here.view) ? here.view : null;
           fill(document.getElementById('nav'), order.filter(isKnown).map(each =>
             el('a', { href: '/' + each, 'aria-current': each === name && 'page' },
-              app.views[each].title, each === 'letters' && app.snap && app.snap.deadLetterTotal > 0
+              app.views[each].title, each === 'dead-letters' && app.snap && app.snap.deadLetterTotal > 0
                 && el('span', { class: 'count' }, number(app.snap.deadLetterTotal)))));
           const main = document.getElementById('main');
           const key = location.pathname + location.search;

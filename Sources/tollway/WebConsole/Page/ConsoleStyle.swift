@@ -115,7 +115,7 @@ enum ConsoleStyle {
         .line li::before { content: ""; position: absolute; left: -25px; top: 6px; width: 10px;
           height: 10px; border-radius: 50%; background: var(--accent); }
         .line li.apple::before { background: var(--warn); }
-        .line li.letter::before { background: var(--bad); }
+        .line li.dead-letter::before { background: var(--bad); }
         .crumbs { font-size: 13px; margin: 0 0 6px; }
         @media (max-width: 900px) {
           .flow { flex-direction: column; }
