@@ -45,7 +45,7 @@ extension ReportStage {
                 deadlineDays: Int64(configuration.reportDeadlineDays),
                 repeatsMonthly: configuration.reportMonthlyRepeat,
                 reportsUnknownReminders: configuration.reportUnknownReminders == .report,
-                requestIdentifier: Self.requestIdentifier
+                requestIdentifier: ReportPolicy.identifier
             ),
             apple: apple,
             recordLog: services.recordLog,
@@ -90,21 +90,6 @@ extension ReportStage {
             ("keyId", .text(change.keyID))
         )
     }
-
-    /// UUID v5 of the intent's name, in our name space.
-    static let requestIdentifier: @Sendable (TokenID, Int) -> String = { id, number in
-        UUIDText.v5(
-            namespace: nameSpaceBytes,
-            name: ReportPolicy.intentName(of: id, number: number)
-        )
-    }
-
-    private static let nameSpaceBytes: [UInt8] = {
-        guard let bytes = UUIDText.bytes(of: ReportPolicy.nameSpace) else {
-            preconditionFailure("the name space is a UUID")
-        }
-        return bytes
-    }()
 }
 
 extension ReportStage: ReloadingStage {

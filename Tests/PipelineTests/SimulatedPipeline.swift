@@ -147,7 +147,7 @@ final class SimulatedPipeline {
                 policy: ReportPolicy(
                     hold: .seconds(20),
                     unrecognizedGrace: .seconds(30),
-                    requestIdentifier: ReportStage.requestIdentifier
+                    requestIdentifier: ReportPolicy.identifier
                 ),
                 apple: SimulatedAppleClient(apple: apple, number: Int(startCount)),
                 recordLog: log,

@@ -111,7 +111,7 @@ final class YearOfTokens {
         case .dedupe: return DedupeStage()
         case .report:
             return ReportStage(
-                policy: ReportPolicy(requestIdentifier: ReportStage.requestIdentifier),
+                policy: ReportPolicy(requestIdentifier: ReportPolicy.identifier),
                 apple: apple,
                 recordLog: log,
                 topicPrefix: Self.prefix,

@@ -11,7 +11,7 @@ import TokenWire
 /// What is stored of a token must fit one record of Kafka's, whatever its records and Apple's
 /// answers say.
 @Suite struct `The size of an account` {
-    private static let policy = ReportPolicy(requestIdentifier: ReportStage.requestIdentifier)
+    private static let policy = ReportPolicy(requestIdentifier: ReportPolicy.identifier)
 
     /// The longest text that a field takes, of characters that JSON writes with six.
     private static func long(_ limit: TextLimit) -> String {

@@ -117,7 +117,7 @@ final class DebtStore {
         sender = Sender(
             apple: apple,
             rate: { _ in 1_000 },
-            policy: ReportPolicy(requestIdentifier: ReportStage.requestIdentifier),
+            policy: ReportPolicy(requestIdentifier: ReportPolicy.identifier),
             limits: ReportLimits(),
             metrics: ReportMetrics(Metrics()),
             log: Log(worker: "report", format: .json, now: { 0 }, write: { _ in }),

@@ -64,7 +64,7 @@ final class ReportBench {
     var failure: TransportFailure?
     var rate = 1_000.0
     var limits = WorkerLoop.Limits()
-    var policy = ReportPolicy(requestIdentifier: ReportStage.requestIdentifier)
+    var policy = ReportPolicy(requestIdentifier: ReportPolicy.identifier)
     /// Whether `report` follows the orders for lanes, and why it cannot at first.
     var followsOrders = false
     var ordersFault: LogFault?

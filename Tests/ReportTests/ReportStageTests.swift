@@ -36,7 +36,7 @@ import TokenWire
         #expect(primary.reason == "hold" && primary.attempts == 1)
         #expect(primary.firstSentAt >= ReportBench.start + .hours(24))
         // UUID v5 of "<id>/1" in our name space: the same from anywhere.
-        #expect(primary.requestIdentifier == ReportStage.requestIdentifier(bench.id(1), 1))
+        #expect(primary.requestIdentifier == ReportPolicy.identifier(bench.id(1), 1))
         bench.distinct(bench.id(1))
         bench.notice(bench.id(1))
         try bench.pass(.days(3))
@@ -240,7 +240,7 @@ import TokenWire
     @Test func `raises an alarm for an identifier that Apple holds with other content`() throws {
         let bench = ReportBench()
         bench.launch()
-        let identifier = ReportStage.requestIdentifier(bench.id(1), 1)
+        let identifier = ReportPolicy.identifier(bench.id(1), 1)
         let foreign = ScriptedApple.Held(
             externalPurchaseID: "another",
             status: "NO_LINE_ITEM",

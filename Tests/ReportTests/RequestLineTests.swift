@@ -89,7 +89,7 @@ import TokenWire
             var value: [UInt8] = []
             let intent = ReportIntent(
                 number: number,
-                identifier: ReportStage.requestIdentifier(bench.id(1), number),
+                identifier: ReportPolicy.identifier(bench.id(1), number),
                 status: .lineItem,
                 lineItems: Self.items(number - 1..<number),
                 reason: .request,

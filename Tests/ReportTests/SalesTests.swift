@@ -124,7 +124,7 @@ import TokenWire
         // The newest first, and none that is not needed.
         let asked = bench.instances[0]?.apple.calls.filter { !$0.isSend }.map(\.requestIdentifier)
         #expect(
-            asked == [3, 2, 1].map { ReportStage.requestIdentifier(bench.id(1), $0) }
+            asked == [3, 2, 1].map { ReportPolicy.identifier(bench.id(1), $0) }
         )
         #expect(bench.appleStore.accepted.count == 3)
     }

@@ -1,4 +1,4 @@
-internal import Crypto
+internal import AppStoreAPI
 internal import StageRuntime
 internal import TokenDomain
 
@@ -67,7 +67,7 @@ struct ReportByHand {
             time: now,
             policy: ReportPolicy(
                 deadlineDays: Int64(deadlineDays),
-                requestIdentifier: Self.identifier
+                requestIdentifier: ReportPolicy.identifier
             )
         )
         return (account, absorption)
@@ -83,15 +83,5 @@ struct ReportByHand {
         let last = account?.lastAccepted
         return NextStatus.mayFollow(lastAccepted: last, requested: status)
             ? nil : "\(status.rawValue) may not follow \(last?.rawValue ?? "nothing")"
-    }
-
-    private static func identifier(_ id: TokenID, _ number: Int) -> String {
-        guard let nameSpace = UUIDText.bytes(of: ReportPolicy.nameSpace) else {
-            preconditionFailure("the name space is a UUID")
-        }
-        return UUIDText.v5(
-            namespace: nameSpace,
-            name: ReportPolicy.intentName(of: id, number: number)
-        )
     }
 }
