@@ -1,5 +1,5 @@
 package import Kafka
-internal import StateStore
+package import StateStore
 package import TokenDomain
 
 /// The loop of a worker: take a batch, decide, produce, commit.

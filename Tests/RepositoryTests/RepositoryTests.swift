@@ -34,6 +34,16 @@ import Testing
         #expect(listed.count == Set(listed).count)
     }
 
+    @Test func `has every file in which a change begins`() throws {
+        let page = try SourceTree.text(of: "Deploy/CHANGING.md")
+        let named = page.split(separator: "`").filter { $0.contains("/") && !$0.contains(" ") }
+        #expect(named.count > 20)
+        for path in named {
+            let file = SourceTree.root.appendingPathComponent(String(path)).path
+            #expect(FileManager.default.fileExists(atPath: file), "\(path)")
+        }
+    }
+
     @Test func `names no file Utils and keeps files short enough to read`() throws {
         for file in try SourceTree.files(["Sources"]) {
             #expect(!file.name.lowercased().contains("util"), "\(file.path)")

@@ -1,5 +1,3 @@
-package import StateStore
-
 /// Opens and wipes the local stores of a worker; a dictionary's worth of them in tests.
 package protocol StoreProvider: AnyObject {
     /// Opens the store of one partition, empty where there is none yet.
