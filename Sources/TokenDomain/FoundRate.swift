@@ -11,6 +11,8 @@ struct FoundRate: Equatable, Sendable {
     /// One 429 leaves at least this part of the rate, and all of them together this one.
     private static let partMin = 0.25
     private static let floor = 0.005
+    /// Up to so many times the rate before the last 429, few 429s say only that it is still right.
+    private static let knownMax = 1.5
     /// The rate before a 429 is back after twice the time since the one before, within these.
     private static let recoveryMin = Milliseconds.seconds(5)
     private static let recoveryMax = Milliseconds.seconds(60)
@@ -22,7 +24,7 @@ struct FoundRate: Equatable, Sendable {
     /// one of so many, however far it went.
     private static let seriesCountMin = 4
     private static let helplessPart = 0.4
-    private static let seriesCountMax = 10
+    private static let seriesCountMax = 20
     /// For so long after that, few 429s decrease nothing.
     private static let patienceMin = Milliseconds.seconds(10)
     private static let patienceMax = Milliseconds.minutes(2)
@@ -41,8 +43,10 @@ struct FoundRate: Equatable, Sendable {
     private var patientUntil: Timestamp?
     /// Requests that Apple took in the clock's second of the last one, and in the second before.
     private var second: Int64 = 0
-    private var count = 0
-    private var countBefore = 0
+    private var (count, countBefore) = (0, 0)
+
+    /// Whether few requests are refused of late.
+    var areFew: Bool { refusedPart <= Self.fewMax }
 
     /// At most `rate`, the limit that we were given.
     func value(of rate: Double, now: Timestamp) -> Double {
@@ -63,17 +67,18 @@ struct FoundRate: Equatable, Sendable {
 
     /// Nothing is sent until the end of the hold, and nothing grows.
     mutating func refused(of rate: Double, share: Double, heldUntil: Timestamp, now: Timestamp) {
-        let areFew = refusedPart <= Self.fewMax
         if areFew, let patientUntil, now < patientUntil {
             return
         }
-        let part = 1 - Double(now.milliseconds % 1_000) / 1_000
-        let taken = Double(count) + part * Double(countBefore)
-        // Of a few, one more or less is chance.
-        let found = max(taken, min(taken + 1, 10)) / share
+        let before = 1 - Double(now.milliseconds % 1_000) / 1_000
+        let taken = Double(count) + before * Double(countBefore)
+        // Of a few, one more or less is chance. A little less, for the search to end soon.
+        let found = max(taken, min(taken + 1, 10)) / share * (areFew ? 1 : 1 - Self.decrease)
         let rateBefore = value(of: rate, now: now)
         let isEarly = cutAt.map { now - $0 < recovery } ?? false
-        ceiling = max(min(rateBefore, found), rateBefore * Self.partMin)
+        // Where the ceiling is known, a replica that took less had stood still, or little to send.
+        let isKnown = areFew && cutAt != nil && rateBefore <= ceiling * Self.knownMax
+        ceiling = isKnown ? rateBefore : max(min(rateBefore, found), rateBefore * Self.partMin)
         if !areFew || !isEarly {
             (seriesStart, seriesCount) = (areFew ? rateBefore : ceiling, 0)
         }
@@ -84,7 +89,7 @@ struct FoundRate: Equatable, Sendable {
         }
         let way = min(Milliseconds(2 * (now - (cutAt ?? now)).count), Self.recoveryMax)
         let least = Milliseconds(Int64(Self.recoveryCount / (ceiling * share) * 1_000))
-        recovery = max(way, least, Self.recoveryMin)
+        recovery = max(way, least, areFew ? recovery : Self.recoveryMin)
         cutAt = heldUntil
     }
 
@@ -93,8 +98,8 @@ struct FoundRate: Equatable, Sendable {
         (ceiling, recovery) = (seriesStart, Self.recoveryMin)
         cutAt = now + -recovery
         let isFirst = patientUntil.map { now - $0 >= Self.patienceMax } ?? true
-        let longer = Milliseconds(2 * patience.count)
-        patience = isFirst ? Self.patienceMin : min(longer, Self.patienceMax)
+        let longer = min(Milliseconds(2 * patience.count), Self.patienceMax)
+        patience = isFirst ? Self.patienceMin : longer
         patientUntil = now + patience
     }
 
@@ -106,8 +111,7 @@ struct FoundRate: Equatable, Sendable {
     private mutating func look(at now: Timestamp) {
         let second = now.milliseconds / 1_000
         if second != self.second {
-            countBefore = second == self.second + 1 ? count : 0
-            count = 0
+            (countBefore, count) = (second == self.second + 1 ? count : 0, 0)
             self.second = second
         }
     }

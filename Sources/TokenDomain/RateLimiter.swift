@@ -6,8 +6,10 @@
 package struct RateLimiter: Sendable {
     /// A loop that wakes late catches up so much, in milliseconds; who asks later than that rested.
     private static let lateMax = 100.0
-    /// The longest hold without `Retry-After`, after so many refusals in a row.
+    /// The longest hold without `Retry-After`, after so many refusals in a row; the second where few
+    /// of the answers were, and the rate is nearly right.
     package static let hold = Backoff(base: .seconds(1), cap: .seconds(60))
+    private static let holdOfFew = Backoff(base: Milliseconds(250), cap: hold.cap)
 
     /// Requests per second for the app and environment, over all replicas.
     package var rate: Double
@@ -131,7 +133,8 @@ package struct RateLimiter: Sendable {
             heldUntil = max(heldUntil, until ?? heldUntil)
             return false
         }
-        let wait = Self.hold.delay(failureCount: (refusedCount ?? 0) + 1, using: &generator)
+        let hold = found.areFew ? Self.holdOfFew : Self.hold
+        let wait = hold.delay(failureCount: (refusedCount ?? 0) + 1, using: &generator)
         heldSince = now
         heldUntil = until ?? now + wait
         refusedSince = refusedSince ?? now

@@ -58,6 +58,28 @@ import TokenDomain
         }
     }
 
+    /// After 10 s, in which the rate is searched for.
+    @Test(arguments: [Counting.windows(.seconds(1)), .slidingSecond], [3, 6])
+    func `is most of the limit in the first minute too`(counting: Counting, replicaCount: Int) {
+        var used: [Double] = []
+        for seed: UInt64 in 1...8 {
+            var run = RateLimiterRun(
+                PaceWorld(
+                    counting: counting,
+                    isBare: true,
+                    replicaCount: replicaCount,
+                    latency: Milliseconds(50)
+                ),
+                seed: seed
+            )
+            run.go(seconds: 10)
+            let before = run.takenCount
+            run.go(seconds: 60)
+            used.append(Double(run.takenCount - before) / 6_000)
+        }
+        #expect(used.reduce(0, +) / 8 >= 0.95, "\(used)")
+    }
+
     @Test(
         arguments: [Counting.windows(.seconds(1)), .bucket(100), .bucket(10)].flatMap { counting in
             [1, 3].map { replicaCount in
