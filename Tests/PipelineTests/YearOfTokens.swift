@@ -28,6 +28,8 @@ final class YearOfTokens {
     ]
     private static let prefix = "tollway."
     private static let turnCountMax = 10_000
+    /// Tokens come, and what is shown is measured, so often; report turns with the rate of an app.
+    private static let stretch = Milliseconds.minutes(5)
 
     /// What happened in a month of the clock's 30 days and 10 hours.
     struct Month {
@@ -110,6 +112,9 @@ final class YearOfTokens {
         switch worker {
         case .dedupe: return DedupeStage()
         case .report:
+            // A measure a second, as in life, would be most of what the year takes to play.
+            var limits = ReportLimits()
+            limits.measureInterval = .hours(6)
             return ReportStage(
                 policy: ReportPolicy(requestIdentifier: ReportPolicy.identifier),
                 apple: apple,
@@ -118,7 +123,8 @@ final class YearOfTokens {
                 rate: { _ in rate },
                 metrics: Metrics(),
                 log: Log(worker: "report", format: .json, write: { _ in }),
-                seed: 1
+                seed: 1,
+                limits: limits
             )
         default:
             let apps = Self.apps.map {
@@ -138,20 +144,27 @@ final class YearOfTokens {
         let end = Self.start + .days(Self.dayCount)
         // An app's turn to send; the year's last tokens have eleven days until their deadlines.
         let turn = Milliseconds(Int64(1_000 / (Self.limitOfApp * scale)))
+        let stretch = max(turn, Self.stretch)
         while now < end + .days(11) {
             if now < end {
-                feed(for: turn)
+                feed(for: stretch)
             }
-            try work(isStopped: isStopped)
+            try work(Worker.allCases, isStopped: isStopped)
             measure()
+            let next = now + stretch
             now = now + turn
+            while now < next {
+                try work([.report], isStopped: isStopped)
+                now = now + turn
+            }
         }
     }
 
-    private func work(isStopped: (Worker, Timestamp) -> Bool) throws {
+    private func work(_ workers: [Worker], isStopped: (Worker, Timestamp) -> Bool) throws {
         for _ in 0..<Self.turnCountMax {
             var isBusy = false
-            for member in members where !isStopped(member.worker, now) {
+            for member in members
+            where workers.contains(member.worker) && !isStopped(member.worker, now) {
                 isBusy = try member.loop.step(waitMilliseconds: 0) || isBusy
             }
             if !isBusy {

@@ -9,7 +9,7 @@ import Testing
 /// Method: ``YearOfTokens`` plays a part of it, `YEAR_TOKENS` (5,000 where not set), and prints a line
 /// a month with `YEAR_PRINT=1`:
 ///
-///     YEAR_TOKENS=1000000 YEAR_PRINT=1 swift test --filter 'year of tokens'
+///     YEAR_TOKENS=200000 YEAR_PRINT=1 swift test -c release -Xswiftc -enable-testing --filter 'year of tokens'
 @Suite struct `A year of tokens` {
     private static let environment = ProcessInfo.processInfo.environment
     private static let tokenCount = environment["YEAR_TOKENS"].flatMap(Int.init) ?? 5_000
