@@ -38,6 +38,8 @@ struct ReceivedEnvelope {
     }
 
     /// The token of an envelope that is refused for something else, if it can be read.
+    ///
+    /// It names the member beside its declaration: the declared way is the one that refused it.
     static func salvageToken(_ value: Span<UInt8>) -> [UInt8]? {
         var token: [UInt8]?
         do {
