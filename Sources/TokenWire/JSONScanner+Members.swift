@@ -62,7 +62,7 @@ extension JSONScanner {
     /// As ``scanMembers(_:_:)``, for the object that is next.
     ///
     /// What `recover` is lent is a fault of a member, and the scanner before its value: it may look at
-    /// that, which is skipped then, or throw. A text that is not JSON ends the reading at once.
+    /// that, which is skipped then, or throw. To skip what is not JSON throws in any case.
     @inline(__always)
     mutating func readMembers(
         _ declared: (inout JSONScanner) -> Void,
@@ -78,7 +78,7 @@ extension JSONScanner {
             let start = position
             if let fault = takeMember(declared) {
                 position = start
-                try pass(fault, to: recover)
+                try recover(fault, &self)
                 position = start
                 try skip()
             } else if !members.isTaken {
@@ -88,16 +88,6 @@ extension JSONScanner {
         members.hasEnded = true
         if let fault = takeMember(declared) {
             try recover(fault, &self)
-        }
-    }
-
-    private mutating func pass(
-        _ fault: WireFault,
-        to recover: (WireFault, inout JSONScanner) throws(WireFault) -> Void
-    ) throws(WireFault) {
-        switch fault {
-        case .notJSON, .tooDeep: throw fault
-        case .missing, .wrongType, .outOfRange, .tooLong, .repeated: try recover(fault, &self)
         }
     }
 

@@ -81,20 +81,31 @@ extension Milliunits: WireValue {
     package func write(by writer: inout JSONWriter) { writer.integer(count) }
 }
 
-/// Three capital letters; any other text is out of range.
-extension AlphaCode: WireValue {
+/// A text of a form of its own; any other text is out of range.
+package protocol WireForm: WireValue {
+    init?(_ text: String)
+    var text: String { get }
+}
+
+extension WireForm {
     package static func read(
         _ scanner: inout JSONScanner,
         atMost limit: TextLimit?
-    ) throws(WireFault) -> AlphaCode {
-        guard let code = AlphaCode(try scanner.string()) else {
+    ) throws(WireFault) -> Self {
+        guard let value = Self(try scanner.string()) else {
             throw .outOfRange(field: scanner.fieldName)
         }
-        return code
+        return value
     }
 
     package func write(by writer: inout JSONWriter) { writer.string(text) }
 }
+
+/// Three capital letters.
+extension AlphaCode: WireForm {}
+
+/// A header of W3C.
+extension TraceParent: WireForm {}
 
 /// A number with all its digits; one that is no rate is out of range.
 extension ExchangeRate: WireValue {
@@ -112,21 +123,6 @@ extension ExchangeRate: WireValue {
     }
 
     package func write(by writer: inout JSONWriter) { writer.raw(Array(text.utf8)) }
-}
-
-/// A header of W3C; any other text is out of range.
-extension TraceParent: WireValue {
-    package static func read(
-        _ scanner: inout JSONScanner,
-        atMost limit: TextLimit?
-    ) throws(WireFault) -> TraceParent {
-        guard let trace = TraceParent(try scanner.string()) else {
-            throw .outOfRange(field: scanner.fieldName)
-        }
-        return trace
-    }
-
-    package func write(by writer: inout JSONWriter) { writer.string(text) }
 }
 
 /// A text with a type of its own.

@@ -43,13 +43,7 @@ extension PurchasesStage {
     ) throws(StoreFault) {
         let group = BookDue.start(.reference, of: place.key.bytes)
         let turns = BookDue.turns(of: place.key)
-        let (stored, next) = try entries(
-            place.partition,
-            from: group,
-            prefix: group,
-            countMax: Self.storedCountMax,
-            plan.state
-        )
+        let (stored, next) = try stored(in: group, place, plan)
         var items = recent.waiting(in: group)
         var inTurn: Set<BookPlace> = []
         for (entry, _) in stored {
@@ -88,13 +82,7 @@ extension PurchasesStage {
         _ place: BookPlace,
         _ plan: BatchPlan
     ) throws(StoreFault) -> (items: [BookPlace], next: [UInt8]?) {
-        let (stored, next) = try entries(
-            place.partition,
-            from: group,
-            prefix: group,
-            countMax: Self.storedCountMax,
-            plan.state
-        )
+        let (stored, next) = try stored(in: group, place, plan)
         var items = recent.waiting(in: group)
         for (entry, _) in stored {
             if let key = BookDue.key(of: entry, after: group) {
@@ -102,6 +90,21 @@ extension PurchasesStage {
             }
         }
         return (items.sorted(), next)
+    }
+
+    /// The entries of a group in the store.
+    private func stored(
+        in group: [UInt8],
+        _ place: BookPlace,
+        _ plan: BatchPlan
+    ) throws(StoreFault) -> (entries: [DueEntry], next: [UInt8]?) {
+        try entries(
+            place.partition,
+            from: group,
+            prefix: group,
+            countMax: Self.storedCountMax,
+            plan.state
+        )
     }
 
     /// One of the items that wait for their turn in the net calculation of a buy takes it: the others

@@ -124,7 +124,7 @@ extension ConsoleScript {
           const head = [el('p', { class: 'crumbs' }, el('a', { href: '/dead-letters' }, 'Dead letters'),
             record ? [' / ', el('a', { href: addressOf({ stage: record.stage, code: record.code,
               fingerprint: record.fingerprint }) }, record.code)] : ''),
-          el('h1', null, 'DeadLetterRecord ', el('span', { class: 'mono' }, position))];
+          el('h1', null, 'Dead letter ', el('span', { class: 'mono' }, position))];
           if (!record) return [...head, loading(entry, 'the dead letter')];
           const from = record.source;
           return [...head, advise(record.code),
