@@ -16,11 +16,11 @@ extension Book {
 
     /// The same, known for sure of what is in the store.
     private func isAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
-        guard try mayBeAwaited(group, partition: partition) else {
-            return false
-        }
         if recent.mayWait(in: group) {
             return true
+        }
+        guard try waiting.mayWait(in: group, partition: partition, state, recent) else {
+            return false
         }
         var isAny = false
         try state.scan(.due, partition: partition, from: group, within: group) { _, _ in
