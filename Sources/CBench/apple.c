@@ -134,7 +134,7 @@ static void answer_stream(struct apple *apple, struct peer *peer, struct stream 
     size_t count = accept_report(apple, stream->body, stream->body_count, answer);
     if (count > 0) {
         put_frame(peer, HEADERS, END_HEADERS, stream->id, accepted, sizeof accepted - 1);
-        /* Not held back by flow control: libcurl opens windows of megabytes, and these are small. */
+        /* Not slowed by flow control: libcurl opens windows of megabytes, and these are small. */
         put_frame(peer, DATA, END_STREAM, stream->id, answer, count);
     } else {
         put_frame(peer, HEADERS, END_HEADERS | END_STREAM, stream->id, refused, 1);

@@ -82,9 +82,9 @@ package struct LagWatch: Sendable {
             }
             // Where something before it is left to do, the partition may not be fetched just now, and
             // its watermarks may be old.
-            let isHeldBack =
+            let isBlocked =
                 !isAway && marks.lastStable < marks.end && committed >= marks.lastStable
-            if isHeldBack, known.lastStable == marks.lastStable, let last = known.lookedAt {
+            if isBlocked, known.lastStable == marks.lastStable, let last = known.lookedAt {
                 known.stuckMilliseconds += min(max((now - last).count, 0), Self.stepMaxMilliseconds)
             } else {
                 known.stuckMilliseconds = 0

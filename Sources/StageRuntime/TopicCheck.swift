@@ -149,7 +149,7 @@ struct TopicCheck {
                     prefix: prefix,
                     present: known,
                     sourceByteCountMax: TopicReview.recordByteCountMax(
-                        of: topic.buriedSources,
+                        of: topic.deadLetterSources,
                         prefix: prefix,
                         present: present
                     ),

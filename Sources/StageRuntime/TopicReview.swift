@@ -99,7 +99,7 @@ package struct TopicReview: Equatable, Sendable {
                 prefix: prefix,
                 present: known,
                 sourceByteCountMax: recordByteCountMax(
-                    of: topic.buriedSources,
+                    of: topic.deadLetterSources,
                     prefix: prefix,
                     present: present
                 ),
@@ -123,8 +123,8 @@ package struct TopicReview: Equatable, Sendable {
         }
     }
 
-    /// Compares one topic; for `sourceByteCountMax` and `letterMilliseconds` see
-    /// ``TopicShape/init(of:sourceByteCountMax:letterMilliseconds:durability:replicationFactor:)``.
+    /// Compares one topic; for `sourceByteCountMax` and `deadLetterMilliseconds` see
+    /// ``TopicShape/init(of:sourceByteCountMax:deadLetterMilliseconds:durability:replicationFactor:)``.
     package init(
         _ topic: Topic,
         prefix: String,

@@ -63,7 +63,7 @@ package struct TopicShape: Equatable, Sendable {
     /// The shape of a topic.
     ///
     /// `sourceByteCountMax` is the largest `max.message.bytes` of the topics whose records may come
-    /// to lie in this one; only dead letters have such. `letterMilliseconds` is how long a dead
+    /// to lie in this one; only dead letters have such. `deadLetterMilliseconds` is how long a dead
     /// letter can lie there, nil for ever: its replay or discard is remembered for longer.
     /// `replicationFactor` is what the topic has, or is made with.
     package init(
@@ -153,7 +153,7 @@ extension Topic {
     }
 
     /// The topics whose records may come to lie in this one as they are.
-    package var buriedSources: [Topic] {
+    package var deadLetterSources: [Topic] {
         switch self {
         case .deadLetters(let worker): worker.sources
         case .deadLetterArchive: Worker.allCases.flatMap(\.sources)

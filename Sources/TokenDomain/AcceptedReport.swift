@@ -31,7 +31,7 @@ package struct AcceptedReport: Equatable, Sendable {
     }
 }
 
-/// What became before of a request that is a dead letter's replay: it goes on in the next dead
+/// The earlier failures of a request that is a dead letter's replay: it goes on in the next dead
 /// letter, if there is one.
 package struct ReplayHistory: Equatable, Sendable {
     /// RFC 3339.

@@ -21,7 +21,7 @@ struct LaneCount<Key: Hashable> {
     /// Until when it rests after the last slice.
     private var restsUntil = Timestamp(milliseconds: 0)
     private var counts: [Key: Int] = [:]
-    /// The last count that was complete; what became empty stays for one more, with zero.
+    /// The last count that was complete; a lane that is empty now stays for one more, with zero.
     private(set) var complete: [Key: Int] = [:]
 
     fileprivate init(_ regions: [DueKey.Region], keys: @escaping Keys) {

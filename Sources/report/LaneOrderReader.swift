@@ -99,7 +99,7 @@ final class LaneOrderReader {
             unreadableCount += 1
             log.limited(
                 .error,
-                "an order for a lane cannot be read, and is passed over",
+                "an order for a lane cannot be read, and is ignored",
                 ("partition", .integer(Int64(record.partition))),
                 ("offset", .integer(record.offset)),
                 ("because", .text(error.message))

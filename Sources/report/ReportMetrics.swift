@@ -97,7 +97,7 @@ final class ReportMetrics {
         )
         unreadableOrders = metrics.counter(
             "report_lane_orders_unreadable_total",
-            help: "Records of lanes.control.v1 that cannot be read and were passed over."
+            help: "Records of lanes.control.v1 that cannot be read and were ignored."
         )
         heldSeconds = metrics.gauge(
             "report_lane_held_seconds",

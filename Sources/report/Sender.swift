@@ -33,7 +33,7 @@ final class Sender {
     /// Those of ``lanes`` in the order in which they were opened: each gets its turns in it.
     private(set) var queues: [SendQueue] = []
     private(set) var rounds: SendRounds
-    /// What became ready for a queue and is not known to be committed.
+    /// Debts that are ready for a queue and are not known to be committed.
     private var touched: [(queue: SendQueue, debt: ReadyDebt)] = []
 
     var flights: [UInt64: Flight] = [:]

@@ -95,7 +95,7 @@ import TokenDomain
     ]
 
     @Test(arguments: rows)
-    func `is told by status and body, whatever they are`(row: Row) throws {
+    func `is found from status and body, whatever they are`(row: Row) throws {
         let server = try HTTPServer(listen: ListenAddress(host: "127.0.0.1", port: 0))
         defer { server.close() }
         let client = try Self.client(url: "http://127.0.0.1:\(server.port)")

@@ -59,7 +59,7 @@ import Testing
         }
     }
 
-    @Test func `puts what became of neighbours with one tag into one receipt`() async throws {
+    @Test func `puts the deliveries of neighbours with one tag into one receipt`() async throws {
         try await Self.withProducer(queueByteCountMax: 4) { _, world, producer in
             // The last two find no room: known at once, before what is stored.
             try producer.produce(Self.outputs([1, 2, 3, 4, 5, 6]), tags: [7, 7, 8, 7, 7, 7])

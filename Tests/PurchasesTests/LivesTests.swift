@@ -153,6 +153,6 @@ private struct Life {
             #expect(revisions == Array(1..<revisions.count + 1), "seed \(seed): \(id)")
         }
         let keys = reported.map { "\($0.lineItemID)/\($0.revision)" }
-        #expect(Set(keys).count == keys.count, "seed \(seed): an outcome is told twice")
+        #expect(Set(keys).count == keys.count, "seed \(seed): an outcome is written twice")
     }
 }

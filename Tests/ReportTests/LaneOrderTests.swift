@@ -270,7 +270,7 @@ final class MemoryOrders: LaneOrderSource {
         #"{"appAppleId":1,"environment":"production","state":"stopped","#
             + #""by":"a","why":"b","at":1}"#,
     ])
-    func `that cannot be read are logged, counted and passed over`(text: String) throws {
+    func `that cannot be read are logged, counted and ignored`(text: String) throws {
         let bench = bench(tokens: 5)
         order(.paused, on: bench)
         bench.append(.laneOrders, key: Array("1|production".utf8), value: Array(text.utf8))
@@ -279,7 +279,7 @@ final class MemoryOrders: LaneOrderSource {
         #expect(calls(bench) == 0 && calls(bench, app: 2) == 5)
         #expect(value(bench, "report_lane_orders_unreadable_total") == 1)
         #expect(
-            bench.logLines.with("an order for a lane cannot be read, and is passed over").count == 1
+            bench.logLines.with("an order for a lane cannot be read, and is ignored").count == 1
         )
         // A tombstone ends what was ordered.
         bench.append(.laneOrders, key: Array("1|production".utf8), value: nil)

@@ -200,7 +200,7 @@ import TokenWire
         #expect(try held().count == 3)
     }
 
-    @Test func `tells what became of each app's tokens, once each`() throws {
+    @Test func `logs the outcome of each app's tokens, once each`() throws {
         let bench = ReportBench()
         bench.launch()
         for number in 0..<5 {

@@ -204,7 +204,8 @@ import TokenWire
         #expect(try bench.refusedTokens().count == 1)
     }
 
-    @Test func `is told by its id without a customer, and again for each who brings it`() throws {
+    @Test func `is reported by its id without a customer, and again for each who brings it`() throws
+    {
         let bench = ReportBench()
         bench.script = { _ in Self.unknown }
         bench.launch()

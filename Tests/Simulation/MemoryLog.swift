@@ -223,7 +223,7 @@ package final class MemoryLog: RecordLog {
             return nil
         }
         if waitMilliseconds > 0, case .lost = pendingEvent {
-            throw .unusable(message: "lost partitions are held back: the group takes it for a twin")
+            throw .unusable(message: "lost partitions are kept: the group takes it for a twin")
         }
         if delay > 0, waitMilliseconds == 0 {
             underWay = (transaction, delay - 1)

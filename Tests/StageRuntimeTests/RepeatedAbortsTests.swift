@@ -84,8 +84,8 @@ import Testing
             transactionCount += 1
             let size = min(aborts.recordCountMax ?? .max, max(recordCount - position, 1))
             let attempt = attempt(size, from: Int64(position))
-            let isBuried = attempt.onlyRecord.map { aborts.culprits[$0] != nil } ?? false
-            if (position..<position + size).contains(culprit), !isBuried {
+            let isCulprit = attempt.onlyRecord.map { aborts.culprits[$0] != nil } ?? false
+            if (position..<position + size).contains(culprit), !isCulprit {
                 aborts.aborted(code: "INVALID_RECORD", attempt, now: now)
                 now = aborts.nextAttempt(now: now) ?? now
             } else {

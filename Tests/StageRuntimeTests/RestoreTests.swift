@@ -78,7 +78,7 @@ private struct RestoreBench {
 }
 
 @Suite struct `A store that cannot be right` {
-    @Test func `is wiped when it is damaged, and it is told why`() throws {
+    @Test func `is wiped when it is damaged, and the log says why`() throws {
         let bench = RestoreBench(FailingDisk(.damaged(message: "a block is altered"), count: 1))
         let store = try #require(try bench.restore.slice(waitMilliseconds: 0))
         #expect(store.changelogOffset == nil)

@@ -47,7 +47,7 @@ private final class Account: LoopTelemetry {
     func restored(partition: Int32, recordCount: Int) {}
 }
 
-@Suite struct `What became of tokens` {
+@Suite struct `The outcomes of tokens` {
     static let values = [
         "forward", "repeat", "held", "reported", "notice", "large", "bad", "forward",
     ]

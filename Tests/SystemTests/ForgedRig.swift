@@ -253,7 +253,7 @@ final class ForgedRig {
         )
     }
 
-    /// The outcomes of each sale: what became of it, and under which token.
+    /// The outcomes of each sale: accepted, owed or not, and under which token.
     func outcomes() throws -> [String: [String]] {
         try run.records(of: [.purchasesOutcomes]) { batch, record in
             try PurchaseOutcome(reading: batch.arena.span.extracting(record.value.indices))

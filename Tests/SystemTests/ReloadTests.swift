@@ -40,7 +40,7 @@ struct `Keys read again on SIGHUP` {
             try one.change()
             let before = rig.log(1).count
             rig.signal(1, SIGHUP)
-            try rig.wait(seconds: 10, for: "\(one.sentence) is told") {
+            try rig.wait(seconds: 10, for: "\(one.sentence) in the log") {
                 let told = rig.log(1).dropFirst(before)
                 return told.contains("what was read before stays in force")
                     && told.contains(one.sentence)

@@ -10,7 +10,7 @@ import TokenDomain
 /// on. The new reporter must ask Apple for the answer that was not committed: the ledger then says
 /// `verified`, not `accepted`.
 final class ReporterKiller {
-    /// One report whose answer was held back.
+    /// One report whose answer was delayed.
     struct Held: Hashable {
         var requestIdentifier: String
         var externalPurchaseID: String

@@ -226,7 +226,7 @@ import Testing
         #expect(account.current?.nextAttemptAt == Self.due + .seconds(10))
         let effects = account.hear(.verified, at: Self.due + .seconds(10))
         guard case .outcome(let outcome)? = effects.first else {
-            Issue.record("a verified report is told")
+            Issue.record("a verified report is handed out")
             return
         }
         #expect(outcome.outcome == .verified && outcome.attempts == 1)

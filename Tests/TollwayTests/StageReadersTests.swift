@@ -17,7 +17,7 @@ import TokenDomain
             (2, "PreparingRebalance", 0, 5, true, nil, true),
         ] as [(Int, String, Int, Int64, Bool, String?, Bool)]
     )
-    func `is told from one that is run, and from one with nothing to read`(
+    func `differs from one that is run, and from one with nothing to read`(
         memberCount: Int,
         state: String,
         assignedCount: Int,

@@ -24,7 +24,7 @@ struct AcceptedAccountTokens {
         }
     }
 
-    func heldBack(_ question: LedgerQuestion.AccountToken) -> HeldBack? {
+    func skipReason(_ question: LedgerQuestion.AccountToken) -> SkipReason? {
         guard let last = transactions[question.transaction] ?? nil else {
             return nil
         }

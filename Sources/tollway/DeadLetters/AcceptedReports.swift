@@ -18,7 +18,7 @@ struct AcceptedReports {
         }
     }
 
-    func heldBack(_ question: LedgerQuestion.Report) -> HeldBack? {
+    func skipReason(_ question: LedgerQuestion.Report) -> SkipReason? {
         if let identifier = question.identifier, identifiers.contains(identifier) {
             return .alreadyAccepted
         }

@@ -48,10 +48,10 @@ struct Ledger {
         }
     }
 
-    func heldBack(_ question: LedgerQuestion) -> HeldBack? {
+    func skipReason(_ question: LedgerQuestion) -> SkipReason? {
         switch question {
-        case .report(let question): reports.heldBack(question)
-        case .accountToken(let question): accountTokens.heldBack(question)
+        case .report(let question): reports.skipReason(question)
+        case .accountToken(let question): accountTokens.skipReason(question)
         }
     }
 

@@ -32,7 +32,7 @@ enum ReplayCommand {
         operandCountMax: 1,
         options: DeadLetterFilter.options + [rate, countMax, patch, replaysMax],
         details: """
-            Changes nothing in Kafka. Counts by group, what is held back and why, the headers
+            Changes nothing in Kafka. Counts by group, what is skipped and why, the headers
             that change, values before and after --patch, and how long it takes at --rate.
             FILE, which must not be there yet, keeps all of it for replay.
             \(DeadLetterCommand.filterHelp)
@@ -60,7 +60,7 @@ enum ReplayCommand {
             Mend the cause first. Then: run it with a filter (or a PLAN of dlq plan), read what it
             would do, and add --yes. A dead letter goes back once, never twice: stop it with Ctrl-C,
             kill it, run it again, run it from two terminals (the newer goes on, the older stops,
-            exit 75); what is left goes with the next run. Held back is what Apple has accepted
+            exit 75); what is left goes with the next run. Skipped is what Apple has accepted
             already, what would break Apple's order of statuses, and what came back twice.
             Key, value and own headers are kept. Every step is in the audit topic.
             \(DeadLetterCommand.filterHelp)
@@ -112,7 +112,7 @@ enum ReplayCommand {
             guard !invocation.has("--patch"), !invocation.has("--replays-max") else {
                 throw .usage(
                     "plan_and_change",
-                    "the plan says what is changed and held back: make another with these options"
+                    "the plan says what is changed and skipped: make another with these options"
                 )
             }
             try take(try ReplayPlanFile(path: path), &order)
@@ -223,19 +223,19 @@ enum ReplayCommand {
         guard format == .table else {
             return JSONLines.object([
                 ("runId", JSONText.quoted(order.runID)), ("state", JSONText.quoted(state)),
-                ("sent", "\(run.sentCount)"), ("heldBack", "\(plan.heldCount)"),
-                ("passedOver", "\(run.passedOverCount)"), ("planned", "\(plan.records.count)"),
+                ("sent", "\(run.sentCount)"), ("skipped", "\(plan.skippedCount)"),
+                ("tooLarge", "\(run.tooLargeCount)"), ("planned", "\(plan.records.count)"),
             ]) + "\n"
         }
         var lines = [
             "\(order.runID): \(state), \(run.sentCount)"
                 + (order.action == .replay ? " sent back" : " moved to the archive")
         ]
-        for (why, held) in plan.held.sorted(by: { $0.value.count > $1.value.count }) {
-            lines.append("\(held.count) held back (\(why.rawValue)): \(why.sentence)")
+        for (why, skipped) in plan.skipped.sorted(by: { $0.value.count > $1.value.count }) {
+            lines.append("\(skipped.count) skipped (\(why.rawValue)): \(why.sentence)")
         }
-        if run.passedOverCount > 0 {
-            lines.append("\(run.passedOverCount) passed over: too large for where they go")
+        if run.tooLargeCount > 0 {
+            lines.append("\(run.tooLargeCount) too large for where they go")
         }
         return lines.map { $0 + "\n" }.joined()
     }
@@ -253,7 +253,7 @@ enum ReplayCommand {
                 Console.say("nothing was to be done")
                 return .nothingMatched
             }
-            return run.passedOverCount > 0 ? .partlyDone : .ok
+            return run.tooLargeCount > 0 ? .partlyDone : .ok
         case .interrupted:
             Console.say("stopped between two transactions; \(again)")
             return .interrupted

@@ -11,7 +11,7 @@ enum ReplayMemory {
     /// The clocks of the worker that wrote the dead letter and of the replay may differ by less.
     private static let clockSkewMilliseconds: Int64 = 86_400_000
 
-    /// Older dead letters are held back; UNIX milliseconds, nil where nothing is forgotten.
+    /// Older dead letters are skipped; UNIX milliseconds, nil where nothing is forgotten.
     ///
     /// - Throws: exit 5 where a bound in bytes may take any record at any time.
     static func forgottenBefore(

@@ -6,7 +6,7 @@ internal import TokenWire
 
 /// What a change would do with each dead letter, before it is done.
 struct ReplayPlan {
-    struct Held {
+    struct Skipped {
         static let exampleCountMax = 3
 
         var count = 0
@@ -31,7 +31,7 @@ struct ReplayPlan {
     var groups: DeadLetterGroups
     /// Dead letters that go, by index of their group.
     var goingCounts: [Int: Int] = [:]
-    var held: [HeldBack: Held] = [:]
+    var skipped: [SkipReason: Skipped] = [:]
     var targets: [Topic: Int] = [:]
     /// All that goes.
     var records = PositionSet()
@@ -41,9 +41,9 @@ struct ReplayPlan {
     var samples: [Sample] = []
 
     var matchedCount: Int { groups.count }
-    var heldCount: Int { held.values.reduce(0) { $0 + $1.count } }
+    var skippedCount: Int { skipped.values.reduce(0) { $0 + $1.count } }
     /// Those that might go, but are beyond the limit that was asked for.
-    var leftCount: Int { matchedCount - heldCount - records.count }
+    var leftCount: Int { matchedCount - skippedCount - records.count }
     /// Without the canary.
     var rest: PositionSet {
         guard !canary.isEmpty else {
@@ -88,7 +88,7 @@ struct ReplayPlanner {
         )
         var candidates = try candidates(scan, settled, &plan)
         if order.action == .replay {
-            candidates = try held(candidates, &plan)
+            candidates = try withoutSkipped(candidates, &plan)
         }
         if order.countMax != nil || order.canaryCount != nil {
             candidates.sort { ($0.failedAt, $0.position) < ($1.failedAt, $1.position) }
@@ -131,20 +131,22 @@ struct ReplayPlanner {
                 target: .deadLetterArchive
             )
             guard !judge.isForgotten(deadLetter) else {
-                plan.held[.forgotten, default: ReplayPlan.Held()].add(deadLetter.position)
+                plan.skipped[.forgotten, default: ReplayPlan.Skipped()].add(deadLetter.position)
                 return true
             }
             if order.action == .replay {
                 switch judge.judge(deadLetter, in: batch, subject: subject) {
-                case .held(let why):
-                    plan.held[why, default: ReplayPlan.Held()].add(deadLetter.position)
+                case .skip(let why):
+                    plan.skipped[why, default: ReplayPlan.Skipped()].add(deadLetter.position)
                     return true
                 case .go(let target, let question):
                     candidate.target = target
                     candidate.question = question
                 }
                 guard patch(deadLetter, in: batch, &plan) else {
-                    plan.held[.notPatchable, default: ReplayPlan.Held()].add(deadLetter.position)
+                    plan.skipped[.notPatchable, default: ReplayPlan.Skipped()].add(
+                        deadLetter.position
+                    )
                     return true
                 }
             }
@@ -180,7 +182,7 @@ struct ReplayPlanner {
     }
 
     /// Asks the ledger, once for all, and keeps those that Apple has not settled.
-    private func held(
+    private func withoutSkipped(
         _ candidates: [Candidate],
         _ plan: inout ReplayPlan
     ) throws(CommandFailure) -> [Candidate] {
@@ -192,10 +194,10 @@ struct ReplayPlanner {
         }
         try ledger.read(order.configuration)
         return candidates.filter { candidate in
-            guard let why = candidate.question.flatMap({ ledger.heldBack($0) }) else {
+            guard let why = candidate.question.flatMap({ ledger.skipReason($0) }) else {
                 return true
             }
-            plan.held[why, default: ReplayPlan.Held()].add(candidate.position)
+            plan.skipped[why, default: ReplayPlan.Skipped()].add(candidate.position)
             return false
         }
     }

@@ -32,7 +32,7 @@ extension ReplayPlanFile {
             ("filter", JSONText.quoted(order.filter.text)),
             ("matched", "\(text.plan.matchedCount)"),
             ("goBack", "\(text.plan.records.count)"),
-            ("heldBack", "\(text.plan.heldCount)"),
+            ("skipped", "\(text.plan.skippedCount)"),
             ("rate", order.rate.map { "\($0)" } ?? "null"),
             ("secondsAtRate", text.seconds.map { "\($0)" } ?? "null"),
             ("replaysMax", "\(order.replayCountMax)"),
@@ -45,7 +45,7 @@ extension ReplayPlanFile {
             ("patchSamples", lines(text.samples)),
             ("groups", lines(text.groups)),
             ("targets", lines(text.targets)),
-            ("held", lines(text.held)),
+            ("skipReasons", lines(text.skipReasons)),
             ("headersDropped", JSONText.quoted(DeadLetterShipment.droppedHeaders)),
             ("headersSet", lines(DeadLetterShipment.setHeaders.map { JSONText.quoted($0) })),
             (

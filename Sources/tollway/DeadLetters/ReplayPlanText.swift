@@ -41,8 +41,8 @@ struct ReplayPlanText {
         if !plan.targets.isEmpty {
             text += "\n"
         }
-        for (why, held) in plan.held.sorted(by: { $0.value.count > $1.value.count }) {
-            text += "\n\(held.count) held back (\(why.rawValue), as \(held.examples[0])):\n"
+        for (why, skipped) in plan.skipped.sorted(by: { $0.value.count > $1.value.count }) {
+            text += "\n\(skipped.count) skipped (\(why.rawValue), as \(skipped.examples[0])):\n"
             text += "  \(why.sentence)\n"
         }
         if plan.leftCount > 0 {
@@ -92,12 +92,12 @@ struct ReplayPlanText {
             ("filter", JSONText.quoted(order.filter.text)),
             ("matched", "\(plan.matchedCount)"),
             ("go", "\(plan.records.count)"),
-            ("heldBack", "\(plan.heldCount)"),
+            ("skipped", "\(plan.skippedCount)"),
             ("beyondMax", "\(plan.leftCount)"),
             ("secondsAtRate", seconds.map { "\($0)" } ?? "null"),
             ("groups", "[" + groups.joined(separator: ",") + "]"),
             ("targets", "[" + targets.joined(separator: ",") + "]"),
-            ("held", "[" + held.joined(separator: ",") + "]"),
+            ("skipReasons", "[" + skipReasons.joined(separator: ",") + "]"),
             ("patchSamples", "[" + samples.joined(separator: ",") + "]"),
         ])
     }
@@ -132,12 +132,12 @@ struct ReplayPlanText {
         }
     }
 
-    var held: [String] {
-        plan.held.sorted { $0.key.rawValue < $1.key.rawValue }.map { why, held in
-            let examples = held.examples.map { JSONText.quoted($0.description) }
+    var skipReasons: [String] {
+        plan.skipped.sorted { $0.key.rawValue < $1.key.rawValue }.map { why, skipped in
+            let examples = skipped.examples.map { JSONText.quoted($0.description) }
             return JSONLines.object([
                 ("why", JSONText.quoted(why.rawValue)),
-                ("sentence", JSONText.quoted(why.sentence)), ("count", "\(held.count)"),
+                ("sentence", JSONText.quoted(why.sentence)), ("count", "\(skipped.count)"),
                 ("examples", "[" + examples.joined(separator: ",") + "]"),
             ])
         }

@@ -30,7 +30,7 @@ final class ReplayRun {
     private var lookedAt: Int64 = 0
     private var bar: ReplayBar
     private(set) var sentCount = 0
-    private(set) var passedOverCount = 0
+    private(set) var tooLargeCount = 0
     private var lossCount = 0
     private var partCount = 0
     private var ending: Ending?
@@ -85,7 +85,7 @@ final class ReplayRun {
             let end = try session.run()
             // It holds the session.
             session.committed = { _, _ in nil }
-            passedOverCount += session.passedOverCount
+            tooLargeCount += session.tooLargeCount
             partCount = session.part
             guard case .lost(let fault) = end else {
                 return

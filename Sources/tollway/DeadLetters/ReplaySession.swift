@@ -57,7 +57,7 @@ final class ReplaySession {
     /// What the audit says of the last transaction of a session that came to its end.
     var lastState = DeadLetterAudit.State.finished
     /// Dead letters that could not go after all.
-    private(set) var passedOverCount = 0
+    private(set) var tooLargeCount = 0
 
     init(
         _ order: DeadLetterOrder,
@@ -124,7 +124,7 @@ final class ReplaySession {
                     now: WallClock.nowMilliseconds()
                 )
             {
-                passedOverCount += 1
+                tooLargeCount += 1
             }
             if shipment.count >= batchCount || shipment.byteCount >= Self.batchByteCountMax {
                 ending = try commit(.running)

@@ -149,21 +149,21 @@ struct DemoAccount {
         guard let counted else {
             return 0
         }
-        return counted.accepted - counted.repeats - buriedCount - reportedCount
+        return counted.accepted - counted.repeats - deadLetterCount - reportedCount
     }
 
     private var reportedCount: Int {
         rows.filter { !$0.demoClass.isNotice }.map(\.ledgerCount).reduce(0, +)
     }
 
-    private var buriedCount: Int {
+    private var deadLetterCount: Int {
         rows.filter { !$0.demoClass.isNotice }.map(\.deadLetterCount).reduce(0, +)
     }
 
     /// The account that must close, each number counted where it happened.
     var closing: String {
         "accepted at the door \(counted?.accepted ?? 0) = repeats \(counted?.repeats ?? 0)"
-            + " + dead letters \(buriedCount) + reported \(reportedCount) + held \(heldCount)"
+            + " + dead letters \(deadLetterCount) + reported \(reportedCount) + held \(heldCount)"
     }
 
     /// The same account for each app.

@@ -227,7 +227,7 @@ struct DoctorKafka {
                 )
             ]
         }
-        return [.ok(.transactions, "no partition is held back by a transaction that hangs")]
+        return [.ok(.transactions, "no transaction hangs")]
     }
 
     /// When the record at an offset was written; nil where none can be read.

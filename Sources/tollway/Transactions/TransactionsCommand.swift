@@ -102,7 +102,7 @@ enum TransactionsCommand {
                 .partlyDone,
                 code: "transactions.partly_done",
                 CountText.of(owed.count, "marker was", "markers were")
-                    + " sent, and these partitions are still held back:"
+                    + " sent, and these partitions are still blocked:"
                     + " \(Set(names).sorted().joined(separator: ", ")); run it again"
             )
         }

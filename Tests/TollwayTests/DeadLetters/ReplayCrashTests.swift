@@ -67,7 +67,7 @@ struct `A replay that is killed` {
 
     /// Each kill comes as soon as a transaction's records can be read: if the results of the dead
     /// letters were not committed with them, the next run would send them again.
-    @Test func `at the moment its letters are seen knows of them`() throws {
+    @Test func `at the moment its dead letters are seen knows of them`() throws {
         let world = try DeadLetterWorld()
         var maker = DeadLetterMaker(prefix: world.prefix, seed: Self.seed)
         try maker.write([.unknownApp], each: Self.deadLetterCount, to: world.settings)

@@ -20,7 +20,7 @@ extension ConsoleScript {
 
         function groupTable() {
           const snap = app.snap;
-          // Kinds, apps and deadlines take a look at every letter: where there are many, on request.
+          // Kinds, apps and deadlines take a look at every dead letter: where there are many, on request.
           const isRead = app.cache.groups || (snap && snap.areDeadLettersAll
             && snap.deadLetterTotal <= 50000);
           const entry = isRead ? load('groups', { ask: 'groups' }) : {};
@@ -65,7 +65,7 @@ extension ConsoleScript {
               + ' RUNBOOK.md, “Dead letters grow”.'));
         }
 
-        // Where the letters of a group were last seen: the command begins there, not at the end.
+        // Where the dead letters of a group were last seen: the command begins there, not at the end.
         function narrowed(filter, isAll) {
           const group = app.snap && app.snap.areDeadLettersAll && !isAll && !filter.until
             && app.snap.deadLetters.find(one => one.stage === (filter.stage || [])[0]

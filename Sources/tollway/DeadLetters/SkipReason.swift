@@ -3,7 +3,7 @@ internal import StageRuntime
 internal import TokenDomain
 
 /// Why a dead letter that matches does not go back.
-enum HeldBack: String, CaseIterable {
+enum SkipReason: String, CaseIterable {
     case alreadyAccepted = "already_accepted"
     case orderRules = "order_rules"
     case replayedBefore = "replayed_before"
@@ -37,7 +37,7 @@ enum TextDigest {
     }
 }
 
-/// Says of each dead letter to which topic it goes, or why it is held back; without a request.
+/// Says of each dead letter to which topic it goes, or why it is skipped; without a request.
 struct DeadLetterJudge {
     let prefix: String
     /// Replays of one record, this one not counted.
@@ -47,7 +47,7 @@ struct DeadLetterJudge {
 
     enum Judgement {
         case go(Topic, LedgerQuestion?)
-        case held(HeldBack)
+        case skip(SkipReason)
     }
 
     init(_ order: DeadLetterOrder) {
@@ -64,17 +64,17 @@ struct DeadLetterJudge {
         -> Judgement
     {
         guard !isForgotten(deadLetter) else {
-            return .held(.forgotten)
+            return .skip(.forgotten)
         }
         guard deadLetter.headers[.omittedByteCount].isAbsent else {
-            return .held(.leftOut)
+            return .skip(.leftOut)
         }
         guard let target = target(of: deadLetter, in: batch, subject: subject) else {
-            return .held(.unknownTarget)
+            return .skip(.unknownTarget)
         }
         let replayCount = deadLetter.headers.number(.replayCount, in: batch.arena.span)
         guard replayCount < Int64(replayCountMax) else {
-            return .held(.replayedBefore)
+            return .skip(.replayedBefore)
         }
         return .go(target, question(target, deadLetter, subject))
     }
