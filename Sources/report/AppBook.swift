@@ -100,19 +100,11 @@ final class AppBook {
         of app: AppsFile.App,
         _ log: Log
     ) throws(ConfigurationFault) -> [AppStoreClient.Signer] {
-        var signers: [AppStoreClient.Signer] = []
-        var faults: [ConfigurationFault] = []
-        for key in app.keys {
-            do throws(ConfigurationFault) {
-                signers.append(try signer(of: app, key))
-            } catch {
-                faults.append(error)
-            }
-        }
-        if signers.isEmpty, let fault = faults.first {
+        let keys = app.privateKeys()
+        if keys.good.isEmpty, let fault = keys.faults.first {
             throw fault
         }
-        for fault in faults {
+        for fault in keys.faults {
             log.limited(
                 .error,
                 "one of an app's keys cannot be read; the other one signs",
@@ -120,27 +112,12 @@ final class AppBook {
                 ("because", .text(fault.sentence))
             )
         }
-        return signers
-    }
-
-    private static func signer(
-        of app: AppsFile.App,
-        _ key: AppsFile.Key
-    ) throws(ConfigurationFault) -> AppStoreClient.Signer {
-        let setting = Setting.appsFile.fullName
-        let pem = try SecretFile.read(path: key.privateKeyFile, setting: setting)
-        do throws(CryptoFault) {
-            return AppStoreClient.Signer(
+        return keys.good.map { name, key in
+            AppStoreClient.Signer(
                 bundleID: app.bundleID,
-                issuerID: key.issuerID,
-                keyID: key.keyID,
-                key: try P256PrivateKey(pem: pem)
-            )
-        } catch {
-            throw .unreadableFile(
-                setting: setting,
-                path: key.privateKeyFile,
-                because: "it holds no P-256 private key in PEM"
+                issuerID: name.issuerID,
+                keyID: name.keyID,
+                key: key
             )
         }
     }

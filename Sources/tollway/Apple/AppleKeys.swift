@@ -73,40 +73,17 @@ struct AppleKeys {
     private static func signers(
         of app: AppsFile.App
     ) throws(ConfigurationFault) -> [AppStoreClient.Signer] {
-        var signers: [AppStoreClient.Signer] = []
-        var firstFault: ConfigurationFault?
-        for key in app.keys {
-            do throws(ConfigurationFault) {
-                signers.append(try signer(of: app, key))
-            } catch {
-                // The other one may do; doctor says what is wrong with this one.
-                firstFault = firstFault ?? error
-            }
+        let keys = app.privateKeys()
+        if keys.good.isEmpty, let fault = keys.faults.first {
+            throw fault
         }
-        if let firstFault, signers.isEmpty {
-            throw firstFault
-        }
-        return signers
-    }
-
-    private static func signer(
-        of app: AppsFile.App,
-        _ key: AppsFile.Key
-    ) throws(ConfigurationFault) -> AppStoreClient.Signer {
-        let setting = Setting.appsFile.fullName
-        let pem = try SecretFile.read(path: key.privateKeyFile, setting: setting)
-        do throws(CryptoFault) {
-            return AppStoreClient.Signer(
+        // Where one of two cannot be read, the other one may do: doctor reports it.
+        return keys.good.map { name, key in
+            AppStoreClient.Signer(
                 bundleID: app.bundleID,
-                issuerID: key.issuerID,
-                keyID: key.keyID,
-                key: try P256PrivateKey(pem: pem)
-            )
-        } catch {
-            throw .unreadableFile(
-                setting: setting,
-                path: key.privateKeyFile,
-                because: "it holds no P-256 private key in PEM"
+                issuerID: name.issuerID,
+                keyID: name.keyID,
+                key: key
             )
         }
     }

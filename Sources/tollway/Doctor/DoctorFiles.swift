@@ -75,24 +75,20 @@ struct DoctorFiles {
             )
             let path = try configuration.requiredFile(.appsFile)
             return try AppsFile.load(path, needsKeys: true).apps.flatMap { app in
-                try app.keys.filter { key($0, of: app).verdict == .ok }.map { named in
-                    let pem = try SecretFile.read(
-                        path: named.privateKeyFile,
-                        setting: Setting.appsFile.fullName
-                    )
-                    return DoctorApple.SigningKey(
+                app.privateKeys().good.map { name, key in
+                    DoctorApple.SigningKey(
                         appAppleID: app.appAppleID,
                         signer: AppStoreClient.Signer(
                             bundleID: app.bundleID,
-                            issuerID: named.issuerID,
-                            keyID: named.keyID,
-                            key: try P256PrivateKey(pem: pem)
+                            issuerID: name.issuerID,
+                            keyID: name.keyID,
+                            key: key
                         )
                     )
                 }
             }
         } catch {
-            // Told where the files themselves are looked at.
+            // The check of the files themselves reports it.
             return []
         }
     }
