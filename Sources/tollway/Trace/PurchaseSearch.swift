@@ -12,6 +12,8 @@ struct PurchaseSearch {
     let lineItemID: String
     /// Whose it may be: as it was given, or as its records say.
     private(set) var purchaseKeys: [String]
+    /// Whether it was given whose it is.
+    let isOfOneCustomer: Bool
     var topics: TopicSearch
     private var trail: DeadLetterTrail
     private let needle: LineItemNeedle
@@ -47,6 +49,7 @@ struct PurchaseSearch {
         self.isEverything = isEverything
         self.topics = topics
         purchaseKeys = purchaseKey.map { [$0] } ?? []
+        isOfOneCustomer = purchaseKey != nil
         needle = LineItemNeedle(lineItemID)
         trail = DeadLetterTrail(
             prefix: configuration.topicPrefix,

@@ -45,7 +45,6 @@ enum PurchaseTraceCommand {
         let key = try invocation.value("--customer").map { (name) throws(CommandFailure) in
             try purchaseKey(name, configuration)
         }
-        let startedAt = Date()
         var search = PurchaseSearch(
             lineItemID: lineItemID,
             purchaseKey: key,
@@ -53,42 +52,11 @@ enum PurchaseTraceCommand {
             configuration,
             try TopicSearch.open(configuration)
         )
-        do throws(LogFault) {
-            try search.run()
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
-        }
-        let seconds = Date().timeIntervalSince(startedAt)
-        guard !search.events.isEmpty || search.standing != nil else {
-            throw CommandFailure(
-                .nothingMatched,
-                code: "trace.unknown",
-                "Kafka knows nothing of \(PlainText.printable(lineItemID, characterCountMax: 130))"
-                    + (key == nil ? "" : " under that customer")
-                    + " (" + CountText.of(search.readCount, "record") + " looked at)"
-                    + search.notes.map { "; " + $0 }.joined()
-            )
-        }
-        switch invocation.output {
-        case .table:
-            Console.write(text(search))
-            for note in search.notes {
-                Console.say("note: \(note)")
-            }
-            Console.say(
-                CountText.of(search.readCount, "record")
-                    + " looked at in \(String(format: "%.1f", seconds)) s"
-            )
-        case .json:
-            Console.write(json(search) + "\n")
-        case .ndjson:
-            Console.write(search.events.map { $0.json + "\n" }.joined())
-        }
-        return .ok
+        return try search.print(as: invocation.output, configuration)
     }
 
     /// - Throws: exit 2 where a name cannot be replaced for want of the key.
-    static func purchaseKey(
+    private static func purchaseKey(
         _ name: String,
         _ configuration: Configuration
     ) throws(CommandFailure) -> String {
@@ -115,39 +83,36 @@ enum PurchaseTraceCommand {
         }
     }
 
-    // MARK: - Output
+}
 
-    static func text(_ search: PurchaseSearch) -> String {
-        var text = PlainText.printable(search.lineItemID, characterCountMax: 130)
-        if let app = search.sale?.appAppleID {
+extension PurchaseSearch: Trace {
+    var subject: String {
+        PlainText.printable(lineItemID, characterCountMax: 130)
+            + (isOfOneCustomer ? " under that customer" : "")
+    }
+
+    var isUnknown: Bool { events.isEmpty && standing == nil }
+
+    var text: String {
+        var text = PlainText.printable(lineItemID, characterCountMax: 130)
+        if let app = sale?.appAppleID {
             text += ", app \(app)"
-        } else if let bundle = search.sale?.bundleID {
+        } else if let bundle = sale?.bundleID {
             text += ", app \(PlainText.printable(bundle, characterCountMax: 100))"
         }
         text += "\n\n"
-        var table = TextTable(columns: [
-            .init(title: "TIME"), .init(title: "STAGE"), .init(title: "EVENT"),
-            .init(title: "RECORD"),
-        ])
-        table.rows = search.events.map { event in
-            [
-                WallClock.rfc3339(milliseconds: event.at), event.stage,
-                PlainText.printable(event.text, characterCountMax: 160), event.place,
-            ]
-        }
-        let lines = search.standingLines.map { PlainText.printable($0, characterCountMax: 600) }
-        return text + table.text + "\nnow: \(lines.joined(separator: "\n     "))\n"
+        let lines = standingLines.map { PlainText.printable($0, characterCountMax: 600) }
+        return text + eventTable + "\nnow: \(lines.joined(separator: "\n     "))\n"
     }
 
-    static func json(_ search: PurchaseSearch) -> String {
-        let outcome = search.outcome
-        var members: [(name: String, json: String)] = Fact.text("lineItemId", search.lineItemID)
-        members += Fact.number("appAppleId", search.sale?.appAppleID)
-        members += Fact.text("bundleId", search.sale?.bundleID)
+    var json: String {
+        var members: [(name: String, json: String)] = Fact.text("lineItemId", lineItemID)
+        members += Fact.number("appAppleId", sale?.appAppleID)
+        members += Fact.text("bundleId", sale?.bundleID)
         members.append(
             (
                 "purchaseKeys",
-                "[" + search.purchaseKeys.map(JSONText.quoted).joined(separator: ",") + "]"
+                "[" + purchaseKeys.map(JSONText.quoted).joined(separator: ",") + "]"
             )
         )
         members += Fact.text("outcome", outcome?.outcome.rawValue)
@@ -155,24 +120,16 @@ enum PurchaseTraceCommand {
         members += Fact.number("revision", outcome.map { Int64($0.revision) })
         members += Fact.text("externalPurchaseId", outcome?.externalPurchaseID?.text)
         members += Fact.text("requestIdentifier", outcome?.requestIdentifier)
-        members += Fact.text("waitsFor", search.standing?.wait)
-        members += Fact.number("waitsUntil", search.standing?.until)
-        members += Fact.number("waitingSince", search.standing?.waitingSince)
+        members += Fact.text("waitsFor", standing?.wait)
+        members += Fact.number("waitsUntil", standing?.until)
+        members += Fact.number("waitingSince", standing?.waitingSince)
         members.append(
-            ("now", "[" + search.standingLines.map(JSONText.quoted).joined(separator: ",") + "]")
+            ("now", "[" + standingLines.map(JSONText.quoted).joined(separator: ",") + "]")
         )
         members.append(
-            ("deadLetters", "[" + search.deadLetters.map(\.saleJSON).joined(separator: ",") + "]")
+            ("deadLetters", "[" + deadLetters.map(\.saleJSON).joined(separator: ",") + "]")
         )
-        members.append(
-            (
-                "notes",
-                "[" + search.notes.map(JSONText.quoted).joined(separator: ",") + "]"
-            )
-        )
-        members.append(("events", "[" + search.events.map(\.json).joined(separator: ",") + "]"))
-        members.append(("recordsRead", "\(search.readCount)"))
-        return JSONLines.object(members)
+        return JSONLines.object(members + commonMembers)
     }
 }
 

@@ -30,82 +30,42 @@ enum TokenTraceCommand {
             try invocation.onlyOperand(named: "EXTERNAL-PURCHASE-ID")
         )
         let configuration = try KafkaQuestion.configuration()
-        let startedAt = Date()
         var search = TraceSearch(id: id, configuration, try TopicSearch.open(configuration))
-        do throws(LogFault) {
-            try search.run()
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
-        }
-        let seconds = Date().timeIntervalSince(startedAt)
-        guard !search.events.isEmpty || search.account != nil else {
-            throw CommandFailure(
-                .nothingMatched,
-                code: "trace.unknown",
-                "Kafka knows nothing of \(PlainText.printable(id.text, characterCountMax: 100))"
-                    + " (" + CountText.of(search.readCount, "record") + " looked at)"
-                    + search.notes.map { "; " + $0 }.joined()
-            )
-        }
-        switch invocation.output {
-        case .table:
-            Console.write(text(search))
-            for note in search.notes {
-                Console.say("note: \(note)")
-            }
-            Console.say(
-                CountText.of(search.readCount, "record")
-                    + " looked at in \(String(format: "%.1f", seconds)) s"
-            )
-        case .json:
-            Console.write(json(search) + "\n")
-        case .ndjson:
-            Console.write(search.events.map { $0.json + "\n" }.joined())
-        }
-        return .ok
+        return try search.print(as: invocation.output, configuration)
     }
+}
 
-    // MARK: - Output
+extension TraceSearch: Trace {
+    var subject: String { PlainText.printable(id.text, characterCountMax: 100) }
+    var isUnknown: Bool { events.isEmpty && account == nil }
 
-    static func text(_ search: TraceSearch) -> String {
-        let id = PlainText.printable(search.id.text, characterCountMax: 100)
-        var text = "\(id) (\(search.id.environment.rawValue))"
-        if let app = search.account?.appAppleID ?? search.distinct?.appAppleID {
+    var text: String {
+        var text = "\(subject) (\(id.environment.rawValue))"
+        if let app = account?.appAppleID ?? distinct?.appAppleID {
             text += ", app \(app)"
         }
-        if let bundle = search.account?.bundleID ?? search.distinct?.bundleID {
+        if let bundle = account?.bundleID ?? distinct?.bundleID {
             text += " \(PlainText.printable(bundle, characterCountMax: 100))"
         }
         text += "\n\n"
-        var table = TextTable(columns: [
-            .init(title: "TIME"), .init(title: "STAGE"), .init(title: "EVENT"),
-            .init(title: "RECORD"),
-        ])
-        table.rows = search.events.map { event in
-            [
-                WallClock.rfc3339(milliseconds: event.at), event.stage,
-                PlainText.printable(event.text, characterCountMax: 160), event.place,
-            ]
-        }
-        text += table.text + "\n"
-        let traces = traceIDs(search)
+        text += eventTable + "\n"
+        let traces = traceIDs
         if !traces.isEmpty {
             text += "trace \(traces.joined(separator: ", "))\n"
         }
-        let lines = search.standing.map { PlainText.printable($0, characterCountMax: 600) }
+        let lines = standing.map { PlainText.printable($0, characterCountMax: 600) }
         return text + "now: \(lines.joined(separator: "\n     "))\n"
     }
 
-    static func json(_ search: TraceSearch) -> String {
-        let account = search.account
+    var json: String {
         var members: [(name: String, json: String)] = Fact.text(
             "externalPurchaseId",
-            search.id.text
+            id.text
         )
-        members += Fact.text("environment", search.id.environment.rawValue)
-        members += Fact.number("appAppleId", account?.appAppleID ?? search.distinct?.appAppleID)
-        members += Fact.text("bundleId", account?.bundleID ?? search.distinct?.bundleID)
-        members += Fact.text("role", (account?.role ?? search.distinct?.role)?.text)
+        members += Fact.text("environment", id.environment.rawValue)
+        members += Fact.number("appAppleId", account?.appAppleID ?? distinct?.appAppleID)
+        members += Fact.text("bundleId", account?.bundleID ?? distinct?.bundleID)
+        members += Fact.text("role", (account?.role ?? distinct?.role)?.text)
         members += Fact.text("lastAccepted", account?.lastAccepted?.rawValue)
         members += Fact.number("lastAcceptedAt", account?.lastAcceptedAt?.milliseconds)
         members += Fact.text("pendingStatus", account?.current?.status.rawValue)
@@ -117,26 +77,21 @@ enum TokenTraceCommand {
         members += Fact.number("deadline", account?.current?.deadline.milliseconds)
         members += Fact.number("dueAt", account?.debt?.dueAt.milliseconds)
         members.append(
-            ("now", "[" + search.standing.map(JSONText.quoted).joined(separator: ",") + "]")
+            ("now", "[" + standing.map(JSONText.quoted).joined(separator: ",") + "]")
         )
-        let deadLetters = search.deadLetters.map {
-            $0.json(for: search.id, lastAccepted: account?.lastAccepted)
+        let deadLetters = self.deadLetters.map {
+            $0.json(for: id, lastAccepted: account?.lastAccepted)
         }
         members.append(("deadLetters", "[" + deadLetters.joined(separator: ",") + "]"))
         members.append(
-            ("notes", "[" + search.notes.map(JSONText.quoted).joined(separator: ",") + "]")
+            ("traceIds", "[" + traceIDs.map(JSONText.quoted).joined(separator: ",") + "]")
         )
-        members.append(
-            ("traceIds", "[" + traceIDs(search).map(JSONText.quoted).joined(separator: ",") + "]")
-        )
-        members.append(("events", "[" + search.events.map(\.json).joined(separator: ",") + "]"))
-        members.append(("recordsRead", "\(search.readCount)"))
-        return JSONLines.object(members)
+        return JSONLines.object(members + commonMembers)
     }
 
-    private static func traceIDs(_ search: TraceSearch) -> [String] {
+    private var traceIDs: [String] {
         var ids: [String] = []
-        for id in search.events.compactMap(\.traceID) where !ids.contains(id) {
+        for id in events.compactMap(\.traceID) where !ids.contains(id) {
             ids.append(id)
         }
         return ids
