@@ -74,21 +74,20 @@ extension JSONScanner {
         members = Members()
         defer { members = outer }
         try beginObject()
-        while try nextKey() != nil {
+        // One place passes the declared members, also at the end: they are inlined there.
+        repeat {
+            members.hasEnded = try nextKey() == nil
             let start = position
             if let fault = takeMember(declared) {
                 position = start
                 try recover(fault, &self)
                 position = start
-                try skip()
-            } else if !members.isTaken {
+                members.isTaken = members.hasEnded
+            }
+            if !members.isTaken {
                 try skip()
             }
-        }
-        members.hasEnded = true
-        if let fault = takeMember(declared) {
-            try recover(fault, &self)
-        }
+        } while !members.hasEnded
     }
 
     /// Takes the member at hand, if it is one of the declared ones; otherwise it is still unread.
