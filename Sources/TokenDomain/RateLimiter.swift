@@ -19,10 +19,8 @@ package struct RateLimiter: Sendable {
     private var isOwned: [Bool] = []
     private var share = 0.0
     /// When the next token is there, and when the last was taken, in milliseconds.
-    private var next = 0.0
-    private var takenAt = 0.0
-    private var heldSince = Timestamp(milliseconds: 0)
-    private var heldUntil = Timestamp(milliseconds: 0)
+    private var (next, takenAt) = (0.0, 0.0)
+    private var (heldSince, heldUntil) = (Timestamp(milliseconds: 0), Timestamp(milliseconds: 0))
     /// When Apple began to refuse everything; nil where it took a request since, or none waits.
     private var refusedSince: Timestamp?
     /// Since the last 200; nil before the first.
@@ -135,8 +133,7 @@ package struct RateLimiter: Sendable {
         }
         let hold = found.areFew ? Self.holdOfFew : Self.hold
         let wait = hold.delay(failureCount: (refusedCount ?? 0) + 1, using: &generator)
-        heldSince = now
-        heldUntil = until ?? now + wait
+        (heldSince, heldUntil) = (now, until ?? now + wait)
         refusedSince = refusedSince ?? now
         // While Apple takes nothing at all, it is not the rate.
         if refusedCount == 0, share > 0 {
@@ -151,10 +148,8 @@ package struct RateLimiter: Sendable {
     /// What is under way belongs to the time before.
     package mutating func reset(now: Timestamp) {
         found = FoundRate()
-        refusedCount = nil
-        refusedSince = nil
-        heldSince = now
-        heldUntil = now
+        (refusedCount, refusedSince) = (nil, nil)
+        (heldSince, heldUntil) = (now, now)
         next = min(next, Double(now.milliseconds))
     }
 
@@ -162,8 +157,7 @@ package struct RateLimiter: Sendable {
     package mutating func clockWasSetBack(by setBack: Milliseconds) {
         next -= Double(setBack.count)
         takenAt -= Double(setBack.count)
-        heldSince = heldSince + -setBack
-        heldUntil = heldUntil + -setBack
+        (heldSince, heldUntil) = (heldSince + -setBack, heldUntil + -setBack)
         refusedSince = refusedSince.map { $0 + -setBack }
         found.clockWasSetBack(by: setBack)
     }

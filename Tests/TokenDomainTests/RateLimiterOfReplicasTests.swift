@@ -209,6 +209,29 @@ import TokenDomain
         }
     }
 
+    /// More than few: the rate is searched for in between, so it takes longer to tell.
+    @Test(arguments: [5.0, 20, 190, 1_000], [8, 10, 16])
+    func `is taken up again where many refusals do not depend on it`(rate: Double, every: Int) {
+        for (isBare, replicaCount) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
+            var run = RateLimiterRun(
+                PaceWorld(
+                    limit: 100_000,
+                    rate: rate,
+                    isBare: isBare,
+                    replicaCount: replicaCount
+                ),
+                seed: 1
+            )
+            run.apple.refusedEvery = every
+            run.go(seconds: 120)
+            let before = run.takenCount
+            run.go(seconds: 480)
+            let part = Double(every) / (Double(every) / rate + 1)
+            let used = Double(run.takenCount - before) / 480
+            #expect(used >= part * 0.45, "\(used) of \(part), bare \(isBare), \(replicaCount)")
+        }
+    }
+
     /// Each replica is refused for what the others send, which no decrease of its own ends.
     @Test(arguments: [3, 6])
     func `is shared without Retry-After too, where all clocks agree`(replicaCount: Int) {
