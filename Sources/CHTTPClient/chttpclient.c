@@ -264,8 +264,10 @@ void chttp_client_run(struct chttp_client *client)
     start_waiting(client);
     for (round = 0; round < ROUND_COUNT_MAX; round++) {
         struct epoll_event events[EVENT_COUNT_MAX];
-        int has_acted = act_on_time(client);
-        int index, count = epoll_wait(client->epoll_fd, events, EVENT_COUNT_MAX, 0);
+        int index, count, has_acted;
+        connections_hold(client, 1);
+        has_acted = act_on_time(client);
+        count = epoll_wait(client->epoll_fd, events, EVENT_COUNT_MAX, 0);
         if (count <= 0 && !has_acted)
             break;
         for (index = 0; index < count; index++) {
@@ -288,9 +290,11 @@ void chttp_client_run(struct chttp_client *client)
                 what |= CURL_CSELECT_ERR;
             curl_multi_socket_action(client->multi, events[index].data.fd, what, &running);
         }
+        connections_hold(client, 0);
         collect_ended(client);
         start_waiting(client);
     }
+    connections_hold(client, 0);
     set_timer(client);
 }
 

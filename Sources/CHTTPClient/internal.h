@@ -8,6 +8,8 @@ enum { READ_BYTE_COUNT = 4 << 10 };
 enum { HEADER_BYTE_COUNT_MAX = 64 << 10 };
 /* An idle transfer keeps no block of memory that is larger. */
 enum { IDLE_BYTE_COUNT_MAX = 8 << 10 };
+/* Connections whose packets are gathered: HTTP/2 needs few, HTTP/1.1 has one request on each. */
+enum { HELD_COUNT_MAX = 16 };
 
 struct bytes {
     char *bytes;
@@ -55,6 +57,9 @@ struct chttp_client {
     int is_woken; /* wake_fd is readable */
     /* When libcurl wants to be called, and when timer_fd wakes: not later.  0: never. */
     int64_t due_us, armed_us;
+    /* Open connections whose packets are gathered, watched or not. */
+    int held_fds[HELD_COUNT_MAX];
+    size_t held_count;
     struct chttp_client_options options;
     char *user_agent;
     char *authority_file;
@@ -64,8 +69,12 @@ struct chttp_client {
 
 struct transfer *transfer_new(const struct chttp_client *client);
 int transfer_fill(struct transfer *transfer, const struct chttp_client_request *request);
-CURLcode transfer_prepare(struct transfer *transfer, const struct chttp_client *client);
+CURLcode transfer_prepare(struct transfer *transfer, struct chttp_client *client);
 void transfer_empty(struct transfer *transfer);
 void transfer_conclude(struct transfer *transfer, CURLcode error);
 void transfer_describe(const struct transfer *transfer, struct chttp_client_response *response);
 void transfer_free(struct transfer *transfer);
+
+void connections_hold(const struct chttp_client *client, int is_held);
+int connection_opened(void *closure, curl_socket_t fd, curlsocktype purpose);
+int connection_close(void *closure, curl_socket_t fd);

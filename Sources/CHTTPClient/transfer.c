@@ -203,7 +203,7 @@ static CURLcode set_method(const struct transfer *transfer)
 }
 
 /* What is the same for every request of a client. */
-static CURLcode set_up(struct transfer *transfer, const struct chttp_client *client)
+static CURLcode set_up(struct transfer *transfer, struct chttp_client *client)
 {
     CURL *easy = transfer->easy;
     SET(CURLOPT_PRIVATE, transfer);
@@ -220,6 +220,10 @@ static CURLcode set_up(struct transfer *transfer, const struct chttp_client *cli
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)client->options.connect_timeout_ms);
     SET(CURLOPT_TIMEOUT_MS, (long)client->options.total_timeout_ms);
+    SET(CURLOPT_SOCKOPTFUNCTION, connection_opened);
+    SET(CURLOPT_SOCKOPTDATA, client);
+    SET(CURLOPT_CLOSESOCKETFUNCTION, connection_close);
+    SET(CURLOPT_CLOSESOCKETDATA, client);
     SET(CURLOPT_PREREQFUNCTION, on_connected);
     SET(CURLOPT_PREREQDATA, transfer);
     SET(CURLOPT_HEADERFUNCTION, on_header);
@@ -229,7 +233,7 @@ static CURLcode set_up(struct transfer *transfer, const struct chttp_client *cli
     return CURLE_OK;
 }
 
-CURLcode transfer_prepare(struct transfer *transfer, const struct chttp_client *client)
+CURLcode transfer_prepare(struct transfer *transfer, struct chttp_client *client)
 {
     CURL *easy = transfer->easy ? transfer->easy : curl_easy_init();
     int is_past_proxies = is_loopback(transfer->url);
