@@ -120,6 +120,9 @@ extension JSONScanner {
     }
 
     /// The value of a required field.
+    ///
+    /// Inlinable, for without its caller's types it costs a look-up of them in each call.
+    @inlinable
     package static func require<Value>(
         _ value: Value?,
         _ field: StaticString
