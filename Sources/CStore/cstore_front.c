@@ -13,6 +13,10 @@
 #define SLOT_COUNT_MIN 256
 /* A front grows by this much more than it must, not by doubling: every partition has one. */
 #define FRONT_SPARE (128 * 1024)
+/* The filters of all stores that share, where they begin to be large, and the part of what is above it
+ * that is taken from the memory of changes. */
+#define FILTERS_LARGE (12 * 1024 * 1024)
+#define FILTERS_SHARE 2
 /* So many changes ahead their memory is asked for where they are read in another order than they lie:
  * a front is larger than the nearer caches. */
 #define SORTED_AHEAD 8
@@ -185,13 +189,27 @@ void front_free(cstore *store)
     *front = (struct front){0};
 }
 
+/* What waits in all stores, at most.  The filters of ten million tokens, of two keys each, take 45 MB, and
+ * changes make room for them, down to a half of their own: files are smaller and more then. */
+static size_t front_len_max(const cstore *store)
+{
+    const cstore_shared *shared = store->shared;
+    size_t least = shared->front_len_max / 2;
+    /* The stores that share are of about one size. */
+    size_t filters = filter_len(&store->filter) * shared->store_count;
+    if (filters <= FILTERS_LARGE)
+        return shared->front_len_max;
+    size_t given = (filters - FILTERS_LARGE) / FILTERS_SHARE;
+    return given < least ? shared->front_len_max - given : least;
+}
+
 bool front_is_full(const cstore *store)
 {
     const cstore_shared *shared = store->shared;
     const struct front *front = &store->front;
     if (store->is_restoring)
         return front->changes.len > RESTORE_LEN_MAX || front->key_count > RESTORE_KEY_COUNT_MAX;
-    return shared->front_len > shared->front_len_max
+    return shared->front_len > front_len_max(store)
         && front->changes.len >= shared->front_len / shared->store_count;
 }
 
