@@ -32,6 +32,8 @@ package struct BatchPlan {
     package private(set) var verdicts: [Verdict] = []
     /// The app of each record that is a token's, one for each verdict.
     private(set) var apps: [Int64?] = []
+    /// Outputs that come of no record, and go out behind those that do.
+    private(set) var aside: [OutputBatch.Output] = []
     /// Counts tokens that were settled without a record of this batch.
     package var tally = TokenTally()
     /// Called in turn once the transaction of this plan is known to be committed, and never else.
@@ -82,6 +84,12 @@ package struct BatchPlan {
         memory.verdicts.removeAll(keepingCapacity: true)
         memory.apps.removeAll(keepingCapacity: true)
         return memory
+    }
+
+    /// Takes the outputs from an index on, which no verdict counts: they come of no record of the batch.
+    package mutating func setAside(from index: Int) {
+        aside += outputs.outputs[index...]
+        outputs.outputs.removeSubrange(index...)
     }
 
     /// Has something counted, or told, only if this plan comes true.

@@ -21,9 +21,10 @@ package final class StagedState {
             self.store = store
         }
 
+        var isStaged: Bool { !open.isEmpty || !submitted.isEmpty }
+
         func value(forKey key: [UInt8]) -> [UInt8]?? {
-            let key = Key(bytes: key)
-            return (open.values[key] ?? submitted.values[key]).map(\.bytes)
+            open.value(forKey: key) ?? submitted.value(forKey: key)
         }
     }
 
@@ -35,7 +36,7 @@ package final class StagedState {
     }
 
     /// A key that hashes all of its bytes at once: an array hashes them one by one.
-    private struct Key: Hashable {
+    struct Key: Hashable {
         let bytes: [UInt8]
 
         func hash(into hasher: inout Hasher) {
@@ -56,6 +57,14 @@ package final class StagedState {
 
         var isEmpty: Bool { values.isEmpty && recordCount == 0 }
 
+        func value(forKey key: [UInt8]) -> [UInt8]?? {
+            switch recordCount > 0 ? entries.find(key.span) : nil {
+            case .removed?: .some(nil)
+            case .value(let range)?: Array(entries.bytes[range])
+            case nil: values.isEmpty ? nil : values[Key(bytes: key)].map(\.bytes)
+            }
+        }
+
         mutating func removeAll() {
             values = [:]
             byteCount = 0
@@ -69,9 +78,13 @@ package final class StagedState {
     /// Put with their entries since the last submit, in order: their bytes lie among the outputs of
     /// the next transaction.
     private var records: [OutputBatch.Output] = []
+    /// Of these records: counts what makes their numbers worthless.
+    private var generation = 0
 
     /// The topic of a record until ``submit(to:topic:)`` names the changelog.
     private static let untold = -1
+    /// That of one that is not written, for a newer one of its key is.
+    private static let replaced = -2
 
     /// Of one key, kept for its memory.
     private let lookup = StoreLookup()
@@ -106,7 +119,7 @@ package final class StagedState {
     /// - Throws: what the disk answers.
     package func values(_ keys: [[UInt8]], partition: Int32) throws(StoreFault) -> [[UInt8]?] {
         let held = held(partition)
-        guard !held.open.values.isEmpty || !held.submitted.values.isEmpty else {
+        guard held.isStaged else {
             return try held.store.get(keys)
         }
         var values = [[UInt8]?](repeating: nil, count: keys.count)
@@ -215,6 +228,7 @@ package final class StagedState {
     /// makes the same of it on restore.
     ///
     /// - Returns: where the caller puts every entry of the state table that the stage derives from it.
+    @discardableResult
     package func put(
         recordWithKey key: ByteRange,
         value: ByteRange,
@@ -226,6 +240,43 @@ package final class StagedState {
         )
         held.open.recordCount += 1
         return held.open.entries
+    }
+
+    /// One changelog record that was put, until it is submitted.
+    package struct PutRecord {
+        fileprivate var generation: Int
+        fileprivate var index: Int
+    }
+
+    /// Stages a changelog record that is the entry of the state table as it stands, a removal where the
+    /// value is absent, and the changes of its entries in the due table; its bytes lie in the arena of
+    /// `outputs`, those of the next transaction.
+    ///
+    /// `earlier` is the record of the same key that was put last: where that is not submitted yet, it is not
+    /// written at all.
+    package func put(
+        recordWithKey key: ByteRange,
+        value: ByteRange,
+        partition: Int32,
+        due: DueChange,
+        insteadOf earlier: PutRecord?,
+        in outputs: OutputBatch
+    ) -> PutRecord {
+        if let earlier, earlier.generation == generation {
+            records[earlier.index].topic = Self.replaced
+        }
+        let entries: ChangeTable = put(recordWithKey: key, value: value, partition: partition)
+        let bytes = outputs.arena.span
+        if value.isAbsent {
+            entries.remove(key: bytes.extracting(key.indices))
+        } else {
+            entries.put(
+                bytes.extracting(value.indices),
+                forKey: bytes.extracting(key.indices)
+            )
+        }
+        entries.make(due)
+        return PutRecord(generation: generation, index: records.count - 1)
     }
 
     /// Visits the stored keys of a table in byte order, those that begin with `prefix`.
@@ -258,6 +309,7 @@ package final class StagedState {
     /// Drops what was staged and closes the stores.
     package func close(_ partitions: [Int32]) {
         records.removeAll { partitions.contains($0.partition) }
+        generation += 1
         for partition in partitions {
             find(partition)?.store.close()
             if held.indices.contains(Int(partition)) {
@@ -276,11 +328,11 @@ package final class StagedState {
     /// since the last submit with its newest value.
     func submit(to outputs: inout OutputBatch, topic: Int) {
         outputs.outputs.reserveCapacity(outputs.outputs.count + records.count)
-        for var record in records {
+        for var record in records where record.topic != Self.replaced {
             record.topic = topic
             outputs.outputs.append(record)
         }
-        records.removeAll(keepingCapacity: true)
+        dropRecords()
         for (partition, held) in held.enumerated() {
             guard let held, !held.open.isEmpty else {
                 continue
@@ -365,63 +417,15 @@ package final class StagedState {
 
     /// Nothing of it happened, nor of what was judged on top of it.
     func abort() {
-        records.removeAll(keepingCapacity: true)
+        dropRecords()
         for held in held {
             held?.open.removeAll()
             held?.submitted.removeAll()
         }
     }
 
-    /// Writes changelog records to a store as the stage reads them: on restore.
-    static func apply(
-        _ records: [(key: [UInt8], value: [UInt8]?)],
-        changelogOffset: Int64,
-        to store: any PartitionStore,
-        stage: any StatefulStage
-    ) throws(StoreFault) {
-        var changes = StoreChanges()
-        try derive(records, at: store, stage, into: &changes)
-        try store.apply(changes, changelogOffset: changelogOffset)
-    }
-
-    /// What changelog records mean for a store, as the stage reads them.
-    private static func derive(
-        _ records: [(key: [UInt8], value: [UInt8]?)],
-        at store: any PartitionStore,
-        _ stage: any StatefulStage,
-        into changes: inout StoreChanges
-    ) throws(StoreFault) {
-        guard !records.isEmpty else {
-            return
-        }
-        // On restore a key may stand in a batch more than once: its predecessor is then the one
-        // before it in the batch, not the one in the store.
-        let stored = stage.derivesFromPrevious ? try store.get(records.map(\.key)) : []
-        var newest: [Key: [UInt8]?] = [:]
-        for (index, record) in records.enumerated() {
-            var previous: [UInt8]?
-            if stage.derivesFromPrevious {
-                let key = Key(bytes: record.key)
-                previous = newest[key] ?? stored[index]
-                newest[key] = .some(record.value)
-            }
-            stage.deriveChanges(
-                key: record.key,
-                value: record.value,
-                previous: previous,
-                into: &changes
-            )
-            try refuseIfUnreadable(changes, index)
-        }
-    }
-
-    private static func refuseIfUnreadable(
-        _ changes: StoreChanges,
-        _ index: Int
-    ) throws(StoreFault) {
-        guard let refusal = changes.refusal else {
-            return
-        }
-        throw .unreadable(recordIndex: index, message: refusal)
+    private func dropRecords() {
+        records.removeAll(keepingCapacity: true)
+        generation += 1
     }
 }

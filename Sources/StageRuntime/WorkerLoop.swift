@@ -223,6 +223,7 @@ package final class WorkerLoop {
         )
         plan.deadLetters.forEach(telemetry.wroteDeadLetter)
         outputs = plan.outputs
+        outputs.outputs += plan.aside
         tally.merge(plan.tally)
         afterCommit += plan.afterCommit
         planMemory = plan.takeMemory()

@@ -31,6 +31,9 @@ package final class ChangeTable {
     }
 
     package func remove(key: Span<UInt8>) { table.remove(key: key) }
+
+    /// Changes entries of the due table, which are not looked up.
+    package func make(_ change: DueChange) { table.changes.make(change) }
 }
 
 /// The changes of a ``ChangeTable``.

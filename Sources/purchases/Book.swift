@@ -1,9 +1,10 @@
+internal import Kafka
 internal import StageRuntime
 internal import StateStore
 internal import TokenDomain
 internal import TokenWire
 
-/// The book as one batch or tick looks at it: what it changes is staged once, by ``flush()``.
+/// The book as one batch or tick looks at it: what it changes is staged once, by ``flush(into:)``.
 ///
 /// A look-up costs the same for a customer with one item and with ten thousand: each record lies
 /// under a key of its own.
@@ -129,7 +130,6 @@ struct Book {
         put(item.map { .item($0) }, at: place)
         if let group = item.flatMap({ BookDue.group(of: $0.wait, place.key) }) {
             recent.note(place, waitingIn: group)
-            waiting.add(group, partition: place.partition)
         }
     }
 
@@ -191,27 +191,31 @@ struct Book {
     /// Whether a record was put since the last flush.
     func isChanged(_ place: BookPlace) -> Bool { memory.slot(place)?.isChanged ?? false }
 
-    /// Stages what changed.
-    mutating func flush() {
-        // A value that is kept as it was written would keep the room that it grew into.
-        var room: [UInt8] = []
-        room.reserveCapacity(Self.valueByteCount)
+    /// Stages what changed; its bytes go into the arena of `outputs`, those of the next transaction.
+    mutating func flush(into outputs: inout OutputBatch) {
         for slot in changed {
-            let key = slot.place.key
+            let (partition, key) = (slot.place.partition, slot.place.key)
             let entries = slot.record?.entries(key) ?? DueEntries()
-            room.removeAll(keepingCapacity: true)
-            slot.record?.write(to: &room)
-            state.put(
-                slot.record.map { _ in
-                    unsafe room.withUnsafeBufferPointer { unsafe Array($0) }
-                },
-                forKey: key.bytes,
-                partition: slot.place.partition,
-                due: DueChange(before: slot.entries ?? DueEntries(), after: entries)
+            let due = DueChange(before: slot.entries ?? DueEntries(), after: entries)
+            waiting.change(due, partition: partition)
+            let keyRange = outputs.place(key.bytes.span)
+            var value = ByteRange.absent
+            if let record = slot.record {
+                let start = outputs.arena.count
+                record.write(to: &outputs.arena)
+                value = outputs.placed(from: start)
+            }
+            slot.put = state.put(
+                recordWithKey: keyRange,
+                value: value,
+                partition: partition,
+                due: due,
+                insteadOf: slot.put,
+                in: outputs
             )
             var note = DueNote()
             note.note(entries)
-            recent.note(note, in: slot.place.partition)
+            recent.note(note, in: partition)
             slot.entries = entries
             slot.isChanged = false
             if slot.record?.isSettled ?? true {
@@ -221,7 +225,4 @@ struct Book {
         changed = []
         memory.trim()
     }
-
-    /// Most values are shorter.
-    private static let valueByteCount = 2_048
 }

@@ -121,10 +121,16 @@ enum BookDue {
     /// Region and record that an entry, or a group of entries, waits for: what stands before the
     /// waiting item, and before the mark of a turn.
     static func target(of entry: [UInt8]) -> [UInt8] {
+        Array(entry.prefix(targetByteCount(of: entry[...])))
+    }
+
+    /// How many bytes of an entry these are.
+    static func targetByteCount(of entry: ArraySlice<UInt8>) -> Int {
         guard entry.count > 2 else {
-            return entry
+            return entry.count
         }
-        return Array(entry.prefix(3 + Int(entry[1]) << 8 + Int(entry[2])))
+        let count = 3 + Int(entry[entry.startIndex + 1]) << 8 + Int(entry[entry.startIndex + 2])
+        return min(count, entry.count)
     }
 
     /// The key behind a group of ``start(_:of:)``, and behind the eight bytes of a number where there
@@ -242,9 +248,14 @@ enum BookDue {
         entry(
             .queued,
             of: key.token(token).bytes,
-            at: item.sale?.creationDate?.milliseconds ?? 0,
+            at: queueDate(of: item),
             key.bytes
         )
+    }
+
+    /// Of its sale, as UNIX milliseconds.
+    static func queueDate(of item: BookedItem) -> Int64 {
+        item.sale?.creationDate?.milliseconds ?? 0
     }
 
     /// The item that this one points at, where Apple has or may soon have it.

@@ -14,6 +14,8 @@ final class BookMemory {
         /// What the due table has of it once everything staged is committed; nil until that is asked
         /// for.
         var entries: DueEntries?
+        /// What was staged of it last.
+        var put: StagedState.PutRecord?
         /// Put since the last flush.
         var isChanged = false
 

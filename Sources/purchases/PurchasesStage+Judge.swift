@@ -17,7 +17,7 @@ extension PurchasesStage {
             do throws(StoreFault) {
                 if index % Self.sliceRecordCount == 0 {
                     // What is looked at once is mostly not looked at again.
-                    try close(&book, &plan)
+                    try finish(&book, &plan)
                     book = openBook(plan)
                     let slice = batch.records[index...].prefix(Self.sliceRecordCount)
                     try loadCustomers(slice, of: batch, book)
@@ -25,7 +25,7 @@ extension PurchasesStage {
                 }
                 try judge(record, of: batch, answers[index], &book, into: &plan)
                 if index == batch.records.count - 1 {
-                    try close(&book, &plan)
+                    try finish(&book, &plan)
                 }
             } catch {
                 plan.storeFault = error
@@ -41,6 +41,19 @@ extension PurchasesStage {
     }
 
     private static let sliceRecordCount = 500
+
+    /// Asks for reports of what some records made ready, and stages what they changed.
+    private func finish(_ book: inout Book, _ plan: inout BatchPlan) throws(StoreFault) {
+        try wake(&book, &plan)
+        let outputCount = plan.outputs.outputs.count
+        // What is queued and sent at once is written once.
+        for place in ready.sorted().prefix(limits.reportCountMax) {
+            ready.remove(place)
+            try report(place, &book, into: &plan)
+        }
+        plan.setAside(from: outputCount)
+        try close(&book, &plan)
+    }
 
     private func judge(
         _ record: RecordBatch.Record,

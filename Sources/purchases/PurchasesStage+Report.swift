@@ -72,7 +72,7 @@ extension PurchasesStage {
 
     private static let sliceTokenCount = 100
 
-    private func report(
+    func report(
         _ place: BookPlace,
         _ book: inout Book,
         into plan: inout BatchPlan
@@ -111,27 +111,54 @@ extension PurchasesStage {
         _ book: inout Book,
         _ state: StagedState
     ) throws(StoreFault) -> (items: [BookPlace], isAll: Bool) {
-        let group = BookDue.start(.queued, of: token.key.bytes)
-        var keys: [[UInt8]] = []
-        var isAll = true
-        var put: Set<BookPlace> = []
         switch traffic.queue {
-        case .empty: break
-        case .known(let places): put = Set(places)
-        case .unknown:
-            put = recent.waiting(in: group)
-            let found = try entries(
-                token.partition,
-                from: group,
-                prefix: group,
-                countMax: limits.candidateCountMax,
-                state
-            )
-            keys = found.entries.map(\.key)
-            isAll = found.next == nil
+        case .empty: return ([], true)
+        case .known(let places): return (try queued(places, under: token.key.tokenID, book), true)
+        case .unknown: return try storedQueue(of: token, &book, state)
         }
+    }
+
+    /// Those of some items that stand in the queue of a token, the oldest sale first.
+    private func queued(
+        _ places: [BookPlace],
+        under token: TokenID,
+        _ book: Book
+    ) throws(StoreFault) -> [BookPlace] {
+        var queued: [(date: Int64, place: BookPlace)] = []
+        queued.reserveCapacity(places.count)
+        for place in places {
+            if let item = try book.item(place), item.wait == .queued(token) {
+                queued.append((BookDue.queueDate(of: item), place))
+            }
+        }
+        guard queued.count > 1 else {
+            return queued.map(\.place)
+        }
+        queued.sort { ($0.date, $0.place) < ($1.date, $1.place) }
+        var items: [BookPlace] = []
+        for (_, place) in queued where place != items.last {
+            items.append(place)
+        }
+        return items
+    }
+
+    /// What stands in the queue of a token by the store and was put since, the oldest sale first.
+    private func storedQueue(
+        of token: BookPlace,
+        _ book: inout Book,
+        _ state: StagedState
+    ) throws(StoreFault) -> (items: [BookPlace], isAll: Bool) {
+        let group = BookDue.start(.queued, of: token.key.bytes)
+        let found = try entries(
+            token.partition,
+            from: group,
+            prefix: group,
+            countMax: limits.candidateCountMax,
+            state
+        )
+        var keys = found.entries.map(\.key)
         var known = Set(keys)
-        for place in put {
+        for place in recent.waiting(in: group) {
             guard let item = try book.item(place), item.wait == .queued(token.key.tokenID) else {
                 continue
             }
@@ -144,7 +171,7 @@ extension PurchasesStage {
         let items = keys.compactMap { key in
             BookDue.key(of: key, after: group, numberByteCount: 8).map(token.at)
         }
-        return (items, isAll)
+        return (items, found.next == nil)
     }
 
     private func send(

@@ -9,10 +9,15 @@ extension PurchasesStage {
 
     /// Stages what a book changed, and what follows from it for the items that wait for it.
     func close(_ book: inout Book, _ plan: inout BatchPlan) throws(StoreFault) {
+        try wake(&book, &plan)
+        book.flush(into: &plan.outputs)
+    }
+
+    /// Looks at the items that wait for what a book changed.
+    func wake(_ book: inout Book, _ plan: inout BatchPlan) throws(StoreFault) {
         for place in book.takeWoken() {
             try wake(place, &book, &plan)
         }
-        book.flush()
     }
 
     private func wake(

@@ -190,6 +190,7 @@ final class PurchasesStage: TickingStage {
         }
         recent.dropAll()
         memory.dropAll()
+        waiting.dropAll()
         ready = []
         later = []
         nextTick = Timestamp(milliseconds: 0)

@@ -80,8 +80,11 @@ final class RecentChanges {
         return now.waiting[group] != nil || before.waiting[group] != nil
     }
 
-    /// All groups in which an item may wait that the store does not show.
-    var groups: [BookKey] { Array(now.waiting.keys) + Array(before.waiting.keys) }
+    /// All groups in which items may wait that the store does not show, and how many at most; some
+    /// twice.
+    var groups: [(group: BookKey, itemCount: Int)] {
+        (Array(now.waiting) + Array(before.waiting)).map { ($0.key, $0.value.count) }
+    }
 
     /// Items that were put there, in no order.
     ///

@@ -5,55 +5,62 @@ internal import StateStore
 /// under way.
 ///
 /// Most sales are waited for by nobody. To learn that from the store costs a scan, twice a sale; here
-/// it is a bit in memory. A bit is set with each group that an item is put into and never cleared: what
-/// is denied is so, and what is not denied the store must be asked for. When many bits were set the
-/// partition's are made anew, from what the store and ``RecentChanges`` have together.
+/// it is a byte in memory: how many items are in the groups that share it. Each flush of the book counts the
+/// items that came into a group and those that left it, so what is denied is so. What is not denied the store
+/// must be asked for: two groups may share a byte, and a byte that was full counts no more.
 final class WaitingGroups {
     struct Limits {
-        /// 128 KiB a partition; a multiple of 64.
-        var bitCount = 1 << 20
-        /// Groups added to a partition's bits before they are made anew.
-        var addedCountMax = 1 << 16
-        /// Entries looked at for that: where as many items wait, nothing is denied until the next
-        /// time.
+        /// 256 KiB a partition.
+        var byteCount = 1 << 18
+        /// Entries looked at when a partition is new: where as many items wait, nothing is denied.
         var entryCountMax = 100_000
+        /// Items that come into a group until it is looked again whether as many wait.
+        var addedCountMax = 1 << 16
     }
 
-    private struct Bits {
-        var words: [UInt64]
+    private final class Counts {
+        var bytes: [UInt8]
+        /// Not all that wait are counted.
+        var isDoubted = false
         var addedCount = 0
 
         init(count: Int) {
-            words = [UInt64](repeating: 0, count: count / 64)
+            bytes = [UInt8](repeating: 0, count: count)
         }
 
-        mutating func add(_ group: BookKey) {
-            let bit = bit(group)
-            words[bit / 64] |= 1 << UInt64(bit % 64)
+        func add(_ index: Int, itemCount: Int = 1) {
+            bytes[index] = UInt8(clamping: Int(bytes[index]) + itemCount)
         }
 
-        func has(_ group: BookKey) -> Bool {
-            let bit = bit(group)
-            return words[bit / 64] & 1 << UInt64(bit % 64) != 0
-        }
-
-        private func bit(_ group: BookKey) -> Int {
-            Int(UInt(bitPattern: group.hashValue) % UInt(words.count * 64))
+        func remove(_ index: Int) {
+            if bytes[index] > 0, bytes[index] < .max {
+                bytes[index] -= 1
+            }
         }
     }
 
     private let limits: Limits
-    private var partitions: [Int32: Bits] = [:]
+    private var partitions: [Int32: Counts] = [:]
 
     init(limits: Limits = Limits()) {
         self.limits = limits
     }
 
-    /// An item was put into a group.
-    func add(_ group: [UInt8], partition: Int32) {
-        if Self.regions.contains(where: { group.first == $0.rawValue }) {
-            partitions[partition]?.add(Self.target(group))
-            partitions[partition]?.addedCount += 1
+    /// What the due table has of a record is another now, committed or not.
+    func change(_ change: DueChange, partition: Int32) {
+        guard let counts = partitions[partition] else {
+            return
+        }
+        change.before.forEach { key, _ in
+            if Self.isAskedFor(key) {
+                counts.remove(index(of: key))
+            }
+        }
+        change.after.forEach { key, _ in
+            if Self.isAskedFor(key) {
+                counts.add(index(of: key))
+                counts.addedCount += 1
+            }
         }
     }
 
@@ -66,16 +73,18 @@ final class WaitingGroups {
         _ state: StagedState,
         _ recent: RecentChanges
     ) throws(StoreFault) -> Bool {
-        let target = Self.target(group)
-        if let bits = partitions[partition], bits.addedCount <= limits.addedCountMax {
-            return bits.has(target)
+        let index = index(of: group[...])
+        if let counts = partitions[partition],
+            !counts.isDoubted || counts.addedCount <= limits.addedCountMax
+        {
+            return counts.isDoubted || counts.bytes[index] > 0
         }
-        let bits = try makeBits(partition, state, recent)
-        partitions[partition] = bits
-        return bits.has(target)
+        let counts = try count(partition, state, recent)
+        partitions[partition] = counts
+        return counts.isDoubted || counts.bytes[index] > 0
     }
 
-    /// Other partitions are ours now.
+    /// What was put did not happen, or other partitions are ours now.
     func dropAll() {
         partitions = [:]
     }
@@ -83,31 +92,41 @@ final class WaitingGroups {
     /// The regions whose groups are asked for.
     private static let regions: [BookDue.Region] = [.reference, .token, .queued, .sent]
 
-    private static func target(_ entry: [UInt8]) -> BookKey {
-        BookKey(bytes: BookDue.target(of: entry))
+    private static func isAskedFor(_ entry: ArraySlice<UInt8>) -> Bool {
+        regions.contains { $0.rawValue == entry.first }
     }
 
-    private func makeBits(
+    /// Of the region and the record that an entry, or a group of entries, waits for.
+    private func index(of entry: ArraySlice<UInt8>) -> Int {
+        let count = BookDue.targetByteCount(of: entry)
+        var hasher = Hasher()
+        unsafe entry.withUnsafeBytes { bytes in
+            unsafe hasher.combine(bytes: UnsafeRawBufferPointer(rebasing: bytes.prefix(count)))
+        }
+        return Int(UInt(bitPattern: hasher.finalize()) % UInt(limits.byteCount))
+    }
+
+    /// Counts what the store has and what was put that it may not show: some of it twice, and what has
+    /// left its group since the last commit as well, for nobody asks in vain often.
+    private func count(
         _ partition: Int32,
         _ state: StagedState,
         _ recent: RecentChanges
-    ) throws(StoreFault) -> Bits {
-        var bits = Bits(count: limits.bitCount)
+    ) throws(StoreFault) -> Counts {
+        let counts = Counts(count: limits.byteCount)
         var room = limits.entryCountMax
         for region in Self.regions {
             let start = BookDue.start(region)
             try state.scan(.due, partition: partition, from: start, within: start) { entry, _ in
-                bits.add(Self.target(entry))
+                counts.add(index(of: entry[...]))
                 room -= 1
                 return room > 0
             }
         }
-        for group in recent.groups {
-            bits.add(Self.target(group.bytes))
+        for (group, itemCount) in recent.groups {
+            counts.add(index(of: group.bytes[...]), itemCount: itemCount)
         }
-        if room <= 0 {
-            bits.words = bits.words.map { _ in .max }
-        }
-        return bits
+        counts.isDoubted = room <= 0
+        return counts
     }
 }

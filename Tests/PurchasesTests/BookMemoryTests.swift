@@ -1,3 +1,4 @@
+import Kafka
 import StageRuntime
 import StateStore
 import Testing
@@ -100,6 +101,7 @@ import TokenDomain
 
     @Test func `that made room before their commit are read as they were put last`() throws {
         let rig = Rig(BookMemory(recordCountMax: 2, tokenCountMax: 2))
+        var outputs = OutputBatch()
         for revision in 1...2 {
             for number in 0..<5 {
                 var book = rig.open()
@@ -110,13 +112,13 @@ import TokenDomain
                     _ = try book.item(item(other))
                 }
                 #expect(try book.item(item(number))?.revision == revision)
-                book.flush()
+                book.flush(into: &outputs)
             }
             #expect(rig.memory.slot(item(0)) == nil)
         }
         var book = rig.open()
         try book.forget(item(3))
-        book.flush()
+        book.flush(into: &outputs)
         rig.memory.dropAll()
         book = rig.open()
         #expect(try book.item(item(3)) == nil)
@@ -125,6 +127,7 @@ import TokenDomain
 
     @Test func `of a customer's tokens are complete though the newest is not committed`() throws {
         let rig = Rig(BookMemory(recordCountMax: 2, tokenCountMax: 2))
+        var outputs = OutputBatch()
         func put(_ number: Int) throws {
             var book = rig.open()
             #expect(try book.token(token(number)) == nil)
@@ -138,11 +141,11 @@ import TokenDomain
                 tokenExpirationDate: nil
             )
             try book.putNew(record, at: token(number), now: Self.now)
-            book.flush()
+            book.flush(into: &outputs)
         }
         func count() throws -> Int {
             var book = rig.open()
-            defer { book.flush() }
+            defer { book.flush(into: &outputs) }
             return try book.tokens(of: Self.anna, partition: 0, now: Self.now).count
         }
         for number in 0..<4 {

@@ -5,7 +5,7 @@ import TokenDomain
 
 @testable import purchases
 
-@Suite struct `The bits of what is waited for` {
+@Suite struct `The counts of what is waited for` {
     private static let lane = Lane(appAppleID: 1, environment: .production)
     private static let anna = PurchaseKey("c1.anna")
     private let store = MemoryStore()
@@ -33,8 +33,27 @@ import TokenDomain
         try store.apply(changes, changelogOffset: (store.changelogOffset ?? 0) + 1)
     }
 
-    private func mayWait(_ bits: WaitingGroups, for name: String) throws -> Bool {
-        try bits.mayWait(in: group(name), partition: 0, state, recent)
+    private func mayWait(_ counts: WaitingGroups, for name: String) throws -> Bool {
+        try counts.mayWait(in: group(name), partition: 0, state, recent)
+    }
+
+    /// What the due table has of an item that waits for each of some.
+    private func entries(_ waiter: String, waitingFor names: [String]) -> DueEntries {
+        DueEntries(names.map { (group($0) + item(waiter).bytes, []) })
+    }
+
+    private func move(
+        _ counts: WaitingGroups,
+        _ waiter: String = "waits",
+        from before: [String],
+        to after: [String],
+        partition: Int32 = 0
+    ) {
+        let change = DueChange(
+            before: entries(waiter, waitingFor: before),
+            after: entries(waiter, waitingFor: after)
+        )
+        counts.change(change, partition: partition)
     }
 
     @Test func `deny what nobody waits for, and nothing that was stored or put since`() throws {
@@ -43,44 +62,96 @@ import TokenDomain
             BookPlace(partition: 0, key: item("new")),
             waitingIn: group("noted")
         )
-        let bits = WaitingGroups()
-        #expect(try mayWait(bits, for: "stored"))
-        #expect(try mayWait(bits, for: "noted"))
-        #expect(try !mayWait(bits, for: "added"))
-        bits.add(group("added"), partition: 0)
-        #expect(try mayWait(bits, for: "added"))
-        #expect(try !mayWait(bits, for: "other"))
+        let counts = WaitingGroups()
+        #expect(try mayWait(counts, for: "stored"))
+        #expect(try mayWait(counts, for: "noted"))
+        #expect(try !mayWait(counts, for: "added"))
+        move(counts, from: [], to: ["added"])
+        #expect(try mayWait(counts, for: "added"))
+        #expect(try !mayWait(counts, for: "other"))
     }
 
     @Test func `are the same for a turn at a buy and for the buy itself`() throws {
-        let bits = WaitingGroups()
-        #expect(try !mayWait(bits, for: "buy"))
-        bits.add(BookDue.turns(of: item("buy")), partition: 0)
-        #expect(try mayWait(bits, for: "buy"))
+        let counts = WaitingGroups()
+        #expect(try !mayWait(counts, for: "buy"))
+        let turn = DueEntries([(BookDue.turns(of: item("buy")) + item("waits").bytes, [])])
+        counts.change(DueChange(before: DueEntries(), after: turn), partition: 0)
+        #expect(try mayWait(counts, for: "buy"))
+        counts.change(DueChange(before: turn, after: DueEntries()), partition: 0)
+        #expect(try !mayWait(counts, for: "buy"))
     }
 
-    @Test func `are made anew when one more was added than they have room for`() throws {
+    @Test func `deny what the last item has left, and not before`() throws {
+        let counts = WaitingGroups()
+        #expect(try !mayWait(counts, for: "a"))
+        move(counts, "1", from: [], to: ["a"])
+        move(counts, "2", from: [], to: ["a"])
+        move(counts, "1", from: ["a"], to: ["b"])
+        #expect(try mayWait(counts, for: "a"))
+        #expect(try mayWait(counts, for: "b"))
+        move(counts, "2", from: ["a"], to: ["a", "b"])
+        #expect(try mayWait(counts, for: "a"))
+        move(counts, "2", from: ["a", "b"], to: [])
+        #expect(try !mayWait(counts, for: "a"))
+        #expect(try mayWait(counts, for: "b"))
+    }
+
+    @Test func `count each item that the store does not show`() throws {
+        for number in 0..<3 {
+            recent.note(
+                BookPlace(partition: 0, key: item("\(number)")),
+                waitingIn: group("a")
+            )
+        }
+        let counts = WaitingGroups()
+        for number in 0..<3 {
+            #expect(try mayWait(counts, for: "a"))
+            move(counts, "\(number)", from: ["a"], to: [])
+        }
+        #expect(try !mayWait(counts, for: "a"))
+    }
+
+    @Test func `deny nothing where more wait for one than are counted`() throws {
+        let counts = WaitingGroups()
+        #expect(try !mayWait(counts, for: "a"))
+        for number in 0..<300 {
+            move(counts, "\(number)", from: [], to: ["a"])
+        }
+        for number in 0..<299 {
+            move(counts, "\(number)", from: ["a"], to: [])
+        }
+        #expect(try mayWait(counts, for: "a"))
+    }
+
+    @Test func `never deny what is waited for where groups share their bytes`() throws {
         var limits = WaitingGroups.Limits()
-        limits.addedCountMax = 3
-        let bits = WaitingGroups(limits: limits)
-        #expect(try !mayWait(bits, for: "1"))
-        for number in 1...3 {
-            bits.add(group("\(number)"), partition: 0)
+        limits.byteCount = 4
+        let counts = WaitingGroups(limits: limits)
+        #expect(try !mayWait(counts, for: "0"))
+        var generator = SystemRandomNumberGenerator()
+        var places = [Int?](repeating: nil, count: 20)
+        for _ in 0..<500 {
+            let waiter = Int.random(in: 0..<places.count, using: &generator)
+            let next = [nil, 0, 1, 2, 3, 4, 5, 6, 7].randomElement(using: &generator) ?? nil
+            move(
+                counts,
+                "\(waiter)",
+                from: places[waiter].map { ["\($0)"] } ?? [],
+                to: next.map { ["\($0)"] } ?? []
+            )
+            places[waiter] = next
+            for case let place? in places {
+                #expect(try mayWait(counts, for: "\(place)"))
+            }
         }
-        #expect(try mayWait(bits, for: "1"))
-        // Of these only one is stored, and one is on its way there.
-        try store(waitingFor: ["2"])
-        recent.note(BookPlace(partition: 0, key: item("new")), waitingIn: group("3"))
-        bits.add(group("4"), partition: 0)
-        #expect(try !mayWait(bits, for: "1"))
-        #expect(try mayWait(bits, for: "2"))
-        #expect(try mayWait(bits, for: "3"))
-        #expect(try !mayWait(bits, for: "4"))
-        // And there is room for as many again.
-        for number in 5...7 {
-            bits.add(group("\(number)"), partition: 0)
-        }
-        #expect(try mayWait(bits, for: "5"))
+    }
+
+    @Test func `are made anew when they were dropped`() throws {
+        let counts = WaitingGroups()
+        #expect(try !mayWait(counts, for: "a"))
+        move(counts, from: [], to: ["a"])
+        counts.dropAll()
+        #expect(try !mayWait(counts, for: "a"))
     }
 
     @Test(arguments: [(4, false), (5, true), (6, true)])
@@ -91,11 +162,11 @@ import TokenDomain
         var limits = WaitingGroups.Limits()
         limits.entryCountMax = 5
         limits.addedCountMax = 1
-        let bits = WaitingGroups(limits: limits)
+        let counts = WaitingGroups(limits: limits)
         try store(waitingFor: (0..<count).map { "\($0)" })
-        #expect(try mayWait(bits, for: "nobody") == isDoubted)
+        #expect(try mayWait(counts, for: "nobody") == isDoubted)
         for number in 0..<count {
-            #expect(try mayWait(bits, for: "\(number)"))
+            #expect(try mayWait(counts, for: "\(number)"))
         }
     }
 
@@ -103,29 +174,29 @@ import TokenDomain
         var limits = WaitingGroups.Limits()
         limits.entryCountMax = 5
         limits.addedCountMax = 1
-        let bits = WaitingGroups(limits: limits)
+        let counts = WaitingGroups(limits: limits)
         let names = (0..<6).map { "\($0)" }
         try store(waitingFor: names)
-        #expect(try mayWait(bits, for: "nobody"))
+        #expect(try mayWait(counts, for: "nobody"))
         var changes = StoreChanges()
         for name in names.dropFirst() {
             changes.remove(key: group(name) + item("waits for \(name)").bytes, from: .due)
         }
         try store.apply(changes, changelogOffset: 2)
-        bits.add(group("x"), partition: 0)
-        #expect(try mayWait(bits, for: "nobody"))
-        bits.add(group("x"), partition: 0)
-        #expect(try !mayWait(bits, for: "nobody"))
-        #expect(try mayWait(bits, for: "0"))
+        move(counts, from: [], to: ["x"])
+        #expect(try mayWait(counts, for: "nobody"))
+        move(counts, from: [], to: ["x"])
+        #expect(try !mayWait(counts, for: "nobody"))
+        #expect(try mayWait(counts, for: "0"))
     }
 
     @Test func `are of each partition its own`() throws {
         state.open(MemoryStore(), partition: 1)
-        let bits = WaitingGroups()
-        #expect(try !mayWait(bits, for: "a"))
-        #expect(try !bits.mayWait(in: group("a"), partition: 1, state, recent))
-        bits.add(group("a"), partition: 1)
-        #expect(try !mayWait(bits, for: "a"))
-        #expect(try bits.mayWait(in: group("a"), partition: 1, state, recent))
+        let counts = WaitingGroups()
+        #expect(try !mayWait(counts, for: "a"))
+        #expect(try !counts.mayWait(in: group("a"), partition: 1, state, recent))
+        move(counts, from: [], to: ["a"], partition: 1)
+        #expect(try !mayWait(counts, for: "a"))
+        #expect(try counts.mayWait(in: group("a"), partition: 1, state, recent))
     }
 }
