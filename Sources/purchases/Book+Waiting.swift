@@ -4,23 +4,20 @@ internal import TokenDomain
 
 /// Who waits for what: in the committed store, and put since.
 extension Book {
-    /// Whether an item may wait for what a group's entries wait for.
+    /// Whether an item may wait for what a group's entries wait for, in the store or put since.
     ///
     /// Where none does, to look for those that do shows it: one question to the store, and not two.
     private func mayBeAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
-        if recent.mayWait(in: group) {
-            return true
-        }
-        return try waiting.mayWait(in: group, partition: partition, state, recent)
+        try waiting.mayWait(in: group, partition: partition, state, recent)
     }
 
     /// The same, known for sure of what is in the store.
     private func isAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
+        guard try mayBeAwaited(group, partition: partition) else {
+            return false
+        }
         if recent.mayWait(in: group) {
             return true
-        }
-        guard try waiting.mayWait(in: group, partition: partition, state, recent) else {
-            return false
         }
         var isAny = false
         try state.scan(.due, partition: partition, from: group, within: group) { _, _ in
@@ -33,12 +30,9 @@ extension Book {
     /// Has the items looked at, before the next flush, that wait for an item or for the start of a
     /// subscription: where there are any.
     mutating func wake(_ place: BookPlace) throws(StoreFault) {
+        // Turns at a buy are asked for with it.
         let group = BookDue.start(.reference, of: place.key.bytes)
-        var isAny = recent.mayWait(in: BookDue.turns(of: place.key))
-        if !isAny {
-            isAny = try mayBeAwaited(group, partition: place.partition)
-        }
-        if isAny {
+        if try mayBeAwaited(group, partition: place.partition) {
             note(woken: place)
         }
     }
@@ -59,8 +53,9 @@ extension Book {
             return known
         }
         let sent = BookDue.start(.sent, of: token.key.bytes)
-        var places = recent.waiting(in: sent)
-        if try waiting.mayWait(in: sent, partition: token.partition, state, recent) {
+        var places: Set<BookPlace> = []
+        if try mayBeAwaited(sent, partition: token.partition) {
+            places = recent.waiting(in: sent)
             try state.scan(.due, partition: token.partition, from: sent, within: sent) { entry, _ in
                 if let key = BookDue.key(of: entry, after: sent) {
                     places.insert(token.at(key))

@@ -15,6 +15,8 @@ struct Book {
     let waiting: WaitingGroups
     /// In the order in which they changed first.
     private var changed: [BookMemory.Slot] = []
+    /// The groups that items joined since the last flush, as ``WaitingGroups`` counts them.
+    private var joined: [(partition: Int32, count: Int)] = []
     /// Records that items may wait for, and that changed since these were looked at.
     private var woken: Set<BookPlace> = []
 
@@ -130,6 +132,7 @@ struct Book {
         put(item.map { .item($0) }, at: place)
         if let group = item.flatMap({ BookDue.group(of: $0.wait, place.key) }) {
             recent.note(place, waitingIn: group)
+            joined.append((place.partition, waiting.join(group, partition: place.partition)))
         }
     }
 
@@ -218,10 +221,14 @@ struct Book {
             recent.note(note, in: partition)
             slot.entries = entries
             slot.isChanged = false
-            if slot.record?.isSettled ?? true {
+            if slot.record?.isAtRest ?? true {
                 memory.release(slot.place)
             }
         }
+        for (partition, count) in joined {
+            waiting.leave(count, partition: partition)
+        }
+        joined = []
         changed = []
         memory.trim()
     }

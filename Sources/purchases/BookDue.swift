@@ -99,14 +99,49 @@ enum BookDue {
     /// Where the entry of an item lies that waits for a record, before its own key; nil where it
     /// waits for none.
     static func group(of wait: BookedItem.Wait, _ key: BookKey) -> [UInt8]? {
+        var group: [UInt8] = []
+        group.reserveCapacity(key.bytes.count + groupSpareByteCount)
+        appendGroup(of: wait, key, to: &group)
+        return group.isEmpty ? nil : group
+    }
+
+    /// A group names a token or another item, which is mostly as long as the item.
+    private static let groupSpareByteCount = 16
+
+    /// Appends nothing where the item waits for no record.
+    private static func appendGroup(
+        of wait: BookedItem.Wait,
+        _ key: BookKey,
+        to entry: inout [UInt8]
+    ) {
         switch wait {
-        case .idle, .now, .rate, .base: nil
-        case .token, .reopening(nil, _): start(.token, of: tokenGroup(key.purchaseKey, key.lane))
-        case .reference(let other, _), .reopening(let other?, _): start(.reference, of: other.bytes)
-        case .turn(let buy): turns(of: buy)
-        case .queued(let token): start(.queued, of: key.token(token).bytes)
-        case .sent(let token): start(.sent, of: key.token(token).bytes)
+        case .idle, .now, .rate, .base: break
+        case .token, .reopening(nil, _):
+            append(.token, of: tokenGroup(key.purchaseKey, key.lane), [], to: &entry)
+        case .reference(let other, _), .reopening(let other?, _):
+            append(.reference, of: other.bytes, [], to: &entry)
+        case .turn(let buy):
+            append(.reference, of: buy.bytes, [turnMark], to: &entry)
+        case .queued(let token): append(.queued, ofToken: token, key, to: &entry)
+        case .sent(let token): append(.sent, ofToken: token, key, to: &entry)
         }
+    }
+
+    /// Appends the region and a token of the customer whose item has a key.
+    private static func append(
+        _ region: Region,
+        ofToken token: TokenID,
+        _ key: BookKey,
+        to entry: inout [UInt8]
+    ) {
+        let start = entry.count
+        entry.append(region.rawValue)
+        entry.append(0)
+        entry.append(0)
+        key.append(token, to: &entry)
+        let count = entry.count - start - 3
+        entry[start + 1] = UInt8(count >> 8)
+        entry[start + 2] = UInt8(count & 0xff)
     }
 
     static func start(_ region: Region) -> [UInt8] { [region.rawValue] }
@@ -209,7 +244,7 @@ enum BookDue {
         let note = BigEndian.bytes(Int64(item.heldCount))
         func appendGroup(note: [UInt8]) {
             entries.append(note: note) {
-                $0.append(contentsOf: group(of: item.wait, key) ?? [])
+                BookDue.appendGroup(of: item.wait, key, to: &$0)
                 $0.append(contentsOf: key.bytes)
             }
         }
@@ -235,7 +270,9 @@ enum BookDue {
             entries.append(.waiting, until, key)
         case .queued(let token):
             entries.append(note: note) {
-                $0.append(contentsOf: queueKey(of: item, key, in: token))
+                append(.queued, ofToken: token, key, to: &$0)
+                BigEndian.append(queueDate(of: item), to: &$0)
+                $0.append(contentsOf: key.bytes)
             }
         case .reopening(_, let until):
             appendGroup(note: [])

@@ -16,15 +16,22 @@ struct BookKey: Hashable {
     }
 
     let bytes: [UInt8]
+    /// Of the bytes: a key is looked for a dozen times, and to hash it each time cost a twentieth of a sale.
+    private let hash: Int
 
-    /// All bytes at once: an array hashes them one by one, which cost a tenth of a sale.
-    func hash(into hasher: inout Hasher) {
-        unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
-    }
-
-    /// A key that was read back.
+    /// A key of these bytes, made or read back.
     init(bytes: [UInt8]) {
         self.bytes = bytes
+        var hasher = Hasher()
+        // All at once: an array hashes them one by one.
+        unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: $0) }
+        hash = hasher.finalize()
+    }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(hash) }
+
+    static func == (one: BookKey, other: BookKey) -> Bool {
+        one.hash == other.hash && one.bytes == other.bytes
     }
 
     static func prefix(_ kind: Kind, _ purchaseKey: PurchaseKey) -> [UInt8] {
@@ -118,6 +125,13 @@ struct BookKey: Hashable {
 
     func token(_ id: TokenID) -> BookKey { other(.token, upTo: purchaseKeyEnd, id.text) }
 
+    /// Appends the key of a token.
+    func append(_ token: TokenID, to other: inout [UInt8]) {
+        other.append(Kind.token.rawValue)
+        other.append(contentsOf: bytes[1..<purchaseKeyEnd])
+        other.append(contentsOf: token.text.utf8)
+    }
+
     private static let laneByteCount = 9
 
     /// The key that has the same bytes up to an end, but for its kind.
@@ -137,6 +151,9 @@ struct BookPlace: Hashable, Comparable {
     var key: BookKey
 
     func at(_ key: BookKey) -> BookPlace { BookPlace(partition: partition, key: key) }
+
+    /// A key mostly stands in one partition only.
+    func hash(into hasher: inout Hasher) { key.hash(into: &hasher) }
 
     static func < (one: BookPlace, other: BookPlace) -> Bool {
         one.partition != other.partition

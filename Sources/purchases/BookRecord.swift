@@ -35,13 +35,16 @@ enum BookRecord {
         }
     }
 
-    /// Whether nothing is to be done about it: it is looked at again when it is referred to, which most
-    /// sales are not.
-    var isSettled: Bool {
+    /// Whether nothing is to be done about it soon: it is looked at again when it is referred to, which
+    /// most sales are not, or when a token or a rate comes, which may take days.
+    var isAtRest: Bool {
         guard case .item(let item) = self else {
             return false
         }
-        return item.wait == .idle
+        return switch item.wait {
+        case .idle, .reopening, .token, .rate, .base: true
+        case .now, .reference, .turn, .queued, .sent: false
+        }
     }
 
     /// What the due table has of it.

@@ -41,7 +41,7 @@ extension BookedItem {
         if item.sale == nil, let event = item.event {
             item.sale = try Self.sale(of: event, key)
         }
-        item.flight = try flight?.flight(of: item.sale)
+        item.flight = try flight?.flight()
         self = item
     }
 
@@ -79,7 +79,7 @@ extension BookedItem {
             writer.texts("excluded", excluded.map(\.text))
             if goesAlone { writer.field("goesAlone", true) }
             if attempts > 0 { writer.field("attempts", attempts) }
-            writer.object("flight", flight) { $0.write(&$1, beside: sale) }
+            writer.object("flight", flight) { $0.write(&$1) }
             writer.object("refunded", refunded == .none ? nil : refunded, wrapped: false) {
                 $0.write(&$1)
             }
@@ -130,8 +130,7 @@ extension BookedItem.Live {
     }
 }
 
-/// The members of a flight while they are read; what it would make of the item is left out where the
-/// item is that already.
+/// The members of a flight while they are read.
 private struct FlightFields {
     private var item: String?
     private var sale: PurchaseEvent?
@@ -154,10 +153,10 @@ private struct FlightFields {
         }
     }
 
-    func flight(of known: PurchaseEvent?) throws(WireFault) -> BookedItem.Flight {
+    func flight() throws(WireFault) -> BookedItem.Flight {
         BookedItem.Flight(
             item: try JSONScanner.require(item, "item"),
-            sale: try JSONScanner.require(sale ?? known, "sale"),
+            sale: sale,
             terms: try terms.terms(),
             share: try JSONScanner.require(share, "share"),
             days: days ?? 0,
@@ -167,9 +166,9 @@ private struct FlightFields {
 }
 
 extension BookedItem.Flight {
-    fileprivate func write(_ writer: inout JSONWriter, beside known: PurchaseEvent?) {
+    fileprivate func write(_ writer: inout JSONWriter) {
         writer.field("item", item)
-        writer.field("sale", sale == known ? nil : sale)
+        writer.field("sale", sale)
         writer.fields(of: terms)
         writer.object("share", share, wrapped: false) { $0.write(&$1) }
         if days > 0 { writer.field("days", days) }

@@ -57,7 +57,8 @@ struct BookedItem: Equatable {
     struct Flight: Equatable {
         /// As it was sent.
         var item: String
-        var sale: PurchaseEvent
+        /// What a restatement makes of the sale; nil where it stays as it is.
+        @Boxed var sale: PurchaseEvent?
         var terms: ReportingTerms
         var share: NetFamily.Share
         var days: Int64

@@ -165,11 +165,11 @@ extension PurchasesStage {
             metrics.count(.reported, outcome.rawValue, app: place.key.lane.appAppleID)
         }
         try settleFamily(flight, &item, place, &book, now: now)
-        if item.first == nil, let sale = item.sale, sale != flight.sale {
-            item.first = sale
-        }
         let wasRestated = item.live != nil
-        item.sale = flight.sale
+        if let restated = flight.sale {
+            item.first = item.first ?? item.sale
+            item.sale = restated
+        }
         item.standing = .live
         item.revision += 1
         item.live = BookedItem.Live(
@@ -192,7 +192,7 @@ extension PurchasesStage {
             item.finishTurn(now: now)
         }
         if wasRestated {
-            try recount(flight.sale, place, &book, now: now)
+            try recount(item.sale, place, &book, now: now)
         }
         try touchParent(of: item, place, &book, now: now)
         try goOn(&item, place, &book, now: now)

@@ -274,7 +274,8 @@ extension PurchasesStage {
             draft.items.append(place)
             draft.trace = draft.trace ?? event.trace
             draft.app = place.key.lane.appAppleID
-            draft.oldestSale = [draft.oldestSale, flight.sale.creationDate].compactMap { $0 }.min()
+            let date = flight.sale == nil ? item.sale?.creationDate : flight.sale?.creationDate
+            draft.oldestSale = [draft.oldestSale, date].compactMap { $0 }.min()
             item.flight = flight
             item.wait(for: .sent(tokenID), now: now)
             if rootPlace == place {
@@ -393,7 +394,7 @@ extension PurchasesStage {
             return .compiled(
                 BookedItem.Flight(
                     item: String(decoding: compiled.item.json, as: UTF8.self),
-                    sale: sale,
+                    sale: revision == .restatement && sale != item.sale ? sale : nil,
                     terms: terms,
                     share: compiled.share,
                     days: days,

@@ -46,6 +46,22 @@ final class WaitingGroups {
         self.limits = limits
     }
 
+    /// An item is put into a group: it counts there until ``leave(_:partition:)``, and once more when the
+    /// book is flushed, as long as it stays.
+    ///
+    /// - Returns: where it counts.
+    func join(_ group: [UInt8], partition: Int32) -> Int {
+        let index = index(of: group[...])
+        partitions[partition]?.add(index)
+        return index
+    }
+
+    /// Ends what ``join(_:partition:)`` began; where the counts are younger, they have it of
+    /// ``RecentChanges``.
+    func leave(_ index: Int, partition: Int32) {
+        partitions[partition]?.remove(index)
+    }
+
     /// What the due table has of a record is another now, committed or not.
     func change(_ change: DueChange, partition: Int32) {
         guard let counts = partitions[partition] else {

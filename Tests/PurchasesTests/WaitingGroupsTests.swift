@@ -96,6 +96,36 @@ import TokenDomain
         #expect(try mayWait(counts, for: "b"))
     }
 
+    @Test func `count an item from its put to its flush, and then while it stays`() throws {
+        let counts = WaitingGroups()
+        #expect(try !mayWait(counts, for: "a"))
+        let joined = counts.join(group("a"), partition: 0)
+        #expect(try mayWait(counts, for: "a"))
+        move(counts, from: [], to: ["a"])
+        counts.leave(joined, partition: 0)
+        #expect(try mayWait(counts, for: "a"))
+        // Put there and elsewhere before the flush.
+        let passed = counts.join(group("b"), partition: 0)
+        move(counts, from: ["a"], to: ["c"])
+        #expect(try mayWait(counts, for: "b"))
+        counts.leave(passed, partition: 0)
+        #expect(try !mayWait(counts, for: "a"))
+        #expect(try !mayWait(counts, for: "b"))
+        #expect(try mayWait(counts, for: "c"))
+    }
+
+    @Test func `have what was put before they were made, and before it is flushed`() throws {
+        let counts = WaitingGroups()
+        recent.note(BookPlace(partition: 0, key: item("new")), waitingIn: group("a"))
+        let joined = counts.join(group("a"), partition: 0)
+        #expect(try mayWait(counts, for: "a"))
+        move(counts, from: [], to: ["a"])
+        counts.leave(joined, partition: 0)
+        #expect(try mayWait(counts, for: "a"))
+        move(counts, from: ["a"], to: [])
+        #expect(try !mayWait(counts, for: "a"))
+    }
+
     @Test func `count each item that the store does not show`() throws {
         for number in 0..<3 {
             recent.note(
