@@ -101,12 +101,16 @@ final class BookMemory {
     }
 }
 
-/// What was looked at lately, and what was before that: once the first is half of what may be kept, it
-/// takes the place of the second.
+/// What was looked at lately, in parts: once the newest is a share of what may be kept, the oldest is
+/// forgotten.
 private struct Kept<Value> {
+    /// Of all, the newest with them: three quarters of what may be kept are never forgotten.
+    private static var partCount: Int { 4 }
+
     let countMax: Int
     var now: [BookPlace: Value] = [:]
-    private var before: [BookPlace: Value] = [:]
+    /// The newest first.
+    private var before: [[BookPlace: Value]] = []
 
     init(countMax: Int) {
         self.countMax = countMax
@@ -116,27 +120,36 @@ private struct Kept<Value> {
         if let value = now[place] {
             return value
         }
-        guard let value = before[place] else {
-            return nil
+        for part in before {
+            if let value = part[place] {
+                now[place] = value
+                return value
+            }
         }
-        now[place] = value
-        return value
+        return nil
     }
 
     mutating func drop(_ place: BookPlace) {
         now[place] = nil
-        before[place] = nil
+        for index in before.indices {
+            before[index][place] = nil
+        }
     }
 
     mutating func trim() {
-        if now.count >= countMax / 2 {
-            before = now
-            now = Dictionary(minimumCapacity: countMax / 2)
+        let partCountMax = max(countMax / Self.partCount, 1)
+        guard now.count >= partCountMax else {
+            return
         }
+        before.insert(now, at: 0)
+        if before.count >= Self.partCount {
+            before.removeLast()
+        }
+        now = Dictionary(minimumCapacity: partCountMax)
     }
 
     mutating func dropAll() {
         now = [:]
-        before = [:]
+        before = []
     }
 }

@@ -41,6 +41,13 @@ extension PurchasesStage {
             items += try book.traffic(of: token).inFlight
         }
         try book.load(items)
+        var parents: [BookPlace] = []
+        for place in items {
+            if let name = try book.item(place)?.parent {
+                parents.append(place.at(place.key.sibling(name)))
+            }
+        }
+        try book.load(parents)
         return answers
     }
 

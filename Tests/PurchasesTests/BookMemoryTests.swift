@@ -23,26 +23,21 @@ import TokenDomain
         places.map { memory.slot($0) != nil }
     }
 
-    @Test func `are half of the most at least, and never more than that beside the batch in hand`()
-    {
+    @Test func `are three quarters of the most, or more, and never more than that and a batch`() {
         let memory = BookMemory(recordCountMax: 8, tokenCountMax: 2)
         for number in 0..<3 {
             memory.keep(BookMemory.Slot(item(number), nil))
         }
         memory.trim()
-        memory.keep(BookMemory.Slot(item(3), nil))
-        // Four are half of what may be kept: they make room for as many again.
-        memory.trim()
-        for number in 4..<7 {
+        // Each two are a quarter, and make room for as many again.
+        for number in 3..<9 {
+            #expect(memory.slot(item(number)) == nil)
             memory.keep(BookMemory.Slot(item(number), nil))
             memory.trim()
         }
-        #expect(memory.slot(item(7)) == nil)
-        memory.keep(BookMemory.Slot(item(7), nil))
-        memory.trim()
         #expect(
-            known(memory, (0..<8).map(item)) == [false, false, false, false] + [
-                true, true, true, true,
+            known(memory, (0..<9).map(item)) == [false, false, false] + [
+                true, true, true, true, true, true,
             ]
         )
     }
@@ -52,11 +47,24 @@ import TokenDomain
         memory.keep(BookMemory.Slot(item(0), nil))
         memory.keep(BookMemory.Slot(item(1), nil))
         memory.trim()
-        #expect(memory.slot(item(0)) != nil)
-        memory.keep(BookMemory.Slot(item(2), nil))
-        memory.trim()
-        memory.keep(BookMemory.Slot(item(3), nil))
-        #expect(known(memory, [0, 1, 2, 3].map(item)) == [true, false, true, true])
+        for number in 2..<6 {
+            #expect(memory.slot(item(0)) != nil)
+            memory.keep(BookMemory.Slot(item(number), nil))
+            memory.trim()
+        }
+        #expect(known(memory, [0, 1, 2, 5].map(item)) == [true, false, false, true])
+    }
+
+    @Test func `are gone at once where they are released, in whatever part they lie`() {
+        let memory = BookMemory(recordCountMax: 4, tokenCountMax: 4)
+        for number in 0..<3 {
+            memory.keep(BookMemory.Slot(item(number), nil))
+            memory.trim()
+        }
+        for number in 0..<3 {
+            memory.release(item(number))
+            #expect(memory.slot(item(number)) == nil)
+        }
     }
 
     @Test func `of tokens stay whatever is sold`() {
