@@ -28,7 +28,7 @@ package struct JSONScanner: ~Copyable {
     private var isFirst = false
     /// The field whose value is read now: for the faults.
     private(set) var field = JSONKey("")
-    /// What the last value of the wrong type was to be.
+    /// What the last value that was read was to be.
     private(set) var expected: Kind?
     /// Of the object that is read by its declared members.
     var members = Members()
@@ -262,8 +262,8 @@ package struct JSONScanner: ~Copyable {
     }
 
     private mutating func expect(_ kind: Kind) throws(WireFault) {
+        expected = kind
         guard try peekKind() == kind else {
-            expected = kind
             throw .wrongType(field: field.text)
         }
     }

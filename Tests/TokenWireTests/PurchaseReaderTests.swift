@@ -180,6 +180,24 @@ private func faults(_ value: [UInt8], _ origin: PurchaseOrigin = .door) -> [Purc
         #expect(found.allSatisfy { $0.repair.hasSuffix(".") })
     }
 
+    /// Also where the member before it has the wrong type.
+    @Test(arguments: [
+        ("quantity", "1e3", "Send an integer: no point and no exponent."),
+        ("quantity", "1.0", "Send an integer: no point and no exponent."),
+        ("quantity", "true", "Send a JSON number."),
+        ("productIdentifier", "true", "Send a JSON string."),
+    ])
+    func `says what to send in place of a wrong type`(
+        field: String,
+        value: String,
+        repair: String
+    ) {
+        let found = faults(object(buy, [field: value]))
+        #expect(found.map(\.repair) == [repair])
+        let both = faults(object(buy, [field: value, "taxAmount": #""1""#]))
+        #expect(both.map(\.repair).contains(repair))
+    }
+
     @Test func `names all faults at once`() {
         let found = faults(
             object(
