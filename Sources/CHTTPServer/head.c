@@ -104,6 +104,28 @@ unsigned int chttp_head_scan(struct head_scan *scan, struct span bytes, size_t *
     return 0;
 }
 
+/* A target that is a whole URL, as proxies send it (RFC 9112, 3.2.2): what follows the host counts. */
+static unsigned int read_url(struct head *head)
+{
+    static const char *const schemes[] = {"http://", "https://"};
+    size_t index;
+    for (index = 0; index < 2; index++) {
+        size_t count = strlen(schemes[index]);
+        struct span rest = head->target;
+        const char *path;
+        if (rest.count < count || strncasecmp(rest.bytes, schemes[index], count) != 0)
+            continue;
+        rest.bytes += count;
+        rest.count -= count;
+        path = memchr(rest.bytes, '/', rest.count);
+        head->authority = (struct span){rest.bytes, path ? (size_t)(path - rest.bytes) : rest.count};
+        head->target = path ? (struct span){path, rest.count - head->authority.count}
+                            : (struct span){"/", 1};
+        return head->authority.count == 0 ? 400 : 0;
+    }
+    return 0;
+}
+
 static unsigned int read_request_line(struct span line, struct head *head)
 {
     const char *first = memchr(line.bytes, ' ', line.count);
@@ -123,7 +145,7 @@ static unsigned int read_request_line(struct span line, struct head *head)
         return 505;
     head->is_version_1_0 = version.bytes[7] == '0';
     head->is_kept = !head->is_version_1_0;
-    return head->method.count > METHOD_BYTE_COUNT_MAX ? 431 : 0;
+    return head->method.count > METHOD_BYTE_COUNT_MAX ? 431 : read_url(head);
 }
 
 struct field_counts {
@@ -166,8 +188,14 @@ static void read_connection(struct span value, struct head *head)
 static unsigned int read_field(struct span name, struct span value, struct head *head,
                                struct field_counts *counts)
 {
-    if (is_named(name, "Host"))
+    if (is_named(name, "Host")) {
         counts->host++;
+        /* Else two readers would take it for two hosts. */
+        if (head->authority.count > 0 &&
+            (value.count != head->authority.count ||
+             strncasecmp(value.bytes, head->authority.bytes, value.count) != 0))
+            return 400;
+    }
     if (is_named(name, "Content-Length")) {
         counts->length++;
         return counts->length > 1 ? 400 : read_length(value, head);

@@ -21,6 +21,8 @@ struct head_scan {
 struct head {
     struct span method;
     struct span target;
+    /* Of a target that is a whole URL: its host and port; else empty. */
+    struct span authority;
     /* All header lines, the empty one not included. */
     struct span fields;
     uint64_t body_byte_count;

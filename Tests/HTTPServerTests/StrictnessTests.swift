@@ -70,6 +70,9 @@ import Testing
         Refusal("a zero in the target", "GET /a\0b HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         Refusal("a bare CR in the target", "GET /a\rb HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         Refusal("more than ASCII in the target", "GET /ü HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        Refusal("a URL of another host", "GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        Refusal("a URL of a longer host", "GET http://x:1/ HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        Refusal("a URL without a host", "GET http:///a HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         Refusal("a method that is no word", "GE(T / HTTP/1.1\r\nHost: x\r\n\r\n", 400),
         Refusal("a version that is no number", "GET / HTTP/1.x\r\nHost: x\r\n\r\n", 400),
         Refusal("another version", "GET / HTTP/3.7\r\nHost: x\r\n\r\n", 505),
@@ -208,6 +211,21 @@ import Testing
         #expect(loopback.requests[1].path == "/2")
         #expect(loopback.requests[1].query == "q")
         #expect(loopback.requests[0].header("x") == "")
+    }
+
+    /// As proxies send it (RFC 9112, 3.2.2).
+    @Test(arguments: [
+        ("http://Shop.example:8080/v1/tokens?a=b", "/v1/tokens"),
+        ("HTTPS://shop.example:8080/a//b", "/a//b"), ("http://shop.example:8080", "/"),
+    ])
+    func `does not come of a target that is a URL`(target: String, path: String) throws {
+        let loopback = try Loopback()
+        loopback.answer = { $0.respond(to: $1.id, status: 200) }
+        let answer = try loopback.exchange(
+            "GET \(target) HTTP/1.1\r\nHost: shop.example:8080\r\n\r\n"
+        )
+        #expect(answer?.status == 200)
+        #expect(loopback.requests.map(\.path) == [path])
     }
 
     @Test func `does not come of a good one sent byte by byte`() throws {
