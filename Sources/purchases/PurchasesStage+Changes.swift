@@ -138,7 +138,6 @@ extension PurchasesStage {
         let group = BookDue.start(.child, of: place.key.bytes)
         let found = try entries(
             place.partition,
-            from: group,
             prefix: group,
             countMax: limits.childCountMax,
             state

@@ -151,7 +151,6 @@ extension PurchasesStage {
         let group = BookDue.start(.queued, of: token.key.bytes)
         let found = try entries(
             token.partition,
-            from: group,
             prefix: group,
             countMax: limits.candidateCountMax,
             state

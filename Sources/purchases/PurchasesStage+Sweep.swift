@@ -38,19 +38,21 @@ extension PurchasesStage {
         sweeps[partition] = sweep
     }
 
-    /// Entries from a key on, as long as they have a prefix.
+    /// Entries that have a prefix, from the first or from a key on.
     ///
     /// - Returns: the entries, and the first one that was left out for `countMax`.
     func entries(
         _ partition: Int32,
-        from start: [UInt8],
         prefix: [UInt8],
+        from start: [UInt8]? = nil,
         countMax: Int,
         _ state: StagedState
     ) throws(StoreFault) -> (entries: [DueEntry], next: [UInt8]?) {
         var entries: [DueEntry] = []
         var next: [UInt8]?
-        try state.scan(.due, partition: partition, from: start, within: prefix) { key, note in
+        try state.scan(.due, partition: partition, from: start ?? prefix, within: prefix) {
+            key,
+            note in
             guard entries.count < countMax else {
                 next = key
                 return false
@@ -74,8 +76,8 @@ extension PurchasesStage {
         let whole = BookDue.start(region)
         let found = try entries(
             partition,
-            from: start ?? whole,
             prefix: whole,
+            from: start,
             countMax: countMax,
             state
         )
@@ -101,8 +103,8 @@ extension PurchasesStage {
         let whole = BookDue.start(region)
         let found = try entries(
             partition,
-            from: BookDue.start(region, at: start),
             prefix: whole,
+            from: BookDue.start(region, at: start),
             countMax: countMax,
             state
         )
@@ -187,8 +189,8 @@ extension PurchasesStage {
         }
         let (woken, next) = try entries(
             place.partition,
-            from: from.isEmpty ? prefix : from,
             prefix: prefix,
+            from: from.isEmpty ? nil : from,
             countMax: countMax,
             plan.state
         )
@@ -221,7 +223,6 @@ extension PurchasesStage {
         let group = BookDue.turns(of: place.key)
         let (waiting, next) = try entries(
             place.partition,
-            from: group,
             prefix: group,
             countMax: min(countMax, Self.turnCountMax),
             plan.state

@@ -105,7 +105,6 @@ extension PurchasesStage {
     ) throws(StoreFault) -> (entries: [DueEntry], next: [UInt8]?) {
         try entries(
             place.partition,
-            from: group,
             prefix: group,
             countMax: Self.storedCountMax,
             plan.state
