@@ -59,9 +59,9 @@ final class BookMemory {
 
     func keep(_ slot: Slot) {
         if Self.isOfTokens(slot.place) {
-            tokens.now[slot.place] = slot
+            tokens.keep(slot, at: slot.place)
         } else {
-            records.now[slot.place] = slot
+            records.keep(slot, at: slot.place)
         }
     }
 
@@ -74,14 +74,14 @@ final class BookMemory {
     func tokens(of customer: BookPlace) -> [BookPlace]? { customers.find(customer) }
 
     func keep(tokens: [BookPlace], of customer: BookPlace) {
-        customers.now[customer] = tokens
+        customers.keep(tokens, at: customer)
     }
 
     /// What is under way and queued under a token; nil where nobody has looked.
     func traffic(of token: BookPlace) -> TokenTraffic? { traffic.find(token) }
 
     func keep(_ known: TokenTraffic, of token: BookPlace) {
-        traffic.now[token] = known
+        traffic.keep(known, at: token)
     }
 
     /// Between two batches, when nobody holds a slot.
@@ -101,55 +101,71 @@ final class BookMemory {
     }
 }
 
-/// What was looked at lately, in parts: once the newest is a share of what may be kept, the oldest is
-/// forgotten.
+/// What was looked at lately: each time that it was a share of what may be kept, a new round begins, and what
+/// nobody looked at for some rounds is forgotten.
 private struct Kept<Value> {
-    /// Of all, the newest with them: three quarters of what may be kept are never forgotten.
-    private static var partCount: Int { 4 }
+    private struct Entry {
+        var value: Value
+        /// In which it was looked at last.
+        var round: Int
+    }
+
+    /// The one that began last with them: three quarters of what may be kept are never forgotten.
+    private static var roundCount: Int { 4 }
 
     let countMax: Int
-    var now: [BookPlace: Value] = [:]
-    /// The newest first.
-    private var before: [[BookPlace: Value]] = []
+    private var entries: [BookPlace: Entry] = [:]
+    private var round = 0
+    /// Looked at in this round.
+    private var count = 0
 
     init(countMax: Int) {
         self.countMax = countMax
     }
 
     mutating func find(_ place: BookPlace) -> Value? {
-        if let value = now[place] {
-            return value
+        guard let index = entries.index(forKey: place) else {
+            return nil
         }
-        for part in before {
-            if let value = part[place] {
-                now[place] = value
-                return value
-            }
+        let entry = entries.values[index]
+        if entry.round != round {
+            entries.values[index].round = round
+            count += 1
         }
-        return nil
+        return entry.value
+    }
+
+    mutating func keep(_ value: Value, at place: BookPlace) {
+        let before = entries.updateValue(Entry(value: value, round: round), forKey: place)
+        if before?.round != round {
+            count += 1
+        }
     }
 
     mutating func drop(_ place: BookPlace) {
-        now[place] = nil
-        for index in before.indices {
-            before[index][place] = nil
+        if entries.removeValue(forKey: place)?.round == round {
+            count -= 1
         }
     }
 
     mutating func trim() {
-        let partCountMax = max(countMax / Self.partCount, 1)
-        guard now.count >= partCountMax else {
+        guard count >= max(countMax / Self.roundCount, 1) else {
             return
         }
-        before.insert(now, at: 0)
-        if before.count >= Self.partCount {
-            before.removeLast()
+        round += 1
+        count = 0
+        let last = round - Self.roundCount
+        var old: [BookPlace] = []
+        for (place, entry) in entries where entry.round <= last {
+            old.append(place)
         }
-        now = Dictionary(minimumCapacity: partCountMax)
+        for place in old {
+            entries[place] = nil
+        }
     }
 
     mutating func dropAll() {
-        now = [:]
-        before = []
+        entries = [:]
+        count = 0
     }
 }

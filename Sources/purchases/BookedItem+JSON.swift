@@ -143,7 +143,9 @@ private struct FlightFields {
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch key {
-            case "item": try scanner.fill(&item)
+            case "item":
+                let json = try scanner.peekKind() == .object ? scanner.raw() : scanner.stringBytes()
+                item = String(decoding: json, as: UTF8.self)
             case "sale": sale = try .read(&scanner, atMost: nil)
             case "share": share = try NetFamily.Share(from: &scanner)
             case "days": try scanner.fill(&days)
@@ -167,7 +169,7 @@ private struct FlightFields {
 
 extension BookedItem.Flight {
     fileprivate func write(_ writer: inout JSONWriter) {
-        writer.field("item", item)
+        writer.field("item", raw: item.utf8.span)
         writer.field("sale", sale)
         writer.fields(of: terms)
         writer.object("share", share, wrapped: false) { $0.write(&$1) }

@@ -152,7 +152,9 @@ extension BookedEvent {
         try scanner.beginObject()
         while let key = try scanner.nextKey() {
             switch key {
-            case "value": bytes = try scanner.stringBytes()
+            case "value":
+                bytes =
+                    try scanner.peekKind() == .object ? scanner.raw() : scanner.stringBytes()
             case "offset": try scanner.fill(&offset)
             case "receivedAt": try scanner.fill(&receivedAt)
             case "traceparent": try scanner.fill(&trace)
@@ -177,9 +179,23 @@ extension BookedEvent {
         }
     }
 
+    /// Whether the value can stand in a record as it is, from its first byte to its last: what has objects in
+    /// it might be deeper there than a record may be.
+    private var isFlatObject: Bool {
+        var count = 0
+        for byte in value where byte == UInt8(ascii: "{") || byte == UInt8(ascii: "[") {
+            count += 1
+        }
+        return count == 1 && value.first == UInt8(ascii: "{") && value.last == UInt8(ascii: "}")
+    }
+
     /// Its members.
     func write(_ writer: inout JSONWriter) {
-        if !value.isEmpty { writer.field("value", utf8: value.span) }
+        if isFlatObject {
+            writer.field("value", raw: value)
+        } else if !value.isEmpty {
+            writer.field("value", utf8: value.span)
+        }
         writer.field("offset", offset)
         writer.field("receivedAt", receivedAt.milliseconds)
         writer.field("traceparent", trace?.text)

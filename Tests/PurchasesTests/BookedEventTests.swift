@@ -66,6 +66,34 @@ import TokenWire
         #expect(try bench.records().allSatisfy { !$0.hasPrefix("e") && !$0.hasPrefix("i") })
     }
 
+    /// Deeper than the record of an item may be around it, with blanks at its ends, and with brackets in a
+    /// text.
+    @Test(arguments: [
+        ",\"note\":" + String(repeating: "[", count: 15) + String(repeating: "]", count: 15) + "}",
+        ",\"note\":{}} ", "\n}\r\n", ",\"note\":\"[{\\u0000\\\"\"}", "}",
+    ])
+    func `stands in the book byte for byte`(end: String) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        var event = bench.buy("a", anna)
+        event.receivedAt = bench.clock.now
+        var value: [UInt8] = []
+        event.write(to: &value)
+        value.removeLast()
+        value += Array(end.utf8)
+        bench.append(.purchasesReceived, key: anna.text, value: value)
+        try bench.settle()
+        // Read again from the changelog.
+        bench.crash()
+        bench.launch()
+        bench.token("t", customer: anna)
+        bench.script = { _, ids in
+            ids.map { AppleError(code: 19, fieldName: "quantity", lineItemID: $0) }
+        }
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.value) == [value])
+    }
+
     @Test func `gives way to another sale that is sent after it was not owed`() throws {
         let bench = bench()
         let anna = bench.customer(1)
