@@ -2,6 +2,7 @@
 package enum BigEndian {
     package static func bytes(_ number: Int64) -> [UInt8] {
         var bytes: [UInt8] = []
+        bytes.reserveCapacity(8)
         append(number, to: &bytes)
         return bytes
     }
@@ -13,6 +14,11 @@ package enum BigEndian {
 
     /// Of the eight bytes from there on.
     package static func number(_ bytes: [UInt8], at start: Int) -> Int64 {
+        number(bytes[...], at: start)
+    }
+
+    /// Of the eight bytes from there on.
+    package static func number(_ bytes: ArraySlice<UInt8>, at start: Int) -> Int64 {
         var ordered: UInt64 = 0
         for index in start..<start + 8 {
             ordered = ordered << 8 | UInt64(bytes[index])

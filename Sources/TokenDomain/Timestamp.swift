@@ -10,6 +10,14 @@ package struct Timestamp: Hashable, Comparable, Sendable {
         left.milliseconds < right.milliseconds
     }
 
+    /// Nil where there is neither.
+    package static func earlier(of one: Timestamp?, _ other: Timestamp?) -> Timestamp? {
+        guard let one, let other else {
+            return one ?? other
+        }
+        return min(one, other)
+    }
+
     /// Saturates at the ends of `Int64` instead of trapping: a date in a token may be any positive
     /// integer, and a hostile one must not end the worker.
     package static func + (time: Timestamp, span: Milliseconds) -> Timestamp {

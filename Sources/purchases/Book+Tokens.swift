@@ -6,11 +6,9 @@ internal import TokenDomain
 extension Book {
     /// All of them, at most ``tokenCountMax`` of the store, as they are now.
     mutating func tokens(
-        of purchaseKey: PurchaseKey,
-        partition: Int32,
+        of customer: BookPlace,
         now: Timestamp
     ) throws(StoreFault) -> [CustomerToken] {
-        let customer = BookPlace(partition: partition, key: .customer(purchaseKey))
         var found: [CustomerToken] = []
         for place in try places(ofTokensOf: customer, now: now) {
             if let candidate = try token(place)?.candidate {
@@ -85,7 +83,7 @@ extension Book {
         now: Timestamp
     ) throws(StoreFault) {
         put(token, at: place)
-        let customer = place.at(.customer(place.key.purchaseKey))
+        let customer = place.at(place.key.customer)
         recent.note(newToken: place, of: customer)
         if let known = memory.tokens(of: customer), !known.contains(place) {
             memory.keep(tokens: known + [place], of: customer)

@@ -66,7 +66,8 @@ extension Book {
         let sorted = places.sorted()
         try load(sorted)
         var inFlight: [BookPlace] = []
-        for place in sorted where try item(place)?.wait == .sent(token.key.tokenID) {
+        let id = token.key.tokenID
+        for place in sorted where try item(place)?.wait == .sent(id) {
             inFlight.append(place)
         }
         let queue = BookDue.start(.queued, of: token.key.bytes)
@@ -128,8 +129,12 @@ final class TokenTraffic {
 
     /// Whether line items are those under way.
     func isReport(of lineItemIDs: [String]) -> Bool {
-        let names = inFlight.map(\.key.name)
-        return !names.isEmpty
-            && (names == lineItemIDs || Set(names) == Set(lineItemIDs))
+        guard !inFlight.isEmpty else {
+            return false
+        }
+        let isInOrder =
+            inFlight.count == lineItemIDs.count
+            && zip(inFlight, lineItemIDs).allSatisfy { $0.key.isNamed($1) }
+        return isInOrder || Set(inFlight.map(\.key.name)) == Set(lineItemIDs)
     }
 }

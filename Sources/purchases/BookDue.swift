@@ -99,10 +99,14 @@ enum BookDue {
     /// Where the entry of an item lies that waits for a record, before its own key; nil where it
     /// waits for none.
     static func group(of wait: BookedItem.Wait, _ key: BookKey) -> [UInt8]? {
+        switch wait {
+        case .idle, .now, .rate, .base: return nil
+        case .token, .reference, .turn, .queued, .sent, .reopening: break
+        }
         var group: [UInt8] = []
         group.reserveCapacity(key.bytes.count + groupSpareByteCount)
         appendGroup(of: wait, key, to: &group)
-        return group.isEmpty ? nil : group
+        return group
     }
 
     /// A group names a token or another item, which is mostly as long as the item.
@@ -181,13 +185,18 @@ enum BookDue {
         return BookKey(bytes: Array(entry[(start.count + numberByteCount)...]))
     }
 
+    /// The time of an entry of a timed region.
+    static func time(of entry: ArraySlice<UInt8>) -> Timestamp {
+        Timestamp(milliseconds: BigEndian.number(entry, at: entry.startIndex + 1))
+    }
+
     /// The time and the key of an entry of a timed region.
     static func timed(_ entry: [UInt8], _ region: Region) -> (time: Timestamp, key: BookKey)? {
         guard entry.count > 9, entry[0] == region.rawValue else {
             return nil
         }
         return (
-            Timestamp(milliseconds: BigEndian.number(entry, at: 1)),
+            time(of: entry[...]),
             BookKey(bytes: Array(entry[9...]))
         )
     }
@@ -235,13 +244,20 @@ enum BookDue {
         return entries
     }
 
+    /// Most items have one event that is not settled, or none.
+    private static func heldNote(_ count: Int) -> [UInt8] {
+        heldNotes.indices.contains(count) ? heldNotes[count] : BigEndian.bytes(Int64(count))
+    }
+
+    private static let heldNotes = (0...2).map { BigEndian.bytes(Int64($0)) }
+
     private static func appendWait(
         of item: BookedItem,
         _ key: BookKey,
         to entries: inout DueEntries
     ) {
         // Counted by ``HeldCount``.
-        let note = BigEndian.bytes(Int64(item.heldCount))
+        let note = heldNote(item.heldCount)
         func appendGroup(note: [UInt8]) {
             entries.append(note: note) {
                 BookDue.appendGroup(of: item.wait, key, to: &$0)

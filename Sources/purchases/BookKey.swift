@@ -92,8 +92,10 @@ struct BookKey: Hashable {
         return 3 + Int(bytes[1]) << 8 + Int(bytes[2])
     }
 
+    var purchaseKeyBytes: ArraySlice<UInt8> { bytes[3..<purchaseKeyEnd] }
+
     var purchaseKey: PurchaseKey {
-        PurchaseKey(String(decoding: bytes[3..<purchaseKeyEnd], as: UTF8.self))
+        PurchaseKey(String(decoding: purchaseKeyBytes, as: UTF8.self))
     }
 
     /// Of an item or a subscription.
@@ -106,7 +108,11 @@ struct BookKey: Hashable {
     }
 
     /// Of an item or a subscription: its id behind the lane.
-    var name: String { String(decoding: bytes[(purchaseKeyEnd + 9)...], as: UTF8.self) }
+    var name: String { String(decoding: nameBytes, as: UTF8.self) }
+
+    private var nameBytes: ArraySlice<UInt8> { bytes[(purchaseKeyEnd + Self.laneByteCount)...] }
+
+    func isNamed(_ name: String) -> Bool { nameBytes.elementsEqual(name.utf8) }
 
     /// Of a token.
     var tokenID: TokenID { TokenID(String(decoding: bytes[purchaseKeyEnd...], as: UTF8.self)) }
@@ -122,6 +128,9 @@ struct BookKey: Hashable {
     func subscription(_ id: String) -> BookKey {
         other(.subscription, upTo: purchaseKeyEnd + Self.laneByteCount, id)
     }
+
+    /// Of the list of the same purchase key's tokens.
+    var customer: BookKey { other(.customer, upTo: purchaseKeyEnd, "") }
 
     func token(_ id: TokenID) -> BookKey { other(.token, upTo: purchaseKeyEnd, id.text) }
 

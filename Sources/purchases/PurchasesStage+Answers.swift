@@ -90,7 +90,7 @@ extension PurchasesStage {
         switch answer.outcome {
         case .accepted, .verified:
             for item in items {
-                try accept(item, answer, as: answer.outcome, place, &book, into: &plan)
+                try accept(item, answer, as: answer.outcome, &book, into: &plan)
             }
         case .rejected:
             try reject(items, answer, place, &book, into: &plan)
@@ -110,10 +110,10 @@ extension PurchasesStage {
     /// The item of an answer, where it is still under way.
     func sent(
         _ place: BookPlace,
-        _ token: BookPlace,
+        under token: TokenID,
         _ book: inout Book
     ) throws(StoreFault) -> (item: BookedItem, event: BookedEvent)? {
-        guard let item = try book.item(place), item.wait == .sent(token.key.tokenID),
+        guard let item = try book.item(place), item.wait == .sent(token),
             let number = item.turn, let event = try book.event(number, of: place)
         else {
             return nil
@@ -143,11 +143,10 @@ extension PurchasesStage {
         _ place: BookPlace,
         _ answer: PurchaseAnswered,
         as outcome: ReportOutcome.Outcome,
-        _ token: BookPlace,
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
-        guard let sent = try sent(place, token, &book),
+        guard let sent = try sent(place, under: answer.externalPurchaseID, &book),
             let flight = sent.item.flight, let number = sent.item.turn
         else {
             return
@@ -165,9 +164,9 @@ extension PurchasesStage {
             reason: outcome.rawValue,
             plan
         )
-        ledger.externalPurchaseID = token.key.tokenID
+        ledger.externalPurchaseID = answer.externalPurchaseID
         ledger.requestIdentifier = answer.requestIdentifier
-        append(ledger, place.key.purchaseKey, trace: event.trace, to: &plan)
+        append(ledger, place.key, trace: event.trace, to: &plan)
         if !event.isOurs {
             metrics.count(.reported, outcome.rawValue, app: place.key.lane.appAppleID)
         }
@@ -180,7 +179,7 @@ extension PurchasesStage {
         item.standing = .live
         item.revision += 1
         item.live = BookedItem.Live(
-            token: token.key.tokenID,
+            token: answer.externalPurchaseID,
             terms: flight.terms,
             reported: flight.share.reported,
             requestIdentifier: answer.requestIdentifier,

@@ -205,11 +205,7 @@ extension PurchasesStage {
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) -> Decision {
-        let tokens = try book.tokens(
-            of: place.key.purchaseKey,
-            partition: place.partition,
-            now: now
-        )
+        let tokens = try book.tokens(of: place.at(place.key.customer), now: now)
         let choice = PurchaseAttribution.choose(
             for: sale,
             among: tokens,

@@ -339,7 +339,7 @@ extension PurchasesStage {
                         reason: fault.code,
                         plan
                     ),
-                    place.key.purchaseKey,
+                    place.key,
                     trace: event.trace,
                     to: &plan
                 )

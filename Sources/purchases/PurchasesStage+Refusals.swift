@@ -64,13 +64,14 @@ extension PurchasesStage {
             _ = try refuse(token, at: answer.settledAt, &book)
         }
         for place in items {
-            guard let (item, event) = try sent(place, token, &book) else {
+            guard let (item, event) = try sent(place, under: answer.externalPurchaseID, &book)
+            else {
                 continue
             }
             let id = place.key.name
             let isRetracted = item.flight?.isRetraction == true && refusal.isRetracted(id)
             if isRetracted || answer.verifiedLineItemIDs.contains(id) {
-                try accept(place, answer, as: .verified, token, &book, into: &plan)
+                try accept(place, answer, as: .verified, &book, into: &plan)
                 continue
             }
             metrics.waited(plan.now - item.waitingSince, for: item.wait)

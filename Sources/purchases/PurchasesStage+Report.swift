@@ -82,11 +82,12 @@ extension PurchasesStage {
             return
         }
         let token = try book.token(place) ?? BookedToken(touchedAt: plan.now)
+        let id = place.key.tokenID
         var draft = Draft()
-        let (candidates, isAll) = try queue(of: place, traffic, &book, plan.state)
+        let (candidates, isAll) = try queue(of: place, id, traffic, &book, plan.state)
         draft.isExhausted = isAll
         for candidate in candidates {
-            guard try add(candidate, to: &draft, token, place.key.tokenID, &book, &plan) else {
+            guard try add(candidate, to: &draft, token, id, &book, &plan) else {
                 draft.isExhausted = false
                 break
             }
@@ -97,7 +98,7 @@ extension PurchasesStage {
         if !draft.items.isEmpty {
             draft.lineItems.append(UInt8(ascii: "]"))
             traffic.inFlight = draft.items
-            send(draft, token, place, into: &plan)
+            send(draft, token, id, place, into: &plan)
         } else if traffic.hasQueue {
             // Items are left for which the store does not have all yet: after the commit.
             later.insert(place)
@@ -107,14 +108,15 @@ extension PurchasesStage {
     /// What stands in the queue of a token, the oldest sale first.
     private func queue(
         of token: BookPlace,
+        _ id: TokenID,
         _ traffic: TokenTraffic,
         _ book: inout Book,
         _ state: StagedState
     ) throws(StoreFault) -> (items: [BookPlace], isAll: Bool) {
         switch traffic.queue {
         case .empty: return ([], true)
-        case .known(let places): return (try queued(places, under: token.key.tokenID, book), true)
-        case .unknown: return try storedQueue(of: token, &book, state)
+        case .known(let places): return (try queued(places, under: id, book), true)
+        case .unknown: return try storedQueue(of: token, id, &book, state)
         }
     }
 
@@ -145,6 +147,7 @@ extension PurchasesStage {
     /// What stands in the queue of a token by the store and was put since, the oldest sale first.
     private func storedQueue(
         of token: BookPlace,
+        _ id: TokenID,
         _ book: inout Book,
         _ state: StagedState
     ) throws(StoreFault) -> (items: [BookPlace], isAll: Bool) {
@@ -158,10 +161,10 @@ extension PurchasesStage {
         var keys = found.entries.map(\.key)
         var known = Set(keys)
         for place in recent.waiting(in: group) {
-            guard let item = try book.item(place), item.wait == .queued(token.key.tokenID) else {
+            guard let item = try book.item(place), item.wait == .queued(id) else {
                 continue
             }
-            let key = BookDue.queueKey(of: item, place.key, in: token.key.tokenID)
+            let key = BookDue.queueKey(of: item, place.key, in: id)
             if known.insert(key).inserted {
                 keys.append(key)
             }
@@ -176,12 +179,13 @@ extension PurchasesStage {
     private func send(
         _ draft: Draft,
         _ token: BookedToken,
+        _ id: TokenID,
         _ place: BookPlace,
         into plan: inout BatchPlan
     ) {
         append(
             ReportRequested(
-                externalPurchaseID: place.key.tokenID,
+                externalPurchaseID: id,
                 appAppleID: draft.app,
                 bundleID: token.token?.bundleID ?? apps.bundleID(of: draft.app) ?? "",
                 status: .lineItem,
@@ -274,7 +278,7 @@ extension PurchasesStage {
             draft.trace = draft.trace ?? event.trace
             draft.app = place.key.lane.appAppleID
             let date = flight.sale == nil ? item.sale?.creationDate : flight.sale?.creationDate
-            draft.oldestSale = [draft.oldestSale, date].compactMap { $0 }.min()
+            draft.oldestSale = .earlier(of: draft.oldestSale, date)
             item.flight = flight
             item.wait(for: .sent(tokenID), now: now)
             if rootPlace == place {

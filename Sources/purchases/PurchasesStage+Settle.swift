@@ -26,7 +26,17 @@ extension PurchasesStage {
         trace: TraceParent?,
         to plan: inout BatchPlan
     ) {
-        append(Self.outcomesIndex, key.text, trace, to: &plan) { outcome.write(to: &$0) }
+        append(Self.outcomesIndex, key.text.utf8.span, trace, to: &plan) { outcome.write(to: &$0) }
+    }
+
+    func append(
+        _ outcome: PurchaseOutcome,
+        _ item: BookKey,
+        trace: TraceParent?,
+        to plan: inout BatchPlan
+    ) {
+        let key = item.purchaseKeyBytes
+        append(Self.outcomesIndex, key.span, trace, to: &plan) { outcome.write(to: &$0) }
     }
 
     func append(
@@ -34,19 +44,19 @@ extension PurchasesStage {
         trace: TraceParent?,
         to plan: inout BatchPlan
     ) {
-        append(Self.requestsIndex, request.externalPurchaseID.text, trace, to: &plan) {
+        append(Self.requestsIndex, request.externalPurchaseID.text.utf8.span, trace, to: &plan) {
             request.write(to: &$0)
         }
     }
 
     private func append(
         _ topic: Int,
-        _ key: String,
+        _ key: Span<UInt8>,
         _ trace: TraceParent?,
         to plan: inout BatchPlan,
         _ write: (inout [UInt8]) -> Void
     ) {
-        let keyRange = plan.outputs.place(key.utf8.span)
+        let keyRange = plan.outputs.place(key)
         let start = plan.outputs.arena.count
         write(&plan.outputs.arena)
         let value = plan.outputs.placed(from: start)
@@ -128,7 +138,7 @@ extension PurchasesStage {
         ledger.errors = errors
         ledger.externalPurchaseID = token
         ledger.requestIdentifier = requestIdentifier
-        append(ledger, place.key.purchaseKey, trace: event.trace, to: &plan)
+        append(ledger, place.key, trace: event.trace, to: &plan)
         if event.isOurs {
             // No record came for it: whoever asked for the other retraction finds it in the ledger.
             log.limited(.error, "a retraction that follows from another one was refused")
@@ -149,7 +159,7 @@ extension PurchasesStage {
                     history: event.history.map(DeadLetter.History.init) ?? .none
                 ),
                 topic: Self.deadLettersIndex,
-                key: Array(place.key.purchaseKey.text.utf8),
+                key: Array(place.key.purchaseKeyBytes),
                 value: event.value,
                 trace: event.trace
             )
@@ -225,7 +235,7 @@ extension PurchasesStage {
         var item = item
         append(
             outcome(.notOwed, item, place, event, type(of: event, item), reason: reason, plan),
-            place.key.purchaseKey,
+            place.key,
             trace: event.trace,
             to: &plan
         )

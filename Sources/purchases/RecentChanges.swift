@@ -17,7 +17,7 @@ struct DueNote: Equatable {
     }
 
     mutating func wait(until other: Timestamp?) {
-        time = [time, other].compactMap { $0 }.min()
+        time = .earlier(of: time, other)
     }
 
     /// Notes what entries of the due table are for a sweep.
@@ -26,7 +26,7 @@ struct DueNote: Equatable {
             switch key.first {
             case BookDue.Region.waking.rawValue: hasWaking = true
             case BookDue.Region.waiting.rawValue:
-                wait(until: BookDue.timed(Array(key), .waiting)?.time)
+                wait(until: BookDue.time(of: key))
             default: break
             }
         }

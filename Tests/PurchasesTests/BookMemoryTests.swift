@@ -154,7 +154,8 @@ import TokenDomain
         func count() throws -> Int {
             var book = rig.open()
             defer { book.flush(into: &outputs) }
-            return try book.tokens(of: Self.anna, partition: 0, now: Self.now).count
+            let anna = BookPlace(partition: 0, key: .customer(Self.anna))
+            return try book.tokens(of: anna, now: Self.now).count
         }
         for number in 0..<4 {
             try put(number)

@@ -19,13 +19,18 @@ package struct AlphaCode: Hashable, Sendable, CustomStringConvertible {
         self.letters = letters
     }
 
-    package init?(_ text: some StringProtocol) {
-        self.init(utf8: Array(text.utf8).span)
+    package init?(_ text: String) {
+        self.init(utf8: text.utf8.span)
     }
 
+    /// Short enough to lie in the string itself.
     package var text: String {
-        let bytes = [16, 8, 0].map { UInt8(truncatingIfNeeded: letters >> ($0 as UInt32)) }
-        return String(decoding: bytes, as: UTF8.self)
+        unsafe String(unsafeUninitializedCapacity: 3) { bytes in
+            for index in 0..<3 {
+                unsafe bytes[index] = UInt8(truncatingIfNeeded: letters >> UInt32(16 - 8 * index))
+            }
+            return 3
+        }
     }
 
     package var description: String { text }

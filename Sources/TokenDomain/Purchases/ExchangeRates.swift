@@ -62,7 +62,7 @@ package struct ExchangeRates: Sendable {
         guard let day = CalendarDay(iso: line[0]) else {
             throw Fault(line: number, message: "the date is no day as 2026-03-01")
         }
-        guard let from = AlphaCode(line[1]), let to = AlphaCode(line[2]) else {
+        guard let from = AlphaCode(String(line[1])), let to = AlphaCode(String(line[2])) else {
             throw Fault(line: number, message: "a currency is not three capital letters")
         }
         let rate: ExchangeRate

@@ -99,7 +99,8 @@ package struct PurchaseAttribution {
     ) -> Choice {
         PurchaseAttribution(
             sale: sale,
-            tokens: tokens.filter { $0.token.lane == sale.lane },
+            tokens: tokens.allSatisfy { $0.token.lane == sale.lane }
+                ? tokens : tokens.filter { $0.token.lane == sale.lane },
             window: window
         ).choose(isWaitOver: isWaitOver)
     }
@@ -161,13 +162,14 @@ package struct PurchaseAttribution {
         guard let period = token.period else {
             return token.isRefused ? nil : token
         }
-        return tokens.filter { !$0.isRefused && $0.period == period }.min { $0.offset < $1.offset }
+        return tokens.lazy.filter { !$0.isRefused && $0.period == period }
+            .min { $0.offset < $1.offset }
     }
 
     /// The best of the tokens that expire and are active: SERVICES before ACQUISITION before other
     /// types, then the youngest, then the one that came first.
     private func active() -> Choice? {
-        tokens.filter { token in
+        tokens.lazy.filter { token in
             token.token.tokenExpirationDate != nil && token.isActive(at: sale.date)
                 && fits(token)
                 && primary(of: token)?.token.externalPurchaseID == token.token.externalPurchaseID
@@ -186,7 +188,7 @@ package struct PurchaseAttribution {
 
     /// The newest token without expiry that is not too old.
     private func recent() -> Choice? {
-        tokens.filter { token in
+        tokens.lazy.filter { token in
             token.token.tokenExpirationDate == nil && fits(token)
                 && token.token.tokenCreationDate <= sale.date
                 && sale.date - token.token.tokenCreationDate <= window

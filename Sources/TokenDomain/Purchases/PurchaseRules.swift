@@ -263,13 +263,13 @@ package struct PurchaseRules {
 
     private mutating func requireAmounts() {
         let unread = amounts.contains { unreadable.contains($0.0) }
-        let missing = amounts.filter { $0.1 == nil }
-        guard missing.count > 1, !unread else {
+        let missingCount = amounts.count { $0.1 == nil }
+        guard missingCount > 1, !unread, let first = amounts.first(where: { $0.1 == nil }) else {
             return
         }
         add(
             .missingField,
-            missing[0].0,
+            first.0,
             "Send two of amountTaxInclusive, taxAmount and amountTaxExclusive."
         )
     }

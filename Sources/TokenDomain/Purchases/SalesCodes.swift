@@ -30,7 +30,7 @@ package struct SalesCodes: Sendable {
                 continue
             }
             let codes = words.dropFirst().map { word in
-                guard let code = AlphaCode(word) else {
+                guard let code = AlphaCode(String(word)) else {
                     preconditionFailure("sales-codes.txt holds codes of three capital letters")
                 }
                 return code

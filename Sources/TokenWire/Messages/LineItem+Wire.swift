@@ -50,9 +50,13 @@ extension LineItem {
         writer.field("quantity", goods.quantity)
     }
 
+    /// Most have less.
+    private static let byteCountMostly = 768
+
     /// The line item as one JSON object.
     package var json: [UInt8] {
         var bytes: [UInt8] = []
+        bytes.reserveCapacity(Self.byteCountMostly)
         JSONWriter.append(to: &bytes) { write(to: &$0) }
         return bytes
     }
