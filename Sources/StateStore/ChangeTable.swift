@@ -47,7 +47,7 @@ private struct Table {
     private static let slotCountMin = 64
     /// What is kept of an emptied one, of changes and of slots: a partition's share of a transaction,
     /// and not the largest share it ever had.
-    private static let keptByteCountMax = 256 * 1024
+    private static let keptByteCountMax = 512 * 1024
     private static let keptSlotCountMax = 8 * 1024
 
     mutating func removeAll() {
