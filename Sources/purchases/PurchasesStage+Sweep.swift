@@ -100,27 +100,30 @@ extension PurchasesStage {
         countMax: Int,
         _ state: StagedState
     ) throws(StoreFault) -> (places: [BookPlace], last: Timestamp?, next: Timestamp?) {
-        let whole = BookDue.start(region)
-        let found = try entries(
-            partition,
-            prefix: whole,
-            from: BookDue.start(region, at: start),
-            countMax: countMax,
-            state
-        )
         var places: [BookPlace] = []
         var last: Timestamp?
-        for (entry, _) in found.entries {
+        var next: Timestamp?
+        try state.scan(
+            .due,
+            partition: partition,
+            from: BookDue.start(region, at: start),
+            within: BookDue.start(region)
+        ) { entry, _ in
             guard let (due, key) = BookDue.timed(entry, region) else {
-                continue
+                return true
             }
             guard due <= time else {
-                return (places, last, due)
+                next = due
+                return false
+            }
+            guard places.count < countMax else {
+                return false
             }
             last = due
             places.append(BookPlace(partition: partition, key: key))
+            return true
         }
-        return (places, last, nil)
+        return (places, last, next)
     }
 
     // MARK: Time
