@@ -249,12 +249,16 @@ package final class RocksStore: PartitionStore {
         _ visit: (_ key: [UInt8], _ value: [UInt8]) -> Bool
     ) -> Bool {
         var position = 0
+        // Memory of their own only for those that are kept.
+        var (key, value): ([UInt8], [UInt8]) = ([], [])
         while position < bytes.count {
             let (keyCount, valueCount) = unsafe StoreChanges.lengths(at: position, of: bytes)
             let keyStart = position + StoreChanges.prefixByteCount
             let valueStart = keyStart + keyCount
-            let key = unsafe Array(bytes[keyStart..<valueStart])
-            let value = unsafe Array(bytes[valueStart..<valueStart + valueCount])
+            key.removeAll(keepingCapacity: true)
+            value.removeAll(keepingCapacity: true)
+            unsafe key.append(contentsOf: bytes[keyStart..<valueStart])
+            unsafe value.append(contentsOf: bytes[valueStart..<valueStart + valueCount])
             guard visit(key, value) else {
                 return false
             }

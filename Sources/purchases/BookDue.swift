@@ -201,8 +201,19 @@ enum BookDue {
         )
     }
 
-    /// The item of an entry, whatever stands before it.
-    static func item(of entry: [UInt8], _ region: Region) -> BookKey? {
+    /// The app of the item of an entry.
+    static func app(of entry: [UInt8], _ region: Region) -> Int64? {
+        let start = itemStart(in: entry, region)
+        guard start + 3 <= entry.count else {
+            return nil
+        }
+        // Behind the kind, the purchase key with its length, and the environment.
+        let app = start + 3 + Int(entry[start + 1]) << 8 + Int(entry[start + 2]) + 1
+        return app + 8 <= entry.count ? BigEndian.number(entry, at: app) : nil
+    }
+
+    /// Where the item of an entry begins, whatever stands before it.
+    private static func itemStart(in entry: [UInt8], _ region: Region) -> Int {
         let start =
             switch region {
             case .base, .rate: 1
@@ -214,8 +225,7 @@ enum BookDue {
             default: entry.count
             }
         let isTurn = region == .reference && start < entry.count && entry[start] == turnMark
-        let item = entry.dropFirst(isTurn ? start + 1 : start)
-        return item.isEmpty ? nil : BookKey(bytes: Array(item))
+        return isTurn ? start + 1 : start
     }
 
     // MARK: Entries of a record

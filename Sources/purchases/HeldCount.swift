@@ -85,8 +85,8 @@ struct HeldCount {
                 }
                 room -= 1
                 // Only the entry that stands for the item itself has a note.
-                if note.count == 8, let key = BookDue.item(of: entry, region) {
-                    found[Group(app: key.lane.appAppleID, cause: cause), default: 0] +=
+                if note.count == 8, let app = BookDue.app(of: entry, region) {
+                    found[Group(app: app, cause: cause), default: 0] +=
                         Int(BigEndian.number(note, at: 0))
                 }
                 return true
