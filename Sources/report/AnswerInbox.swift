@@ -5,6 +5,7 @@ internal import TokenDomain
 /// An aborted transaction does not lose them: they are handed back.
 struct AnswerInbox {
     private let countMax: Int
+    private let wholeCountMin: Int
     private let interval: Milliseconds
     /// Not yet taken in.
     private var waiting: [PlacedAnswer] = []
@@ -15,6 +16,7 @@ struct AnswerInbox {
 
     init(limits: ReportLimits) {
         countMax = limits.answerCountMax
+        wholeCountMin = limits.wholeAnswerCountMin
         interval = limits.settleInterval
     }
 
@@ -32,9 +34,17 @@ struct AnswerInbox {
         return takenAt > now ? now : max(takenAt + interval, now)
     }
 
-    /// Those that are to be taken in now: none before their time, unless they are many.
-    mutating func take(now: Timestamp) -> [PlacedAnswer] {
-        guard let next = nextTaking(now: now), next <= now || waiting.count >= countMax else {
+    /// Those that are to be taken in now: none before their time, unless they are many, or a burst
+    /// of them is whole.
+    ///
+    /// - Parameters:
+    ///   - now: the time of the tick.
+    ///   - isMoreComing: whether waiting would gather more: requests are under way, or wait to be.
+    /// - Returns: at most as many as one transaction settles.
+    mutating func take(now: Timestamp, isMoreComing: Bool) -> [PlacedAnswer] {
+        guard let next = nextTaking(now: now),
+            next <= now || waiting.count >= (isMoreComing ? countMax : wholeCountMin)
+        else {
             return []
         }
         takenAt = now

@@ -19,6 +19,8 @@ struct ReportLimits {
     var hostFlightCountMax = 256
     /// Answers settled in one tick.
     var answerCountMax = 2_000
+    /// So many, the last of a burst, are settled without a wait for more.
+    var wholeAnswerCountMin = 64
     /// Answers that come one soon after another are settled in one transaction.
     ///
     /// What a commit costs, on the broker too, is shared by them. A process that ends before asks

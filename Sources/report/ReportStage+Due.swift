@@ -34,7 +34,7 @@ extension ReportStage {
 
     /// Takes answers into their accounts.
     func settleAnswers(_ table: DueTable, into plan: inout BatchPlan) throws(StoreFault) {
-        let answers = inbox.take(now: plan.now)
+        let answers = inbox.take(now: plan.now, isMoreComing: sender.isExpectingAnswers)
         guard !answers.isEmpty else {
             return
         }

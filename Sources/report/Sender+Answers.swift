@@ -5,6 +5,11 @@ internal import TokenDomain
 
 /// What Apple answers: what it means for the lanes, and for the accounts.
 extension Sender {
+    /// Whether answers will come: to what is under way, or to what its lane has still to send.
+    var isExpectingAnswers: Bool {
+        !flights.isEmpty || lanes.values.contains(where: \.isWaiting)
+    }
+
     /// Takes what came back: the lanes know it at once, the accounts with what is returned.
     func collect(now: Timestamp) -> [PlacedAnswer] {
         apple.collect(now: now).compactMap { tag, reply in

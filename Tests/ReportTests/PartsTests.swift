@@ -249,21 +249,37 @@ final class DebtStore {
         var inbox = AnswerInbox(limits: limits)
         let start = ReportBench.start
         inbox.add([Self.answer(1)])
-        #expect(inbox.take(now: start).map(\.place.partition) == [1])
+        #expect(inbox.take(now: start, isMoreComing: true).map(\.place.partition) == [1])
         inbox.add([Self.answer(2)])
-        #expect(inbox.take(now: start + Milliseconds(999)).isEmpty)
+        #expect(inbox.take(now: start + Milliseconds(999), isMoreComing: true).isEmpty)
         #expect(inbox.nextTaking(now: start) == start + limits.settleInterval)
         inbox.add([Self.answer(3), Self.answer(4)])
-        #expect(inbox.take(now: start + Milliseconds(999)).map(\.place.partition) == [2, 3])
+        let many = inbox.take(now: start + Milliseconds(999), isMoreComing: true)
+        #expect(many.map(\.place.partition) == [2, 3])
         // The clock was set back.
-        #expect(inbox.take(now: start + Milliseconds(-1)).map(\.place.partition) == [4])
+        let last = inbox.take(now: start + Milliseconds(-1), isMoreComing: true)
+        #expect(last.map(\.place.partition) == [4])
+    }
+
+    @Test func `waits for nothing where a burst is whole, unless it is a small one`() {
+        var limits = ReportLimits()
+        limits.wholeAnswerCountMin = 3
+        var inbox = AnswerInbox(limits: limits)
+        let start = ReportBench.start
+        inbox.add([Self.answer(1)])
+        #expect(inbox.take(now: start, isMoreComing: false).count == 1)
+        inbox.add([Self.answer(2), Self.answer(3)])
+        #expect(inbox.take(now: start, isMoreComing: false).isEmpty)
+        inbox.add([Self.answer(4)])
+        #expect(inbox.take(now: start, isMoreComing: true).isEmpty)
+        #expect(inbox.take(now: start, isMoreComing: false).count == 3)
     }
 
     @Test func `hands back what an aborted transaction took, and forgets what was committed`() {
         var inbox = AnswerInbox(limits: ReportLimits())
         let start = ReportBench.start
         inbox.add([Self.answer(1), Self.answer(2), Self.answer(3)])
-        for answer in inbox.take(now: start) {
+        for answer in inbox.take(now: start, isMoreComing: true) {
             inbox.staged(answer)
         }
         let settled = inbox.committed { $0.partition == 2 }
@@ -271,7 +287,8 @@ final class DebtStore {
         inbox.add([Self.answer(4)])
         inbox.aborted()
         inbox.forget(partitions: [4])
-        #expect(inbox.take(now: start + .seconds(1)).map(\.place.partition) == [2])
+        let again = inbox.take(now: start + .seconds(1), isMoreComing: true)
+        #expect(again.map(\.place.partition) == [2])
     }
 }
 
