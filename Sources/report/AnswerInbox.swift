@@ -26,25 +26,24 @@ struct AnswerInbox {
 
     /// When the next are to be taken in; nil where there are none.
     ///
-    /// At once after a rest; a clock that was set back ends the wait.
-    func nextTaking(now: Timestamp) -> Timestamp? {
-        guard !waiting.isEmpty else {
-            return nil
-        }
-        return takenAt > now ? now : max(takenAt + interval, now)
-    }
-
-    /// Those that are to be taken in now: none before their time, unless they are many, or a burst
-    /// of them is whole.
+    /// At once after a rest, where they are many, or where a burst of them is whole; a clock that was
+    /// set back ends the wait.
     ///
     /// - Parameters:
     ///   - now: the time of the tick.
     ///   - isMoreComing: whether waiting would gather more: requests are under way, or wait to be.
-    /// - Returns: at most as many as one transaction settles.
+    /// - Returns: `now` where that is at once.
+    func nextTaking(now: Timestamp, isMoreComing: Bool) -> Timestamp? {
+        guard !waiting.isEmpty else {
+            return nil
+        }
+        let isWaitOver = takenAt > now || waiting.count >= (isMoreComing ? countMax : wholeCountMin)
+        return isWaitOver ? now : max(takenAt + interval, now)
+    }
+
+    /// Those that are to be taken in now: none before their time.
     mutating func take(now: Timestamp, isMoreComing: Bool) -> [PlacedAnswer] {
-        guard let next = nextTaking(now: now),
-            next <= now || waiting.count >= (isMoreComing ? countMax : wholeCountMin)
-        else {
+        guard nextTaking(now: now, isMoreComing: isMoreComing) == now else {
             return []
         }
         takenAt = now

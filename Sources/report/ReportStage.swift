@@ -273,7 +273,8 @@ final class ReportStage: TickingStage {
         if partitionCount == nil {
             times.append(now + limits.inquiryInterval)
         }
-        times += [inbox.nextTaking(now: now), sender.nextSend(now: now)].compactMap { $0 }
+        let nextTaking = inbox.nextTaking(now: now, isMoreComing: sender.isExpectingAnswers)
+        times += [nextTaking, sender.nextSend(now: now)].compactMap { $0 }
         return times.min()
     }
 }

@@ -252,7 +252,8 @@ final class DebtStore {
         #expect(inbox.take(now: start, isMoreComing: true).map(\.place.partition) == [1])
         inbox.add([Self.answer(2)])
         #expect(inbox.take(now: start + Milliseconds(999), isMoreComing: true).isEmpty)
-        #expect(inbox.nextTaking(now: start) == start + limits.settleInterval)
+        let next = inbox.nextTaking(now: start, isMoreComing: true)
+        #expect(next == start + limits.settleInterval)
         inbox.add([Self.answer(3), Self.answer(4)])
         let many = inbox.take(now: start + Milliseconds(999), isMoreComing: true)
         #expect(many.map(\.place.partition) == [2, 3])
@@ -272,6 +273,7 @@ final class DebtStore {
         #expect(inbox.take(now: start, isMoreComing: false).isEmpty)
         inbox.add([Self.answer(4)])
         #expect(inbox.take(now: start, isMoreComing: true).isEmpty)
+        #expect(inbox.nextTaking(now: start, isMoreComing: false) == start)
         #expect(inbox.take(now: start, isMoreComing: false).count == 3)
     }
 
