@@ -70,6 +70,7 @@ static int act_on_time(struct chttp_client *client)
     if (client->due_us == 0 || client->due_us > now_us())
         return 0;
     client->due_us = 0;
+    connections_hold(client);
     curl_multi_socket_action(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
     return 1;
 }
@@ -126,6 +127,9 @@ int chttp_client_open(const struct chttp_client_options *options, struct chttp_c
     curl_multi_setopt(client->multi, CURLMOPT_PIPELINING, CURLPIPE_MULTIPLEX);
     curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, (long)options->concurrency_max);
     curl_multi_setopt(client->multi, CURLMOPT_MAX_TOTAL_CONNECTIONS,
+                      (long)options->concurrency_max);
+    /* One connection to a host has them all, as far as the host allows. */
+    curl_multi_setopt(client->multi, CURLMOPT_MAX_CONCURRENT_STREAMS,
                       (long)options->concurrency_max);
     *result = client;
     return 0;
@@ -264,10 +268,8 @@ void chttp_client_run(struct chttp_client *client)
     start_waiting(client);
     for (round = 0; round < ROUND_COUNT_MAX; round++) {
         struct epoll_event events[EVENT_COUNT_MAX];
-        int index, count, has_acted;
-        connections_hold(client, 1);
-        has_acted = act_on_time(client);
-        count = epoll_wait(client->epoll_fd, events, EVENT_COUNT_MAX, 0);
+        int has_acted = act_on_time(client);
+        int index, count = epoll_wait(client->epoll_fd, events, EVENT_COUNT_MAX, 0);
         if (count <= 0 && !has_acted)
             break;
         for (index = 0; index < count; index++) {
@@ -288,13 +290,13 @@ void chttp_client_run(struct chttp_client *client)
                 what |= CURL_CSELECT_OUT;
             if (events[index].events & (EPOLLERR | EPOLLHUP))
                 what |= CURL_CSELECT_ERR;
+            connections_hold(client);
             curl_multi_socket_action(client->multi, events[index].data.fd, what, &running);
         }
-        connections_hold(client, 0);
+        connections_release(client);
         collect_ended(client);
         start_waiting(client);
     }
-    connections_hold(client, 0);
     set_timer(client);
 }
 

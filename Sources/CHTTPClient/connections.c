@@ -6,16 +6,30 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/*
- * libcurl writes each frame of HTTP/2 by itself, two a request.  Held back (1), the kernel gathers
- * them until they are let go (0): the peer wakes up for many requests, and answers them together.
- * A socket that does not take the option sends as ever.
- */
-void connections_hold(const struct chttp_client *client, int is_held)
+static void set_corks(const struct chttp_client *client, int is_set)
 {
     size_t index;
     for (index = 0; index < client->held_count; index++)
-        setsockopt(client->held_fds[index], IPPROTO_TCP, TCP_CORK, &is_held, sizeof(is_held));
+        setsockopt(client->held_fds[index], IPPROTO_TCP, TCP_CORK, &is_set, sizeof(is_set));
+}
+
+/*
+ * libcurl writes each frame of HTTP/2 by itself, two a request.  Held back, the kernel gathers them
+ * until they are released: the peer wakes up for many requests, and answers them together.  A socket
+ * that does not take the option sends as ever.
+ */
+void connections_hold(struct chttp_client *client)
+{
+    if (!client->is_held)
+        set_corks(client, 1);
+    client->is_held = 1;
+}
+
+void connections_release(struct chttp_client *client)
+{
+    if (client->is_held)
+        set_corks(client, 0);
+    client->is_held = 0;
 }
 
 /* Called by libcurl: right after it opens a socket, and instead of closing one. */

@@ -4,7 +4,8 @@
 
 #include <curl/curl.h>
 
-enum { READ_BYTE_COUNT = 4 << 10 };
+/* libcurl takes no less for writing. */
+enum { READ_BYTE_COUNT = 4 << 10, WRITE_BYTE_COUNT = 16 << 10 };
 enum { HEADER_BYTE_COUNT_MAX = 64 << 10 };
 /* An idle transfer keeps no block of memory that is larger. */
 enum { IDLE_BYTE_COUNT_MAX = 8 << 10 };
@@ -60,6 +61,7 @@ struct chttp_client {
     /* Open connections whose packets are gathered, watched or not. */
     int held_fds[HELD_COUNT_MAX];
     size_t held_count;
+    int is_held;
     struct chttp_client_options options;
     char *user_agent;
     char *authority_file;
@@ -75,6 +77,7 @@ void transfer_conclude(struct transfer *transfer, CURLcode error);
 void transfer_describe(const struct transfer *transfer, struct chttp_client_response *response);
 void transfer_free(struct transfer *transfer);
 
-void connections_hold(const struct chttp_client *client, int is_held);
+void connections_hold(struct chttp_client *client);
+void connections_release(struct chttp_client *client);
 int connection_opened(void *closure, curl_socket_t fd, curlsocktype purpose);
 int connection_close(void *closure, curl_socket_t fd);

@@ -211,8 +211,9 @@ static CURLcode set_up(struct transfer *transfer, struct chttp_client *client)
     SET(CURLOPT_PROTOCOLS_STR, "http,https");
     SET(CURLOPT_FOLLOWLOCATION, 0L);
     SET(CURLOPT_NOSIGNAL, 1L);
-    /* Each handle keeps one, and answers are small. */
+    /* Each handle keeps both, and requests and answers are small. */
     SET(CURLOPT_BUFFERSIZE, (long)READ_BYTE_COUNT);
+    SET(CURLOPT_UPLOAD_BUFFERSIZE, (long)WRITE_BYTE_COUNT);
     SET(CURLOPT_TCP_NODELAY, 1L);
     SET(CURLOPT_USERAGENT, client->user_agent);
     if (client->authority_file)
