@@ -45,6 +45,14 @@ import TokenDomain
         #expect(counts.allSatisfy { (68...75).contains($0) }, "\(counts)")
     }
 
+    @Test func `settle the end of a burst without a wait for more`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        due(160, on: bench)
+        try bench.pass(Milliseconds(700))
+        #expect(try bench.outcomes().count == 160)
+    }
+
     @Test func `hold for 429 as long as Apple says, and no other lane with it`() throws {
         let bench = ReportBench()
         bench.rate = 50
