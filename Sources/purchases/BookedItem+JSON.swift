@@ -28,6 +28,7 @@ extension BookedItem {
             case "goesAlone": item.goesAlone = try scanner.bool()
             case "attempts": item.attempts = try scanner.count()
             case "flight": flight = try FlightFields(from: &scanner)
+            case "daysBefore": try scanner.fill(&item.daysBefore)
             case "refunded": item.refunded = try NetFamily.Share(from: &scanner)
             case "busyWith": try scanner.fill(&item.busyWith)
             case "wakesFrom": item.wakesFrom = try scanner.keyBytes()
@@ -80,6 +81,7 @@ extension BookedItem {
             if goesAlone { writer.field("goesAlone", true) }
             if attempts > 0 { writer.field("attempts", attempts) }
             writer.object("flight", flight) { $0.write(&$1) }
+            writer.field("daysBefore", daysBefore)
             writer.object("refunded", refunded == .none ? nil : refunded, wrapped: false) {
                 $0.write(&$1)
             }

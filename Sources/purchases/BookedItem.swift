@@ -95,6 +95,8 @@ struct BookedItem: Equatable {
     /// How often the event in turn was refused for what may pass.
     var attempts = 0
     @Boxed var flight: Flight?
+    /// Of a subscription's event: paid days before it, where they were counted when it came.
+    var daysBefore: Int64?
     /// Of a buy: its refunds together.
     var refunded = NetFamily.Share.none
     /// Of a buy: the item of its net calculation that is under way.

@@ -85,6 +85,7 @@ extension BookedSubscription {
     init(reading value: [UInt8]) throws(WireFault) {
         var record = BookedSubscription(touchedAt: Timestamp(milliseconds: 0))
         record.paid = nil
+        record.countsArrivals = false
         var before: Int64?
         var last: PaidService.Period?
         var touchedAt: Timestamp?
@@ -103,6 +104,7 @@ extension BookedSubscription {
                     end: Timestamp(milliseconds: parts[1]),
                     isPaid: parts[2] == 1
                 )
+            case "countsArrivals": record.countsArrivals = try scanner.bool()
             case "wakesFrom": record.wakesFrom = try scanner.keyBytes()
             case "touchedAt": try scanner.fill(&touchedAt)
             default: try scanner.skip()
@@ -127,6 +129,7 @@ extension BookedSubscription {
                 writer.integer(last.isPaid ? 1 : 0)
                 writer.endArray()
             }
+            if countsArrivals { writer.field("countsArrivals", true) }
             writer.field("wakesFrom", key: wakesFrom)
             writer.field("touchedAt", touchedAt.milliseconds)
             writer.endObject()

@@ -57,6 +57,11 @@ struct BookedSubscription: Equatable {
     var startDate: Timestamp?
     /// Nil where it must be counted anew from the items.
     var paid: PaidService? = PaidService()
+    /// Whether ``paid`` counts events as they come, whatever token they go under: until one comes out
+    /// of order, is refused or changed.
+    ///
+    /// From then on it counts what was put into a report.
+    var countsArrivals = true
     /// As of a token.
     var wakesFrom: [UInt8]?
     var touchedAt: Timestamp

@@ -198,7 +198,7 @@ extension PurchasesStage {
             item.finishTurn(now: now)
         }
         if wasRestated {
-            try recount(item.sale, place, &book, now: now)
+            try recount(item.sale, isKnown: false, place, &book, now: now)
         }
         try touchParent(of: item, place, &book, now: now)
         try goOn(&item, place, &book, now: now)
@@ -254,9 +254,11 @@ extension PurchasesStage {
         }
     }
 
-    /// A period of a subscription changed: its paid days are counted anew when they are asked for.
+    /// A period of a subscription changed, or left a report and `isKnown` as before: its paid days
+    /// are counted anew when they are asked for.
     func recount(
         _ sale: PurchaseEvent?,
+        isKnown: Bool,
         _ place: BookPlace,
         _ book: inout Book,
         now: Timestamp
@@ -265,8 +267,9 @@ extension PurchasesStage {
             return
         }
         let key = place.key.subscription(id)
-        if var record = try book.subscription(place.at(key)) {
+        if var record = try book.subscription(place.at(key)), !isKnown || !record.countsArrivals {
             record.paid = nil
+            record.countsArrivals = false
             book.put(record, at: place.at(key))
         }
     }

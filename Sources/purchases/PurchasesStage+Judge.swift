@@ -365,8 +365,9 @@ extension PurchasesStage {
         item.wait(for: .now, now: plan.now)
         try book.wake(place)
         book.keep(event, of: &item, at: place)
-        book.put(item, at: place)
         try noteStart(sale, place, &book, now: plan.now)
+        try countArrival(&item, place, &book, now: plan.now)
+        book.put(item, at: place)
         let decision = try decideBase(&item, place, event, &book, now: plan.now)
         switch decision {
         case .queue, .wait: try enact(decision, item, place, event, &book, into: &plan)

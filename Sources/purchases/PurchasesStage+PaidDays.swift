@@ -4,6 +4,46 @@ internal import TokenDomain
 
 /// Paid days of subscriptions, counted on where an event comes in order and anew where not.
 extension PurchasesStage {
+    /// Counts an event of a subscription that comes after all that came before: months that go under
+    /// several tokens are reported in any order.
+    func countArrival(
+        _ item: inout BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) {
+        item.daysBefore = nil
+        guard let sale = item.sale, let id = sale.subscriptionID, let period = period(of: sale)
+        else {
+            return
+        }
+        let subscription = place.at(place.key.subscription(id))
+        var record = try book.subscription(subscription) ?? BookedSubscription(touchedAt: now)
+        guard record.countsArrivals else {
+            return
+        }
+        if var paid = record.paid, paid.isInOrder(period.start) {
+            item.daysBefore = paid.days(before: period.start)
+            paid.add(period)
+            record.paid = paid
+        } else {
+            record.paid = nil
+            record.countsArrivals = false
+        }
+        record.touchedAt = now
+        book.put(record, at: subscription)
+    }
+
+    private func period(of sale: PurchaseEvent) -> PaidService.Period? {
+        guard sale.kind == .buy, let start = sale.subscriptionStartDate,
+            let end = sale.subscriptionEndDate
+        else {
+            return nil
+        }
+        let isPaid = sale.amountTaxInclusive ?? .zero > .zero
+        return PaidService.Period(start: start, end: end, isPaid: isPaid)
+    }
+
     /// How many days the subscription was paid for before an event of it.
     ///
     /// - Returns: 0 for what is no later event; nil where it must be counted from the items and the
@@ -15,9 +55,7 @@ extension PurchasesStage {
         _ book: inout Book,
         _ plan: BatchPlan
     ) throws(StoreFault) -> Int64? {
-        guard let id = sale.subscriptionID, let start = sale.subscriptionStartDate,
-            let end = sale.subscriptionEndDate, sale.kind == .buy
-        else {
+        guard let id = sale.subscriptionID, let period = period(of: sale) else {
             return 0
         }
         if let live = item.live {
@@ -27,13 +65,11 @@ extension PurchasesStage {
         let subscription = place.at(key)
         var record =
             try book.subscription(subscription) ?? BookedSubscription(touchedAt: plan.now)
-        let period = PaidService.Period(
-            start: start,
-            end: end,
-            isPaid: sale.amountTaxInclusive ?? .zero > .zero
-        )
-        if var paid = record.paid, paid.isInOrder(start) {
-            let days = paid.days(before: start)
+        if record.countsArrivals, let days = item.daysBefore {
+            return days
+        }
+        if var paid = record.paid, paid.isInOrder(period.start) {
+            let days = paid.days(before: period.start)
             paid.add(period)
             record.paid = paid
             record.touchedAt = plan.now

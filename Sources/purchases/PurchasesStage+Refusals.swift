@@ -164,7 +164,7 @@ extension PurchasesStage {
             book.put(root, at: rootPlace)
         }
         if item.live == nil {
-            try recount(item.sale, place, &book, now: now)
+            try recount(item.sale, isKnown: true, place, &book, now: now)
         }
         return item
     }

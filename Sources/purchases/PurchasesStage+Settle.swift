@@ -166,7 +166,7 @@ extension PurchasesStage {
         }
         let wasBase = item.turn == 0
         if wasBase {
-            try recount(item.sale, place, &book, now: plan.now)
+            try recount(item.sale, isKnown: false, place, &book, now: plan.now)
         }
         // Its retraction may be what that waits for.
         try touchParent(of: item, place, &book, now: plan.now)

@@ -119,6 +119,29 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty)
     }
 
+    @Test func `counts the paid days of months that go under two tokens at once`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        let first = PurchasesBench.start + .days(-180)
+        // The report of the second year is made first.
+        bench.token("z", from: first, days: 90, customer: anna)
+        bench.token("a", from: first + .days(90), customer: anna)
+        for number in 0...5 as ClosedRange<Int64> {
+            bench.sale(
+                bench.buy("m\(number)", anna) { sale in
+                    let start = first + .days(30 * number)
+                    sale.creationDate = start
+                    sale.subscriptionID = "s"
+                    sale.subscriptionEvent = number == 0 ? .start : .renewal
+                    sale.subscriptionStartDate = start
+                    sale.subscriptionEndDate = start + .days(30)
+                }
+            )
+        }
+        try bench.settle()
+        #expect((0...5).map { bench.apple.held("m\($0)")?.days } == [0, 30, 60, 90, 120, 150])
+    }
+
     @Test func `counts a month that comes late from the book`() throws {
         let bench = bench()
         let anna = bench.customer(1)
