@@ -127,6 +127,11 @@ extension PurchasesStage {
             item.goesAlone =
                 item.goesAlone || !(refusal.isTokenUnknown || refusal.isCulpritKnown)
             item.wait(for: .now, now: plan.now)
+            guard refusal.isTokenUnknown else {
+                // Back to its queue at once: what it refers to is not retracted before it was sent.
+                let token = refusal.token.key.tokenID
+                return try enact(.queue(token), item, place, event, &book, into: &plan)
+            }
             book.put(item, at: place)
         }
     }

@@ -63,6 +63,30 @@ import TokenDomain
     }
 
     @Test(arguments: steps)
+    func `goes again before its buy is retracted, when Apple refuses another item`(
+        step: Int
+    ) throws {
+        let bench = try bench(step)
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        try bench.settle()
+        bench.script = { _, ids in
+            ids.contains("bad")
+                ? [AppleError(code: 7, fieldName: "taxCountry", lineItemID: "bad")] : nil
+        }
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 1_000))
+        bench.sale(bench.buy("bad", anna))
+        try bench.settleAlone()
+        bench.sale(bench.change("a", anna, .retract))
+        try take(step, bench)
+        try bench.settle()
+        #expect(try bench.words().filter { $0.hasSuffix("rejected") } == ["bad rejected"])
+        #expect(bench.apple.held("r")?.isRetracted == true)
+        #expect(bench.apple.held("a")?.isRetracted == true)
+    }
+
+    @Test(arguments: steps)
     func `is found when it is a token`(step: Int) throws {
         let bench = try bench(step)
         let anna = bench.customer(1)
