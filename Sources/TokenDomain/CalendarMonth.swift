@@ -19,7 +19,8 @@ package struct CalendarMonth: Hashable, Comparable, Sendable {
         number = (era * 400 + yearOfEra) * 12 + monthFromMarch + 2
     }
 
-    /// Its first millisecond.
+    /// Its first millisecond; the first or last there is, where it lies beyond `Int64`: a date of
+    /// others may be any.
     package var start: Timestamp {
         let fromMarch = number - 2
         let year = Self.floorDivide(fromMarch, 12)
@@ -28,7 +29,12 @@ package struct CalendarMonth: Hashable, Comparable, Sendable {
         let yearOfEra = year - era * 400
         let dayOfYear = (153 * monthFromMarch + 2) / 5
         let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
-        return Timestamp(milliseconds: (era * 146_097 + dayOfEra - 719_468) * 86_400_000)
+        let days = era * 146_097 + dayOfEra - 719_468
+        let (milliseconds, overflow) = days.multipliedReportingOverflow(by: 86_400_000)
+        guard !overflow else {
+            return Timestamp(milliseconds: days > 0 ? .max : .min)
+        }
+        return Timestamp(milliseconds: milliseconds)
     }
 
     package func adding(_ count: Int64) -> CalendarMonth {

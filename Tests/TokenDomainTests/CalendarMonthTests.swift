@@ -19,4 +19,11 @@ import TokenDomain
             #expect(month.start.milliseconds == Int64(start.timeIntervalSince1970 * 1_000))
         }
     }
+
+    @Test func `begin and end with what a timestamp can say`() {
+        let (first, last) = (Timestamp(milliseconds: .min), Timestamp(milliseconds: .max))
+        #expect(CalendarMonth(of: first).start == first)
+        #expect(CalendarMonth(of: last).start < last)
+        #expect(CalendarMonth(of: last).adding(1).start == last)
+    }
 }

@@ -227,6 +227,23 @@ private func carrier(_ id: String) -> PurchaseAttribution.Choice { .token(TokenI
         ),
     ]
 
+    @Test(arguments: [nil, saleTime + .days(2)]) func `may be of the first moment there is`(
+        expiration: Timestamp?
+    ) {
+        var oldest = token("old")
+        oldest.token.tokenCreationDate = Timestamp(milliseconds: .min)
+        oldest.token.tokenExpirationDate = expiration
+        var other = oldest
+        other.token.externalPurchaseID = TokenID("other")
+        other.offset = 1
+        let choice = PurchaseAttribution.choose(
+            for: sale(),
+            among: [other, oldest],
+            window: Milliseconds(.max)
+        )
+        #expect(choice == carrier("old"))
+    }
+
     @Test(arguments: cases)
     func `is the same in every order of arrival`(row: Case) {
         for order in permutations(row.tokens) {

@@ -183,7 +183,12 @@ package struct PurchaseAttribution {
             case .acquisition: 1
             default: 2
             }
-        return (type, -token.token.tokenCreationDate.milliseconds, token.offset)
+        return (type, youngestFirst(token), token.offset)
+    }
+
+    /// Lower for a later creation: of every date there is, which the negative is not.
+    private static func youngestFirst(_ token: CustomerToken) -> Int64 {
+        ~token.token.tokenCreationDate.milliseconds
     }
 
     /// The newest token without expiry that is not too old.
@@ -193,8 +198,7 @@ package struct PurchaseAttribution {
                 && token.token.tokenCreationDate <= sale.date
                 && sale.date - token.token.tokenCreationDate <= window
         }.min {
-            (-$0.token.tokenCreationDate.milliseconds, $0.offset)
-                < (-$1.token.tokenCreationDate.milliseconds, $1.offset)
+            (Self.youngestFirst($0), $0.offset) < (Self.youngestFirst($1), $1.offset)
         }.map { .token($0.token.externalPurchaseID) }
     }
 }
