@@ -285,7 +285,8 @@ package struct ReportOutcome: Equatable, Sendable {
         package mutating func bringForward(deadline: Timestamp, settledAt: Timestamp) {
             let deadline = min(self.deadline ?? deadline, deadline)
             self.deadline = deadline
-            lateBySeconds = max((settledAt - deadline).count + 999, 0) / 1_000
+            let late = max((settledAt - deadline).count, 0)
+            lateBySeconds = late / 1_000 + (late % 1_000 > 0 ? 1 : 0)
         }
 
         package init(

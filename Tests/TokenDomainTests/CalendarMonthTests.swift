@@ -26,4 +26,16 @@ import TokenDomain
         #expect(CalendarMonth(of: last).start < last)
         #expect(CalendarMonth(of: last).adding(1).start == last)
     }
+
+    @Test(arguments: [
+        (deadline: Int64.min, late: Int64.max / 1_000 + 1), (-1_000, 1), (-1, 1), (0, 0), (1, 0),
+    ])
+    func `are deadlines that a report may be late for`(deadline: Int64, late: Int64) {
+        var details = ReportOutcome.Details()
+        details.bringForward(
+            deadline: Timestamp(milliseconds: deadline),
+            settledAt: Timestamp(milliseconds: 0)
+        )
+        #expect(details.lateBySeconds == late)
+    }
 }
