@@ -57,6 +57,7 @@ package final class WorkerRun {
     ) -> Never {
         WorkerArguments.answer(for: worker)
         ProcessMemory.tune()
+        OpenFiles.keepStandardOnes()
         OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let configuration: Configuration

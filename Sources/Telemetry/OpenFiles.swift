@@ -20,6 +20,17 @@ package enum OpenFiles {
         precondition(raised == 0, "a limit may be raised to what the system allows")
     }
 
+    /// Opens what is closed of standard input, output and error, on a device that takes everything: the
+    /// next file or socket would have its number, and log lines would go into that.
+    package static func keepStandardOnes() {
+        var descriptor: Int32
+        repeat {
+            descriptor = unsafe open("/dev/null", O_RDWR)
+            precondition(descriptor >= 0, "/dev/null can be opened")
+        } while descriptor <= STDERR_FILENO
+        close(descriptor)
+    }
+
     static var limit: rlimit {
         var limit = rlimit()
         let known = unsafe getrlimit(resource, &limit)

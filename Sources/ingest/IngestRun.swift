@@ -26,6 +26,7 @@ struct IngestRun {
     static func main() -> Never {
         WorkerArguments.answer(for: .ingest)
         ProcessMemory.tune()
+        OpenFiles.keepStandardOnes()
         OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
         let end: WorkerEnd

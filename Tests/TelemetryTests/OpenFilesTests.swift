@@ -31,3 +31,15 @@ struct `The limit of open files` {
         #expect(try read().rlim_cur == allowed + 1)
     }
 }
+
+struct `The standard descriptors` {
+    @Test func `are taken where they are closed, so that no log line goes elsewhere`() async {
+        await #expect(processExitsWith: .exitCode(7)) {
+            close(STDIN_FILENO)
+            close(STDERR_FILENO)
+            OpenFiles.keepStandardOnes()
+            let isTaken = [STDIN_FILENO, STDERR_FILENO].allSatisfy { fcntl($0, F_GETFD) >= 0 }
+            _exit(isTaken ? 7 : 1)
+        }
+    }
+}
