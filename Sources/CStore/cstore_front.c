@@ -13,16 +13,13 @@
 #define SLOT_COUNT_MIN 256
 /* A front grows by this much more than it must, not by doubling: every partition has one. */
 #define FRONT_SPARE (128 * 1024)
-/* The filters of all stores that share, where they begin to be large, and the part of what is above it
- * that is taken from the memory of changes. */
-#define FILTERS_LARGE (12 * 1024 * 1024)
-#define FILTERS_SHARE 2
 /* So many changes ahead their memory is asked for where they are read in another order than they lie:
  * a front is larger than the nearer caches. */
 #define SORTED_AHEAD 8
 /* Of a store that is restored: every merge that a larger file saves is time. */
 #define RESTORE_LEN_MAX (40 * 1024 * 1024)
-#define RESTORE_KEY_COUNT_MAX (704 * 1024)
+/* Slots for one more key would be half as many again. */
+#define RESTORE_KEY_COUNT_MAX (623 * 1024)
 /* Most readers cannot wait for a front to fill up.  So little goes to RocksDB's own memory: a file of its
  * own costs a millisecond, and merges. */
 #define MEMORY_LEN_MAX (512 * 1024)
@@ -32,12 +29,20 @@ static uint32_t slot_hash(uint64_t hash)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
+/* Where the search for a hash begins: slots are in the order of the hashes. */
+static size_t slot_index(uint32_t hash, size_t slot_count)
+{
+    return (size_t)((uint64_t)hash * slot_count >> 32);
+}
+
 /* The slot that has the key, or the empty one where it would go. */
 static struct front_slot *slot_of(const struct front *front, int table, const uint8_t *key,
                                   size_t len, uint32_t hash)
 {
-    for (size_t i = hash;; i++) {
-        struct front_slot *slot = &front->slots[i & (front->slot_count - 1)];
+    for (size_t i = slot_index(hash, front->slot_count);; i++) {
+        if (i == front->slot_count)
+            i = 0;
+        struct front_slot *slot = &front->slots[i];
         if (slot->end == 0)
             return slot;
         if (slot->hash != hash)
@@ -70,23 +75,24 @@ bool front_is_newest(const struct front *front, const struct change *change, siz
     return slot_of(front, change->key[0], key, len, slot_hash(hash))->end == position + 1;
 }
 
-/* Room for one more key, with a quarter of the slots empty. */
+/* Room for one more key, with a quarter of the slots empty.  They grow by half: twice as many would be a
+ * third of all that stores have in memory. */
 static bool reserve_slot(struct front *front)
 {
     if ((front->key_count + 1) * 4 <= front->slot_count * 3)
         return true;
-    size_t count = front->slot_count == 0 ? SLOT_COUNT_MIN : front->slot_count * 2;
+    size_t count = front->slot_count == 0 ? SLOT_COUNT_MIN : front->slot_count * 3 / 2;
     struct front_slot *slots = calloc(count, sizeof *slots);
     if (slots == NULL)
         return false;
     for (size_t i = 0; i < front->slot_count; i++) {
         struct front_slot old = front->slots[i];
-        size_t at = old.hash;
         if (old.end == 0)
             continue;
-        while (slots[at & (count - 1)].end != 0)
-            at++;
-        slots[at & (count - 1)] = old;
+        size_t at = slot_index(old.hash, count);
+        while (slots[at].end != 0)
+            at = at + 1 == count ? 0 : at + 1;
+        slots[at] = old;
     }
     free(front->slots);
     front->slots = slots;
@@ -120,7 +126,7 @@ static size_t read_group(const cstore *store, const uint8_t *changes, size_t pos
         filter_prefetch(&store->filter, hash);
         if (store->front.slot_count > 0)
             __builtin_prefetch(
-                &store->front.slots[slot_hash(hash) & (store->front.slot_count - 1)], 1);
+                &store->front.slots[slot_index(slot_hash(hash), store->front.slot_count)], 1);
     }
     return position;
 }
@@ -164,21 +170,6 @@ bool front_add(cstore *store, const uint8_t *changes, size_t len)
     return true;
 }
 
-/* Have it empty; its slots stay for those that come next, but not those of a restore. */
-static void front_clear(cstore *store)
-{
-    struct front *front = &store->front;
-    if (store->is_restoring) {
-        front_free(store);
-        return;
-    }
-    store->shared->front_len -= front->changes.len;
-    buffer_free(&front->changes);
-    group_clear(front);
-    front->key_count = 0;
-    memset(front->slots, 0, front->slot_count * sizeof *front->slots);
-}
-
 void front_free(cstore *store)
 {
     struct front *front = &store->front;
@@ -189,27 +180,13 @@ void front_free(cstore *store)
     *front = (struct front){0};
 }
 
-/* What waits in all stores, at most.  The filters of ten million tokens, of two keys each, take 45 MB, and
- * changes make room for them, down to a half of their own: files are smaller and more then. */
-static size_t front_len_max(const cstore *store)
-{
-    const cstore_shared *shared = store->shared;
-    size_t least = shared->front_len_max / 2;
-    /* The stores that share are of about one size. */
-    size_t filters = filter_len(&store->filter) * shared->store_count;
-    if (filters <= FILTERS_LARGE)
-        return shared->front_len_max;
-    size_t given = (filters - FILTERS_LARGE) / FILTERS_SHARE;
-    return given < least ? shared->front_len_max - given : least;
-}
-
 bool front_is_full(const cstore *store)
 {
     const cstore_shared *shared = store->shared;
     const struct front *front = &store->front;
     if (store->is_restoring)
         return front->changes.len > RESTORE_LEN_MAX || front->key_count > RESTORE_KEY_COUNT_MAX;
-    return shared->front_len > front_len_max(store)
+    return shared->front_len > shared->front_len_max
         && front->changes.len >= shared->front_len / shared->store_count;
 }
 
@@ -320,7 +297,7 @@ static int spill(cstore *store, bool is_file, cstore_error *error)
     free(sorted);
     if (message != NULL)
         return fail(error, message, false);
-    front_clear(store);
+    front_free(store);
     return 0;
 }
 

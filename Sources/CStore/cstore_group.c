@@ -103,14 +103,6 @@ static void clear_kinds(struct front *front)
     memset(front->kinds, 0, sizeof front->kinds);
 }
 
-void group_clear(struct front *front)
-{
-    front->link_count = 0;
-    clear_kinds(front);
-    if (front->buckets != NULL)
-        memset(front->buckets, 0, BUCKET_COUNT * sizeof *front->buckets);
-}
-
 void group_free(struct front *front)
 {
     clear_kinds(front);

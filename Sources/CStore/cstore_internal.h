@@ -110,7 +110,7 @@ struct front_kind {
 struct front {
     struct buffer changes;
     struct front_slot *slots;
-    size_t slot_count; /* a power of two, or 0 */
+    size_t slot_count;
     size_t key_count;
     uint32_t *buckets; /* by a hash of the group: the newest link and 1 */
     struct front_kind kinds[CSTORE_DUE + 1][256]; /* by table */
@@ -141,7 +141,6 @@ uint64_t group_hash(const uint8_t *group, size_t len);
 bool group_add(cstore *store, const struct change *change, size_t position);
 /* A change goes from the front to RocksDB: the filter takes in its group. */
 void group_spilled(cstore *store, const struct change *change);
-void group_clear(struct front *front);
 void group_free(struct front *front);
 /* Keys from ${first} on that lie before ${end}, both with their table. */
 struct key_range {

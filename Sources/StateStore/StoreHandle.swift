@@ -21,7 +21,7 @@ package struct StoreGroups {
 package final class StoreShared {
     let handle: OpaquePointer
 
-    package static let writeBufferByteCountDefault = 24 << 20
+    package static let writeBufferByteCountDefault = 20 << 20
 
     /// - Parameters:
     ///   - cacheByteCount: blocks kept in memory, for all partitions together. Few are read twice, and
