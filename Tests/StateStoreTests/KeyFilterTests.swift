@@ -52,6 +52,8 @@ import Testing
         let count = 600_000
         try fill(store, 0..<count)
         try expectAll(0..<count, in: store)
+        // 16 bits a key, and a quarter in advance.
+        #expect((count * 2..<count * 2 * 5 / 4).contains(store.filterByteCount))
         store.close()
         #expect(isKept(folder))
         store = try folder.open()
