@@ -39,9 +39,13 @@ package final class ChangeTable {
 /// The changes of a ``ChangeTable``.
 private struct Table {
     var changes = StoreChanges()
-    /// A power of two of slots, a quarter of them empty: in the upper half the hash of the key, in
-    /// the lower the position of the change and 1; 0 where empty.
-    private var slots: [UInt64] = []
+    /// A power of two of slots, a quarter of them empty: of each a part of its key's hash, 0 where it is
+    /// empty.
+    ///
+    /// Most keys that are looked for are not there. Bytes by themselves say so from the nearest cache.
+    private var tags: [UInt8] = []
+    /// Where the change to the key of each slot lies.
+    private var positions: [UInt32] = []
     private var keyCount = 0
 
     private static let slotCountMin = 64
@@ -53,12 +57,13 @@ private struct Table {
     mutating func removeAll() {
         changes.removeAll(keepingByteCountMax: Self.keptByteCountMax)
         keyCount = 0
-        guard slots.count <= Self.keptSlotCountMax else {
-            slots = []
+        guard tags.count <= Self.keptSlotCountMax else {
+            tags = []
+            positions = []
             return
         }
-        for index in slots.indices {
-            slots[index] = 0
+        for index in tags.indices {
+            tags[index] = 0
         }
     }
 
@@ -66,11 +71,11 @@ private struct Table {
         guard keyCount > 0 else {
             return nil
         }
-        let slot = slots[slotIndex(of: key, hash: Self.hash(of: key))]
-        guard slot != 0 else {
+        let (index, tag) = slot(of: key)
+        guard tags[index] == tag else {
             return nil
         }
-        return changes.entry(at: Self.position(in: slot)).value.map { .value($0) } ?? .removed
+        return changes.entry(at: Int(positions[index])).value.map { .value($0) } ?? .removed
     }
 
     mutating func put(_ value: Span<UInt8>, forKey key: Span<UInt8>) {
@@ -87,28 +92,26 @@ private struct Table {
 
     /// Points the key's slot to the change that is appended next.
     private mutating func index(_ key: Span<UInt8>) {
-        if (keyCount + 1) * 4 > slots.count * 3 {
+        if (keyCount + 1) * 4 > tags.count * 3 {
             grow()
         }
-        let hash = Self.hash(of: key)
-        let index = slotIndex(of: key, hash: hash)
-        if slots[index] == 0 {
+        let (index, tag) = slot(of: key)
+        if tags[index] == 0 {
             keyCount += 1
         }
-        slots[index] = UInt64(hash) << 32 | UInt64(changes.encoded.count + 1)
+        tags[index] = tag
+        positions[index] = UInt32(changes.encoded.count)
     }
 
-    /// The slot that has the key, or the empty one where it would go.
-    private func slotIndex(of key: Span<UInt8>, hash: UInt32) -> Int {
-        let mask = slots.count - 1
-        var index = Int(hash) & mask
-        while slots[index] != 0 {
-            if slots[index] >> 32 == UInt64(hash), isKey(key, at: Self.position(in: slots[index])) {
-                return index
-            }
+    /// The slot that has the key, or the empty one where it would go, and the key's tag.
+    private func slot(of key: Span<UInt8>) -> (index: Int, tag: UInt8) {
+        let (start, tag) = Self.start(of: key)
+        let mask = tags.count - 1
+        var index = start & mask
+        while tags[index] != 0, tags[index] != tag || !isKey(key, at: Int(positions[index])) {
             index = (index + 1) & mask
         }
-        return index
+        return (index, tag)
     }
 
     private func isKey(_ key: Span<UInt8>, at position: Int) -> Bool {
@@ -124,26 +127,26 @@ private struct Table {
     }
 
     private mutating func grow() {
-        let old = slots
-        slots = [UInt64](repeating: 0, count: max(Self.slotCountMin, old.count * 2))
-        let mask = slots.count - 1
-        for slot in old where slot != 0 {
-            var index = Int(slot >> 32) & mask
-            while slots[index] != 0 {
-                index = (index + 1) & mask
+        let (oldTags, oldPositions) = (tags, positions)
+        let count = max(Self.slotCountMin, oldTags.count * 2)
+        tags = [UInt8](repeating: 0, count: count)
+        positions = [UInt32](repeating: 0, count: count)
+        for (old, tag) in oldTags.enumerated() where tag != 0 {
+            let key = changes.entry(at: Int(oldPositions[old])).key
+            var index = Self.start(of: changes.encoded.span.extracting(key)).index & (count - 1)
+            while tags[index] != 0 {
+                index = (index + 1) & (count - 1)
             }
-            slots[index] = slot
+            tags[index] = tag
+            positions[index] = oldPositions[old]
         }
     }
 
-    private static func position(in slot: UInt64) -> Int {
-        Int(UInt32(truncatingIfNeeded: slot)) - 1
-    }
-
-    private static func hash(of key: Span<UInt8>) -> UInt32 {
+    /// Where the search for a key begins, and its tag: different bits of its hash.
+    private static func start(of key: Span<UInt8>) -> (index: Int, tag: UInt8) {
         let hash = unsafe key.withUnsafeBufferPointer { bytes in
             unsafe cstore_hash(bytes.baseAddress, bytes.count, UInt64(bytes.count))
         }
-        return UInt32(truncatingIfNeeded: hash ^ hash >> 32)
+        return (Int(hash >> 32), UInt8(truncatingIfNeeded: hash) | 1)
     }
 }
