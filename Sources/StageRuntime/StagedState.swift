@@ -53,23 +53,26 @@ package final class StagedState {
         /// How many records were put with their entries, and what the store will have of them;
         /// look-ups see it at once.
         var recordCount = 0
-        let entries = ChangeTable()
+        /// Nil where no record was put with its entries.
+        var entries: ChangeTable?
 
         var isEmpty: Bool { values.isEmpty && recordCount == 0 }
 
         func value(forKey key: [UInt8]) -> [UInt8]?? {
-            switch recordCount > 0 ? entries.find(key.span) : nil {
+            switch entries?.find(key.span) {
             case .removed?: .some(nil)
-            case .value(let range)?: Array(entries.bytes[range])
+            case .value(let range)?: entries.map { Array($0.bytes[range]) }
             case nil: values.isEmpty ? nil : values[Key(bytes: key)].map(\.bytes)
             }
         }
 
-        mutating func removeAll() {
-            values = [:]
-            byteCount = 0
-            recordCount = 0
-            entries.removeAll()
+        /// Puts its table with those that are spared.
+        mutating func removeAll(sparing tables: inout [ChangeTable]) {
+            if let entries {
+                entries.removeAll()
+                tables.append(entries)
+            }
+            self = Changes()
         }
     }
 
@@ -78,6 +81,8 @@ package final class StagedState {
     /// Put with their entries since the last submit, in order: their bytes lie among the outputs of
     /// the next transaction.
     private var records: [OutputBatch.Output] = []
+    /// Empty, for partitions that a transaction has records of: mostly not all of them.
+    private var sparedTables: [ChangeTable] = []
     /// Of these records: counts what makes their numbers worthless.
     private var generation = 0
 
@@ -203,13 +208,14 @@ package final class StagedState {
     package func look(up lookup: StoreLookup, partition: Int32) throws(StoreFault) {
         let held = held(partition)
         try held.store.get(lookup)
-        lookup.apply(held.submitted.entries)
+        if let entries = held.submitted.entries {
+            lookup.apply(entries)
+        }
     }
 
     /// The value of an entry as it is now; nil where there is no such entry.
     package func entry(_ index: Int, of lookup: StoreLookup, partition: Int32) -> [UInt8]? {
-        let open = held(partition).open.entries
-        if !open.isEmpty {
+        if let open = held(partition).open.entries {
             let keys = lookup.keys
             switch open.find(keys.span.extracting(lookup.key(index))) {
             case nil: break
@@ -239,7 +245,12 @@ package final class StagedState {
             OutputBatch.Output(topic: Self.untold, partition: partition, key: key, value: value)
         )
         held.open.recordCount += 1
-        return held.open.entries
+        if let entries = held.open.entries {
+            return entries
+        }
+        let entries = sparedTables.popLast() ?? ChangeTable()
+        held.open.entries = entries
+        return entries
     }
 
     /// One changelog record that was put, until it is submitted.
@@ -379,7 +390,7 @@ package final class StagedState {
                 Self.changes(of: held.settled, at: held.store, stage),
                 changelogOffset: offset
             )
-            held.settled.removeAll()
+            held.settled.removeAll(sparing: &sparedTables)
         }
     }
 
@@ -389,7 +400,7 @@ package final class StagedState {
         _ stage: any StatefulStage
     ) throws(StoreFault) -> StoreChanges {
         guard !settled.values.isEmpty else {
-            return settled.entries.changes
+            return settled.entries?.changes ?? StoreChanges()
         }
         precondition(
             settled.recordCount == 0,
@@ -419,8 +430,8 @@ package final class StagedState {
     func abort() {
         dropRecords()
         for held in held {
-            held?.open.removeAll()
-            held?.submitted.removeAll()
+            held?.open.removeAll(sparing: &sparedTables)
+            held?.submitted.removeAll(sparing: &sparedTables)
         }
     }
 
