@@ -222,7 +222,8 @@ package final class WorkerLoop {
             telemetry: telemetry
         )
         plan.deadLetters.forEach(telemetry.wroteDeadLetter)
-        outputs = plan.outputs
+        // Exchanged: a plan that kept its outputs would have all of them copied here.
+        swap(&outputs, &plan.outputs)
         outputs.outputs += plan.aside
         tally.merge(plan.tally)
         afterCommit += plan.afterCommit
