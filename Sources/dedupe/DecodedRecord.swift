@@ -59,19 +59,32 @@ struct DecodedRecord {
         place: (Text, inout [UInt8]) -> Range<Int>
     ) throws(WireFault) {
         let token = fields.token
-        let id = try JSONScanner.require(token.externalPurchaseID, "externalPurchaseId")
+        let id = try Self.require(token.externalPurchaseID, "externalPurchaseId")
         externalPurchaseID = place(id, &texts)
         environment = AppleEnvironment(
             ofExternalPurchaseID: texts.span.extracting(externalPurchaseID)
         )
-        appAppleID = try JSONScanner.require(token.appAppleID, "appAppleId")
-        _ = try JSONScanner.require(token.bundleID, "bundleId")
+        appAppleID = try Self.require(token.appAppleID, "appAppleId")
+        _ = try Self.require(token.bundleID, "bundleId")
         tokenType = token.tokenType.map { place($0, &texts) }
-        tokenCreationDate = try JSONScanner.require(token.tokenCreationDate, "tokenCreationDate")
+        tokenCreationDate = try Self.require(token.tokenCreationDate, "tokenCreationDate")
         tokenExpirationDate = token.tokenExpirationDate
         customer = fields.customer.map { place($0, &texts) }
-        receivedAt = try JSONScanner.require(fields.receivedAt, "receivedAt")
+        receivedAt = try Self.require(fields.receivedAt, "receivedAt")
         self.kept = kept
+    }
+
+    /// As ``JSONScanner/require(_:_:)``, which is not compiled for the types of another module: each call
+    /// looks them up, a fortieth of what a token costs.
+    @inline(__always)
+    private static func require<Value>(
+        _ value: Value?,
+        _ field: StaticString
+    ) throws(WireFault) -> Value {
+        guard let value else {
+            throw .missing(field: "\(field)")
+        }
+        return value
     }
 
     /// Its period, where it has one and names a customer.
