@@ -284,9 +284,8 @@ package final class WorkerLoop {
             || positions != (underWay?.positions ?? committed)
     }
 
-    /// Outputs, changelog and positions: one transaction.
-    ///
-    /// The last one before partitions go waits for nothing.
+    /// Begins one transaction of outputs, changelog and positions; the last one before partitions go
+    /// waits for nothing.
     private func startTransaction(isLast: Bool = false) throws -> Bool {
         let isFilling = room > 0 && !(stage is any TickingStage) && filling.goesOn(now: clock())
         guard underWay == nil, hasWork, !assigned.isEmpty,

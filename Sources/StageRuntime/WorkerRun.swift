@@ -242,6 +242,10 @@ package final class WorkerRun {
         case .report:
             // While a token's account is made, nothing is sent to Apple.
             limits.recordCountMax = 2_000
+        case .dedupe:
+            // Kafka takes longer for a transaction than the loop does to judge as much, or less long, as
+            // others want the processors: with room beyond a transaction neither waits for the other.
+            limits.recordCountMax = 12_000
         default: break
         }
         func byteCountMax(_ topic: Topic) -> Int? {

@@ -20,4 +20,17 @@ import TokenDomain
         filling.took(Filling.batchRecordCountMin - 1, isFirst: false, now: after(20))
         #expect(!filling.goesOn(now: after(20)))
     }
+
+    @Test func `waits for no more than it should have, though there is room`() {
+        var filling = Filling()
+        let start = Timestamp(milliseconds: 1_000)
+        filling.took(Filling.recordCountMax - 1, isFirst: true, now: start)
+        #expect(filling.goesOn(now: start))
+        filling.took(Filling.batchRecordCountMin, isFirst: false, now: start)
+        #expect(!filling.goesOn(now: start))
+        filling.took(Filling.recordCountMax, isFirst: true, now: start)
+        #expect(!filling.goesOn(now: start))
+        filling.took(Filling.batchRecordCountMin, isFirst: true, now: start)
+        #expect(filling.goesOn(now: start))
+    }
 }
