@@ -153,6 +153,10 @@ package final class WorkerRun {
         let targets = WorkerLoop.targets(of: worker).map { $0.name(prefix: prefix) }
         var kafka = configuration.kafka
         kafka.fetchWaitMilliseconds = fetchWaitMilliseconds ?? kafka.fetchWaitMilliseconds
+        if worker == .dedupe {
+            // Half of what twelve partitions have, so that half as much waits in memory.
+            kafka.prefetch.responseByteCountMax = 768 << 10
+        }
         if worker == .purchases {
             // An answer waits behind the sales that were fetched before it, and with each one a sale
             // is under way: with 1,000 two of five had left the memory when theirs came.
