@@ -14,10 +14,9 @@
 enum {
     MALLOC_ARENA_MAX = 2,
     MALLOC_LARGE = 1 << 20,
-    MALLOC_SPARE = 2 << 20,
 };
 
-void ckafka_tune_malloc(void)
+void ckafka_tune_malloc(int spare)
 {
     /* Records are allocated by one thread and freed by another: with an arena a thread the process
      * grows to several times of what it holds. */
@@ -27,7 +26,7 @@ void ckafka_tune_malloc(void)
      * library writes a producer's batch in stays below, or each would be mapped anew; and it is not
      * given back after each small batch, of which ingest sends thousands a second. */
     mallopt(M_MMAP_THRESHOLD, MALLOC_LARGE);
-    mallopt(M_TRIM_THRESHOLD, MALLOC_SPARE);
+    mallopt(M_TRIM_THRESHOLD, spare);
 }
 
 /* -- small things ----------------------------------------------------------------------------- */

@@ -56,7 +56,7 @@ package final class WorkerRun {
         makeStage: @escaping (WorkerServices) throws -> any Stage
     ) -> Never {
         WorkerArguments.answer(for: worker)
-        ProcessMemory.tune()
+        worker == .dedupe ? ProcessMemory.tune(spareByteCount: 4 << 20) : ProcessMemory.tune()
         OpenFiles.keepStandardOnes()
         OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)

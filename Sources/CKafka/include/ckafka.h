@@ -98,9 +98,9 @@ int ckafka_check_settings(const char *settings, ckafka_fault *fault);
 
 /*
  * ckafka_tune_malloc: settings of the whole process's malloc, for a program that does little else than
- * hold records.  Called once, before threads.
+ * hold records.  ${spare} bytes are not given back at the end of the heap.  Called once, before threads.
  */
-void ckafka_tune_malloc(void);
+void ckafka_tune_malloc(int spare);
 
 /* -- A worker: its consumer --------------------------------------------------------------------- */
 
