@@ -32,11 +32,19 @@ package struct ReportIntent: Equatable, Sendable {
     package var takenSince: Timestamp?
     /// PUTs answered or given up so far.
     package var attempts: Int
-    /// GETs likewise: with ``attempts``, the count of failures that a back-off grows by.
+    /// GETs likewise.
     package var inquiries: Int
     package var firstSentAt: Timestamp?
     /// Requests ended so far.
     package var requestCount: Int { attempts + inquiries }
+    /// How many of them failed, as far as the wait before the next one grows by it: in a search each
+    /// answer is a step on, so those after the last step.
+    package var failureCount: Int {
+        guard search != nil else {
+            return requestCount
+        }
+        return exchanges.reversed().prefix { ![200, 404].contains($0.httpStatus) }.count
+    }
     /// Not before this; nil: as soon as the lane has room.
     package var nextAttemptAt: Timestamp?
     /// What Apple refused beside a taken identifier: it stands if GET finds nothing.

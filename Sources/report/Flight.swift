@@ -18,10 +18,10 @@ struct Flight {
         case report(number: Int, requestCount: Int, ReportRequest, of: SentReport)
         case accountToken(String, attempts: Int)
 
-        /// Requests ended before it.
+        /// Requests that failed before it.
         var failureCount: Int {
             switch self {
-            case .report(_, let requestCount, _, _): requestCount
+            case .report(_, _, _, let report): report.failureCount
             case .accountToken(_, let attempts): attempts
             }
         }
@@ -33,6 +33,7 @@ struct Flight {
         /// Of its line items.
         var newestDate: Timestamp?
         var lineItemCount: Int
+        var failureCount: Int
     }
 }
 

@@ -18,7 +18,8 @@ extension Sender {
                 of: Flight.SentReport(
                     identifier: intent.identifier,
                     newestDate: body.newestCreationDate,
-                    lineItemCount: body.lineItemCount
+                    lineItemCount: body.lineItemCount,
+                    failureCount: intent.failureCount
                 )
             )
             switch request {
