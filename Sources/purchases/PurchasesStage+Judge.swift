@@ -320,7 +320,7 @@ extension PurchasesStage {
         let app = place.key.lane.appAppleID
         var item = try book.item(place) ?? BookedItem(touchedAt: plan.now)
         switch item.standing {
-        case .pending, .live:
+        case .pending, .live, .notOwed:
             guard sale == item.sale || sale == item.first else {
                 let fault = PurchaseFault(
                     .conflict,
@@ -347,20 +347,12 @@ extension PurchasesStage {
             }
             metrics.count(.repeated, "repeat", app: app)
             return .settled("repeat")
-        case .notOwed where sale == item.sale || sale == item.first:
-            metrics.count(.repeated, "repeat", app: app)
-            return .settled("repeat")
-        case .notOwed:
-            // What was settled is not what is sent now.
-            book.drop(0, of: &item, at: place)
         case .unknown:
             break
         }
-        // Apple has nothing of it: what is sent now is the sale.
         item.standing = .pending
         item.sale = sale
         item.first = nil
-        item.reopensUntil = nil
         item.touchedAt = plan.now
         item.wait(for: .now, now: plan.now)
         try book.wake(place)

@@ -94,21 +94,33 @@ import TokenWire
         #expect(bench.deadLetters().map(\.value) == [value])
     }
 
-    @Test func `gives way to another sale that is sent after it was not owed`() throws {
+    /// While a token may reopen it, and after that.
+    @Test(arguments: [Milliseconds.days(2), .days(31)])
+    func `stays where another sale of its name is sent after it was not owed`(
+        _ span: Milliseconds
+    ) throws {
         let bench = bench()
         let anna = bench.customer(1)
-        for byteCount in [10_000, 1_000, 10_000] {
-            var event = bench.buy("a", anna, exclusive: Int64(byteCount))
-            event.receivedAt = bench.clock.now
-            let value = value(event, byteCount: byteCount)
+        func send(_ exclusive: Int64) -> [UInt8] {
+            var event = bench.buy("a", anna, exclusive: exclusive)
+            event.creationDate = PurchasesBench.start
+            event.receivedAt = PurchasesBench.start
+            let value = value(event, byteCount: 10_000)
             bench.append(.purchasesReceived, key: anna.text, value: value)
-            try bench.pass(.hours(25))
-            #expect(try eventRecords(bench) == (byteCount > Book.eventByteCountMax ? 1 : 0))
+            return value
         }
-        #expect(try bench.words() == Array(repeating: "a not_owed", count: 3))
-        bench.token("t", customer: anna)
+        _ = send(10_000)
+        try bench.pass(.hours(25))
+        #expect(try eventRecords(bench) == 1)
+        try bench.pass(span)
+        let other = send(1_000)
+        _ = send(10_000)
         try bench.settle()
-        #expect(bench.apple.held("a")?.net == 10_000)
+        #expect(try bench.words() == ["a not_owed", "a rejected"])
+        #expect(bench.deadLetters().map(\.value) == [other])
+        bench.token("t", from: PurchasesBench.start + .days(-2), customer: anna)
+        try bench.settle()
+        #expect(bench.apple.held("a")?.net == (span < .days(30) ? 10_000 : nil))
         #expect(try eventRecords(bench) == 0)
     }
 
