@@ -56,7 +56,7 @@ package final class WorkerRun {
         makeStage: @escaping (WorkerServices) throws -> any Stage
     ) -> Never {
         WorkerArguments.answer(for: worker)
-        worker == .dedupe ? ProcessMemory.tune(spareByteCount: 4 << 20) : ProcessMemory.tune()
+        ProcessMemory.tune(spareByteCount: WorkerSizes(of: worker).spareByteCount)
         OpenFiles.keepStandardOnes()
         OpenFiles.raiseLimit()
         let signals = ProcessSignals(stopSeconds: ProcessSignals.workerStopSeconds)
@@ -153,16 +153,7 @@ package final class WorkerRun {
         let targets = WorkerLoop.targets(of: worker).map { $0.name(prefix: prefix) }
         var kafka = configuration.kafka
         kafka.fetchWaitMilliseconds = fetchWaitMilliseconds ?? kafka.fetchWaitMilliseconds
-        if worker == .dedupe {
-            // Half of what twelve partitions have, so that half as much waits in memory.
-            kafka.prefetch.responseByteCountMax = 768 << 10
-        }
-        if worker == .purchases {
-            // An answer waits behind the sales that were fetched before it, and with each one a sale
-            // is under way: with 1,000 two of five had left the memory when theirs came.
-            kafka.prefetch.recordCountMin = 200
-            kafka.prefetch.responseByteCountMax = 256 << 10
-        }
+        kafka.prefetch = WorkerSizes(of: worker).prefetch
         let recordLog = try KafkaLog(
             settings: kafka,
             delivery: configuration.delivery,
@@ -238,20 +229,7 @@ package final class WorkerRun {
     /// A target may take less than Kafka's default: then that is what an output may have.
     private func limits(of cluster: TopicCheck.Cluster) -> WorkerLoop.Limits {
         var limits = WorkerLoop.Limits()
-        switch worker {
-        case .purchases:
-            // A sale is some 4 KB of changelog and outputs, fifteen times as much as a token, and is
-            // under way for as long as two transactions take: twice as many cost 20 MB.
-            limits.recordCountMax = 1_000
-        case .report:
-            // While a token's account is made, nothing is sent to Apple.
-            limits.recordCountMax = 2_000
-        case .dedupe:
-            // Kafka takes longer for a transaction than the loop does to judge as much, or less long, as
-            // others want the processors: with room beyond a transaction neither waits for the other.
-            limits.recordCountMax = 12_000
-        default: break
-        }
+        limits.recordCountMax = WorkerSizes(of: worker).recordCountMax
         func byteCountMax(_ topic: Topic) -> Int? {
             cluster.recordByteCountMax[topic.name(prefix: configuration.topicPrefix)]
         }

@@ -1,0 +1,35 @@
+internal import Kafka
+internal import TokenDomain
+
+/// How much a worker holds at once, where its records ask for more or less than those of others.
+struct WorkerSizes {
+    var prefetch = KafkaSettings.Prefetch()
+    /// See ``WorkerLoop/Limits/recordCountMax``.
+    var recordCountMax = WorkerLoop.Limits().recordCountMax
+    /// See ``ProcessMemory/tune(spareByteCount:)``.
+    var spareByteCount = ProcessMemory.spareByteCountDefault
+
+    init(of worker: Worker) {
+        switch worker {
+        case .dedupe:
+            // Half of what twelve partitions have, so that half as much waits in memory.
+            prefetch.responseByteCountMax = 768 << 10
+            // Kafka takes longer for a transaction than the loop does to judge as much, or less long, as
+            // others want the processors: with room beyond a transaction neither waits for the other.
+            recordCountMax = 12_000
+            spareByteCount = 4 << 20
+        case .purchases:
+            // An answer waits behind the sales that were fetched before it, and with each one a sale
+            // is under way: with 1,000 two of five had left the memory when theirs came.
+            prefetch.recordCountMin = 200
+            prefetch.responseByteCountMax = 256 << 10
+            // A sale is some 4 KB of changelog and outputs, fifteen times as much as a token, and is
+            // under way for as long as two transactions take: twice as many cost 20 MB.
+            recordCountMax = 1_000
+        case .report:
+            // While a token's account is made, nothing is sent to Apple.
+            recordCountMax = 2_000
+        default: break
+        }
+    }
+}
