@@ -63,7 +63,8 @@ struct BenchOptions: Equatable {
           --records N       of each timed run; decode and batches four times, single tokens and
                             reports a tenth, notifications a thirtieth (300000)
           --keys N          tokens in dedupe's state, sales in purchases' book, or reports due at
-                            100 a second for report-waiting, before it is timed (1000000)
+                            100 a second for report-waiting (0: as they come), before it is
+                            timed (1000000)
           --per-customer N  sales of a customer in purchases' book, about (10); large-customers has
                             10,000. Runs of purchases below 60,000 measure its first seconds
           --runs N          of each program, by turns (3)
