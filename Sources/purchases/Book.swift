@@ -4,7 +4,7 @@ internal import StateStore
 internal import TokenDomain
 internal import TokenWire
 
-/// The book as one batch or tick looks at it: what it changes is staged once, by ``flush(into:)``.
+/// The book as one batch or tick looks at it: what it changes is staged once, by ``flush(into:_:)``.
 ///
 /// A look-up costs the same for a customer with one item and with ten thousand: each record lies
 /// under a key of its own.
@@ -194,13 +194,15 @@ struct Book {
     /// Whether a record was put since the last flush.
     func isChanged(_ place: BookPlace) -> Bool { memory.slot(place)?.isChanged ?? false }
 
-    /// Stages what changed; its bytes go into the arena of `outputs`, those of the next transaction.
-    mutating func flush(into outputs: inout OutputBatch) {
+    /// Stages what changed, and counts what is held; its bytes go into the arena of `outputs`, those of the
+    /// next transaction.
+    mutating func flush(into outputs: inout OutputBatch, _ held: inout HeldCount.Changes) {
         for slot in changed {
             let (partition, key) = (slot.place.partition, slot.place.key)
             let entries = slot.record?.entries(key) ?? DueEntries()
             let due = DueChange(before: slot.entries ?? DueEntries(), after: entries)
             waiting.change(due, partition: partition)
+            held.note(due, partition: partition)
             let keyRange = outputs.place(key.bytes.span)
             var value = ByteRange.absent
             if let record = slot.record {

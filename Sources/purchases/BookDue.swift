@@ -202,29 +202,28 @@ enum BookDue {
     }
 
     /// The app of the item of an entry.
-    static func app(of entry: [UInt8], _ region: Region) -> Int64? {
+    static func app(of entry: ArraySlice<UInt8>, _ region: Region) -> Int64? {
         let start = itemStart(in: entry, region)
-        guard start + 3 <= entry.count else {
+        guard start + 3 <= entry.endIndex else {
             return nil
         }
         // Behind the kind, the purchase key with its length, and the environment.
         let app = start + 3 + Int(entry[start + 1]) << 8 + Int(entry[start + 2]) + 1
-        return app + 8 <= entry.count ? BigEndian.number(entry, at: app) : nil
+        return app + 8 <= entry.endIndex ? BigEndian.number(entry, at: app) : nil
     }
 
     /// Where the item of an entry begins, whatever stands before it.
-    private static func itemStart(in entry: [UInt8], _ region: Region) -> Int {
+    private static func itemStart(in entry: ArraySlice<UInt8>, _ region: Region) -> Int {
         let start =
             switch region {
-            case .base, .rate: 1
-            case .waiting: 9
+            case .base, .rate: entry.startIndex + 1
+            case .waiting: entry.startIndex + 9
             case .reference, .token, .queued, .sent:
-                entry.count > 2
-                    ? 3 + Int(entry[1]) << 8 + Int(entry[2]) + (region == .queued ? 8 : 0)
-                    : entry.count
-            default: entry.count
+                entry.startIndex + targetByteCount(of: entry) + (region == .queued ? 8 : 0)
+            default: entry.endIndex
             }
-        let isTurn = region == .reference && start < entry.count && entry[start] == turnMark
+        let isTurn =
+            region == .reference && start < entry.endIndex && entry[start] == turnMark
         return isTurn ? start + 1 : start
     }
 

@@ -4,8 +4,8 @@ internal import TokenDomain
 
 /// How many sales are held, by app and by what they wait for.
 ///
-/// The due table may be long, so it is counted in slices, and a count stands until the next one is
-/// complete.
+/// The due table may be long: it is counted once, in slices, and from then on by what each transaction
+/// changes of it.
 struct HeldCount {
     enum Cause: String, CaseIterable {
         case token, rate, reference, apple
@@ -19,18 +19,28 @@ struct HeldCount {
     }
 
     /// Entries looked at in one slice.
-    static let entryCountMax = 10_000
+    private let entryCountMax: Int
 
     /// The regions in which an item that is held stands once.
-    private static let regions: [(BookDue.Region, Cause)] = [
-        (.base, .reference), (.sent, .apple), (.queued, .apple), (.reference, .reference),
-        (.token, .token), (.rate, .rate), (.waiting, .work),
+    private static let regions: [BookDue.Region] = [
+        .base, .sent, .queued, .reference, .token, .rate, .waiting,
     ]
 
-    private var left: [(partition: Int32, region: BookDue.Region, cause: Cause)] = []
+    /// A region of a partition.
+    private struct Part: Equatable {
+        var partition: Int32
+        var region: BookDue.Region
+    }
+
+    /// What is not counted yet, the part in hand last; nil before the first slice.
+    private var left: [Part]?
+    /// The first entry of the part in hand that is not counted; nil at its beginning.
     private var next: [UInt8]?
     private var counts: [Group: Int] = [:]
-    private var complete: [Group: Int] = [:]
+
+    init(entryCountMax: Int = 10_000) {
+        self.entryCountMax = entryCountMax
+    }
 
     static func cause(of wait: BookedItem.Wait) -> Cause? {
         switch wait {
@@ -43,66 +53,167 @@ struct HeldCount {
         }
     }
 
+    private static func cause(of region: BookDue.Region) -> Cause? {
+        switch region {
+        case .base, .reference: .reference
+        case .sent, .queued: .apple
+        case .token: .token
+        case .rate: .rate
+        case .waiting: .work
+        case .child, .period, .forgotten, .waking: nil
+        }
+    }
+
+    /// What an entry counts for; nil for one that does not stand for the item itself: it has no note.
+    private static func count(
+        of entry: ArraySlice<UInt8>,
+        _ note: ArraySlice<UInt8>
+    ) -> (part: BookDue.Region, group: Group, number: Int)? {
+        guard note.count == 8, let region = entry.first.flatMap(BookDue.Region.init),
+            let cause = cause(of: region), let app = BookDue.app(of: entry, region)
+        else {
+            return nil
+        }
+        let number = Int(BigEndian.number(note, at: note.startIndex))
+        return (region, Group(app: app, cause: cause), number)
+    }
+
+    var isComplete: Bool { left?.isEmpty ?? false }
+
     /// Begins anew: other partitions are ours now.
     mutating func restart() {
-        left = []
+        left = nil
         next = nil
-        counts = [:]
+        // What was told once is told as zero where nothing is held any more.
+        counts = counts.mapValues { _ in 0 }
     }
 
     /// Nothing is ours any more: zero for all that was counted.
     mutating func forgetAll() -> [Group: Int] {
         restart()
-        defer { complete = [:] }
-        return complete.mapValues { _ in 0 }
+        defer { counts = [:] }
+        return counts
     }
 
     /// Counts on.
     ///
-    /// - Returns: all counts, where this slice completed them.
+    /// - Returns: all counts; nil while they are not complete.
     mutating func count(
         in owned: [Int32],
         _ state: StagedState
     ) throws(StoreFault) -> [Group: Int]? {
-        if left.isEmpty {
-            left = owned.flatMap { partition in
-                Self.regions.map { (partition, $0.0, $0.1) }
+        var parts =
+            left
+            ?? owned.flatMap { partition in
+                Self.regions.map { Part(partition: partition, region: $0) }
             }
-        }
-        var room = Self.entryCountMax
-        while let (partition, region, cause) = left.last, room > 0 {
+        defer { left = parts }
+        var room = entryCountMax
+        while let part = parts.last, room > 0 {
             var resumeAt: [UInt8]?
             var found: [Group: Int] = [:]
+            let start = BookDue.start(part.region)
             try state.scan(
                 .due,
-                partition: partition,
-                from: next ?? BookDue.start(region),
-                within: BookDue.start(region)
+                partition: part.partition,
+                from: next ?? start,
+                within: start
             ) { entry, note in
                 guard room > 0 else {
                     resumeAt = entry
                     return false
                 }
                 room -= 1
-                // Only the entry that stands for the item itself has a note.
-                if note.count == 8, let app = BookDue.app(of: entry, region) {
-                    found[Group(app: app, cause: cause), default: 0] +=
-                        Int(BigEndian.number(note, at: 0))
+                if let (_, group, number) = Self.count(of: entry[...], note[...]) {
+                    found[group, default: 0] += number
                 }
                 return true
             }
             counts.merge(found, uniquingKeysWith: +)
             next = resumeAt
             if resumeAt == nil {
-                left.removeLast()
+                parts.removeLast()
             }
         }
-        guard left.isEmpty else {
-            return nil
+        return parts.isEmpty ? counts : nil
+    }
+
+    // MARK: Changes
+
+    /// What a transaction changes of the count.
+    struct Changes {
+        private struct Entry {
+            var part: Part
+            var bytes: [UInt8]
+            var group: Group
+            var number: Int
         }
-        let emptied = complete.filter { $0.value > 0 }.mapValues { _ in 0 }
-        complete = counts.merging(emptied) { counted, _ in counted }
-        counts = [:]
-        return complete
+
+        /// Of everything, where all is counted when it is staged.
+        fileprivate var numbers: [Group: Int] = [:]
+        /// One by one, where some may be counted with their part later.
+        private var entries: [Entry] = []
+        private let isTotal: Bool
+
+        fileprivate init(isTotal: Bool) {
+            self.isTotal = isTotal
+        }
+
+        var isEmpty: Bool { numbers.isEmpty && entries.isEmpty }
+
+        mutating func note(_ due: DueChange, partition: Int32) {
+            due.before.forEach { note($0, $1, sign: -1, partition) }
+            due.after.forEach { note($0, $1, sign: 1, partition) }
+        }
+
+        private mutating func note(
+            _ entry: ArraySlice<UInt8>,
+            _ note: ArraySlice<UInt8>,
+            sign: Int,
+            _ partition: Int32
+        ) {
+            guard let (region, group, number) = HeldCount.count(of: entry, note) else {
+                return
+            }
+            guard !isTotal else {
+                numbers[group, default: 0] += sign * number
+                return
+            }
+            entries.append(
+                Entry(
+                    part: Part(partition: partition, region: region),
+                    bytes: Array(entry),
+                    group: group,
+                    number: sign * number
+                )
+            )
+        }
+
+        fileprivate func numbers(in count: HeldCount) -> [Group: Int] {
+            entries.reduce(into: numbers) { numbers, entry in
+                if count.isCounted(entry.part, entry.bytes) {
+                    numbers[entry.group, default: 0] += entry.number
+                }
+            }
+        }
+    }
+
+    /// For what is staged next.
+    var noChanges: Changes { Changes(isTotal: isComplete) }
+
+    /// Takes in what a transaction changed: once the store has it, and before it is counted on.
+    mutating func apply(_ changes: Changes) {
+        counts.merge(changes.numbers(in: self), uniquingKeysWith: +)
+    }
+
+    private func isCounted(_ part: Part, _ entry: [UInt8]) -> Bool {
+        guard let left else {
+            return false
+        }
+        guard let index = left.firstIndex(of: part) else {
+            return true
+        }
+        return index == left.count - 1
+            && next.map { entry.lexicographicallyPrecedes($0) } ?? false
     }
 }

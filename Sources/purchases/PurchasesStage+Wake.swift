@@ -10,7 +10,12 @@ extension PurchasesStage {
     /// Stages what a book changed, and what follows from it for the items that wait for it.
     func close(_ book: inout Book, _ plan: inout BatchPlan) throws(StoreFault) {
         try wake(&book, &plan)
-        book.flush(into: &plan.outputs)
+        var held = heldCount.noChanges
+        book.flush(into: &plan.outputs, &held)
+        guard !held.isEmpty else {
+            return
+        }
+        plan.whenCommitted { [self, held] in heldCount.apply(held) }
     }
 
     /// Looks at the items that wait for what a book changed.

@@ -110,6 +110,7 @@ import TokenDomain
     @Test func `that made room before their commit are read as they were put last`() throws {
         let rig = Rig(BookMemory(recordCountMax: 2, tokenCountMax: 2))
         var outputs = OutputBatch()
+        var held = HeldCount().noChanges
         for revision in 1...2 {
             for number in 0..<5 {
                 var book = rig.open()
@@ -120,13 +121,13 @@ import TokenDomain
                     _ = try book.item(item(other))
                 }
                 #expect(try book.item(item(number))?.revision == revision)
-                book.flush(into: &outputs)
+                book.flush(into: &outputs, &held)
             }
             #expect(rig.memory.slot(item(0)) == nil)
         }
         var book = rig.open()
         try book.forget(item(3))
-        book.flush(into: &outputs)
+        book.flush(into: &outputs, &held)
         rig.memory.dropAll()
         book = rig.open()
         #expect(try book.item(item(3)) == nil)
@@ -136,6 +137,7 @@ import TokenDomain
     @Test func `of a customer's tokens are complete though the newest is not committed`() throws {
         let rig = Rig(BookMemory(recordCountMax: 2, tokenCountMax: 2))
         var outputs = OutputBatch()
+        var held = HeldCount().noChanges
         func put(_ number: Int) throws {
             var book = rig.open()
             #expect(try book.token(token(number)) == nil)
@@ -149,11 +151,11 @@ import TokenDomain
                 tokenExpirationDate: nil
             )
             try book.putNew(record, at: token(number), now: Self.now)
-            book.flush(into: &outputs)
+            book.flush(into: &outputs, &held)
         }
         func count() throws -> Int {
             var book = rig.open()
-            defer { book.flush(into: &outputs) }
+            defer { book.flush(into: &outputs, &held) }
             let anna = BookPlace(partition: 0, key: .customer(Self.anna))
             return try book.tokens(of: anna, now: Self.now).count
         }

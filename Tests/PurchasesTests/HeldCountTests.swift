@@ -1,0 +1,62 @@
+import Simulation
+import StageRuntime
+import StateStore
+import Testing
+import TokenDomain
+
+@testable import purchases
+
+/// What is held is counted once, and then follows from what is committed.
+@Suite struct `The count of what is held` {
+    private func counted(_ stage: PurchasesStage) throws -> [HeldCount.Group: Int] {
+        let state = try #require(stage.state)
+        var fresh = HeldCount()
+        return try #require(try fresh.count(in: stage.partitions, state))
+    }
+
+    private func held(_ stage: PurchasesStage) throws -> [HeldCount.Group: Int]? {
+        let state = try #require(stage.state)
+        return try stage.heldCount.count(in: stage.partitions, state)
+    }
+
+    /// Sales of a few customers, some of whom have a token or get one late, some in a currency without
+    /// a rate, and refunds of sales that were never sent; three entries are counted a look.
+    @Test(arguments: 1...6)
+    func `is what the due table has, whenever it was counted`(seed: Int) throws {
+        let bench = PurchasesBench(seed: UInt64(seed))
+        let stage = bench.launch().stage
+        var generator = SeededGenerator(seed: UInt64(seed))
+        var (completeCount, heldMax) = (0, 0)
+        for step in 0..<120 {
+            if step == 40 {
+                // Counted while sales come, and from then on only by what changes.
+                stage.heldCount = HeldCount(entryCountMax: 3)
+            }
+            let customer = bench.customer(Int.random(in: 0..<8, using: &generator))
+            switch Int.random(in: 0..<8, using: &generator) {
+            case 0: bench.token("t\(step)", customer: customer)
+            case 1:
+                bench.sale(bench.refund("r\(step)", of: "s\(step - 3)", customer, exclusive: 1_000))
+            case 2:
+                bench.sale(
+                    bench.buy("s\(step)", customer) { $0.pricingCurrency = AlphaCode("ISK") }
+                )
+            case 3: bench.sale(bench.change("s\(step - 5)", customer, .restate) { $0.quantity = 2 })
+            default: bench.sale(bench.buy("s\(step)", customer))
+            }
+            switch Int.random(in: 0..<4, using: &generator) {
+            case 0: try bench.settleAlone()
+            case 1: try bench.pass(.hours(5))
+            case 2: try bench.pass(.seconds(1))
+            default: try bench.settle()
+            }
+            if let held = try held(stage) {
+                completeCount += 1
+                heldMax = max(heldMax, held.values.reduce(0, +))
+                #expect(try held.filter { $0.value != 0 } == counted(stage))
+            }
+        }
+        #expect(completeCount > 50)
+        #expect(heldMax > 10)
+    }
+}
