@@ -33,10 +33,6 @@ package final class WorkerRun {
     /// How long an unreachable broker is left alone between two attempts.
     static let retryMilliseconds = 200
     static let idleWaitMilliseconds = 1_000
-    /// A sale's records are large, and few are looked at again while they are so new.
-    ///
-    /// With 8 MiB a partition wrote a file of 0.7 MB each time, and a sale cost a twentieth more.
-    private static let salesWriteBufferByteCount = 14 << 20
 
     private let worker: Worker
     private let configuration: Configuration
@@ -269,8 +265,7 @@ package final class WorkerRun {
             topicPrefix: configuration.topicPrefix,
             worker: worker.rawValue,
             shared: try StoreShared(
-                writeBufferByteCount: worker == .purchases
-                    ? Self.salesWriteBufferByteCount : StoreShared.writeBufferByteCountDefault,
+                writeBufferByteCount: WorkerSizes(of: worker).writeBufferByteCount,
                 groups: (stage as? any StatefulStage)?.storeGroups ?? StoreGroups()
             ),
             clockMilliseconds: { WallClock.nowMilliseconds() }

@@ -45,6 +45,7 @@ package struct ReportIntent: Equatable, Sendable {
         }
         return exchanges.reversed().prefix { ![200, 404].contains($0.httpStatus) }.count
     }
+
     /// Not before this; nil: as soon as the lane has room.
     package var nextAttemptAt: Timestamp?
     /// What Apple refused beside a taken identifier: it stands if GET finds nothing.

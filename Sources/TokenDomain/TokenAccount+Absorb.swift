@@ -321,7 +321,7 @@ extension TokenAccount {
         var first =
             (one.receivedAt, one.origin) < (other.receivedAt, other.origin) ? one : other
         // What was only remembered under another setting does not keep the guard from the other.
-        first.guardedFrom = [one.guardedFrom, other.guardedFrom].compactMap { $0 }.min()
+        first.guardedFrom = .earlier(of: one.guardedFrom, other.guardedFrom)
         return first
     }
 

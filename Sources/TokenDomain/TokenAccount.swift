@@ -203,7 +203,7 @@ extension TokenAccount {
     }
 
     private var guardedFrom: Timestamp? {
-        [waitingNotice, waitingReminder].compactMap { $0?.guardedFrom }.min()
+        .earlier(of: waitingNotice?.guardedFrom, waitingReminder?.guardedFrom)
     }
 
     /// 400 days after expiry or creation, and never within 400 days of the last word about it: an

@@ -337,13 +337,10 @@ enum BookDue {
         of item: BookedItem
     ) -> (PurchaseEvent, PaidService.Period)? {
         let isThere = item.live.map { !$0.isRetracted } ?? (item.flight != nil)
-        guard isThere, let sale = item.sale, let start = sale.subscriptionStartDate,
-            let end = sale.subscriptionEndDate
-        else {
+        guard isThere, let sale = item.sale, let period = PaidService.Period(of: sale) else {
             return nil
         }
-        let isPaid = sale.amountTaxInclusive ?? .zero > .zero
-        return (sale, PaidService.Period(start: start, end: end, isPaid: isPaid))
+        return (sale, period)
     }
 
     static func entries(of token: BookedToken, _ key: BookKey) -> DueEntries {

@@ -13,7 +13,8 @@ extension PurchasesStage {
         now: Timestamp
     ) throws(StoreFault) {
         item.daysBefore = nil
-        guard let sale = item.sale, let id = sale.subscriptionID, let period = period(of: sale)
+        guard let sale = item.sale, sale.kind == .buy, let id = sale.subscriptionID,
+            let period = PaidService.Period(of: sale)
         else {
             return
         }
@@ -34,16 +35,6 @@ extension PurchasesStage {
         book.put(record, at: subscription)
     }
 
-    private func period(of sale: PurchaseEvent) -> PaidService.Period? {
-        guard sale.kind == .buy, let start = sale.subscriptionStartDate,
-            let end = sale.subscriptionEndDate
-        else {
-            return nil
-        }
-        let isPaid = sale.amountTaxInclusive ?? .zero > .zero
-        return PaidService.Period(start: start, end: end, isPaid: isPaid)
-    }
-
     /// How many days the subscription was paid for before an event of it.
     ///
     /// - Returns: 0 for what is no later event; nil where it must be counted from the items and the
@@ -55,7 +46,9 @@ extension PurchasesStage {
         _ book: inout Book,
         _ plan: BatchPlan
     ) throws(StoreFault) -> Int64? {
-        guard let id = sale.subscriptionID, let period = period(of: sale) else {
+        guard sale.kind == .buy, let id = sale.subscriptionID,
+            let period = PaidService.Period(of: sale)
+        else {
             return 0
         }
         if let live = item.live {

@@ -119,6 +119,23 @@ import TokenWire
         #expect(bench.deadLetters().isEmpty)
     }
 
+    /// A month of a subscription that began at a time; 0 is its start.
+    private func month(
+        _ number: Int64,
+        from first: Timestamp,
+        _ bench: PurchasesBench,
+        _ customer: CustomerID
+    ) -> PurchaseEvent {
+        bench.buy("m\(number)", customer) { sale in
+            let start = first + .days(30 * number)
+            sale.creationDate = start
+            sale.subscriptionID = "s"
+            sale.subscriptionEvent = number == 0 ? .start : .renewal
+            sale.subscriptionStartDate = start
+            sale.subscriptionEndDate = start + .days(30)
+        }
+    }
+
     @Test func `counts the paid days of months that go under two tokens at once`() throws {
         let bench = bench()
         let anna = bench.customer(1)
@@ -127,16 +144,7 @@ import TokenWire
         bench.token("z", from: first, days: 90, customer: anna)
         bench.token("a", from: first + .days(90), customer: anna)
         for number in 0...5 as ClosedRange<Int64> {
-            bench.sale(
-                bench.buy("m\(number)", anna) { sale in
-                    let start = first + .days(30 * number)
-                    sale.creationDate = start
-                    sale.subscriptionID = "s"
-                    sale.subscriptionEvent = number == 0 ? .start : .renewal
-                    sale.subscriptionStartDate = start
-                    sale.subscriptionEndDate = start + .days(30)
-                }
-            )
+            bench.sale(month(number, from: first, bench, anna))
         }
         try bench.settle()
         #expect((0...5).map { bench.apple.held("m\($0)")?.days } == [0, 30, 60, 90, 120, 150])
@@ -147,16 +155,8 @@ import TokenWire
         let anna = bench.customer(1)
         bench.token("t", from: PurchasesBench.start + .days(-200), customer: anna)
         for number in [0, 1, 3, 2] as [Int64] {
-            let start = PurchasesBench.start + .days(30 * number - 180)
-            bench.sale(
-                bench.buy("m\(number)", anna) { sale in
-                    sale.creationDate = start
-                    sale.subscriptionID = "s"
-                    sale.subscriptionEvent = number == 0 ? .start : .renewal
-                    sale.subscriptionStartDate = start
-                    sale.subscriptionEndDate = start + .days(30)
-                }
-            )
+            let first = PurchasesBench.start + .days(-180)
+            bench.sale(month(number, from: first, bench, anna))
             try bench.settle()
         }
         #expect((0...3).map { bench.apple.held("m\($0)")?.days } == [0, 30, 60, 60])

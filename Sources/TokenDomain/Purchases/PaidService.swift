@@ -19,6 +19,15 @@ package struct PaidService: Hashable, Sendable {
             self.end = end
             self.isPaid = isPaid
         }
+
+        /// Of an event of a subscription; nil where it names no period.
+        package init?(of sale: PurchaseEvent) {
+            guard let start = sale.subscriptionStartDate, let end = sale.subscriptionEndDate else {
+                return nil
+            }
+            let isPaid = sale.amountTaxInclusive ?? .zero > .zero
+            self.init(start: start, end: end, isPaid: isPaid)
+        }
     }
 
     package init(before: Milliseconds = Milliseconds(0), last: Period? = nil) {
