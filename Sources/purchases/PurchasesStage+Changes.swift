@@ -39,7 +39,9 @@ extension PurchasesStage {
             return .repeated
         }
         if let fault = try fault(of: restated, instead: item, place, &book, now: now) {
-            return .refuse(fault)
+            let other = try unsettledRelative(of: item, place, before: event, &book)
+            return other.map { .wait(.reference($0, until: now + policy.referenceLook)) }
+                ?? .refuse(fault)
         }
         if restated.kind == .buy, terms(of: restated, insteadOf: sale, live) == nil {
             return .wait(.rate)
@@ -119,6 +121,41 @@ extension PurchasesStage {
         }
         if restated.exchangeRate != sale.exchangeRate {
             return PurchaseFault(.exchangeRateMismatch, .exchangeRate, repair: repair)
+        }
+        return nil
+    }
+
+    /// What an event breaks a rule for, where it may not once that is settled: the item's parent, or an
+    /// item that refers to the same buy, has a change that came before the event.
+    ///
+    /// Among those that refer to a buy it is looked for in the first ``Limits/childCountMax``.
+    func unsettledRelative(
+        of item: BookedItem,
+        _ place: BookPlace,
+        before event: BookedEvent,
+        _ book: inout Book
+    ) throws(StoreFault) -> BookKey? {
+        var relatives: [BookKey] = []
+        if let parent = item.parent {
+            relatives.append(place.key.sibling(parent))
+        }
+        if let state {
+            let group = BookDue.start(.child, of: root(of: item, place).key.bytes)
+            relatives += try entries(
+                place.partition,
+                prefix: group,
+                countMax: limits.childCountMax,
+                state
+            )
+            .entries.compactMap { entry, _ in BookDue.key(of: entry, after: group) }
+        }
+        try book.load(relatives.map(place.at))
+        for key in relatives where key != place.key {
+            if let relative = try book.item(place.at(key)),
+                try isChanging(relative, place.at(key), before: event, &book)
+            {
+                return key
+            }
         }
         return nil
     }

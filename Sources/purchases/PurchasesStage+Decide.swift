@@ -306,7 +306,7 @@ extension PurchasesStage {
 
     /// Whether a change that came before an event is not settled: what refers to the item is measured
     /// against what that change makes of it.
-    private func isChanging(
+    func isChanging(
         _ item: BookedItem,
         _ place: BookPlace,
         before event: BookedEvent,

@@ -244,6 +244,14 @@ extension PurchasesStage {
             try passTurn(of: rootPlace, &book)
             return true
         case .refused(let fault):
+            if fault.rule == .refundTooLarge,
+                let other = try unsettledRelative(of: item, place, before: event, &book)
+            {
+                item.wait(for: .reference(other, until: now + policy.referenceLook), now: now)
+                book.put(item, at: place)
+                try passTurn(of: rootPlace, &book)
+                return true
+            }
             try refuse(fault.asFault, item, place, event, &book, into: &plan)
             try passTurn(of: rootPlace, &book)
             return true

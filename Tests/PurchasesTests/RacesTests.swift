@@ -63,6 +63,44 @@ import TokenDomain
     }
 
     @Test(arguments: steps)
+    func `is a retraction that came before, when it is a refund of what that leaves of the buy`(
+        step: Int
+    ) throws {
+        let bench = try bench(step)
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.refund("z", of: "a", anna, exclusive: 1_000))
+        try bench.settle()
+        bench.sale(bench.change("z", anna, .retract))
+        try take(step, bench)
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 10_000))
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == [])
+        #expect(bench.apple.held("z")?.isRetracted == true)
+        #expect(bench.apple.held("r")?.exclusive == 10_000)
+    }
+
+    @Test(arguments: steps)
+    func `is a retraction that came before, when a restatement is right only without the refund`(
+        step: Int
+    ) throws {
+        let bench = try bench(step)
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.refund("z", of: "a", anna, exclusive: 1_000))
+        try bench.settle()
+        bench.sale(bench.change("z", anna, .retract))
+        try take(step, bench)
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == [])
+        #expect(bench.apple.held("z")?.isRetracted == true)
+        #expect(bench.apple.held("a")?.country == "FRA")
+    }
+
+    @Test(arguments: steps)
     func `goes again before its buy is retracted, when Apple refuses another item`(
         step: Int
     ) throws {
