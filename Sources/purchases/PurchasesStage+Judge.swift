@@ -360,12 +360,11 @@ extension PurchasesStage {
         try noteStart(sale, place, &book, now: plan.now)
         try countArrival(&item, place, &book, now: plan.now)
         book.put(item, at: place)
+        let outputCount = plan.outputs.outputs.count
         let decision = try decideBase(&item, place, event, &book, now: plan.now)
-        switch decision {
-        case .queue, .wait: try enact(decision, item, place, event, &book, into: &plan)
-        // What ends it has outputs of its own: after the commit, with what is due.
-        case .notOwed, .repeated, .refuse: break
-        }
+        try enact(decision, item, place, event, &book, into: &plan)
+        // Where that ends it: its record in the ledger, and its dead letter, carry its own trace.
+        plan.setAside(from: outputCount)
         return .settled("held")
     }
 
