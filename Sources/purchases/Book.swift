@@ -19,6 +19,8 @@ struct Book {
     private var joined: [(partition: Int32, count: Int)] = []
     /// Records that items may wait for, and that changed since these were looked at.
     private var woken: Set<BookPlace> = []
+    /// Items whose next event has come to its turn since.
+    private var inTurn: Set<BookPlace> = []
 
     init(
         state: StagedState,
@@ -103,6 +105,19 @@ struct Book {
         return event
     }
 
+    /// Items in the order in which their events in turn came; those without one come first.
+    func inOrderOfEvents(_ places: [BookPlace]) throws(StoreFault) -> [BookPlace] {
+        var items: [(offset: Int64, place: BookPlace)] = []
+        for place in places {
+            var offset: Int64 = 0
+            if let number = try item(place)?.turn {
+                offset = try event(number, of: place)?.offset ?? 0
+            }
+            items.append((offset, place))
+        }
+        return items.sorted { ($0.offset, $0.place) < ($1.offset, $1.place) }.map(\.place)
+    }
+
     // MARK: Writing
 
     /// Puts a record that was read before, or an event.
@@ -133,6 +148,10 @@ struct Book {
         if let group = item.flatMap({ BookDue.group(of: $0.wait, place.key) }) {
             recent.note(place, waitingIn: group)
             joined.append((place.partition, waiting.join(group, partition: place.partition)))
+        }
+        if let item, let parent = item.parent {
+            let group = BookDue.start(.child, of: place.key.sibling(parent).bytes)
+            recent.note(place, waitingIn: group)
         }
     }
 
@@ -189,6 +208,21 @@ struct Book {
     mutating func takeWoken() -> [BookPlace] {
         defer { woken = [] }
         return woken.sorted()
+    }
+
+    /// The next event of an item is in its turn.
+    mutating func note(inTurn place: BookPlace) {
+        inTurn.insert(place)
+    }
+
+    /// The items that came to their turn, in the order in which their events came.
+    mutating func takeInTurn() throws(StoreFault) -> [BookPlace] {
+        guard !inTurn.isEmpty else {
+            return []
+        }
+        let places = try inOrderOfEvents(Array(inTurn))
+        inTurn = []
+        return places
     }
 
     /// Whether a record was put since the last flush.

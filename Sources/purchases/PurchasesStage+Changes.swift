@@ -128,33 +128,30 @@ extension PurchasesStage {
     /// What an event breaks a rule for, where it may not once that is settled: the item's parent, or an
     /// item that refers to the same buy, has a change that came before the event.
     ///
-    /// Among those that refer to a buy it is looked for in the first ``Limits/childCountMax``.
+    /// Among those that refer to a buy it is looked for in the first hundred of the store, and in all that
+    /// were put since.
     func unsettledRelative(
         of item: BookedItem,
         _ place: BookPlace,
         before event: BookedEvent,
         _ book: inout Book
     ) throws(StoreFault) -> BookKey? {
-        var relatives: [BookKey] = []
+        var relatives: [BookPlace] = []
         if let parent = item.parent {
-            relatives.append(place.key.sibling(parent))
+            relatives.append(place.at(place.key.sibling(parent)))
         }
         if let state {
-            let group = BookDue.start(.child, of: root(of: item, place).key.bytes)
-            relatives += try entries(
-                place.partition,
-                prefix: group,
-                countMax: limits.childCountMax,
-                state
-            )
-            .entries.compactMap { entry, _ in BookDue.key(of: entry, after: group) }
+            let buy = root(of: item, place)
+            for group in [BookDue.start(.child, of: buy.key.bytes), BookDue.turns(of: buy.key)] {
+                relatives += try waiting(in: group, buy, state).items
+            }
         }
-        try book.load(relatives.map(place.at))
-        for key in relatives where key != place.key {
-            if let relative = try book.item(place.at(key)),
-                try isChanging(relative, place.at(key), before: event, &book)
+        try book.load(relatives)
+        for relative in relatives where relative != place {
+            if let item = try book.item(relative),
+                try isChanging(item, relative, before: event, &book)
             {
-                return key
+                return relative.key
             }
         }
         return nil

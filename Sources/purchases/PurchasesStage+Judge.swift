@@ -406,6 +406,7 @@ extension PurchasesStage {
         case .idle, .reopening:
             let until = event.receivedAt + policy.referenceWait
             item.wait(for: item.standing == .unknown ? .base(until: until) : .now, now: now)
+            book.note(inTurn: place)
         default:
             break
         }

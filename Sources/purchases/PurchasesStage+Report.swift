@@ -86,7 +86,7 @@ extension PurchasesStage {
         var draft = Draft()
         let (candidates, isAll) = try queue(of: place, id, traffic, &book, plan.state)
         draft.isExhausted = isAll
-        for candidate in candidates {
+        for candidate in try inOrderOfEvents(candidates, &book) {
             guard try add(candidate, to: &draft, token, id, &book, &plan) else {
                 draft.isExhausted = false
                 break
@@ -142,6 +142,35 @@ extension PurchasesStage {
             items.append(place)
         }
         return items
+    }
+
+    /// Items of the same buy in the order in which their events came, for each is right after those before
+    /// it; the others stay where they are.
+    private func inOrderOfEvents(
+        _ items: [BookPlace],
+        _ book: inout Book
+    ) throws(StoreFault) -> [BookPlace] {
+        var hasRefund = false
+        for place in items where !hasRefund {
+            hasRefund = try book.item(place)?.sale?.kind == .refund
+        }
+        guard items.count > 1, hasRefund else {
+            return items
+        }
+        var families: [BookPlace: [Int]] = [:]
+        for (index, place) in items.enumerated() {
+            if let item = try book.item(place) {
+                families[root(of: item, place), default: []].append(index)
+            }
+        }
+        var ordered = items
+        for indices in families.values where indices.count > 1 {
+            let family = try book.inOrderOfEvents(indices.map { items[$0] })
+            for (index, place) in zip(indices, family) {
+                ordered[index] = place
+            }
+        }
+        return ordered
     }
 
     /// What stands in the queue of a token by the store and was put since, the oldest sale first.

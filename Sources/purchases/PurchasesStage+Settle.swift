@@ -273,6 +273,9 @@ extension PurchasesStage {
             item.wait(for: .now, now: now)
         case .live:
             item.wait(for: item.hasChanges ? .now : .idle, now: now)
+            if item.hasChanges {
+                book.note(inTurn: place)
+            }
         case .notOwed:
             if item.hasChanges {
                 item.wait(for: .now, now: now)

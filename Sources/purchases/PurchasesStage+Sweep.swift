@@ -230,12 +230,13 @@ extension PurchasesStage {
             countMax: min(countMax, Self.turnCountMax),
             plan.state
         )
-        for (index, (entry, _)) in waiting.enumerated() {
-            guard let key = BookDue.key(of: entry, after: group) else {
-                continue
-            }
-            try decide(place.at(key), isWoken: true, &book, into: &plan)
-            if case .queued = try book.item(place.at(key))?.wait {
+        let items = waiting.compactMap { entry, _ in
+            BookDue.key(of: entry, after: group).map(place.at)
+        }
+        try book.load(items)
+        for (index, item) in try book.inOrderOfEvents(items).enumerated() {
+            try decide(item, isWoken: true, &book, into: &plan)
+            if case .queued = try book.item(item)?.wait {
                 return index + 1
             }
         }

@@ -23,6 +23,9 @@ extension PurchasesStage {
         for place in book.takeWoken() {
             try wake(place, &book, &plan)
         }
+        for place in try book.takeInTurn() {
+            try look(place, &book, &plan)
+        }
     }
 
     private func wake(
@@ -37,7 +40,7 @@ extension PurchasesStage {
             return
         }
         let group = BookDue.start(.token, of: BookDue.tokenGroup(of: token, place.key))
-        let (items, next) = try waiting(in: group, place, plan)
+        let (items, next) = try waiting(in: group, place, plan.state)
         try look(items, &book, &plan)
         if let next {
             try setWaking(place, next, &book)
@@ -53,7 +56,7 @@ extension PurchasesStage {
     ) throws(StoreFault) {
         let group = BookDue.start(.reference, of: place.key.bytes)
         let turns = BookDue.turns(of: place.key)
-        let (stored, next) = try stored(in: group, place, plan)
+        let (stored, next) = try stored(in: group, place, plan.state)
         var items = recent.waiting(in: group)
         var inTurn: Set<BookPlace> = []
         for (entry, _) in stored {
@@ -71,7 +74,7 @@ extension PurchasesStage {
             return try giveTurn(of: place, to: known, hasMore: next != nil, &book, &plan)
         }
         try setWaking(place, next, &book)
-        let (known, more) = try waiting(in: turns, place, plan)
+        let (known, more) = try waiting(in: turns, place, plan.state)
         try giveTurn(of: place, to: known, hasMore: more != nil, &book, &plan)
     }
 
@@ -87,12 +90,12 @@ extension PurchasesStage {
     }
 
     /// The items in a group, in order: of the store, and those put since.
-    private func waiting(
+    func waiting(
         in group: [UInt8],
         _ place: BookPlace,
-        _ plan: BatchPlan
+        _ state: StagedState
     ) throws(StoreFault) -> (items: [BookPlace], next: [UInt8]?) {
-        let (stored, next) = try stored(in: group, place, plan)
+        let (stored, next) = try stored(in: group, place, state)
         var items = recent.waiting(in: group)
         for (entry, _) in stored {
             if let key = BookDue.key(of: entry, after: group) {
@@ -106,13 +109,13 @@ extension PurchasesStage {
     private func stored(
         in group: [UInt8],
         _ place: BookPlace,
-        _ plan: BatchPlan
+        _ state: StagedState
     ) throws(StoreFault) -> (entries: [DueEntry], next: [UInt8]?) {
         try entries(
             place.partition,
             prefix: group,
             countMax: Self.storedCountMax,
-            plan.state
+            state
         )
     }
 
@@ -128,7 +131,8 @@ extension PurchasesStage {
         guard place.key.kind == .item, try book.item(place)?.busyWith == nil else {
             return
         }
-        for item in items {
+        try book.load(items)
+        for item in try book.inOrderOfEvents(items) {
             try look(item, &book, &plan)
             if case .queued = try book.item(item)?.wait {
                 return
@@ -138,6 +142,11 @@ extension PurchasesStage {
             // All of these have left it: the next ones are looked at after the commit.
             try setWaking(place, [], &book)
         }
+    }
+
+    /// Whether an event asks to retract what others may refer to: the store must have those first.
+    private func mayHaveChildren(_ item: BookedItem, _ event: BookedEvent) -> Bool {
+        item.sale?.kind != .refund && change(event, item)?.kind != .restate
     }
 
     /// Decides about an item that waits, where that has no outputs of its own: those come after the
@@ -151,19 +160,27 @@ extension PurchasesStage {
             return
         }
         switch item.wait {
-        case .token, .reference, .turn: break
+        case .now, .token, .reference, .turn: break
         case .reopening: return try reopen(item, place, &book, into: &plan)
-        case .idle, .now, .rate, .base, .queued, .sent: return
+        case .idle, .rate, .base, .queued, .sent: return
         }
-        if item.turn == 0, let event = try book.event(0, of: place) {
+        if let number = item.turn, let event = try book.event(number, of: place),
+            number == 0 || !mayHaveChildren(item, event)
+        {
             var decided = item
-            let decision = try decideBase(&decided, place, event, &book, now: plan.now)
+            let decision =
+                number == 0
+                ? try decideBase(&decided, place, event, &book, now: plan.now)
+                : try decideChange(&decided, place, event, &book, now: plan.now)
             switch decision {
             case .wait(item.wait) where decided.parent == item.parent: return
             case .queue, .wait:
                 return try enact(decision, decided, place, event, &book, into: &plan)
             case .notOwed, .repeated, .refuse: break
             }
+        }
+        guard item.wait != .now else {
+            return
         }
         metrics.waited(plan.now - item.waitingSince, for: item.wait)
         item.wait(for: .now, now: plan.now)

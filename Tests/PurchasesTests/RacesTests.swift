@@ -124,6 +124,82 @@ import TokenDomain
         #expect(bench.apple.held("a")?.isRetracted == true)
     }
 
+    /// Refunds, their restatements and retractions, and restatements of the buy, told in a row: each is right
+    /// after those before it, and none waits for an answer.
+    @Test(arguments: 0..<200)
+    func `is what was told before about the same buy`(seed: UInt64) throws {
+        let bench = try bench(Int(seed))
+        var generator = SeededGenerator(seed: seed)
+        let hasFaults = seed.isMultiple(of: 2)
+        bench.cluster.faults.abortOneIn = hasFaults ? 15 : 0
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        var bought: Int64 = 10_000
+        var refunds: [String: Int64] = [:]
+        var retracted: Set<String> = []
+        var told: [String] = []
+        for number in 0..<12 {
+            let left = refunds.values.reduce(bought, -)
+            let refund = refunds.keys.sorted().randomElement(using: &generator)
+            switch (Int.random(in: 0..<6, using: &generator), refund) {
+            case (0...1, _) where left > 0:
+                let id = "r\(Int.random(in: 0..<10, using: &generator))-\(number)"
+                refunds[id] =
+                    Bool.random(using: &generator)
+                    ? left : Int64.random(in: 1...left, using: &generator)
+                told.append("refund \(id) \(refunds[id] ?? 0)")
+                bench.sale(bench.refund(id, of: "a", anna, exclusive: refunds[id] ?? 0))
+            case (2...3, let id?):
+                refunds[id] = nil
+                retracted.insert(id)
+                told.append("retract \(id)")
+                bench.sale(bench.change(id, anna, .retract))
+            case (4, let id?):
+                let amount = Int64.random(in: 1...left + (refunds[id] ?? 0), using: &generator)
+                refunds[id] = amount
+                told.append("restate \(id) \(amount)")
+                bench.sale(
+                    bench.change(id, anna, .restate) {
+                        $0.amountTaxExclusive = Milliunits(amount)
+                        $0.taxAmount = Milliunits(amount / 5)
+                    }
+                )
+            default:
+                let amount = bought - left + Int64.random(in: 0..<5_000, using: &generator)
+                bought = max(amount, 1)
+                told.append("restate a \(bought)")
+                bench.sale(
+                    bench.change("a", anna, .restate) {
+                        $0.amountTaxExclusive = Milliunits(bought)
+                        $0.taxAmount = Milliunits(bought / 5)
+                    }
+                )
+            }
+            switch Int.random(in: 0..<5, using: &generator) {
+            case 0: try bench.settleAlone()
+            case 1: try bench.settle()
+            case 2 where hasFaults:
+                bench.crash()
+                bench.launch()
+            default: try take(Int.random(in: 0..<8, using: &generator), bench)
+            }
+        }
+        bench.cluster.faults.abortOneIn = 0
+        for _ in 0..<10 {
+            try bench.pass(.seconds(30))
+        }
+        let note: Comment = "seed \(seed): \(told)"
+        #expect(bench.deadLetters().map(\.code) == [], note)
+        #expect(bench.apple.held("a")?.exclusive == bought, note)
+        for (id, amount) in refunds {
+            #expect(bench.apple.held(id)?.exclusive == amount, "\(id), seed \(seed): \(told)")
+        }
+        for id in retracted {
+            #expect(bench.apple.held(id)?.isRetracted == true, "\(id), seed \(seed): \(told)")
+        }
+    }
+
     @Test(arguments: steps)
     func `is found when it is a token`(step: Int) throws {
         let bench = try bench(step)
