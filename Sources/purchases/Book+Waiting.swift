@@ -7,7 +7,7 @@ extension Book {
     /// Whether an item may wait for what a group's entries wait for, in the store or put since.
     ///
     /// Where none does, to look for those that do shows it: one question to the store, and not two.
-    private func mayBeAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
+    func mayBeAwaited(_ group: [UInt8], partition: Int32) throws(StoreFault) -> Bool {
         try waiting.mayWait(in: group, partition: partition, state, recent)
     }
 

@@ -204,6 +204,9 @@ struct Book {
         woken.insert(place)
     }
 
+    /// Whether items are to be looked at.
+    var hasWoken: Bool { !woken.isEmpty || !inTurn.isEmpty }
+
     /// The records that items may wait for, in order; each is named once.
     mutating func takeWoken() -> [BookPlace] {
         defer { woken = [] }

@@ -20,6 +20,7 @@ extension PurchasesStage {
     func decide(
         _ place: BookPlace,
         isWoken: Bool,
+        hasTurn: Bool = false,
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
@@ -56,7 +57,7 @@ extension PurchasesStage {
             number == 0
             ? try decideBase(&item, place, event, &book, now: now)
             : try decideChange(&item, place, event, &book, now: now)
-        try enact(decision, item, place, event, &book, into: &plan)
+        try enact(decision, item, place, event, hasTurn: hasTurn, &book, into: &plan)
         // A token that came while a change of what is not owed was in turn has woken nobody.
         if number != 0, let rested = try book.item(place), case .reopening = rested.wait {
             try reopen(rested, place, &book, into: &plan)
@@ -68,6 +69,7 @@ extension PurchasesStage {
         _ item: BookedItem,
         _ place: BookPlace,
         _ event: BookedEvent,
+        hasTurn: Bool = false,
         _ book: inout Book,
         into plan: inout BatchPlan
     ) throws(StoreFault) {
@@ -79,8 +81,16 @@ extension PurchasesStage {
             }
             item.wait(for: wait, now: now)
         }
+        if case .queue = decision {
+        } else {
+            try leaveTurn(&item, place, &book)
+        }
         switch decision {
         case .queue(let token):
+            guard try takesTurn(&item, place, hasTurn: hasTurn, &book) else {
+                move(to: .turn(root(of: item, place).key))
+                return book.put(item, at: place)
+            }
             let tokenPlace = place.at(place.key.token(token))
             let traffic = try book.traffic(of: tokenPlace)
             traffic.enqueue(place)

@@ -239,9 +239,14 @@ extension PurchasesStage {
         metrics.count(.received, event.kind.rawValue, app: app)
         switch event.kind {
         case .buy, .refund:
+            if event.kind == .refund {
+                // Who was told of before has the turn before it.
+                try wake(&book, &plan)
+            }
             return try takeBase(event.normalized(appAppleID: app), booked, place, &book, &plan)
         case .restate, .retract:
-            return try takeChange(booked, place, &book, now: now)
+            try wake(&book, &plan)
+            return try takeChange(booked, place, &book, &plan)
         }
     }
 
@@ -396,8 +401,9 @@ extension PurchasesStage {
         _ event: BookedEvent,
         _ place: BookPlace,
         _ book: inout Book,
-        now: Timestamp
+        _ plan: inout BatchPlan
     ) throws(StoreFault) -> Verdict {
+        let now = plan.now
         var item = try book.item(place) ?? BookedItem(touchedAt: now)
         book.put(event, number: item.changeNext, of: place)
         item.changeNext += 1
@@ -406,11 +412,11 @@ extension PurchasesStage {
         case .idle, .reopening:
             let until = event.receivedAt + policy.referenceWait
             item.wait(for: item.standing == .unknown ? .base(until: until) : .now, now: now)
-            book.note(inTurn: place)
+            book.put(item, at: place)
+            try look(place, hasTurn: false, &book, &plan)
         default:
-            break
+            book.put(item, at: place)
         }
-        book.put(item, at: place)
         return .settled("held")
     }
 }

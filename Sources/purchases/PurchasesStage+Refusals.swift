@@ -130,7 +130,15 @@ extension PurchasesStage {
             guard refusal.isTokenUnknown else {
                 // Back to its queue at once: what it refers to is not retracted before it was sent.
                 let token = refusal.token.key.tokenID
-                return try enact(.queue(token), item, place, event, &book, into: &plan)
+                return try enact(
+                    .queue(token),
+                    item,
+                    place,
+                    event,
+                    hasTurn: true,
+                    &book,
+                    into: &plan
+                )
             }
             book.put(item, at: place)
         }

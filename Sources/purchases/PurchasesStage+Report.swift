@@ -86,7 +86,7 @@ extension PurchasesStage {
         var draft = Draft()
         let (candidates, isAll) = try queue(of: place, id, traffic, &book, plan.state)
         draft.isExhausted = isAll
-        for candidate in try inOrderOfEvents(candidates, &book) {
+        for candidate in candidates {
             guard try add(candidate, to: &draft, token, id, &book, &plan) else {
                 draft.isExhausted = false
                 break
@@ -142,35 +142,6 @@ extension PurchasesStage {
             items.append(place)
         }
         return items
-    }
-
-    /// Items of the same buy in the order in which their events came, for each is right after those before
-    /// it; the others stay where they are.
-    private func inOrderOfEvents(
-        _ items: [BookPlace],
-        _ book: inout Book
-    ) throws(StoreFault) -> [BookPlace] {
-        var hasRefund = false
-        for place in items where !hasRefund {
-            hasRefund = try book.item(place)?.sale?.kind == .refund
-        }
-        guard items.count > 1, hasRefund else {
-            return items
-        }
-        var families: [BookPlace: [Int]] = [:]
-        for (index, place) in items.enumerated() {
-            if let item = try book.item(place) {
-                families[root(of: item, place), default: []].append(index)
-            }
-        }
-        var ordered = items
-        for indices in families.values where indices.count > 1 {
-            let family = try book.inOrderOfEvents(indices.map { items[$0] })
-            for (index, place) in zip(indices, family) {
-                ordered[index] = place
-            }
-        }
-        return ordered
     }
 
     /// What stands in the queue of a token by the store and was put since, the oldest sale first.
@@ -248,7 +219,7 @@ extension PurchasesStage {
         if token.isRefused, try !isBound(item, to: tokenID, place, &book) {
             item.wait(for: .now, now: now)
             book.put(item, at: place)
-            try passTurn(of: root(of: item, place), &book)
+            try passTurn(of: place, in: root(of: item, place), &book)
             return true
         }
         let rootPlace = root(of: item, place)
@@ -257,8 +228,7 @@ extension PurchasesStage {
             book.put(item, at: place)
             return true
         }
-        if root.busyWith != nil {
-            // One item of a net calculation at a time: Apple wants the same figure of all (24).
+        if let other = root.busyWith, other != place.key.name {
             item.wait(for: .turn(rootPlace.key), now: now)
             book.put(item, at: place)
             return true
@@ -270,7 +240,7 @@ extension PurchasesStage {
         case .elsewhere(let wait):
             item.wait(for: wait, now: now)
             book.put(item, at: place)
-            try passTurn(of: rootPlace, &book)
+            try passTurn(of: place, in: rootPlace, &book)
             return true
         case .refused(let fault):
             if fault.rule == .refundTooLarge,
@@ -278,11 +248,11 @@ extension PurchasesStage {
             {
                 item.wait(for: .reference(other, until: now + policy.referenceLook), now: now)
                 book.put(item, at: place)
-                try passTurn(of: rootPlace, &book)
+                try passTurn(of: place, in: rootPlace, &book)
                 return true
             }
             try refuse(fault.asFault, item, place, event, &book, into: &plan)
-            try passTurn(of: rootPlace, &book)
+            try passTurn(of: place, in: rootPlace, &book)
             return true
         case .later:
             draft.isExhausted = false
@@ -297,7 +267,7 @@ extension PurchasesStage {
                     repair: "Send shorter identifiers: the line item is larger than a report."
                 )
                 try refuse(fault.asFault, item, place, event, &book, into: &plan)
-                try passTurn(of: rootPlace, &book)
+                try passTurn(of: place, in: rootPlace, &book)
                 return true
             }
             let byteCount = draft.lineItems.count + flight.item.utf8.count + 2
@@ -327,23 +297,6 @@ extension PurchasesStage {
             book.put(item, at: place)
             return draft.items.count < limits.itemCountMax && !item.goesAlone
         }
-    }
-
-    /// An item of a net calculation left its queue and is not under way: the next one that waits for
-    /// its turn has it.
-    private func passTurn(of root: BookPlace, _ book: inout Book) throws(StoreFault) {
-        guard let buy = try book.item(root), buy.busyWith == nil, buy.live != nil else {
-            return
-        }
-        try book.wake(root)
-    }
-
-    /// The buy whose net calculation an item belongs to.
-    func root(of item: BookedItem, _ place: BookPlace) -> BookPlace {
-        guard item.sale?.kind == .refund, let parent = item.parent else {
-            return place
-        }
-        return place.at(place.key.sibling(parent))
     }
 
     // MARK: Compiling

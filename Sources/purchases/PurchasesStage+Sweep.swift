@@ -208,48 +208,6 @@ extension PurchasesStage {
         return woken.count + 1 + (try giveTurn(place, countMax: countMax, &book, into: &plan))
     }
 
-    /// Wakes one of the items that wait for their turn in the net calculation of a buy.
-    ///
-    /// The others would only find that one under way; it gives the turn on when its report is
-    /// answered.
-    ///
-    /// - Returns: how many were looked at.
-    private func giveTurn(
-        _ place: BookPlace,
-        countMax: Int,
-        _ book: inout Book,
-        into plan: inout BatchPlan
-    ) throws(StoreFault) -> Int {
-        guard place.key.kind == .item, try book.item(place)?.busyWith == nil else {
-            return 0
-        }
-        let group = BookDue.turns(of: place.key)
-        let (waiting, next) = try entries(
-            place.partition,
-            prefix: group,
-            countMax: min(countMax, Self.turnCountMax),
-            plan.state
-        )
-        let items = waiting.compactMap { entry, _ in
-            BookDue.key(of: entry, after: group).map(place.at)
-        }
-        try book.load(items)
-        for (index, item) in try book.inOrderOfEvents(items).enumerated() {
-            try decide(item, isWoken: true, &book, into: &plan)
-            if case .queued = try book.item(item)?.wait {
-                return index + 1
-            }
-        }
-        if next != nil {
-            // All of these have left it: the next ones are looked at after the commit.
-            try setWaking(place, [], &book)
-        }
-        return waiting.count
-    }
-
-    /// Items looked at for one that takes its turn.
-    private static let turnCountMax = 100
-
     /// Where the entries of those begin that wait for a record, and where waking goes on.
     private func waiters(
         of place: BookPlace,

@@ -6,6 +6,8 @@ internal import TokenDomain
 extension PurchasesStage {
     /// Items of the store that are looked at for one record; the others are woken after the commit.
     private static let storedCountMax = 100
+    /// An item that is looked at may wake another; what is left is woken after the commit.
+    private static let roundCountMax = 100
 
     /// Stages what a book changed, and what follows from it for the items that wait for it.
     func close(_ book: inout Book, _ plan: inout BatchPlan) throws(StoreFault) {
@@ -20,11 +22,16 @@ extension PurchasesStage {
 
     /// Looks at the items that wait for what a book changed.
     func wake(_ book: inout Book, _ plan: inout BatchPlan) throws(StoreFault) {
-        for place in book.takeWoken() {
-            try wake(place, &book, &plan)
+        for _ in 0..<Self.roundCountMax where book.hasWoken {
+            for place in try book.takeInTurn() {
+                try look(place, hasTurn: false, &book, &plan)
+            }
+            for place in book.takeWoken() {
+                try wake(place, &book, &plan)
+            }
         }
-        for place in try book.takeInTurn() {
-            try look(place, &book, &plan)
+        for place in book.takeWoken() {
+            try setWaking(place, [], &book)
         }
     }
 
@@ -68,7 +75,7 @@ extension PurchasesStage {
                 items.insert(place.at(key))
             }
         }
-        try look(items.sorted(), &book, &plan)
+        try look(Array(items), &book, &plan)
         guard let next, !BookDue.isTurn(next, after: group) else {
             let known = inTurn.union(recent.waiting(in: turns)).sorted()
             return try giveTurn(of: place, to: known, hasMore: next != nil, &book, &plan)
@@ -84,8 +91,8 @@ extension PurchasesStage {
         _ plan: inout BatchPlan
     ) throws(StoreFault) {
         try book.load(items)
-        for item in items {
-            try look(item, &book, &plan)
+        for item in try book.inOrderOfEvents(items) {
+            try look(item, hasTurn: false, &book, &plan)
         }
     }
 
@@ -119,31 +126,6 @@ extension PurchasesStage {
         )
     }
 
-    /// One of the items that wait for their turn in the net calculation of a buy takes it: the others
-    /// would only find that one under way.
-    private func giveTurn(
-        of place: BookPlace,
-        to items: [BookPlace],
-        hasMore: Bool,
-        _ book: inout Book,
-        _ plan: inout BatchPlan
-    ) throws(StoreFault) {
-        guard place.key.kind == .item, try book.item(place)?.busyWith == nil else {
-            return
-        }
-        try book.load(items)
-        for item in try book.inOrderOfEvents(items) {
-            try look(item, &book, &plan)
-            if case .queued = try book.item(item)?.wait {
-                return
-            }
-        }
-        if hasMore {
-            // All of these have left it: the next ones are looked at after the commit.
-            try setWaking(place, [], &book)
-        }
-    }
-
     /// Whether an event asks to retract what others may refer to: the store must have those first.
     private func mayHaveChildren(_ item: BookedItem, _ event: BookedEvent) -> Bool {
         item.sale?.kind != .refund && change(event, item)?.kind != .restate
@@ -151,8 +133,11 @@ extension PurchasesStage {
 
     /// Decides about an item that waits, where that has no outputs of its own: those come after the
     /// commit, with what is due.
-    private func look(
+    ///
+    /// `hasTurn`: it is the next one in a net calculation that is free.
+    func look(
         _ place: BookPlace,
+        hasTurn: Bool,
         _ book: inout Book,
         _ plan: inout BatchPlan
     ) throws(StoreFault) {
@@ -175,7 +160,15 @@ extension PurchasesStage {
             switch decision {
             case .wait(item.wait) where decided.parent == item.parent: return
             case .queue, .wait:
-                return try enact(decision, decided, place, event, &book, into: &plan)
+                return try enact(
+                    decision,
+                    decided,
+                    place,
+                    event,
+                    hasTurn: hasTurn,
+                    &book,
+                    into: &plan
+                )
             case .notOwed, .repeated, .refuse: break
             }
         }
@@ -184,6 +177,10 @@ extension PurchasesStage {
         }
         metrics.waited(plan.now - item.waitingSince, for: item.wait)
         item.wait(for: .now, now: plan.now)
+        if hasTurn {
+            // Nobody else has it until this one is decided.
+            _ = try takesTurn(&item, place, hasTurn: true, &book)
+        }
         book.put(item, at: place)
     }
 }

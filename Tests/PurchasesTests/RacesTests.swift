@@ -133,8 +133,16 @@ import TokenDomain
         let hasFaults = seed.isMultiple(of: 2)
         bench.cluster.faults.abortOneIn = hasFaults ? 15 : 0
         let anna = bench.customer(1)
-        bench.token("t", customer: anna)
-        bench.sale(bench.buy("a", anna))
+        if seed % 4 < 2 {
+            bench.token("t", customer: anna)
+            bench.sale(bench.buy("a", anna))
+        } else {
+            // The buy's token expired: its refunds go under another one.
+            let start = PurchasesBench.start
+            bench.token("t", from: start + .days(-200), days: 100, customer: anna)
+            bench.token("u", from: start + .days(-60), customer: anna)
+            bench.sale(bench.buy("a", anna) { $0.creationDate = start + .days(-150) })
+        }
         var bought: Int64 = 10_000
         var refunds: [String: Int64] = [:]
         var retracted: Set<String> = []
