@@ -6,8 +6,9 @@ internal import TokenWire
 /// The sales of one partition that `purchases` has not settled, by where each came in.
 ///
 /// From the changelog of its state, whose form is the worker's own: an event that is not settled is
-/// kept as it came, under the key of its line item and a number. The event 0, the buy or the refund,
-/// is kept after it was settled as not owed, too, for a token may still come.
+/// kept as it came. The buy or the refund lies in the record of its line item, and there it stays
+/// after it was settled as not owed, too, for a token may still come; restatements and retractions
+/// lie under the item's key and a number. Earlier versions kept the buy or refund so, as number 0.
 struct HeldSales {
     /// Offsets in `purchases.received` of the partition.
     private(set) var offsets: Set<Int64> = []
@@ -18,13 +19,18 @@ struct HeldSales {
         var offset: Int64
     }
 
+    private struct Item {
+        /// Of its buy or refund; nil where that has a record of its own, or never came in.
+        var offset: Int64?
+    }
+
     private static let eventKind = UInt8(ascii: "e")
     private static let itemKind = UInt8(ascii: "i")
     private static let numberByteCount = 8
 
     private var events: [UInt64: Event] = [:]
     /// Items whose buy or refund is being worked on.
-    private var pending: Set<UInt64> = []
+    private var pending: [UInt64: Item] = [:]
 
     init() {}
 
@@ -56,15 +62,11 @@ struct HeldSales {
         switch key[0] {
         case Self.itemKind:
             let item = TextDigest.of(key.extracting(1..<key.count))
-            if let value, Self.isPending(value) {
-                pending.insert(item)
-            } else {
-                pending.remove(item)
-            }
+            pending[item] = if let value { Self.pendingItem(value) } else { nil }
         case Self.eventKind:
             let numberStart = key.count - Self.numberByteCount
             let digest = TextDigest.of(key)
-            guard let value, let offset = Self.offset(value) else {
+            guard let value, let offset = Self.event(value) else {
                 events[digest] = nil
                 return
             }
@@ -84,46 +86,57 @@ struct HeldSales {
     }
 
     mutating func finish() {
-        offsets = Set(
-            events.values.filter { $0.number > 0 || pending.contains($0.item) }.map(\.offset)
-        )
-        events = [:]
-        pending = []
-    }
-
-    private static func isPending(_ value: Span<UInt8>) -> Bool {
-        var standing: String?
-        do throws(WireFault) {
-            try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
-                if key == "standing" {
-                    try scanner.fill(&standing)
-                } else {
-                    try scanner.skip()
-                }
-            }
-        } catch {
-            // Of another version: then its sales show as lost, and a person looks.
-            return false
+        offsets = Set(pending.values.compactMap(\.offset))
+        for event in events.values where event.number > 0 || pending.keys.contains(event.item) {
+            offsets.insert(event.offset)
         }
-        return standing == "pending"
+        events = [:]
+        pending = [:]
     }
 
-    /// Nil for an event that the worker made itself: no record came for it.
-    private static func offset(_ value: Span<UInt8>) -> Int64? {
-        var offset: Int64?
-        var hasValue = false
+    /// Nil where its buy or refund is settled, or not known.
+    private static func pendingItem(_ value: Span<UInt8>) -> Item? {
+        var standing: String?
+        var item = Item()
         do throws(WireFault) {
             try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
                 switch key {
-                case "offset": try scanner.fill(&offset)
-                case "value":
-                    hasValue = true
-                    try scanner.skip()
+                case "standing": try scanner.fill(&standing)
+                case "event": item.offset = try Self.offset(&scanner)
                 default: try scanner.skip()
                 }
             }
         } catch {
+            // Of another version: then its sales show as lost, and a person looks.
             return nil
+        }
+        return standing == "pending" ? item : nil
+    }
+
+    /// Of an event's own record.
+    private static func event(_ value: Span<UInt8>) -> Int64? {
+        do throws(WireFault) {
+            return try JSONScanner.scan(value) { (scanner) throws(WireFault) in
+                try offset(&scanner)
+            }
+        } catch {
+            return nil
+        }
+    }
+
+    /// Nil for an event that the worker made itself: no record came for it.
+    private static func offset(_ scanner: inout JSONScanner) throws(WireFault) -> Int64? {
+        var offset: Int64?
+        var hasValue = false
+        try scanner.beginObject()
+        while let key = try scanner.nextKey() {
+            switch key {
+            case "offset": try scanner.fill(&offset)
+            case "value":
+                hasValue = true
+                try scanner.skip()
+            default: try scanner.skip()
+            }
         }
         return hasValue ? offset : nil
     }

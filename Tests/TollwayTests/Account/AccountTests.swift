@@ -6,6 +6,7 @@ import Testing
 import TokenDomain
 import TokenWire
 
+@testable import purchases
 @testable import tollway
 
 @Suite struct `An account` {
@@ -78,6 +79,51 @@ import TokenWire
         #expect(held.offsets == offsets)
         for event in events {
             removed.take(Self.key("e", "order", event.number).span, nil)
+        }
+        removed.finish()
+        #expect(removed.offsets.isEmpty)
+    }
+
+    @Test(
+        arguments: [
+            // The buy lies in its item's record, where it stays while a token may reopen it.
+            (.pending, true, [7, 11]), (.notOwed, true, [11]),
+            // What the worker made itself never came in.
+            (.pending, false, [11]),
+        ] as [(BookedItem.Standing, Bool, Set<Int64>)]
+    )
+    func `knows a sale that is held as the worker writes it`(
+        standing: BookedItem.Standing,
+        came: Bool,
+        offsets: Set<Int64>
+    ) {
+        let received = Timestamp(milliseconds: 1)
+        var item = BookedItem(touchedAt: received)
+        item.standing = standing
+        item.event = BookedEvent(
+            value: came ? Array(#"{"lineItemId":"order"}"#.utf8) : [],
+            offset: 7,
+            receivedAt: received
+        )
+        let change = BookedEvent(
+            value: Array(#"{"type":"restate","lineItemId":"order"}"#.utf8),
+            offset: 11,
+            receivedAt: received
+        )
+        var records: [(key: [UInt8], value: [UInt8])] = [
+            (Self.key("i", "order"), []), (Self.key("e", "order", 1), []),
+        ]
+        item.write(to: &records[0].value)
+        change.write(to: &records[1].value)
+        var held = HeldSales()
+        for record in records {
+            held.take(record.key.span, record.value.span)
+        }
+        var removed = held
+        held.finish()
+        #expect(held.offsets == offsets)
+        for record in records {
+            removed.take(record.key.span, nil)
         }
         removed.finish()
         #expect(removed.offsets.isEmpty)
