@@ -389,7 +389,7 @@ let package = Package(
                 "TokenWire",
                 "Crypto",
             ],
-            exclude: ["browser.py"]
+            exclude: ["browser.py", "clock.c"]
         ),
         tests(
             "RepositoryTests",

@@ -14,6 +14,7 @@
 enum {
     MALLOC_ARENA_MAX = 2,
     MALLOC_LARGE = 1 << 20,
+    SET_BACK_MIN_MS = 500, /* less prolongs no wait by more */
 };
 
 void ckafka_tune_malloc(int spare)
@@ -43,6 +44,14 @@ int64_t ck_wall_ms(void)
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+bool ck_is_set_back(int64_t *lead_ms)
+{
+    int64_t lead = ck_wall_ms() - ck_now_ms();
+    bool is_back = lead < *lead_ms - SET_BACK_MIN_MS;
+    *lead_ms = lead;
+    return is_back;
 }
 
 void ck_open_condition(pthread_cond_t *condition)

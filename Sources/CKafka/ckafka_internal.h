@@ -151,6 +151,8 @@ void ck_pause_ms(int milliseconds);
 
 int64_t ck_now_ms(void); /* monotonic */
 int64_t ck_wall_ms(void);
+/* Whether the wall clock was set back since the call before, of which ${lead_ms} is what it left. */
+bool ck_is_set_back(int64_t *lead_ms);
 /* A condition on the monotonic clock, and a wait for it of at most so long, under its lock. */
 void ck_open_condition(pthread_cond_t *condition);
 void ck_wait_condition(pthread_cond_t *condition, pthread_mutex_t *lock, int milliseconds);

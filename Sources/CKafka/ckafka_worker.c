@@ -75,6 +75,7 @@ ckafka_worker *ckafka_worker_new(const char *settings, struct rd_kafka_s *inquir
     ck_names_read(&w->sources, sources);
     w->watchdog_ms = watchdog_ms;
     w->inquirer = inquirer;
+    (void)ck_is_set_back(&w->clock_lead_ms);
     w->user = ck_setting_of(settings, "sasl.username");
     w->password = ck_setting_of(settings, "sasl.password");
     w->group = ck_setting_of(settings, "group.id");

@@ -23,6 +23,7 @@ struct ckafka_worker {
     names sources;
     char *user, *password, *group;
     int wake_descriptor;
+    int64_t clock_lead_ms; /* of the wall clock before the monotonic one, when last looked at */
     watch watch;
     rd_kafka_t *consumer, *inquirer; /* the latter is lent */
     rd_kafka_queue_t *main_queue;

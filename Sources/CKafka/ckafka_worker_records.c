@@ -239,6 +239,17 @@ static int look(ckafka_worker *w, size_t record_max, size_t byte_max, ckafka_bat
     return w->in.record_count + w->in.end_count > 0;
 }
 
+/* The library's threads wait until a time of day.  Where the clock is set back meanwhile, its main thread
+ * sends no heartbeat until that time has come again, and the group gives the member up.  A question
+ * wakes it, and what it waits for next it reckons anew; the same for brokers that are not connected. */
+static void wake_library(ckafka_worker *w)
+{
+    rd_kafka_consumer_group_metadata_t *answer = rd_kafka_consumer_group_metadata(w->consumer);
+    if (answer)
+        rd_kafka_consumer_group_metadata_destroy(answer);
+    ck_wake_brokers(w->consumer, w->user, w->password);
+}
+
 int ckafka_worker_poll(ckafka_worker *w, size_t record_max, size_t byte_max, int wait_ms,
                        ckafka_batch *batch, ckafka_fault *fault)
 {
@@ -246,6 +257,8 @@ int ckafka_worker_poll(ckafka_worker *w, size_t record_max, size_t byte_max, int
     memset(batch, 0, sizeof *batch);
     ck_intake_reset(&w->in);
     for (;;) {
+        if (ck_is_set_back(&w->clock_lead_ms))
+            wake_library(w);
         int result = look(w, record_max, byte_max, batch, fault);
         if (result) {
             ck_intake_show(&w->in, batch);
