@@ -80,7 +80,7 @@ package struct ReportPolicy: Sendable {
 
 extension Timestamp {
     /// When a retry is due on a clock that was set back since it was decided.
-    func movedRetry(by setBack: Milliseconds, now: Timestamp) -> Timestamp {
+    package func movedRetry(by setBack: Milliseconds, now: Timestamp) -> Timestamp {
         max(now, min(self + -setBack, now + ReportPolicy.retryWaitMax))
     }
 }

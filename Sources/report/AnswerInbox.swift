@@ -71,6 +71,17 @@ struct AnswerInbox {
         unconfirmed = []
     }
 
+    /// An answer chose its retry when it came: one that is not in an account yet is not found there.
+    mutating func clockWasSetBack(by setBack: Milliseconds, now: Timestamp) {
+        for index in waiting.indices {
+            waiting[index].moveRetry(by: setBack, now: now)
+        }
+        // Where they are aborted, they come anew.
+        for index in unconfirmed.indices {
+            unconfirmed[index].moveRetry(by: setBack, now: now)
+        }
+    }
+
     mutating func forget(partitions gone: Set<Int32>) {
         waiting.removeAll { gone.contains($0.place.partition) }
         unconfirmed.removeAll { gone.contains($0.place.partition) }

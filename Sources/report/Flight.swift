@@ -42,6 +42,17 @@ struct PlacedAnswer {
     var place: AccountPlace
     var answer: Answer
 
+    mutating func moveRetry(by setBack: Milliseconds, now: Timestamp) {
+        switch answer {
+        case .report(var report):
+            report.retryAt = report.retryAt.movedRetry(by: setBack, now: now)
+            answer = .report(report)
+        case .accountToken(var token):
+            token.retryAt = token.retryAt.movedRetry(by: setBack, now: now)
+            answer = .accountToken(token)
+        }
+    }
+
     enum Answer {
         case report(AnsweredReport)
         case accountToken(AnsweredAccountToken)

@@ -30,6 +30,7 @@ extension ReportStage {
             ("seconds", .number(Double(setBack.count) / 1_000))
         )
         sender.clockWasSetBack(by: setBack, now: now)
+        inbox.clockWasSetBack(by: setBack, now: now)
         for partition in sweeps.keys {
             let earlier = sweeps[partition]?.retries?.setBack ?? Milliseconds(0)
             let sum = Milliseconds(earlier.count + setBack.count)

@@ -292,6 +292,23 @@ final class DebtStore {
         let again = inbox.take(now: start + .seconds(1), isMoreComing: true)
         #expect(again.map(\.place.partition) == [2])
     }
+
+    @Test func `moves the retries of answers that no account has when the clock is set back`() {
+        var inbox = AnswerInbox(limits: ReportLimits())
+        let start = ReportBench.start
+        inbox.add([Self.answer(1)])
+        for answer in inbox.take(now: start, isMoreComing: true) {
+            inbox.staged(answer)
+        }
+        inbox.add([Self.answer(2)])
+        let right = start + .days(-40)
+        inbox.clockWasSetBack(by: .days(40), now: right)
+        inbox.aborted()
+        let retries = inbox.take(now: right, isMoreComing: true).map { placed in
+            if case .accountToken(let answer) = placed.answer { answer.retryAt } else { start }
+        }
+        #expect(retries == [right, right])
+    }
 }
 
 @Suite struct `The runner of the guard` {
