@@ -136,6 +136,7 @@ internal import Synchronization
         try LogFault.check { fault in
             unsafe ckafka_transaction_check(core, outputs, outputs.count, &fault)
         }
+        outputs.moveFirstsForward()
         self.positions = positions
         let slot = freeSlot()
         lent[slot] = batch
