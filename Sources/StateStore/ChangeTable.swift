@@ -67,7 +67,9 @@ private struct Table {
         }
     }
 
-    func find(_ key: Span<UInt8>) -> ChangeTable.Found? {
+    /// Mutating, though it changes nothing: a member that an object only reads is copied for the call, with
+    /// a count for each of its arrays.
+    mutating func find(_ key: Span<UInt8>) -> ChangeTable.Found? {
         guard keyCount > 0 else {
             return nil
         }
