@@ -1,9 +1,10 @@
 import AppStoreAPI
 import TokenDomain
+import TokenWire
 
 /// Apple over a year: a limit for each app, one answer of a thousand lost, and times in which it fails.
 ///
-/// It keeps only a number of each token, so that a year fits into memory.
+/// It keeps a bit of each token and a number of each report, so that a year fits into memory.
 final class YearOfApple: AppleClient {
     /// Whether Apple answers 503 to everything at a time.
     var isDown: (Timestamp) -> Bool = { _ in false }
@@ -15,22 +16,27 @@ final class YearOfApple: AppleClient {
     /// Requests per second.
     private let limit: Double
     private var generator: SeededGenerator
-    private var tokens: Set<UInt64> = []
+    /// Whether each token was reported: their ids count up in the last twelve digits.
+    private var isReported: [UInt64] = []
     private var identifiers: Set<UInt64> = []
     private var buckets: [Lane: (level: Double, at: Timestamp)] = [:]
-    private var answers: [(tag: UInt64, reply: AppleReply)] = []
+    /// On their way, the oldest first.
+    private var answers: [(dueAt: Timestamp, tag: UInt64, reply: AppleReply)] = []
+    /// An answer comes when the app's next report goes, or sooner.
+    private let answerTime: Milliseconds
+    private static let answerTimeMax = Milliseconds.seconds(10)
 
     init(limit: Double, seed: UInt64) {
         self.limit = limit
+        answerTime = min(Milliseconds(Int64(1_000 / limit)), Self.answerTimeMax)
         generator = SeededGenerator(seed: seed ^ 0x9ea2)
     }
 
     var wakeDescriptor: Int32 { -1 }
-    private(set) var nextAnswer: Timestamp?
+    var nextAnswer: Timestamp? { answers.first?.dueAt }
 
     func submit(_ request: AppleRequest, now: Timestamp) {
-        answers.append((request.tag, reply(to: request, now: now)))
-        nextAnswer = now
+        answers.append((now + answerTime, request.tag, reply(to: request, now: now)))
     }
 
     private func reply(to request: AppleRequest, now: Timestamp) -> AppleReply {
@@ -61,10 +67,7 @@ final class YearOfApple: AppleClient {
     private func act(on request: AppleRequest) -> AppleReply {
         switch request.action {
         case .sendReport(let body):
-            let report = JSONValue(body.bytes)
-            guard let identifier = report?["requestIdentifier"]?.text,
-                let token = report?["externalPurchaseId"]?.text
-            else {
+            guard let (identifier, token) = Self.report(body.bytes.span) else {
                 return AppleReply(transport: .answered(status: 400))
             }
             guard identifiers.insert(Self.number(identifier)).inserted else {
@@ -72,7 +75,7 @@ final class YearOfApple: AppleClient {
                 return AppleReply(transport: .answered(status: 400), errors: [error])
             }
             acceptedCount += 1
-            repeatedCount += tokens.insert(Self.number(token)).inserted ? 0 : 1
+            repeatedCount += report(token: token) ? 0 : 1
             return AppleReply(transport: .answered(status: 200), acknowledged: identifier)
         case .retrieveReport(let identifier, _):
             guard identifiers.contains(Self.number(identifier)) else {
@@ -85,14 +88,56 @@ final class YearOfApple: AppleClient {
         }
     }
 
-    /// The last twelve hexadecimal digits: ids of the simulation count up in them.
+    /// - Returns: whether it had no report yet.
+    private func report(token: String) -> Bool {
+        let number = token.utf8.suffix(12).reduce(0) { $0 * 10 + Int($1 - UInt8(ascii: "0")) }
+        let (word, bit) = number.quotientAndRemainder(dividingBy: 64)
+        while isReported.count <= word {
+            isReported.append(0)
+        }
+        let before = isReported[word]
+        isReported[word] |= 1 << bit
+        return isReported[word] != before
+    }
+
+    /// The identifier and the token of a report.
+    private static func report(_ body: Span<UInt8>) -> (identifier: String, token: String)? {
+        var identifier: String?
+        var token: String?
+        do throws(WireFault) {
+            try JSONScanner.scanObject(body) { (key, scanner) throws(WireFault) in
+                switch key {
+                case "requestIdentifier": try scanner.fill(&identifier)
+                case "externalPurchaseId": try scanner.fill(&token)
+                default: try scanner.skip()
+                }
+            }
+        } catch {
+            // Apple answers 400.
+            return nil
+        }
+        guard let identifier, let token else {
+            return nil
+        }
+        return (identifier, token)
+    }
+
+    /// In one of 3,700 years two of 100 million reports are one number.
     private static func number(_ uuid: String) -> UInt64 {
-        UInt64(uuid.filter { $0 != "-" }.suffix(16), radix: 16) ?? 0
+        var (high, low): (UInt64, UInt64) = (0, 0)
+        for byte in uuid.utf8 where byte != UInt8(ascii: "-") {
+            let isLetter = byte >= UInt8(ascii: "a")
+            let digit = isLetter ? byte - UInt8(ascii: "a") + 10 : byte - UInt8(ascii: "0")
+            high = high << 4 | low >> 60
+            low = low << 4 | UInt64(digit)
+        }
+        return high ^ low
     }
 
     func collect(now: Timestamp) -> [(tag: UInt64, reply: AppleReply)] {
-        defer { (answers, nextAnswer) = ([], nil) }
-        return answers
+        let count = answers.firstIndex { $0.dueAt > now } ?? answers.count
+        defer { answers.removeFirst(count) }
+        return answers[..<count].map { ($0.tag, $0.reply) }
     }
 
     func abandon(tag: UInt64) {

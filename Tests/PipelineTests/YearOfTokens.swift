@@ -1,5 +1,5 @@
 import AppStoreAPI
-import AppleSimulator
+import Foundation
 import Kafka
 import Simulation
 import StateStore
@@ -28,7 +28,7 @@ final class YearOfTokens {
     ]
     private static let prefix = "tollway."
     private static let turnCountMax = 10_000
-    /// Tokens come, and what is shown is measured, so often; report turns with the rate of an app.
+    /// Tokens come, and what is shown is measured, so often.
     private static let stretch = Milliseconds.minutes(5)
 
     /// What happened in a month of the clock's 30 days and 10 hours.
@@ -37,7 +37,7 @@ final class YearOfTokens {
         var reportCount = 0
         var duplicateCount = 0
         var failureCount = 0
-        /// The most at any quarter of an hour: records that wait for a worker, and tokens that came
+        /// The most whenever it was measured: records that wait for a worker, and tokens that came
         /// and were not reported yet, in the hold and after.
         var waitingMax: [Worker: Int] = [:]
         var debtMax = 0
@@ -46,10 +46,38 @@ final class YearOfTokens {
         var lateCount = 0
     }
 
+    /// What is counted of a ``ReportOutcome``.
+    private struct Outcome {
+        var status: String?
+        var outcome: String?
+        var deadline: Timestamp?
+        var settledAt: Timestamp?
+
+        /// Nil where the value is no JSON.
+        init?(_ value: Span<UInt8>) {
+            var read = Self()
+            do throws(WireFault) {
+                try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
+                    switch key {
+                    case "status": try scanner.fill(&read.status)
+                    case "outcome": try scanner.fill(&read.outcome)
+                    case "deadline": try scanner.fill(&read.deadline)
+                    case "settledAt": try scanner.fill(&read.settledAt)
+                    default: try scanner.skip()
+                    }
+                }
+            } catch {
+                return nil
+            }
+            self = read
+        }
+
+        private init() {}
+    }
+
     private struct Member {
         var worker: Worker
         var loop: WorkerLoop
-        var stage: any Stage
     }
 
     private(set) var now = YearOfTokens.start
@@ -61,7 +89,11 @@ final class YearOfTokens {
     private let folder: String
     private var generator: TokenDomain.SeededGenerator
     private var members: [Member] = []
+    /// Report, which acts by itself.
+    private var ticking: (any TickingStage)?
     private var cluster: QueueCluster?
+    /// Where the tokens come in.
+    private var received: [QueueCluster.Partition] = []
     private var arrivals = 0.0
     private var periods: [(app: Int, customer: Int, created: Timestamp)] = []
 
@@ -70,10 +102,14 @@ final class YearOfTokens {
         self.folder = folder
         generator = TokenDomain.SeededGenerator(seed: seed)
         apple = YearOfApple(limit: Self.limitOfApp * scale, seed: seed)
-        let cluster = QueueCluster(partitionCount: 3) { [unowned self] topic, entry in
-            observe(topic, entry)
-        }
+        let outcomes = Topic.reportsOutcomes.name(prefix: Self.prefix)
+        let cluster = QueueCluster(
+            partitionCount: 3,
+            observing: { $0 == outcomes || $0.contains("dlq.") },
+            { [unowned self] topic, value in observe(value, isOutcome: topic == outcomes) }
+        )
         self.cluster = cluster
+        received = cluster.partitions(of: Topic.tokensReceived.name(prefix: Self.prefix))
         for worker in [Worker.decode, .dedupe, .report] {
             try start(worker, cluster)
         }
@@ -87,14 +123,22 @@ final class YearOfTokens {
             clock: { [unowned self] in now }
         )
         let stage = makeStage(worker, log)
-        let provider = try StateDirectory(
+        let directory = try StateDirectory(
             root: folder,
             clusterID: "year",
             topicPrefix: Self.prefix,
             worker: worker.rawValue,
-            shared: StoreShared(),
+            // As `WorkerRun` opens them, but for more blocks in memory.
+            shared: StoreShared(
+                cacheByteCount: 64 << 20,
+                writeBufferByteCount: WorkerSizes(of: worker).writeBufferByteCount,
+                groups: (stage as? any StatefulStage)?.storeGroups ?? StoreGroups()
+            ),
             clockMilliseconds: { [unowned self] in now.milliseconds }
         )
+        let provider: any StoreProvider =
+            worker == .report
+            ? YearStoreProvider(directory, clock: { [unowned self] in now }) : directory
         let loop = WorkerLoop(
             worker: worker,
             group: Self.prefix + worker.rawValue,
@@ -104,7 +148,8 @@ final class YearOfTokens {
             telemetry: SilentTelemetry(),
             clock: { [unowned self] in now }
         )
-        members.append(Member(worker: worker, loop: loop, stage: stage))
+        members.append(Member(worker: worker, loop: loop))
+        ticking = ticking ?? stage as? any TickingStage
     }
 
     private func makeStage(_ worker: Worker, _ log: QueueLog) -> any Stage {
@@ -112,9 +157,12 @@ final class YearOfTokens {
         switch worker {
         case .dedupe: return DedupeStage()
         case .report:
-            // A measure a second, as in life, would be most of what the year takes to play.
+            // What is done once a second in life would be most of what the year takes to play.
             var limits = ReportLimits()
             limits.measureInterval = .hours(6)
+            limits.settleInterval = .seconds(10)
+            // Of the tokens that come at once, and fall due at once.
+            limits.readyCountMax = 1_000
             return ReportStage(
                 policy: ReportPolicy(requestIdentifier: ReportPolicy.identifier),
                 apple: apple,
@@ -142,9 +190,10 @@ final class YearOfTokens {
     /// - Throws: what ends a worker, which nothing here should.
     func play(isStopped: (Worker, Timestamp) -> Bool) throws {
         let end = Self.start + .days(Self.dayCount)
-        // An app's turn to send; the year's last tokens have eleven days until their deadlines.
+        // Not shorter than an app's turn to send: a part of the year has nothing more often.
         let turn = Milliseconds(Int64(1_000 / (Self.limitOfApp * scale)))
         let stretch = max(turn, Self.stretch)
+        // The year's last tokens have eleven days until their deadlines.
         while now < end + .days(11) {
             if now < end {
                 feed(for: stretch)
@@ -152,11 +201,12 @@ final class YearOfTokens {
             try work(Worker.allCases, isStopped: isStopped)
             measure()
             let next = now + stretch
-            now = now + turn
-            while now < next {
+            // As its loop does: when it wants to be called.
+            while let tick = ticking?.nextTick, tick < next, !isStopped(.report, now) {
+                now = max(tick, now + Milliseconds(1))
                 try work([.report], isStopped: isStopped)
-                now = now + turn
             }
+            now = next
         }
     }
 
@@ -186,13 +236,15 @@ final class YearOfTokens {
         let isSale = (323..<333).contains(day)
         let perSecond = Self.tokensOfYear / Double(Self.dayCount * 86_400) * scale / 1.1
         arrivals += perSecond * ofDay * ofWeek * (isSale ? 5 : 1) * Double(span.count) / 1_000
+        var tokens = OutputBatch()
         while arrivals >= 1 {
             arrivals -= 1
-            issue()
+            issue(to: &tokens)
         }
+        cluster?.append(tokens, to: [received], now: now)
     }
 
-    private func issue() {
+    private func issue(to tokens: inout OutputBatch) {
         issuedCount += 1
         var draw = Double.random(in: 0..<1, using: &generator)
         var app = 0
@@ -216,38 +268,35 @@ final class YearOfTokens {
                 periods[place] = (app, customer, created)
             }
         }
-        send(
-            IssuedToken(
-                externalPurchaseID: Self.id(issuedCount),
-                appAppleID: Self.apps[app].id,
-                bundleID: Self.apps[app].bundleID,
-                tokenType: hasPeriod ? "SERVICES" : nil,
-                tokenCreationDate: created.milliseconds,
-                tokenExpirationDate: hasPeriod ? (created + .days(30)).milliseconds : nil
-            ),
-            customer: Self.customer(customer)
+        var token = JSONWriter()
+        token.beginObject()
+        token.field("externalPurchaseId", Self.id(issuedCount))
+        token.field("appAppleId", Self.apps[app].id)
+        token.field("bundleId", Self.apps[app].bundleID)
+        token.field("tokenType", hasPeriod ? "SERVICES" : nil)
+        token.field("tokenCreationDate", created.milliseconds)
+        token.field(
+            "tokenExpirationDate",
+            hasPeriod ? (created + .days(30)).milliseconds : nil
         )
+        token.endObject()
+        send(token.bytes, customer: Self.customer(customer), to: &tokens)
         months[monthIndex].tokenCount += 1
     }
 
-    private func send(_ token: IssuedToken, customer: CustomerID?) {
-        var value: [UInt8] = []
+    private func send(_ token: [UInt8], customer: CustomerID, to tokens: inout OutputBatch) {
+        let key = tokens.place(customer.text.utf8)
+        let start = tokens.arena.count
         TokenReceived(
-            token: token.text(isPadded: true),
+            token: Data(token).base64EncodedString(),
             customer: customer,
             receivedAt: now,
             source: .kafka,
             bundleID: nil,
             requestID: "year"
-        ).write(to: &value)
-        _ = cluster?.append(
-            QueueCluster.Entry(
-                key: customer.map { Array($0.text.utf8) },
-                value: value,
-                headers: [],
-                timestampMilliseconds: now.milliseconds
-            ),
-            to: Topic.tokensReceived.name(prefix: Self.prefix)
+        ).write(to: &tokens.arena)
+        tokens.outputs.append(
+            OutputBatch.Output(topic: 0, key: key, value: tokens.placed(from: start))
         )
     }
 
@@ -260,7 +309,7 @@ final class YearOfTokens {
         "00000000-0000-4000-8000-" + digits(number, count: 12)
     }
 
-    private static func customer(_ number: Int) -> CustomerID? {
+    private static func customer(_ number: Int) -> CustomerID {
         CustomerID("c1." + digits(number, count: 42) + "0")
     }
 
@@ -286,27 +335,24 @@ final class YearOfTokens {
         months[month].failureCount += apple.takeFailureCount()
     }
 
-    private func observe(_ topic: String, _ entry: QueueCluster.Entry) {
-        guard let value = entry.value else {
-            return
-        }
-        if topic.contains("dlq.") {
+    /// Counts a dead letter or an outcome.
+    private func observe(_ value: Span<UInt8>, isOutcome: Bool) {
+        guard isOutcome else {
             outcomes["dead letter", default: 0] += 1
-        }
-        guard topic == Topic.reportsOutcomes.name(prefix: Self.prefix) else {
             return
         }
-        guard let outcome = try? ReportOutcome(reading: value.span),
-            let deadline = outcome.details.deadline
+        guard let outcome = Outcome(value), let deadline = outcome.deadline,
+            let settledAt = outcome.settledAt
         else {
             outcomes["unreadable", default: 0] += 1
             return
         }
-        outcomes["\(outcome.status.rawValue) \(outcome.outcome.rawValue)", default: 0] += 1
+        outcomes["\(outcome.status ?? "") \(outcome.outcome ?? "")", default: 0] += 1
         let month = monthIndex
         months[month].reportCount += 1
-        months[month].duplicateCount += outcome.status == .duplicateToken ? 1 : 0
-        let slack = (deadline - outcome.settledAt).count / 1_000
+        let isDuplicate = outcome.status == ReportStatus.duplicateToken.rawValue
+        months[month].duplicateCount += isDuplicate ? 1 : 0
+        let slack = (deadline - settledAt).count / 1_000
         months[month].slackMin = min(slack, months[month].slackMin ?? slack)
         months[month].lateCount += slack < 0 ? 1 : 0
     }
