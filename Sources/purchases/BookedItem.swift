@@ -29,7 +29,7 @@ struct BookedItem: Equatable {
         case rate
         /// Another record of the book; a time where it may never come.
         case reference(BookKey, until: Timestamp?)
-        /// The net calculation of its buy, in which another item is under way.
+        /// Its turn in the net calculation of its buy, which another item has.
         case turn(BookKey)
         /// Its own buy or refund.
         case base(until: Timestamp)
@@ -99,7 +99,7 @@ struct BookedItem: Equatable {
     var daysBefore: Int64?
     /// Of a buy: its refunds together.
     var refunded = NetFamily.Share.none
-    /// Of a buy: the item of its net calculation that is under way.
+    /// Of a buy: the item of its net calculation that stands in a queue or is under way.
     var busyWith: String?
     /// Items that wait for this one are to be woken, from this entry of the due table on.
     var wakesFrom: [UInt8]?
