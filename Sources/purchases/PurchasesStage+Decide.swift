@@ -53,15 +53,26 @@ extension PurchasesStage {
         guard let number = item.turn, let event = try book.event(number, of: place) else {
             return try goOn(&item, place, &book, now: now)
         }
-        let decision =
-            number == 0
-            ? try decideBase(&item, place, event, &book, now: now)
-            : try decideChange(&item, place, event, &book, now: now)
+        let decision = try decide(number, &item, place, event, &book, now: now)
         try enact(decision, item, place, event, hasTurn: hasTurn, &book, into: &plan)
         // A token that came while a change of what is not owed was in turn has woken nobody.
         if number != 0, let rested = try book.item(place), case .reopening = rested.wait {
             try reopen(rested, place, &book, into: &plan)
         }
+    }
+
+    /// Decides about the event of an item that has a number.
+    func decide(
+        _ number: Int64,
+        _ item: inout BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) -> Decision {
+        number == 0
+            ? try decideBase(&item, place, event, &book, now: now)
+            : try decideChange(&item, place, event, &book, now: now)
     }
 
     func enact(

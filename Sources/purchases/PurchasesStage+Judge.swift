@@ -237,15 +237,14 @@ extension PurchasesStage {
             history: ReplayHistory(of: record, in: batch)
         )
         metrics.count(.received, event.kind.rawValue, app: app)
+        if event.kind != .buy {
+            // Who was told of before has the turn before it.
+            try wake(&book, &plan)
+        }
         switch event.kind {
         case .buy, .refund:
-            if event.kind == .refund {
-                // Who was told of before has the turn before it.
-                try wake(&book, &plan)
-            }
             return try takeBase(event.normalized(appAppleID: app), booked, place, &book, &plan)
         case .restate, .retract:
-            try wake(&book, &plan)
             return try takeChange(booked, place, &book, &plan)
         }
     }

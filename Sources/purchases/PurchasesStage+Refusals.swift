@@ -167,15 +167,7 @@ extension PurchasesStage {
         now: Timestamp
     ) throws(StoreFault) -> BookedItem {
         var item = item
-        let rootPlace = root(of: item, place)
-        if rootPlace == place {
-            item.busyWith = nil
-            try book.wake(place)
-        } else if var root = try book.item(rootPlace) {
-            root.busyWith = nil
-            try book.wake(rootPlace)
-            book.put(root, at: rootPlace)
-        }
+        try leaveTurn(&item, place, &book)
         if item.live == nil {
             try recount(item.sale, isKnown: true, place, &book, now: now)
         }

@@ -56,7 +56,7 @@ extension PurchasesStage {
         return true
     }
 
-    /// An item that goes to no queue now gives up the turn, where it has it.
+    /// An item that goes to no queue now, or is under way no more, gives up the turn, where it has it.
     func leaveTurn(
         _ item: inout BookedItem,
         _ place: BookPlace,

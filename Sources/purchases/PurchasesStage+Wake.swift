@@ -153,10 +153,7 @@ extension PurchasesStage {
             number == 0 || !mayHaveChildren(item, event)
         {
             var decided = item
-            let decision =
-                number == 0
-                ? try decideBase(&decided, place, event, &book, now: plan.now)
-                : try decideChange(&decided, place, event, &book, now: plan.now)
+            let decision = try decide(number, &decided, place, event, &book, now: plan.now)
             switch decision {
             case .wait(item.wait) where decided.parent == item.parent: return
             case .queue, .wait:

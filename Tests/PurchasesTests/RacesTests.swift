@@ -62,10 +62,8 @@ import TokenDomain
         #expect(bench.apple.held("r")?.country == "FRA")
     }
 
-    @Test(arguments: steps)
-    func `is a retraction that came before, when it is a refund of what that leaves of the buy`(
-        step: Int
-    ) throws {
+    /// The refund "z" of the buy "a" was reported, and its retraction has come.
+    private func retractingRefund(_ step: Int) throws -> (PurchasesBench, CustomerID) {
         let bench = try bench(step)
         let anna = bench.customer(1)
         bench.token("t", customer: anna)
@@ -74,6 +72,14 @@ import TokenDomain
         try bench.settle()
         bench.sale(bench.change("z", anna, .retract))
         try take(step, bench)
+        return (bench, anna)
+    }
+
+    @Test(arguments: steps)
+    func `is a retraction that came before, when it is a refund of what that leaves of the buy`(
+        step: Int
+    ) throws {
+        let (bench, anna) = try retractingRefund(step)
         bench.sale(bench.refund("r", of: "a", anna, exclusive: 10_000))
         try bench.settle()
         #expect(bench.deadLetters().map(\.code) == [])
@@ -85,14 +91,7 @@ import TokenDomain
     func `is a retraction that came before, when a restatement is right only without the refund`(
         step: Int
     ) throws {
-        let bench = try bench(step)
-        let anna = bench.customer(1)
-        bench.token("t", customer: anna)
-        bench.sale(bench.buy("a", anna))
-        bench.sale(bench.refund("z", of: "a", anna, exclusive: 1_000))
-        try bench.settle()
-        bench.sale(bench.change("z", anna, .retract))
-        try take(step, bench)
+        let (bench, anna) = try retractingRefund(step)
         bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
         try bench.settle()
         #expect(bench.deadLetters().map(\.code) == [])

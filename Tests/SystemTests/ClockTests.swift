@@ -118,12 +118,6 @@ private final class ClockRig {
     }
 
     func stop() {
-        _ = processes.stopAll()
-        kafka.wipe()
-        do {
-            try FileManager.default.removeItem(at: folder)
-        } catch {
-            print("left behind: \(folder.path)")
-        }
+        processes.stopAll(removing: folder, of: kafka)
     }
 }

@@ -291,13 +291,7 @@ final class ReportRig {
     }
 
     func stop() {
-        _ = processes.stopAll()
-        kafka.wipe()
-        do {
-            try FileManager.default.removeItem(at: folder)
-        } catch {
-            print("left behind: \(folder.path)")
-        }
+        processes.stopAll(removing: folder, of: kafka)
     }
 }
 
