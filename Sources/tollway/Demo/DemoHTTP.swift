@@ -12,14 +12,17 @@ final class DemoHTTP {
     var turn: (() throws -> Void)?
     static let turnMilliseconds = 20
 
-    init(stop: StopSignal) throws(CommandFailure) {
+    init(
+        stop: StopSignal,
+        totalTimeoutMilliseconds: Int = 60_000
+    ) throws(CommandFailure) {
         self.stop = stop
         do throws(HTTPClientFault) {
             client = try HTTPClient(
                 limits: HTTPClient.Limits(
                     concurrency: 4,
                     responseByteCountMax: 64 << 20,
-                    totalTimeoutMilliseconds: 60_000
+                    totalTimeoutMilliseconds: totalTimeoutMilliseconds
                 ),
                 userAgent: "tollway-demo"
             )
@@ -76,6 +79,11 @@ final class DemoHTTP {
         _ = unsafe poll(&entries, 2, Int32(longest))
         if entries[0].revents != 0 {
             throw DemoInterrupted()
+        }
+        if entries[1].revents != 0 {
+            // A timer of the client's that fired, or a connection that was closed: left alone, it would
+            // end each pause at once.
+            client.run()
         }
     }
 }
