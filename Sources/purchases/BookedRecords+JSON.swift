@@ -93,6 +93,7 @@ extension BookedSubscription {
             switch key {
             case "startLineItemId": try scanner.fill(&record.startLineItemID)
             case "startDate": try scanner.fill(&record.startDate)
+            case "otherStarts": record.otherStarts = try scanner.texts()
             case "paidBefore": try scanner.fill(&before)
             case "last":
                 var parts: [Int64] = []
@@ -120,6 +121,7 @@ extension BookedSubscription {
             writer.beginObject()
             writer.field("startLineItemId", startLineItemID)
             writer.field("startDate", startDate?.milliseconds)
+            writer.texts("otherStarts", otherStarts)
             writer.field("paidBefore", paid?.before.count)
             if let last = paid?.last {
                 writer.name("last")

@@ -55,6 +55,9 @@ struct BookedSubscription: Equatable {
     /// The line item of its newest start.
     var startLineItemID: String?
     var startDate: Timestamp?
+    /// Those of its other starts, the last that came first: a customer comes back, or one was retracted and
+    /// another sent in its place.
+    var otherStarts: [String] = []
     /// Nil where it must be counted anew from the items.
     var paid: PaidService? = PaidService()
     /// Whether ``paid`` counts events as they come, whatever token they go under: until one comes out
@@ -66,8 +69,24 @@ struct BookedSubscription: Equatable {
     var wakesFrom: [UInt8]?
     var touchedAt: Timestamp
 
+    /// More are forgotten.
+    private static let otherStartCountMax = 16
+
     init(touchedAt: Timestamp) {
         self.touchedAt = touchedAt
+    }
+
+    mutating func note(start name: String, at date: Timestamp?) {
+        otherStarts.removeAll { $0 == name }
+        var other = name
+        if startDate.map({ $0 <= date ?? $0 }) ?? true {
+            other = startLineItemID ?? name
+            (startLineItemID, startDate) = (name, date)
+        }
+        if other != startLineItemID {
+            otherStarts.insert(other, at: 0)
+            otherStarts = Array(otherStarts.prefix(Self.otherStartCountMax))
+        }
     }
 }
 

@@ -295,7 +295,7 @@ extension PurchasesStage {
         var named = sale.referenceLineItemID
         if named == nil, let id = sale.subscriptionID {
             let key = place.key.subscription(id)
-            named = try book.subscription(place.at(key))?.startLineItemID
+            named = try start(of: sale, place.at(key), event, &book)
             if named == nil {
                 return .decided(
                     until <= now ? .refuse(unknown) : .wait(.reference(key, until: until))
@@ -323,6 +323,38 @@ extension PurchasesStage {
             return try isChanging(item, place.at(key), before: event, &book)
                 ? .decided(.wait(wait)) : .found(key, item)
         }
+    }
+
+    /// The newest start of a subscription that is not after an event of it, and is not retracted; the newest
+    /// of all where there is none.
+    private func start(
+        of sale: PurchaseEvent,
+        _ subscription: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book
+    ) throws(StoreFault) -> String? {
+        guard let record = try book.subscription(subscription),
+            let newest = record.startLineItemID, let date = sale.creationDate
+        else {
+            return nil
+        }
+        var found: (name: String, date: Timestamp)?
+        for name in record.otherStarts.isEmpty ? [] : [newest] + record.otherStarts {
+            let place = subscription.at(subscription.key.sibling(name))
+            let item = try book.item(place)
+            let own = item?.sale?.creationDate ?? (name == newest ? record.startDate : nil)
+            guard let own, own <= date, found.map({ $0.date < own }) ?? true else {
+                continue
+            }
+            // What comes before the event may make it live again.
+            if let item, item.live?.isRetracted == true,
+                try !isChanging(item, place, before: event, &book)
+            {
+                continue
+            }
+            found = (name, own)
+        }
+        return found?.name ?? newest
     }
 
     /// Whether a change that came before an event is not settled: what refers to the item is measured

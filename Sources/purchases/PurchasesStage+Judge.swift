@@ -385,11 +385,7 @@ extension PurchasesStage {
         let key = place.key.subscription(id)
         let place = place.at(key)
         var record = try book.subscription(place) ?? BookedSubscription(touchedAt: now)
-        guard record.startDate.map({ $0 <= sale.creationDate ?? $0 }) ?? true else {
-            return
-        }
-        record.startLineItemID = sale.lineItemID
-        record.startDate = sale.creationDate
+        record.note(start: sale.lineItemID, at: sale.creationDate)
         record.touchedAt = now
         try book.wake(place)
         book.put(record, at: place)

@@ -30,14 +30,16 @@ import TokenDomain
         bench.sale(bench.buy("b", bert))
         bench.sale(bench.buy("none", bench.customer(3)))
         bench.sale(bench.buy("iceland", anna) { $0.pricingCurrency = AlphaCode("ISK") })
-        bench.sale(
-            bench.buy("s1", anna) {
-                $0.subscriptionEvent = .start
-                $0.subscriptionID = "s"
-                $0.subscriptionStartDate = bench.clock.now
-                $0.subscriptionEndDate = bench.clock.now + .days(30)
-            }
-        )
+        for name in ["s1", "s2"] {
+            bench.sale(
+                bench.buy(name, anna) {
+                    $0.subscriptionEvent = .start
+                    $0.subscriptionID = "s"
+                    $0.subscriptionStartDate = bench.clock.now
+                    $0.subscriptionEndDate = bench.clock.now + .days(30)
+                }
+            )
+        }
         bench.sale(bench.change("nobody's", anna, .restate) { $0.quantity = 2 })
         try bench.settle()
         bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
@@ -68,6 +70,7 @@ import TokenDomain
         }
         #expect(records.contains { $0.contains(#""refused":true"#) })
         #expect(records.contains { $0.contains(#""startLineItemId""#) })
+        #expect(records.contains { $0.contains(#""otherStarts":["s1"]"#) })
         let cases = records.enumerated().map { index, record in
             #"{"name":"record \#(index)","schema":"purchases.state.v1","isValid":true,"#
                 + #""document":\#(record)}"#
