@@ -320,12 +320,12 @@ enum BookDue {
         item.sale?.creationDate?.milliseconds ?? 0
     }
 
-    /// The item that this one points at, where Apple has or may soon have it.
+    /// The item that this one points at, where Apple has this one or may soon have it.
     private static func parent(of item: BookedItem, _ key: BookKey) -> BookKey? {
         let isThere =
             switch item.wait {
             case .queued, .sent: true
-            default: item.live.map { !$0.isRetracted } ?? false
+            default: item.live.map { !$0.isRetracted || item.hasChanges } ?? false
             }
         guard isThere, let id = item.parent else {
             return nil

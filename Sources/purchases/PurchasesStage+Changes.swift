@@ -17,7 +17,7 @@ extension PurchasesStage {
         }
         guard let live = item.live else {
             // Apple has nothing of it. The newest event decides what is reported later.
-            return noteOfNotOwed(&item, change, sale, now: now)
+            return noteOfNotOwed(&item, place, event, change, sale, &book, now: now)
         }
         if let fault = ReferenceRules.fault(ofRestating: sale, now: now) {
             return .refuse(fault)
@@ -26,8 +26,17 @@ extension PurchasesStage {
             guard !live.isRetracted else {
                 return .repeated
             }
-            let isFree = try retractChildren(of: place, trace: event.trace, &book, now: now)
+            let isFree = try retractChildren(of: place, by: event, &book, now: now)
             return isFree ? .queue(live.token) : .wait(.reference(place.key, until: nil))
+        }
+        // What was told before of the item that it refers to may retract it, too.
+        if let name = item.parent {
+            let parentPlace = place.at(place.key.sibling(name))
+            if let parent = try book.item(parentPlace),
+                try isChanging(parent, parentPlace, before: event, &book)
+            {
+                return .wait(.reference(parentPlace.key, until: now + policy.referenceLook))
+            }
         }
         let restated: PurchaseEvent
         do throws(PurchaseFault) {
@@ -51,8 +60,11 @@ extension PurchasesStage {
 
     private func noteOfNotOwed(
         _ item: inout BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
         _ change: PurchaseEvent?,
         _ sale: PurchaseEvent,
+        _ book: inout Book,
         now: Timestamp
     ) -> Decision {
         guard let change, change.kind == .restate else {
@@ -63,6 +75,11 @@ extension PurchasesStage {
             let restated = try sale.applying(change, now: now)
             item.first = item.first ?? sale
             item.sale = restated
+            if item.reopensUntil == nil {
+                // It was retracted, and its own event forgotten: a token reopens it again.
+                item.reopensUntil = now + policy.reopening
+                book.keep(event, of: &item, at: place)
+            }
             return .notOwed("no_active_token")
         } catch {
             return .refuse(error)
@@ -162,7 +179,7 @@ extension PurchasesStage {
     /// - Returns: whether nothing that is live refers to it any more.
     private func retractChildren(
         of place: BookPlace,
-        trace: TraceParent?,
+        by event: BookedEvent,
         _ book: inout Book,
         now: Timestamp
     ) throws(StoreFault) -> Bool {
@@ -178,8 +195,8 @@ extension PurchasesStage {
         )
         var isFree = true
         for (entry, _) in found.entries {
-            guard let key = BookDue.key(of: entry, after: group),
-                var child = try book.item(place.at(key))
+            guard let childPlace = BookDue.key(of: entry, after: group).map(place.at),
+                let child = try book.item(childPlace)
             else {
                 continue
             }
@@ -187,28 +204,62 @@ extension PurchasesStage {
             case .queued, .sent: isFree = false
             default: break
             }
-            guard let live = child.live, !live.isRetracted else {
-                continue
+            if let live = child.live, !live.isRetracted {
+                isFree = false
+                try retract(child, childPlace, after: event, &book, now: now)
+            } else if try isChanging(child, childPlace, before: event, &book) {
+                // A restatement that came before makes it live again.
+                isFree = false
             }
-            isFree = false
-            let childPlace = place.at(key)
-            guard try book.event(child.changeNext - 1, of: childPlace)?.isOurs != true else {
-                continue
-            }
-            let event = BookedEvent(
-                value: [],
-                offset: 0,
-                receivedAt: now,
-                trace: trace,
-                history: nil
-            )
-            book.put(event, number: child.changeNext, of: childPlace)
-            child.changeNext += 1
-            if case .idle = child.wait {
-                child.wait(for: .now, now: now)
-            }
-            book.put(child, at: childPlace)
         }
         return isFree
+    }
+
+    /// A retraction of our own making takes its place among the changes of an item by the offset of the event
+    /// that it follows from.
+    private func retract(
+        _ item: BookedItem,
+        _ place: BookPlace,
+        after cause: BookedEvent,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) {
+        var item = item
+        var number = item.changeNext
+        var later: [BookedEvent] = []
+        while number > item.changeFirst, let event = try book.event(number - 1, of: place) {
+            guard !event.isOurs else {
+                return
+            }
+            guard event.offset > cause.offset else {
+                break
+            }
+            later.append(event)
+            number -= 1
+        }
+        let isUnderWay =
+            switch item.wait {
+            case .queued, .sent: true
+            default: false
+            }
+        if isUnderWay, number == item.changeFirst, !later.isEmpty {
+            number += 1
+            later.removeLast()
+        }
+        let event = BookedEvent(
+            value: [],
+            offset: cause.offset,
+            receivedAt: now,
+            trace: cause.trace,
+            history: nil
+        )
+        for (index, event) in ([event] + later.reversed()).enumerated() {
+            book.put(event, number: number + Int64(index), of: place)
+        }
+        item.changeNext += 1
+        if !isUnderWay, number == item.changeFirst {
+            item.wait(for: .now, now: now)
+        }
+        book.put(item, at: place)
     }
 }

@@ -368,6 +368,6 @@ extension PurchasesStage {
         guard item.hasChanges, let change = try book.event(item.changeFirst, of: place) else {
             return false
         }
-        return change.isOurs || change.offset < event.offset
+        return change.offset < event.offset
     }
 }

@@ -219,6 +219,8 @@ extension PurchasesStage {
         }
         book.put(nil, number: item.changeFirst, of: place)
         item.finishTurn(now: now)
+        // Its retraction may be what that waits for.
+        try touchParent(of: item, place, &book, now: now)
         try book.wake(place)
         try goOn(&item, place, &book, now: now)
     }

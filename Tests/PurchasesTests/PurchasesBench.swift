@@ -80,6 +80,8 @@ final class PurchasesBench {
     private var reportCount = 0
     /// Line items of each report, in the order in which they were answered.
     private(set) var reports: [[String]] = []
+    /// What Apple refused.
+    private(set) var refusals: [String] = []
 
     init(seed: UInt64 = 1, partitionCount: Int = 3) {
         cluster = MemoryCluster(seed: seed)
@@ -145,7 +147,7 @@ final class PurchasesBench {
         var steps = 0
         while quiet < 4 {
             steps += 1
-            guard steps < 20_000 else {
+            guard steps < 3_000 else {
                 throw Restless(records: try records())
             }
             quiet = try step() ? 0 : quiet + 1
@@ -214,6 +216,13 @@ final class PurchasesBench {
             ?? apple.put(items, under: id.text, now: clock.now.milliseconds).map {
                 AppleError(code: $0.code, fieldName: $0.field, lineItemID: $0.lineItemID)
             }
+        if !errors.isEmpty {
+            refusals.append(
+                "\(id.text) \(ids): "
+                    + errors.map { "\($0.code) \($0.fieldName ?? "") \($0.lineItemID ?? "")" }
+                    .joined(separator: "; ")
+            )
+        }
         let key = request.purchaseKey?.text ?? id.text
         if errors.contains(where: { $0.code == 3 && $0.fieldName == "externalPurchaseId" }) {
             let refused = TokenRefused(

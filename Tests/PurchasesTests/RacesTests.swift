@@ -207,6 +207,116 @@ import TokenDomain
         }
     }
 
+    /// A buy that is retracted takes its refund with it; both are told to be right after all, the refund with
+    /// more than the buy was before.
+    @Test(arguments: steps)
+    func `is an undone retraction of its buy that came before, when it is a restatement`(
+        step: Int
+    ) throws {
+        let bench = try bench(step)
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 10_000))
+        try bench.settle()
+        func restate(_ id: String) {
+            bench.sale(
+                bench.change(id, anna, .restate) {
+                    $0.amountTaxExclusive = Milliunits(20_000)
+                    $0.taxAmount = .zero
+                }
+            )
+        }
+        bench.sale(bench.change("a", anna, .retract))
+        restate("a")
+        try take(step, bench)
+        restate("r")
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == [])
+        for id in ["a", "r"] {
+            #expect(bench.apple.held(id)?.exclusive == 20_000)
+            #expect(bench.apple.held(id)?.isRetracted == false)
+        }
+    }
+
+    private func period(
+        _ id: String,
+        _ number: Int64,
+        _ event: SubscriptionEvent,
+        _ bench: PurchasesBench
+    ) -> PurchaseEvent {
+        bench.buy(id, bench.customer(1)) {
+            let begin = PurchasesBench.start + .days(10 * number - 100)
+            $0.creationDate = begin
+            $0.subscriptionID = "s"
+            $0.subscriptionEvent = event
+            $0.subscriptionStartDate = begin
+            $0.subscriptionEndDate = begin + .days(10)
+        }
+    }
+
+    /// They are all refunded before the subscription is retracted, and one refund waits for the other's answer.
+    @Test(arguments: steps)
+    func `is a turn before the retraction of what its buy refers to`(step: Int) throws {
+        let bench = try bench(step)
+        let anna = bench.customer(1)
+        bench.token("t", from: PurchasesBench.start + .days(-200), customer: anna)
+        bench.sale(period("start", 0, .start, bench))
+        bench.sale(period("month", 1, .renewal, bench))
+        try bench.settle()
+        bench.sale(bench.refund("r", of: "month", anna, exclusive: 1_000))
+        bench.sale(bench.refund("q", of: "month", anna, exclusive: 1_000))
+        try take(step, bench)
+        bench.sale(bench.change("start", anna, .retract))
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == [])
+        for id in ["start", "month", "r", "q"] {
+            #expect(bench.apple.held(id)?.isRetracted == true, "\(id)")
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func `is the start of its own time, where the customer came back`(isRetracted: Bool) throws {
+        let bench = try bench(0)
+        bench.sale(period("start-1", 0, .start, bench))
+        bench.sale(period("month-1", 1, .renewal, bench))
+        bench.sale(period("start-2", 5, .start, bench))
+        bench.sale(period("month-2", 6, .renewal, bench))
+        if isRetracted {
+            // One with another date is sent in its place.
+            bench.sale(bench.change("start-2", bench.customer(1), .retract))
+            bench.sale(period("start-3", 4, .start, bench))
+            bench.sale(period("month-3", 7, .renewal, bench))
+        }
+        try bench.settle()
+        bench.token("t", from: PurchasesBench.start + .days(-200), customer: bench.customer(1))
+        try bench.pass(.minutes(1))
+        #expect(bench.deadLetters().map(\.code) == [])
+        #expect(bench.apple.held("month-1")?.reference == "start-1")
+        #expect(bench.apple.held("month-2")?.reference == "start-2")
+        if isRetracted {
+            #expect(bench.apple.held("month-3")?.reference == "start-3")
+        }
+    }
+
+    @Test func `is a token, where a sale that was not owed was retracted and is right after all`()
+        throws
+    {
+        let bench = try bench(1)
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna))
+        try bench.pass(.hours(25))
+        bench.sale(bench.change("a", anna, .retract))
+        try bench.settle()
+        bench.sale(bench.change("a", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        try bench.settle()
+        bench.token("t", customer: anna)
+        try bench.pass(.minutes(1))
+        #expect(try bench.words().last == "a reported")
+        #expect(bench.apple.held("a")?.country == "FRA")
+        #expect(bench.deadLetters().isEmpty)
+    }
+
     @Test(arguments: steps)
     func `is found when it is a token`(step: Int) throws {
         let bench = try bench(step)
