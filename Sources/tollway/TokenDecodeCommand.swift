@@ -54,7 +54,7 @@ enum TokenDecodeCommand {
             }
             written.append(UInt8(ascii: "\n"))
             if written.count >= writeByteCount || !lines.hasMoreAtHand {
-                Console.write(written)
+                Console.stream(written)
                 written.removeAll(keepingCapacity: true)
             }
         }

@@ -129,6 +129,37 @@ import Testing
         #expect(try TollwayProcess.run([word]).talk.contains(hint))
     }
 
+    /// `tollway … | head -1` in a script: its answer must not be yes because nobody reads on.
+    @Test func `ends with its own exit code where nobody reads what it writes`() throws {
+        let folder = try TemporaryFolder()
+        let sale = try folder.file("sale", Data(#"{"lineItemId":"l"}"#.utf8))
+        let pipe = Pipe()
+        let process = try TollwayProcess.make(["purchase", "check", sale.path])
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = pipe
+        try pipe.fileHandleForReading.close()
+        try process.run()
+        process.waitUntilExit()
+        #expect(process.terminationReason == .exit)
+        #expect(process.terminationStatus == 1)
+    }
+
+    /// The next file that is opened would be taken for the standard output.
+    @Test(arguments: [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+    func `writes nothing into a file of its own where a standard one is closed`(
+        closed: String
+    ) throws {
+        let folder = try TemporaryFolder()
+        let sale = try folder.file("sale", Data(#"{"lineItemId":"l"}"#.utf8))
+        let command = try TollwayProcess.folder.appendingPathComponent("tollway")
+        let run = try TollwayProcess.run(
+            ["-c", "exec \"$0\" purchase check \"$1\" \(closed)", command.path, sale.path],
+            command: URL(fileURLWithPath: "/bin/sh")
+        )
+        #expect(run.exitCode == 1)
+        #expect(run.talk.isEmpty)
+    }
+
     @Test func `takes what follows two dashes as it is`() throws {
         let run = try TollwayProcess.run(["-o", "json", "token", "decode", "--", "--help"])
         #expect(run.exitCode == 1)

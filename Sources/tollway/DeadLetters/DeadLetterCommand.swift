@@ -208,12 +208,12 @@ enum DeadLetterCommand {
             page += "\n"
             count += 1
             if page.utf8.count > pageByteCountMax {
-                Console.write(page)
+                Console.stream(page)
                 page = ""
             }
             return count < countMax
         }
-        Console.write(page)
+        Console.stream(page)
         guard count > 0 else {
             throw nothingMatched(scan)
         }

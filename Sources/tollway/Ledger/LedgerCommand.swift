@@ -106,7 +106,7 @@ struct LedgerWriter {
         }
         isFirst = false
         if chunk.utf8.count >= Self.chunkByteCount {
-            Console.write(chunk)
+            Console.stream(chunk)
             chunk = ""
         }
     }

@@ -76,9 +76,9 @@ enum TopCommand {
             switch output {
             case .table:
                 let screen = TopScreen(snapshot: snapshot, width: nil, height: nil)
-                Console.write(screen.lines.joined(separator: "\n") + "\n")
+                Console.stream(screen.lines.joined(separator: "\n") + "\n")
             case .json, .ndjson:
-                Console.write(snapshot.json + "\n")
+                Console.stream(snapshot.json + "\n")
             }
         }
         return snapshot.stages.isEmpty ? .noKafka : .ok
