@@ -2,8 +2,10 @@
 enum CSVText {
     /// A cell of text: quoted where it must be, and never taken for a formula.
     ///
-    /// A spreadsheet runs what begins with one of these signs; an apostrophe makes it text.
-    static func cell(_ text: String) -> String {
+    /// A spreadsheet runs what begins with one of these signs; an apostrophe makes it text. A control
+    /// character, which could steer a terminal, is replaced: the other forms have it.
+    static func cell(_ given: String) -> String {
+        let text = given.utf8.contains(where: mayBeControl) ? withoutControls(given) : given
         let isFormula = text.utf8.first.map { formulaSigns.contains($0) } ?? false
         let plain = isFormula ? "'" + text : text
         guard plain.utf8.contains(where: { mustQuote.contains($0) }) else {
@@ -17,6 +19,22 @@ enum CSVText {
     /// One line with its end; the cells are quoted already, or need no quotes.
     static func line(_ cells: [String]) -> String { cells.joined(separator: ",") + "\r\n" }
 
+    /// Also true of the first byte of those beyond ASCII.
+    private static func mayBeControl(_ byte: UInt8) -> Bool {
+        byte < 0x20 || byte == 0x7f || byte == 0xc2
+    }
+
+    private static func withoutControls(_ text: String) -> String {
+        var plain = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars {
+            let isControl = scalar.properties.generalCategory == .control
+            plain.append(isControl && !blanks.contains(scalar) ? "\u{fffd}" : scalar)
+        }
+        return String(plain)
+    }
+
+    /// In quotes they are text as any other.
+    private static let blanks: Set<Unicode.Scalar> = ["\t", "\r", "\n"]
     private static let formulaSigns = Set("=+-@\t\r\n".utf8)
     private static let mustQuote = Set(",\"\r\n\t".utf8)
 }

@@ -85,6 +85,10 @@ enum AuditCommand {
         return filter
     }
 
+    private static func isLineEnd(_ byte: UInt8) -> Bool {
+        byte == UInt8(ascii: "\n") || byte == UInt8(ascii: "\r")
+    }
+
     /// - Returns: how many records are none of ours.
     private static func read(
         _ configuration: Configuration,
@@ -113,9 +117,11 @@ enum AuditCommand {
                 guard filter.matches(entry) else {
                     continue
                 }
+                // Between values a line end is white space like any other; within them JSON has none.
+                let line = batch.arena[record.value.indices].map { isLineEnd($0) ? 0x20 : $0 }
                 list.add(
                     entry,
-                    String(decoding: batch.arena[record.value.indices], as: UTF8.self),
+                    String(decoding: line, as: UTF8.self),
                     at: (record.partition, record.offset)
                 )
             }

@@ -143,7 +143,8 @@ struct AuditList {
             [
                 // Seconds are enough here; the other forms have all of it.
                 String(WallClock.rfc3339(milliseconds: row.at).prefix(19)) + "Z",
-                PlainText.printable(row.entry.by, characterCountMax: 32), row.entry.action,
+                PlainText.printable(row.entry.by, characterCountMax: 32),
+                PlainText.printable(row.entry.action, characterCountMax: 32),
                 PlainText.printable(row.entry.what, characterCountMax: 100),
                 PlainText.printable(row.entry.why ?? "", characterCountMax: 500),
             ]

@@ -12,12 +12,13 @@ enum LedgerCommand {
         ],
         details: """
             CSV by default (-o csv), after RFC 4180, in UTF-8; a cell that a spreadsheet would run
-            as a formula gets an apostrophe. The header names units: amounts are Apple's integers,
-            thousandths of the reporting currency, and times are UTC. -o ndjson has Apple's names,
-            UNIX milliseconds, and the totals as objects of kind "total" at the end; -o json is one
-            document. A row is a report without line items (report), one line item of a report
-            (line_item), or a sale that was not reported: not owed, or a dead letter (sale); one
-            that is reported after all has its line_item row as well.
+            as a formula gets an apostrophe, and a control character is shown as U+FFFD. The header
+            names units: amounts are Apple's integers, thousandths of the reporting currency, and
+            times are UTC. -o ndjson has Apple's names, UNIX milliseconds, and the totals as objects
+            of kind "total" at the end; -o json is one document.
+            A row is a report without line items (report), one line item of a report (line_item), or
+            a sale that was not reported: not owed, or a dead letter (sale); one that is reported
+            after all has its line_item row as well.
             A line item belongs to the month of its sale, whenever it was reported (--by told: to
             the month in which Apple accepted it); another report to that in which it was settled.
             superseded: a later report restates it. repeated: the ledger has the same accepted

@@ -163,7 +163,9 @@ enum TransactionsCommand {
             table.rows = found.map { one in
                 [
                     one.partition.topic, "\(one.partition.partition)", "\(one.startOffset)",
-                    "\(one.producerID)", "\(one.producerEpoch)", one.transactionalID ?? "?",
+                    "\(one.producerID)", "\(one.producerEpoch)",
+                    // Kafka takes any text of whoever writes the topic.
+                    PlainText.printable(one.transactionalID ?? "?", characterCountMax: 200),
                     one.verdict.rawValue,
                 ]
             }

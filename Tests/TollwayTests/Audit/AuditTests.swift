@@ -77,6 +77,21 @@ import TokenDomain
         #expect(list.table.contains("lanes.pause"))
     }
 
+    @Test func `steers no terminal`() throws {
+        var list = AuditList(countMax: 1)
+        let hostile = #"\u001b[31m\u009b2J"#
+        let shown = try #require(
+            entry(
+                #"{"action":"\#(hostile)","runId":"r","at":1,"by":"\#(hostile)","why":"\#(hostile)"}"#
+            )
+        )
+        list.add(shown, "{}", at: (0, 0))
+        let controls = list.table.unicodeScalars.filter {
+            $0.properties.generalCategory == .control
+        }
+        #expect(Set(controls) == ["\n"])
+    }
+
     @Test(.enabled(if: DeadLetterWorld.isKafkaThere, DeadLetterWorld.skipped))
     func `is read from Kafka, the newest first`() throws {
         let world = try DeadLetterWorld()

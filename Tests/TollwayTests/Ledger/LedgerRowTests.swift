@@ -10,6 +10,9 @@ import TokenWire
         ("plain", "plain"), ("", ""), ("a,b", "\"a,b\""), ("a\"b", "\"a\"\"b\""),
         ("a\r\nb", "\"a\r\nb\""), ("=1+1", "'=1+1"), ("+1", "'+1"), ("-1", "'-1"), ("@a", "'@a"),
         ("\tx", "\"'\tx\""), ("=\"a\",b", "\"'=\"\"a\"\",b\""), ("a=b", "a=b"), ("é;x", "é;x"),
+        // What could steer a terminal; é begins with the byte of the last of them.
+        ("\u{1b}[31mx\u{7f}\0", "\u{fffd}[31mx\u{fffd}\u{fffd}"), ("\u{9b}2J", "\u{fffd}2J"),
+        ("\u{1b}=1", "\u{fffd}=1"), ("©\t", "\"©\t\""),
     ])
     func `is quoted where it must be, and is no formula`(text: String, cell: String) {
         #expect(CSVText.cell(text) == cell)
