@@ -43,6 +43,7 @@ enum DeadLetterCommand {
         summary: "single dead letters, newest first",
         options: DeadLetterFilter.options + [
             .value("--limit", "N", "lines at most; default 20"),
+            .flag("--brief", "as data: without key, value and headers, which may be large"),
             .flag("--newest", "read from the newest on, and stop when there are enough"), all,
             reveal,
         ],
@@ -163,7 +164,10 @@ enum DeadLetterCommand {
             }
             list = DeadLetterList(
                 countMax: limit,
-                text: DeadLetterText(isRevealed: invocation.has("--reveal")),
+                text: DeadLetterText(
+                    isRevealed: invocation.has("--reveal"),
+                    isBrief: invocation.has("--brief")
+                ),
                 isTable: invocation.output == .table,
                 deadlineDays: scan.configuration.reportDeadlineDays,
                 now: now

@@ -15,6 +15,8 @@ struct DeadLetterText {
     private static let customerForm = "c1."
 
     let isRevealed: Bool
+    /// Without key, value and headers, which may be as large as Kafka takes.
+    var isBrief = false
 
     /// The value as text: JSON with some members masked, or how large it is.
     func value(_ bytes: ArraySlice<UInt8>) -> String {
@@ -126,7 +128,7 @@ struct DeadLetterText {
                         : JSONText.quoted(String(decoding: arena[value.indices], as: UTF8.self))
                 )
             }
-        return JSONLines.object([
+        let outline: [(name: String, json: String)] = [
             ("position", JSONText.quoted(deadLetter.position.description)),
             ("state", JSONText.quoted(deadLetter.settled?.text ?? "open")),
             ("stage", JSONText.quoted(deadLetter.stage.rawValue)),
@@ -157,6 +159,11 @@ struct DeadLetterText {
                 "deadline",
                 subject.deadline(days: deadlineDays).map { "\($0.milliseconds)" } ?? "null"
             ),
+        ]
+        guard !isBrief else {
+            return JSONLines.object(outline)
+        }
+        let parts: [(name: String, json: String)] = [
             (
                 "key",
                 text(
@@ -167,6 +174,7 @@ struct DeadLetterText {
             ("valueBase64", text(exactValue(record, in: arena))),
             ("headers", JSONLines.object(business)),
             ("masked", isRevealed ? "false" : "true"),
-        ])
+        ]
+        return JSONLines.object(outline + parts)
     }
 }

@@ -45,6 +45,8 @@ final class ConsoleJobs {
     private static let killMilliseconds: Int64 = 12_000
     private static let outputByteCountMax = 8 << 20
     private static let talkByteCountMax = 4 << 10
+    private static let tooLarge =
+        "the answer has more than \(outputByteCountMax >> 20) MiB: ask for it at a terminal"
 
     private let programs: ConsolePrograms
     private let folder: URL
@@ -127,10 +129,14 @@ final class ConsoleJobs {
     private func result(_ job: Job) -> Result {
         let isSignal = job.process.terminationReason == .uncaughtSignal
         let status = job.process.terminationStatus
+        let output = read(job.output, Self.outputByteCountMax + 1)
+        let isTooLarge = output.count > Self.outputByteCountMax
         let result = Result(
             exit: isSignal ? 128 + status : status,
-            data: Self.json(read(job.output, Self.outputByteCountMax + 1)),
-            talk: String(decoding: read(job.talk, Self.talkByteCountMax), as: UTF8.self),
+            data: isTooLarge ? [] : Self.json(output),
+            talk: isTooLarge
+                ? Self.tooLarge
+                : String(decoding: read(job.talk, Self.talkByteCountMax), as: UTF8.self),
             isTimedOut: job.killAt != nil
         )
         for file in [job.output, job.talk] {
@@ -154,11 +160,8 @@ final class ConsoleJobs {
         }
     }
 
-    /// Nothing where it is no document, or too large a one.
+    /// Nothing where it is no document.
     private static func json(_ bytes: [UInt8]) -> [UInt8] {
-        guard bytes.count <= outputByteCountMax else {
-            return []
-        }
         do {
             _ = try JSONSerialization.jsonObject(with: Data(bytes))
             return bytes

@@ -45,7 +45,9 @@ struct ConsoleQuestion: Equatable {
             arguments += body["all"] as? Bool == true ? ["--all"] : []
             if name == "dead-letters" {
                 let count = body["limit"] as? Int ?? Self.listCountDefault
-                arguments += ["--limit=\(min(max(count, 1), Self.listCountMax))", "--newest"]
+                arguments += [
+                    "--limit=\(min(max(count, 1), Self.listCountMax))", "--newest", "--brief",
+                ]
             }
         case "dead-letter":
             arguments += body["reveal"] as? Bool == true ? ["--reveal"] : []

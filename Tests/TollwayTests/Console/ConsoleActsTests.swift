@@ -18,7 +18,7 @@ import Testing
         #expect(
             question.arguments == [
                 "dlq", "ls", "-o", "json", "--grep=--yes", "--since=90m", "--stage=decode",
-                "--limit=7", "--newest",
+                "--limit=7", "--newest", "--brief",
             ]
         )
     }

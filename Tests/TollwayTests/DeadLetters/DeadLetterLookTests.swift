@@ -47,6 +47,12 @@ struct `Looking at dead letters` {
         #expect(newest.allSatisfy { $0["code"] as? String == "decode.not_base64url" })
         let position = try #require(newest.first?["position"] as? String)
 
+        let outline = try #require(
+            try world.dlq("ls", "--limit", "1", "--brief", "-o", "ndjson").objects().first
+        )
+        let parts = Set(try #require(newest.first).keys).subtracting(outline.keys)
+        #expect(parts == ["key", "value", "valueBase64", "headers", "masked"])
+
         let sheet = try world.dlq("show", position)
         #expect(sheet.exitCode == 0, "\(sheet.talk)")
         #expect(sheet.output.contains("decode.not_base64url"))
