@@ -64,7 +64,7 @@ enum InstantText {
         case UInt8(ascii: "+"), UInt8(ascii: "-"):
             guard position + 6 == text.count, text[position + 3] == UInt8(ascii: ":"),
                 let hours = number(text, position + 1, 2),
-                let minutes = number(text, position + 4, 2)
+                let minutes = number(text, position + 4, 2), hours < 24, minutes < 60
             else {
                 return nil
             }
@@ -78,7 +78,8 @@ enum InstantText {
     private static func day(_ text: Span<UInt8>) -> Int64? {
         guard text[4] == UInt8(ascii: "-"), text[7] == UInt8(ascii: "-"),
             let year = number(text, 0, 4), let month = number(text, 5, 2),
-            let day = number(text, 8, 2), (1...12).contains(month), (1...31).contains(day)
+            let day = number(text, 8, 2), (1...12).contains(month),
+            (1...dayCount(ofMonth: month, year: year)).contains(day)
         else {
             return nil
         }
@@ -89,6 +90,14 @@ enum InstantText {
         let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
         let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
         return era * 146_097 + dayOfEra - 719_468
+    }
+
+    private static func dayCount(ofMonth month: Int64, year: Int64) -> Int64 {
+        switch month {
+        case 2: year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28
+        case 4, 6, 9, 11: 30
+        default: 31
+        }
     }
 
     private static func number(_ text: Span<UInt8>, _ start: Int, _ count: Int) -> Int64? {
