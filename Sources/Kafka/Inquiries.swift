@@ -40,7 +40,7 @@ internal import Synchronization
         /// Counts assignments: an answer about an earlier one is dropped.
         var assignment = 0
         var starts: Result<[TopicPartition: Int64], LogFault>?
-        /// By which the group knew us last.
+        /// By which the group knew us when we were assigned something last.
         var memberID = ""
         var threadCount = 0
         var isClosing = false
@@ -135,11 +135,9 @@ internal import Synchronization
 
     /// Asks where these are to be read from, until it is told or asked about others.
     func findStarts(of partitions: [TopicPartition]) {
-        if let id = unsafe rd_kafka_memberid(consumer) {
-            state.withLock { $0.memberID = unsafe String(cString: id) }
-            unsafe rd_kafka_mem_free(consumer, id)
-        }
+        let memberID = memberID()
         let assignment = state.withLock { state in
+            state.memberID = memberID ?? state.memberID
             state.assignment += 1
             state.starts = partitions.isEmpty ? .success([:]) : nil
             return state.assignment
@@ -147,6 +145,16 @@ internal import Synchronization
         if !partitions.isEmpty {
             onThread { [self] in findStarts(of: partitions, assignment) }
         }
+    }
+
+    /// By which the group knows us now; nil after a session that the client library ended by itself: Kafka may
+    /// still have the last one.
+    private func memberID() -> String? {
+        guard let id = unsafe rd_kafka_memberid(consumer) else {
+            return nil
+        }
+        defer { unsafe rd_kafka_mem_free(consumer, id) }
+        return unsafe id.pointee == 0 ? nil : String(cString: id)
     }
 
     func forgetStarts() {
@@ -299,10 +307,11 @@ internal import Synchronization
 
     /// Whether somebody else has our name; so it is taken, too, where the group does not answer.
     private func isNameTaken() -> Bool {
-        let own = state.withLock { $0.memberID }
+        // The one of the last assignment, and one that the group gave us since.
+        let own = [state.withLock { $0.memberID }, memberID()]
         do throws(LogFault) {
             return try client.group(member.group).members.contains {
-                $0.name == member.instance && $0.id != own
+                $0.name == member.instance && !own.contains($0.id)
             }
         } catch {
             return true
