@@ -19,7 +19,7 @@ extension LogClient {
         for (name, value) in plan.configuration.sorted(by: { $0.key < $1.key }) {
             unsafe rd_kafka_NewTopic_set_config(topic, name, value)
         }
-        try unsafe ask(RD_KAFKA_ADMIN_OP_CREATETOPICS) { options, queue in
+        try unsafe ask(RD_KAFKA_ADMIN_OP_CREATETOPICS) { library, options, queue in
             unsafe rd_kafka_CreateTopics(library, &topic, 1, options, queue)
         } read: { event throws(LogFault) in
             var count = 0
@@ -35,7 +35,7 @@ extension LogClient {
     func delete(_ names: [String]) throws(LogFault) {
         var topics = unsafe names.map { unsafe rd_kafka_DeleteTopic_new($0) }
         defer { unsafe rd_kafka_DeleteTopic_destroy_array(&topics, topics.count) }
-        try unsafe ask(RD_KAFKA_ADMIN_OP_DELETETOPICS) { options, queue in
+        try unsafe ask(RD_KAFKA_ADMIN_OP_DELETETOPICS) { library, options, queue in
             unsafe rd_kafka_DeleteTopics(library, &topics, topics.count, options, queue)
         } read: { event throws(LogFault) in
             var count = 0
@@ -74,7 +74,7 @@ extension LogClient {
     ) throws(LogFault) -> [String: String] {
         var resource = unsafe rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic)
         defer { unsafe rd_kafka_ConfigResource_destroy(resource) }
-        return try unsafe ask(RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS) { options, queue in
+        return try unsafe ask(RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS) { library, options, queue in
             unsafe rd_kafka_DescribeConfigs(library, &resource, 1, options, queue)
         } read: { event throws(LogFault) in
             var count = 0
@@ -109,7 +109,7 @@ extension LogClient {
         for (name, value) in configuration.sorted(by: { $0.key < $1.key }) {
             unsafe rd_kafka_ConfigResource_set_config(resource, name, value)
         }
-        try unsafe ask(RD_KAFKA_ADMIN_OP_ALTERCONFIGS) { options, queue in
+        try unsafe ask(RD_KAFKA_ADMIN_OP_ALTERCONFIGS) { library, options, queue in
             unsafe rd_kafka_AlterConfigs(library, &resource, 1, options, queue)
         } read: { event throws(LogFault) in
             var count = 0
@@ -149,7 +149,10 @@ extension LogClient {
 
     /// Who is in a group; of one that is not there, nobody.
     func group(_ name: String) throws(LogFault) -> GroupDescription {
-        try unsafe ask(RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS) { options, queue in
+        try unsafe askCoordinator(RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS) {
+            library,
+            options,
+            queue in
             unsafe name.withCString { name in
                 var name: UnsafePointer<CChar>? = unsafe name
                 unsafe rd_kafka_DescribeConsumerGroups(library, &name, 1, options, queue)
@@ -184,7 +187,10 @@ extension LogClient {
         var order = unsafe rd_kafka_AlterConsumerGroupOffsets_new(group, list)
         unsafe rd_kafka_topic_partition_list_destroy(list)
         defer { unsafe rd_kafka_AlterConsumerGroupOffsets_destroy(order) }
-        try unsafe ask(RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS) { options, queue in
+        try unsafe askCoordinator(RD_KAFKA_ADMIN_OP_ALTERCONSUMERGROUPOFFSETS) {
+            library,
+            options,
+            queue in
             unsafe rd_kafka_AlterConsumerGroupOffsets(library, &order, 1, options, queue)
         } read: { event throws(LogFault) in
             var count = 0

@@ -1,13 +1,16 @@
 internal import CKafka
 internal import CLibrdkafka
 internal import Glibc
+internal import Synchronization
 
 /// The one owner of a C client: questions to the cluster, and what its readers share.
 ///
 /// A question is asked of librdkafka itself; C has what callbacks write. Safe because the handle lives
 /// as long as this object, readers keep the object alive, and what a call shows is copied before it is
 /// freed.
-@safe final class LogClient {
+///
+/// `@unchecked`: any thread may use the library's handle, and who closes it lets nobody ask any more.
+@safe final class LogClient: @unchecked Sendable {
     static let closeMilliseconds = 2_000
 
     /// What is left of a deadline; 0 once it has passed.
@@ -18,9 +21,13 @@ internal import Glibc
 
     /// Of each question.
     let deadlineMilliseconds: Int32
+    private let settings: [CChar]
     private var open: OpaquePointer?
+    /// Who asks coordinators; see ``askCoordinator(_:_:read:)``.
+    private let coordinatorClient = Mutex<LogClient?>(nil)
 
     init(settings: [CChar], deadlineMilliseconds: Int) throws(LogFault) {
+        self.settings = settings
         self.deadlineMilliseconds = Int32(clamping: deadlineMilliseconds)
         unsafe open = try LogFault.made { fault in unsafe ckafka_client_new(settings, &fault) }
     }
@@ -49,7 +56,10 @@ internal import Glibc
             return
         }
         unsafe open = nil
+        let end = ContinuousClock.now + .milliseconds(deadlineMilliseconds)
         unsafe ckafka_client_close(handle, Int32(clamping: deadlineMilliseconds))
+        let coordinatorClient = coordinatorClient.withLock { $0.take() }
+        coordinatorClient?.close(deadlineMilliseconds: Self.milliseconds(until: end))
     }
 
     func takeNotes() -> [KafkaNote] {
@@ -265,7 +275,10 @@ internal import Glibc
         var question = unsafe rd_kafka_ListConsumerGroupOffsets_new(group, list)
         unsafe rd_kafka_topic_partition_list_destroy(list)
         defer { unsafe rd_kafka_ListConsumerGroupOffsets_destroy(question) }
-        return try unsafe ask(RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS) { options, queue in
+        return try unsafe askCoordinator(RD_KAFKA_ADMIN_OP_LISTCONSUMERGROUPOFFSETS) {
+            library,
+            options,
+            queue in
             unsafe rd_kafka_ListConsumerGroupOffsets(library, &question, 1, options, queue)
         } read: { event throws(LogFault) in
             var answerCount = 0
@@ -297,9 +310,73 @@ internal import Glibc
     /// what both are given lives as long as their call.
     func ask<Answer>(
         _ kind: rd_kafka_admin_op_t,
-        _ send: (_ options: OpaquePointer?, _ queue: OpaquePointer?) -> Void,
+        _ send: (_ library: OpaquePointer, _ options: OpaquePointer?, _ queue: OpaquePointer?) ->
+            Void,
         read: (_ event: OpaquePointer) throws(LogFault) -> Answer
     ) throws(LogFault) -> Answer {
+        guard let answer = try unsafe ask(kind, givenUpAfter: 0, send, read: read) else {
+            throw Self.unanswered
+        }
+        return answer
+    }
+
+    /// The same of a request that goes to the coordinator of a group, by a handle for such requests
+    /// that is given up together with one that nobody answers.
+    ///
+    /// What librdkafka 2.0.2 keeps of such a request until the coordinator is found, or there again,
+    /// outlives its timeout, and is then handed on with memory that the timeout has freed
+    /// (`rd_kafka_admin_coord_request`): an abort, or worse. So its timeout lies far behind ours.
+    func askCoordinator<Answer>(
+        _ kind: rd_kafka_admin_op_t,
+        _ send: (_ library: OpaquePointer, _ options: OpaquePointer?, _ queue: OpaquePointer?) ->
+            Void,
+        read: (_ event: OpaquePointer) throws(LogFault) -> Answer
+    ) throws(LogFault) -> Answer {
+        let client = try takeCoordinatorClient()
+        let given = Self.givenUpMilliseconds
+        guard let answer = try unsafe client.ask(kind, givenUpAfter: given, send, read: read) else {
+            // Who still asks it keeps it until the deadline; then it ends.
+            coordinatorClient.withLock { known in
+                if known === client {
+                    known = nil
+                }
+            }
+            throw Self.unanswered
+        }
+        return answer
+    }
+
+    /// From our deadline to the library's own: longer than another question may keep the handle.
+    private static let givenUpMilliseconds: Int32 = 120_000
+    private static var unanswered: LogFault {
+        LogFault(answer: RD_KAFKA_RESP_ERR__TIMED_OUT, "no answer in time")
+    }
+
+    private func takeCoordinatorClient() throws(LogFault) -> LogClient {
+        if let client = coordinatorClient.withLock({ $0 }) {
+            return client
+        }
+        let client = try LogClient(
+            settings: settings,
+            deadlineMilliseconds: Int(deadlineMilliseconds)
+        )
+        // A new handle connects at once only for a question about metadata.
+        _ = try client.clusterID()
+        return coordinatorClient.withLock { known in
+            let first = known ?? client
+            known = first
+            return first
+        }
+    }
+
+    /// Nil where no answer came within the deadline.
+    private func ask<Answer>(
+        _ kind: rd_kafka_admin_op_t,
+        givenUpAfter givenUpMilliseconds: Int32,
+        _ send: (_ library: OpaquePointer, _ options: OpaquePointer?, _ queue: OpaquePointer?) ->
+            Void,
+        read: (_ event: OpaquePointer) throws(LogFault) -> Answer
+    ) throws(LogFault) -> Answer? {
         let options = unsafe rd_kafka_AdminOptions_new(library, kind)
         let queue = unsafe rd_kafka_queue_new(library)
         defer {
@@ -307,14 +384,15 @@ internal import Glibc
             unsafe rd_kafka_AdminOptions_destroy(options)
         }
         let deadline = deadlineMilliseconds
+        let timeout = deadline &+ givenUpMilliseconds
         // Refused only for deadlines out of the library's range, and then its own holds.
-        unsafe rd_kafka_AdminOptions_set_request_timeout(options, deadline, nil, 0)
+        unsafe rd_kafka_AdminOptions_set_request_timeout(options, timeout, nil, 0)
         if kind == RD_KAFKA_ADMIN_OP_CREATETOPICS || kind == RD_KAFKA_ADMIN_OP_DELETETOPICS {
             unsafe rd_kafka_AdminOptions_set_operation_timeout(options, deadline, nil, 0)
         }
-        unsafe send(options, queue)
+        unsafe send(library, options, queue)
         guard let event = unsafe rd_kafka_queue_poll(queue, deadline &+ 1_000) else {
-            throw LogFault(answer: RD_KAFKA_RESP_ERR__TIMED_OUT, "no answer in time")
+            return nil
         }
         defer { unsafe rd_kafka_event_destroy(event) }
         let code = unsafe rd_kafka_event_error(event)

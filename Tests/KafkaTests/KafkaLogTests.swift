@@ -1,3 +1,4 @@
+import Foundation
 import Kafka
 import LocalKafka
 import RecordLogContract
@@ -88,6 +89,42 @@ import Testing
                 } catch LogFault.unavailable {
                     return nil
                 }
+            }
+        }
+    }
+
+    /// Goal: questions about a group that nobody answers in time cost their answers, and not the process.
+    ///
+    /// Method: nobody tells who the coordinator is for as long as four questions wait; then it is told,
+    /// and a connection comes anew. What librdkafka 2.0.2 kept of each question that it had given up
+    /// was freed by then, and read: mostly an abort in `rd_kafka_enq_once_del_source_return`.
+    @Test func `outlives questions to a coordinator that is away`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 1])
+            defer { mock.close() }
+            let world = KafkaWorld(mock: mock)
+            let admin = try KafkaAdmin(settings: world.settings, deadlineMilliseconds: 500)
+            defer { admin.close() }
+            let notAvailable = Int32(15)
+            for _ in 0..<3 {
+                mock.pushErrors(Array(repeating: notAvailable, count: 1_000), for: .findCoordinator)
+                for _ in 0..<4 {
+                    #expect(throws: LogFault.self) {
+                        try admin.committedOffsets(ofGroup: "other", topic: "source")
+                    }
+                }
+                mock.clearErrors(for: .findCoordinator)
+                mock.pushErrors([-195], for: .metadata)
+                let told = try until(world, "the group's offsets are not told") {
+                    do {
+                        return try admin.committedOffsets(ofGroup: "other", topic: "source")
+                    } catch LogFault.unavailable {
+                        return nil
+                    }
+                }
+                #expect(told == [nil])
+                // It forgets the coordinator.
+                Thread.sleep(forTimeInterval: 3.5)
             }
         }
     }
