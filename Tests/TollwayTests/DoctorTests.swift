@@ -243,4 +243,24 @@ import TokenDomain
         let kafka = findings.filter { $0["area"] as? String == "kafka" }
         #expect(kafka.first?["verdict"] as? String == "warning", "\(findings)")
     }
+
+    /// Goal: brokers that are away while another goes on telling of them, as where most of three are
+    /// lost, are found at once, and not after as many questions as doctor has, each waited for.
+    ///
+    /// Method: the second of two embedded brokers takes a minute for each answer.
+    @Test func `names leaders that do not answer, and asks nothing more`() throws {
+        let topic = "tollway.tokens.received.v1"
+        let broker = try MockBroker(brokerCount: 2, topics: [topic: 4])
+        defer { broker.close() }
+        try broker.setRoundTrip(ofBroker: 2, milliseconds: 60_000)
+        let folder = try TemporaryFolder()
+        var settings = try settings(folder)
+        settings["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS"] = broker.bootstrapServers
+        settings["TOLLWAY_DELIVERY"] = "at-least-once"
+        let (exit, findings) = try run(settings, ["--no-apple"])
+        #expect(exit == 1)
+        let sentence = try #require(failed(findings).first?["finding"] as? String)
+        #expect(failed(findings).count == 1 && sentence.contains(topic), "\(findings)")
+        #expect(!findings.contains { $0["area"] as? String == "topics" }, "\(findings)")
+    }
 }

@@ -32,6 +32,9 @@ struct DoctorKafka {
         let ours = all.filter { names.contains($0.name) && !$0.partitions.isEmpty }
         var findings = [cluster(clusterID, isEmbedded: isEmbedded, all)]
         findings += health(of: ours)
+        if let silence = silence(of: ours, admin) {
+            return findings + [silence]
+        }
         guard !isEmbedded else {
             return findings
         }
@@ -113,6 +116,31 @@ struct DoctorKafka {
             findings = [.ok(.kafka, "every partition has its leader and its replicas")]
         }
         return findings
+    }
+
+    /// Leaders that do not answer; nil where all do.
+    ///
+    /// Nothing else is asked then: each question would be waited for, and where most brokers are lost,
+    /// one that is left tells of leaders and replicas as they were before.
+    private func silence(of topics: [TopicDescription], _ admin: KafkaAdmin) -> DoctorFinding? {
+        for topic in topics where topic.partitions.allSatisfy({ $0.leader >= 0 }) {
+            do throws(LogFault) {
+                _ = try admin.endOffsets(ofTopic: topic.name)
+            } catch {
+                guard case .unavailable = error else {
+                    // The check of rights says which one is missing.
+                    continue
+                }
+                let leaders = Set(topic.partitions.map(\.leader)).sorted()
+                return .failed(
+                    .kafka,
+                    "of the brokers that lead \(topic.name) (\(NameList.text(leaders.map(String.init))))"
+                        + " not all answer: \(Self.sentence(error)); nothing else was asked",
+                    "see which of them run, and whether most of the controllers do"
+                )
+            }
+        }
+        return nil
     }
 
     // MARK: Topics
