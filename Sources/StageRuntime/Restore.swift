@@ -9,6 +9,9 @@ final class Restore {
     static let recordCountMax = 10_000
     /// A predecessor that is ending, or a second instance about to be fenced, may hold the store.
     static let lockedMillisecondsMax = 90_000
+    /// Questions about a changelog's partition that Kafka does not know: 45 s of them, as long as a
+    /// topic or a right may be gone.
+    static let missingCountMax = 45_000 / WorkerRun.retryMilliseconds
 
     let partition: Int32
     private let changelog: TopicPartition
@@ -20,6 +23,7 @@ final class Restore {
     private var store: (any PartitionStore)?
     private var batch = RecordBatch()
     private var lockedMilliseconds = 0
+    private var missingCount = 0
     /// Records read so far, for the progress line and the metric.
     private(set) var recordCount = 0
 
@@ -128,7 +132,7 @@ final class Restore {
         if let reader, let store {
             return (reader, store)
         }
-        let probe = try log.changelogReader(changelog, from: 0)
+        let probe = try changelogProbe()
         let store = try openStore(of: probe)
         let offset = store.changelogOffset ?? probe.startOffset
         let reader: any ChangelogReader
@@ -142,6 +146,26 @@ final class Restore {
         self.reader = reader
         self.store = store
         return (reader, store)
+    }
+
+    /// - Throws: the end of the worker where its sources have a partition that its changelog has not.
+    private func changelogProbe() throws -> any ChangelogReader {
+        do throws(LogFault) {
+            return try log.changelogReader(changelog, from: 0)
+        } catch {
+            guard case .unavailable("_UNKNOWN_PARTITION", _) = error else {
+                throw error
+            }
+            missingCount += 1
+            guard missingCount > Self.missingCountMax else {
+                throw error
+            }
+            throw WorkerEnd(
+                exitCode: 2,
+                sentence: "\(changelog) is not there: were partitions added to a topic that is"
+                    + " read with others? `tollway topics plan` names it"
+            )
+        }
     }
 
     private func openStore(of reader: any ChangelogReader) throws -> any PartitionStore {

@@ -213,7 +213,11 @@ package struct TopicReview: Equatable, Sendable {
             "it has \(present.partitionCount) partitions and \(wantedCount) are wanted\(because)"
         refusals.append(
             wantedCount < present.partitionCount
-                ? Refusal(sentence: sentence, repair: "partitions cannot be taken away")
+                ? Refusal(
+                    sentence: sentence,
+                    repair: "partitions cannot be taken away: see `Partitions were added` in"
+                        + " Deploy/RUNBOOK.md"
+                )
                 : Refusal(
                     sentence: sentence,
                     repair: "more would move keys away from their state, so first drain and delete"

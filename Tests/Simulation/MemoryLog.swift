@@ -270,6 +270,9 @@ package final class MemoryLog: RecordLog {
         from offset: Int64
     ) throws(LogFault) -> any ChangelogReader {
         try checkUp()
+        guard partition.partition < cluster.partitionCount(of: partition.topic) else {
+            throw .unavailable(code: "_UNKNOWN_PARTITION", message: "there is no \(partition)")
+        }
         return MemoryChangelogReader(cluster: cluster, partition: partition, from: Int(offset))
     }
 

@@ -56,7 +56,7 @@ private struct RestoreBench {
     let telemetry = SilentTelemetry()
     let restore: Restore
 
-    init(_ disk: any StoreProvider) {
+    init(_ disk: any StoreProvider, partition: Int32 = 0) {
         let cluster = MemoryCluster(seed: 1)
         cluster.createTopic("changelog", partitionCount: 1)
         let log = MemoryLog(
@@ -68,7 +68,7 @@ private struct RestoreBench {
             clock: { 0 }
         )
         restore = Restore(
-            changelog: TopicPartition(topic: "changelog", partition: 0),
+            changelog: TopicPartition(topic: "changelog", partition: partition),
             log: log,
             provider: disk,
             stage: NoStage(),
@@ -101,6 +101,20 @@ private struct RestoreBench {
         let bench = RestoreBench(MemoryDisk())
         #expect(try bench.restore.slice(waitMilliseconds: 0) != nil)
         #expect(bench.telemetry.wipeReasons == [])
+    }
+}
+
+@Suite struct `A partition that has no changelog` {
+    /// Kafka is there, and partitions were added to a topic while the worker ran: it must not wait for ever, as
+    /// if Kafka were away.
+    @Test func `ends the worker with 2, once it is not only late`() throws {
+        let restore = RestoreBench(MemoryDisk(), partition: 1).restore
+        for _ in 0..<Restore.missingCountMax {
+            #expect(throws: LogFault.self) { try restore.slice(waitMilliseconds: 0) }
+        }
+        let end = #expect(throws: WorkerEnd.self) { try restore.slice(waitMilliseconds: 0) }
+        #expect(end?.exitCode == 2)
+        #expect(end?.sentence.hasPrefix("changelog") == true, "\(String(describing: end))")
     }
 }
 
