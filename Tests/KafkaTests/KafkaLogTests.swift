@@ -1,4 +1,3 @@
-import Foundation
 import Kafka
 import LocalKafka
 import RecordLogContract
@@ -93,6 +92,10 @@ import Testing
         }
     }
 
+    /// So long after the last question about it a handle forgets a coordinator: `metadata.max.age.ms`, and the time
+    /// between two looks at it.
+    private static let coordinatorAge = Duration.milliseconds(3_500)
+
     /// Goal: questions about a group that nobody answers in time cost their answers, and not the process.
     ///
     /// Method: nobody tells who the coordinator is for as long as four questions wait; then it is told,
@@ -103,11 +106,10 @@ import Testing
             let mock = try MockBroker(topics: ["source": 1])
             defer { mock.close() }
             let world = KafkaWorld(mock: mock)
+            let admin = try KafkaAdmin(settings: world.settings, deadlineMilliseconds: 500)
+            defer { admin.close() }
             let notAvailable = Int32(15)
             for _ in 0..<3 {
-                // A new one knows no coordinator.
-                let admin = try KafkaAdmin(settings: world.settings, deadlineMilliseconds: 500)
-                defer { admin.close() }
                 mock.pushErrors(Array(repeating: notAvailable, count: 1_000), for: .findCoordinator)
                 for _ in 0..<4 {
                     #expect(throws: LogFault.self) {
@@ -124,6 +126,11 @@ import Testing
                     }
                 }
                 #expect(told == [nil])
+                let forgotten = ContinuousClock.now + Self.coordinatorAge
+                _ = try until(world, "the time does not go on") {
+                    _ = try admin.endOffsets(ofTopic: "source")
+                    return ContinuousClock.now > forgotten ? true : nil
+                }
             }
         }
     }
