@@ -19,6 +19,11 @@ internal import Synchronization
         return max(Int(left.seconds) * 1_000 + Int(left.attoseconds / 1_000_000_000_000_000), 0)
     }
 
+    /// Sends a question, by a handle; its answer goes to the queue.
+    typealias Send = (
+        _ library: OpaquePointer, _ options: OpaquePointer?, _ queue: OpaquePointer?
+    ) -> Void
+
     /// Of each question.
     let deadlineMilliseconds: Int32
     private let settings: [CChar]
@@ -310,8 +315,7 @@ internal import Synchronization
     /// what both are given lives as long as their call.
     func ask<Answer>(
         _ kind: rd_kafka_admin_op_t,
-        _ send: (_ library: OpaquePointer, _ options: OpaquePointer?, _ queue: OpaquePointer?) ->
-            Void,
+        _ send: Send,
         read: (_ event: OpaquePointer) throws(LogFault) -> Answer
     ) throws(LogFault) -> Answer {
         guard let answer = try unsafe ask(kind, givenUpAfter: 0, send, read: read) else {
@@ -328,8 +332,7 @@ internal import Synchronization
     /// (`rd_kafka_admin_coord_request`): an abort, or worse. So its timeout lies far behind ours.
     func askCoordinator<Answer>(
         _ kind: rd_kafka_admin_op_t,
-        _ send: (_ library: OpaquePointer, _ options: OpaquePointer?, _ queue: OpaquePointer?) ->
-            Void,
+        _ send: Send,
         read: (_ event: OpaquePointer) throws(LogFault) -> Answer
     ) throws(LogFault) -> Answer {
         let client = try takeCoordinatorClient()
@@ -373,8 +376,7 @@ internal import Synchronization
     private func ask<Answer>(
         _ kind: rd_kafka_admin_op_t,
         givenUpAfter givenUpMilliseconds: Int32,
-        _ send: (_ library: OpaquePointer, _ options: OpaquePointer?, _ queue: OpaquePointer?) ->
-            Void,
+        _ send: Send,
         read: (_ event: OpaquePointer) throws(LogFault) -> Answer
     ) throws(LogFault) -> Answer? {
         let options = unsafe rd_kafka_AdminOptions_new(library, kind)

@@ -323,10 +323,7 @@ enum BookDue {
     /// The item that this one points at, where Apple has this one or may soon have it.
     private static func parent(of item: BookedItem, _ key: BookKey) -> BookKey? {
         let isThere =
-            switch item.wait {
-            case .queued, .sent: true
-            default: item.live.map { !$0.isRetracted || item.hasChanges } ?? false
-            }
+            item.isQueuedOrSent || item.live.map { !$0.isRetracted || item.hasChanges } ?? false
         guard isThere, let id = item.parent else {
             return nil
         }

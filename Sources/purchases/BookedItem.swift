@@ -112,6 +112,14 @@ struct BookedItem: Equatable {
 
     var hasChanges: Bool { changeFirst < changeNext }
 
+    /// Its event in turn stands in a token's queue, or Apple's answer to it is waited for.
+    var isQueuedOrSent: Bool {
+        switch wait {
+        case .queued, .sent: true
+        default: false
+        }
+    }
+
     /// The number of the event in turn; nil where there is none.
     var turn: Int64? {
         switch standing {

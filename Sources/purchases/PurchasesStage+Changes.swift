@@ -200,9 +200,8 @@ extension PurchasesStage {
             else {
                 continue
             }
-            switch child.wait {
-            case .queued, .sent: isFree = false
-            default: break
+            if child.isQueuedOrSent {
+                isFree = false
             }
             if let live = child.live, !live.isRetracted {
                 isFree = false
@@ -237,12 +236,8 @@ extension PurchasesStage {
             later.append(event)
             number -= 1
         }
-        let isUnderWay =
-            switch item.wait {
-            case .queued, .sent: true
-            default: false
-            }
-        if isUnderWay, number == item.changeFirst, !later.isEmpty {
+        // The change that is queued or sent goes on.
+        if item.isQueuedOrSent, number == item.changeFirst, !later.isEmpty {
             number += 1
             later.removeLast()
         }
@@ -257,7 +252,7 @@ extension PurchasesStage {
             book.put(event, number: number + Int64(index), of: place)
         }
         item.changeNext += 1
-        if !isUnderWay, number == item.changeFirst {
+        if !item.isQueuedOrSent, number == item.changeFirst {
             item.wait(for: .now, now: now)
         }
         book.put(item, at: place)

@@ -62,14 +62,24 @@ import TokenDomain
         #expect(bench.apple.held("r")?.country == "FRA")
     }
 
-    /// The refund "z" of the buy "a" was reported, and its retraction has come.
-    private func retractingRefund(_ step: Int) throws -> (PurchasesBench, CustomerID) {
+    /// The buy "a" was reported, and a refund of it.
+    private func reportedRefund(
+        _ step: Int,
+        _ refund: String,
+        exclusive: Int64
+    ) throws -> (PurchasesBench, CustomerID) {
         let bench = try bench(step)
         let anna = bench.customer(1)
         bench.token("t", customer: anna)
         bench.sale(bench.buy("a", anna))
-        bench.sale(bench.refund("z", of: "a", anna, exclusive: 1_000))
+        bench.sale(bench.refund(refund, of: "a", anna, exclusive: exclusive))
         try bench.settle()
+        return (bench, anna)
+    }
+
+    /// The refund "z" of the buy "a" was reported, and its retraction has come.
+    private func retractingRefund(_ step: Int) throws -> (PurchasesBench, CustomerID) {
+        let (bench, anna) = try reportedRefund(step, "z", exclusive: 1_000)
         bench.sale(bench.change("z", anna, .retract))
         try take(step, bench)
         return (bench, anna)
@@ -213,12 +223,7 @@ import TokenDomain
     func `is an undone retraction of its buy that came before, when it is a restatement`(
         step: Int
     ) throws {
-        let bench = try bench(step)
-        let anna = bench.customer(1)
-        bench.token("t", customer: anna)
-        bench.sale(bench.buy("a", anna))
-        bench.sale(bench.refund("r", of: "a", anna, exclusive: 10_000))
-        try bench.settle()
+        let (bench, anna) = try reportedRefund(step, "r", exclusive: 10_000)
         func restate(_ id: String) {
             bench.sale(
                 bench.change(id, anna, .restate) {

@@ -133,15 +133,20 @@ import Testing
     @Test func `ends with its own exit code where nobody reads what it writes`() throws {
         let folder = try TemporaryFolder()
         let sale = try folder.file("sale", Data(#"{"lineItemId":"l"}"#.utf8))
-        let pipe = Pipe()
-        let process = try TollwayProcess.make(["purchase", "check", sale.path])
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = pipe
-        try pipe.fileHandleForReading.close()
-        try process.run()
-        process.waitUntilExit()
+        let process = try Self.runWithoutReader(["purchase", "check", sale.path])
         #expect(process.terminationReason == .exit)
         #expect(process.terminationStatus == 1)
+    }
+
+    private static func runWithoutReader(_ arguments: [String]) throws -> Process {
+        let output = Pipe()
+        let process = try TollwayProcess.make(arguments)
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = output
+        try output.fileHandleForReading.close()
+        try process.run()
+        process.waitUntilExit()
+        return process
     }
 
     /// The next file that is opened would be taken for the standard output.
@@ -181,12 +186,7 @@ import Testing
     }
 
     @Test func `ends quietly when its reader goes away`() throws {
-        let process = try TollwayProcess.make(["--help"])
-        let output = Pipe()
-        process.standardOutput = output
-        try output.fileHandleForReading.close()
-        try process.run()
-        process.waitUntilExit()
+        let process = try Self.runWithoutReader(["--help"])
         #expect(process.terminationReason == .exit)
         #expect(process.terminationStatus == 0)
     }

@@ -78,26 +78,13 @@ enum InstantText {
     private static func day(_ text: Span<UInt8>) -> Int64? {
         guard text[4] == UInt8(ascii: "-"), text[7] == UInt8(ascii: "-"),
             let year = number(text, 0, 4), let month = number(text, 5, 2),
-            let day = number(text, 8, 2), (1...12).contains(month),
-            (1...dayCount(ofMonth: month, year: year)).contains(day)
+            let day = number(text, 8, 2), (1...12).contains(month), day >= 1
         else {
             return nil
         }
-        // Howard Hinnant's `days_from_civil`.
-        let shifted = month <= 2 ? year - 1 : year
-        let era = shifted / 400
-        let yearOfEra = shifted - era * 400
-        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-        let dayOfEra = yearOfEra * 365 + yearOfEra / 4 - yearOfEra / 100 + dayOfYear
-        return era * 146_097 + dayOfEra - 719_468
-    }
-
-    private static func dayCount(ofMonth month: Int64, year: Int64) -> Int64 {
-        switch month {
-        case 2: year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28
-        case 4, 6, 9, 11: 30
-        default: 31
-        }
+        let calendarMonth = CalendarMonth(number: year * 12 + month - 1)
+        let date = calendarMonth.start + .days(day - 1)
+        return date < calendarMonth.adding(1).start ? date.milliseconds / 86_400_000 : nil
     }
 
     private static func number(_ text: Span<UInt8>, _ start: Int, _ count: Int) -> Int64? {
