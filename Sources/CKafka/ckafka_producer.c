@@ -302,6 +302,11 @@ int ckafka_producer_is_away(const ckafka_producer *p)
            (p->waiting_count > 0 && ck_now_ms() - p->stored_at > STALLED_MS);
 }
 
+int ckafka_producer_login_refusal(ckafka_producer *p, char *text, size_t size)
+{
+    return ck_watch_refusal(&p->watch, text, size);
+}
+
 size_t ckafka_producer_take_notes(ckafka_producer *p, ckafka_note *notes, size_t capacity)
 {
     return ck_watch_take(&p->watch, notes, capacity);

@@ -230,6 +230,18 @@ int32_t ckafka_transaction_send_offsets(ckafka_transaction *t,
     }
 }
 
+void ckafka_transaction_ask_why(ckafka_transaction *t,
+                                const struct rd_kafka_topic_partition_list_s *list,
+                                const struct rd_kafka_consumer_group_metadata_s *metadata)
+{
+    rd_kafka_error_t *error = rd_kafka_send_offsets_to_transaction(t->rk, list, metadata, -1);
+    if (!error)
+        return;
+    rd_kafka_resp_err_t code = rd_kafka_error_code(error);
+    set_code(t, code, ck_is_refusal(code) ? "a topic that it writes" : rd_kafka_error_string(error));
+    rd_kafka_error_destroy(error);
+}
+
 static int32_t end(ckafka_transaction *t, bool commits, int timeout_ms, int64_t until)
 {
     int32_t verdict = CKAFKA_FINE;

@@ -145,6 +145,11 @@ const char *ckafka_worker_refusal(const ckafka_worker *w)
     return w->refusal.since ? w->refusal.text : NULL;
 }
 
+int ckafka_worker_login_refusal(ckafka_worker *w, char *text, size_t size)
+{
+    return ck_watch_refusal(&w->watch, text, size);
+}
+
 int ckafka_worker_is_assigning(const ckafka_worker *w)
 {
     return w->event == CKAFKA_EVENT_ASSIGN && !w->is_event_shown;

@@ -21,6 +21,19 @@ enum CText {
         }
     }
 
+    /// Why a broker does not let us in, where a C call knows of it and fills it in.
+    static func refusal(_ fill: (UnsafeMutablePointer<CChar>?, Int) -> Int32) -> String? {
+        var buffer = [CChar](repeating: 0, count: refusalByteCountMax)
+        let count = buffer.count
+        guard unsafe fill(&buffer, count) != 0 else {
+            return nil
+        }
+        return text(of: buffer)
+    }
+
+    /// As much as the C side keeps.
+    private static let refusalByteCountMax = 300
+
     /// A text in a buffer that a C call has filled.
     static func text(of buffer: [CChar]) -> String {
         String(decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)

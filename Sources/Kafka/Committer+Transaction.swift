@@ -102,6 +102,9 @@ extension Committer {
         if verdict == .fine {
             verdict = during(.ending) { step(unsafe ckafka_transaction_commit(core, -1)) }
         }
+        if verdict == .abort, failure.code == RD_KAFKA_RESP_ERR__PURGE_QUEUE.rawValue {
+            askWhyPurged()
+        }
         if verdict != .fine {
             noteRefusal()
         }
@@ -112,6 +115,19 @@ extension Committer {
             unsafe ckafka_transaction_abort(core, Self.abortMilliseconds) == CKAFKA_FINE
         }
         return isAborted ? .abort : .rebuild
+    }
+
+    /// Of a transaction that will be aborted: records that were purged do not say why.
+    private func askWhyPurged() {
+        _ = unsafe withMembership { membership in
+            let list = unsafe positionList()
+            defer { unsafe rd_kafka_topic_partition_list_destroy(list) }
+            return during(.sendingOffsets) {
+                unsafe ckafka_transaction_ask_why(core, list, membership)
+                unsafe ckafka_transaction_show_error(core, &failure)
+                return .abort
+            }
+        }
     }
 
     private func runAtLeastOnce() -> Verdict {

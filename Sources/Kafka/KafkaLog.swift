@@ -216,6 +216,10 @@ package final class KafkaLog: RecordLog {
     /// ``poll(into:recordCountMax:waitMilliseconds:)`` fails with it.
     package var refusal: String? { handle.refusal }
 
+    /// Why no broker has let us in just now: a password or a certificate that one of both sides does not
+    /// take.
+    package var loginRefusal: String? { handle.loginRefusal }
+
     /// Whether partitions were assigned and it is not known yet where they are to be read from: a
     /// transaction of a predecessor may have to end first.
     package var isAssigning: Bool { handle.isAssigning }

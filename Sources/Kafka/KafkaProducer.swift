@@ -156,6 +156,12 @@ internal import CKafka
     /// True from the moment no broker answers, or none has stored for 5 s what waits, until one does.
     package var isBrokerAway: Bool { unsafe ckafka_producer_is_away(handle) != 0 }
 
+    /// As ``KafkaLog/loginRefusal``.
+    package var loginRefusal: String? {
+        let handle = unsafe handle
+        return unsafe CText.refusal { unsafe ckafka_producer_login_refusal(handle, $0, $1) }
+    }
+
     /// What the client library said since the last call, oldest first; at most 64 are kept.
     package func takeNotes() -> [KafkaNote] {
         let handle = unsafe handle

@@ -21,6 +21,9 @@ package struct KafkaSettings: Sendable, Equatable {
     /// What the broker's log calls us.
     package var clientID: String
     package var extra: [String: String]
+    /// Paths of files that are read once, at a client's start, secrets in `extra` and certificates; by
+    /// the setting that names them.
+    package var files: [String: String] = [:]
     /// How long the group waits for a member that says nothing.
     ///
     /// Below the transaction's 40 s; the heartbeat is a fifth of it.

@@ -71,8 +71,10 @@ internal import Synchronization
 
     /// A question without an answer, perhaps because no broker accepts our login: that does not pass.
     func fault(_ code: rd_kafka_resp_err_t, _ text: String? = nil) -> LogFault {
-        var refusal = [CChar](repeating: 0, count: 300)
-        guard unsafe ckafka_client_refusal(handle, &refusal, refusal.count) != 0 else {
+        let handle = unsafe handle
+        guard
+            let refusal = unsafe CText.refusal({ unsafe ckafka_client_refusal(handle, $0, $1) })
+        else {
             return LogFault(answer: code, text)
         }
         var mechanism = [CChar](repeating: 0, count: 64)
@@ -88,7 +90,7 @@ internal import Synchronization
         let isHopeless =
             CText.text(of: mechanism).hasPrefix("SCRAM") && rd_kafka_version() < Self.scramMended
         return .misconfigured(
-            message: (isHopeless ? Self.scramAdvice : "") + CText.text(of: refusal)
+            message: (isHopeless ? Self.scramAdvice : "") + refusal
         )
     }
 

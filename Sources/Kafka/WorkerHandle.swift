@@ -134,6 +134,11 @@ internal import CKafka
         return unsafe String(cString: text)
     }
 
+    var loginRefusal: String? {
+        let handle = unsafe handle
+        return unsafe CText.refusal { unsafe ckafka_worker_login_refusal(handle, $0, $1) }
+    }
+
     var isAssigning: Bool { unsafe ckafka_worker_is_assigning(handle) != 0 }
 
     /// What hangs keeps what it uses, until the process ends: nothing of that is freed.

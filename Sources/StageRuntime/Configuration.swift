@@ -1,3 +1,4 @@
+internal import Glibc
 package import Kafka
 package import TokenDomain
 
@@ -140,6 +141,14 @@ package struct Configuration: Sendable, Equatable {
 
     /// Reads the files that the program will read at its start, and forgets them: for a check.
     package func checkFiles() throws(ConfigurationFault) {
+        // "probe" is librdkafka's word for the system's authorities.
+        for (setting, path) in kafka.files.sorted(by: { $0.key < $1.key })
+        where path != "probe" {
+            guard unsafe access(path, R_OK) != 0 else {
+                continue
+            }
+            throw .unreadableFile(setting: setting, path: path, because: "it cannot be read")
+        }
         switch program {
         case .worker(.ingest):
             if let ingestKeysFile {
@@ -155,11 +164,9 @@ package struct Configuration: Sendable, Equatable {
         case .worker(.decode), .worker(.notifications), .worker(.report), .worker(.purchases):
             let needsKeys = program == .worker(.report)
             let apps = try AppsFile.load(try requiredFile(.appsFile), needsKeys: needsKeys)
-            for key in apps.apps.flatMap(\.keys) where needsKeys {
-                _ = try SecretFile.read(
-                    path: key.privateKeyFile,
-                    setting: Setting.appsFile.fullName
-                )
+            let faults = needsKeys ? apps.apps.flatMap { $0.privateKeys().faults } : []
+            if let fault = faults.first {
+                throw fault
             }
             if program == .worker(.notifications) || program == .worker(.report) {
                 _ = try appleRoots()

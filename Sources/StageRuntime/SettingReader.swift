@@ -246,7 +246,11 @@ extension SettingReader {
             .filter { $0.hasPrefix(Setting.kafkaPrefix) && $0 != Setting.kafkaBootstrapServers }
             .filter { $0 != Setting.kafkaSingleBroker.fullName }
         for name in names.sorted() {
-            let (key, value) = try kafkaSetting(name, environment[name] ?? "")
+            let given = environment[name] ?? ""
+            let (key, value) = try kafkaSetting(name, given)
+            if name.hasSuffix("_FILE") || key.hasPrefix("ssl.") && key.hasSuffix(".location") {
+                settings.files[name] = given
+            }
             if key == "client.id" {
                 settings.clientID = value
             } else {

@@ -36,6 +36,7 @@ package final class WorkerRun {
 
     private let worker: Worker
     private let configuration: Configuration
+    private let loginFiles: LoginFiles
     let signals: ProcessSignals
     private let fetchWaitMilliseconds: Int?
     private let log: Log
@@ -105,6 +106,7 @@ package final class WorkerRun {
     ) {
         self.worker = worker
         self.configuration = configuration
+        loginFiles = LoginFiles(of: configuration.kafka)
         self.signals = signals
         self.fetchWaitMilliseconds = fetchWaitMilliseconds
         self.makeStage = makeStage
@@ -282,7 +284,9 @@ package final class WorkerRun {
         let ticking = stage as? any TickingStage
         while true {
             look(view, loop, recordLog, stage)
-            if let end = Self.end(forHanging: view.hanging) {
+            if let end = Self.end(forHanging: view.hanging)
+                ?? loginFiles.end(refusal: recordLog.isBrokerAway ? recordLog.loginRefusal : nil)
+            {
                 loop.abandon()
                 return end
             }
@@ -370,7 +374,10 @@ package final class WorkerRun {
             health.setReady()
         }
         let isAway = recordLog.isBrokerAway
-        health.setCondition("kafka", isAway ? "no broker answers" : recordLog.refusal)
+        health.setCondition(
+            "kafka",
+            isAway ? recordLog.loginRefusal ?? "no broker answers" : recordLog.refusal
+        )
         if isAway {
             // The library says by what it was refused, once a minute too.
             log.limited(.warning, "Kafka is away; waiting", ("code", "_ALL_BROKERS_DOWN"))

@@ -46,6 +46,8 @@ final class IngestLoop {
     /// Whether the topics are known to be there: until then nothing is let in.
     private let isOpen: () -> Bool
     private var wasBrokerAway: Bool
+    /// Those that Kafka does not let us write, by number among the targets.
+    private var deniedTopics: Set<Int> = []
 
     init(
         server: HTTPServer,
@@ -256,6 +258,7 @@ final class IngestLoop {
     private func hear(_ receipts: [KafkaProducer.Receipt], now: Int64) {
         for receipt in receipts {
             if let topic = waiting.topic(of: receipt.tag) {
+                tellRight(to: topic, receipt)
                 measures.received(
                     topic,
                     isStored: receipt.isStored,
@@ -321,17 +324,38 @@ final class IngestLoop {
         )
     }
 
+    /// A right to write that was taken away, which no waiting mends, until a record is stored there again.
+    private func tellRight(to topic: Int, _ receipt: KafkaProducer.Receipt) {
+        let code = receipt.failure ?? ""
+        let isDenied = code.hasSuffix("AUTHORIZATION_FAILED")
+        let isNews =
+            isDenied
+            ? deniedTopics.insert(topic).inserted
+            : receipt.isStored && deniedTopics.remove(topic) != nil
+        guard isNews else {
+            return
+        }
+        let names = deniedTopics.sorted().map { Worker.ingest.targets[$0].name(prefix: "") }
+        let sentence =
+            "Kafka refuses to store in \(names.joined(separator: ", ")): give this worker's user"
+            + " the right, with Deploy/acls.sh"
+        health.setCondition("rights", names.isEmpty ? nil : sentence)
+    }
+
     private func tellBroker() {
         let isAway = sink.isBrokerAway || !isOpen()
+        if isAway {
+            health.setCondition("kafka", sink.loginRefusal ?? "the broker does not answer")
+        }
         guard isAway != wasBrokerAway else {
             return
         }
         wasBrokerAway = isAway
-        health.setCondition("kafka", isAway ? "the broker does not answer" : nil)
         if isAway {
             health.setNotReady(because: "the broker does not answer")
             log.warning("the broker does not answer: requests get 503")
         } else {
+            health.setCondition("kafka", nil)
             log.info("the broker answers")
             if stopsAt == nil {
                 health.setReady()

@@ -131,7 +131,8 @@ struct IngestRun {
             loop.end()
             producer.close(deadlineMilliseconds: producerCloseMilliseconds)
         }
-        try turn(loop, producer, signals, log, watch) {
+        let loginFiles = LoginFiles(of: configuration.kafka)
+        try turn(loop, producer, signals, log, watch, loginFiles) {
             readRootsAgain(for: loop, configuration, log)
         }
         return .toldToStop
@@ -188,13 +189,17 @@ struct IngestRun {
         _ signals: ProcessSignals,
         _ log: Log,
         _ watch: TopicWatch,
+        _ loginFiles: LoginFiles,
         reload: () -> Void
-    ) throws(LogFault) {
+    ) throws {
         let signalWatch = loop.watch(signals.descriptor)
         var isNamed = false
         while !loop.hasStopped {
             if let fault = watch.fault {
                 throw fault
+            }
+            if producer.isBrokerAway, let end = loginFiles.end(refusal: producer.loginRefusal) {
+                throw end
             }
             if watch.isVerified, !isNamed {
                 isNamed = true

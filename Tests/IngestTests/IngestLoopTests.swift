@@ -175,6 +175,28 @@ final class IngestBench {
         #expect(bench.rendered.contains("tollway_ingest_records_failed_total{topic=\"t\"} 1"))
     }
 
+    @Test func `says which right it lacks, until a record is stored again`() throws {
+        let bench = try IngestBench()
+        bench.sink.storesAtOnce = false
+        func store(_ index: Int, failure: String?) throws {
+            bench.post("/v1/tokens", "{\"token\":\"a\"}", tag: UInt64(index))
+            #expect(bench.turn { bench.sink.records.count == index + 1 })
+            bench.sink.settle(index..<index + 1, failure: failure)
+            #expect(bench.turn { bench.answers.count == index + 1 })
+        }
+        func complaint() -> String? { bench.health.ready.lines.first { $0.hasPrefix("rights: ") } }
+        try store(0, failure: "TOPIC_AUTHORIZATION_FAILED")
+        #expect(complaint()?.contains("tokens.received.v1: give this worker's user") == true)
+        try store(1, failure: "_MSG_TIMED_OUT")
+        #expect(complaint() != nil)
+        try store(2, failure: nil)
+        #expect(complaint() == nil)
+        bench.sink.isBrokerAway = true
+        bench.sink.loginRefusal = "not these credentials"
+        try bench.loop.turn()
+        #expect(bench.health.ready.lines.contains("kafka: not these credentials"))
+    }
+
     @Test func `answers within its time although the broker is silent`() throws {
         let bench = try IngestBench()
         bench.sink.storesAtOnce = false

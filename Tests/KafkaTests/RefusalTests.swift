@@ -28,14 +28,16 @@ import Testing
         }
     }
 
-    @Test func `ends it with the topic that it may not write any more`() async throws {
+    /// Kafka refuses the records themselves, or to take their partition into the transaction.
+    @Test(arguments: [MockBroker.API.produce, .addPartitionsToTransaction])
+    func `ends it where it may not write any more`(api: MockBroker.API) async throws {
         try await onThread {
             let mock = try MockBroker(topics: ["source": 1, "target": 1])
             defer { mock.close() }
             let world = Self.world(mock)
             let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
             defer { member.close() }
-            mock.pushErrors(Array(repeating: Self.noRight, count: 5_000), for: .produce)
+            mock.pushErrors(Array(repeating: Self.noRight, count: 5_000), for: api)
             let place = TopicPartition(topic: "source", partition: 0)
             let fault = #expect(throws: LogFault.self) {
                 try until(world, "it goes on for ever") {
@@ -48,7 +50,8 @@ import Testing
                     return nil as Bool?
                 }
             }
-            try Self.expectEnd(fault, naming: ["target", "TOPIC_AUTHORIZATION_FAILED"])
+            let what = api == .produce ? "target" : "a topic that it writes"
+            try Self.expectEnd(fault, naming: [what, "TOPIC_AUTHORIZATION_FAILED"])
         }
     }
 

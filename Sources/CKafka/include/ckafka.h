@@ -163,6 +163,8 @@ int ckafka_worker_is_away(const ckafka_worker *worker);
 /* ckafka_worker_refusal: the right or the topic that the consumer lacks, in a sentence; null where it
  * lacks none.  When that lasts beyond the watchdog's time, the next poll fails with it. */
 const char *ckafka_worker_refusal(const ckafka_worker *worker);
+/* ckafka_worker_login_refusal: why no broker has let us in just now; 0 where none has refused. */
+int ckafka_worker_login_refusal(ckafka_worker *worker, char *text, size_t size);
 /* ckafka_worker_is_assigning: whether partitions were assigned and it is not known yet where they
  * are to be read from. */
 int ckafka_worker_is_assigning(const ckafka_worker *worker);
@@ -208,6 +210,8 @@ int ckafka_producer_take_receipts(ckafka_producer *producer, const ckafka_receip
 size_t ckafka_producer_waiting_count(const ckafka_producer *producer);
 size_t ckafka_producer_waiting_byte_count(const ckafka_producer *producer);
 int ckafka_producer_is_away(const ckafka_producer *producer);
+/* ckafka_producer_login_refusal: as ckafka_worker_login_refusal. */
+int ckafka_producer_login_refusal(ckafka_producer *producer, char *text, size_t size);
 size_t ckafka_producer_take_notes(ckafka_producer *producer, ckafka_note *notes, size_t capacity);
 /* ckafka_producer_flush: 1 when nothing waits any more. */
 int ckafka_producer_flush(ckafka_producer *producer, int deadline_ms);
@@ -291,6 +295,11 @@ int32_t ckafka_transaction_flush(ckafka_transaction *t, int wait_ms);
 int32_t ckafka_transaction_send_offsets(ckafka_transaction *t,
                                         const struct rd_kafka_topic_partition_list_s *list,
                                         const struct rd_kafka_consumer_group_metadata_s *metadata);
+/* ckafka_transaction_ask_why: of a transaction that will be aborted as its records were purged, which is
+ * so where a partition could not be added to it: the next call that needs it tells the code. */
+void ckafka_transaction_ask_why(ckafka_transaction *t,
+                                const struct rd_kafka_topic_partition_list_s *list,
+                                const struct rd_kafka_consumer_group_metadata_s *metadata);
 /* ckafka_transaction_commit: one that took long may have been sent twice: then the producer is worn. */
 int32_t ckafka_transaction_commit(ckafka_transaction *t, int timeout_ms);
 /* ckafka_transaction_abort: REBUILD where it is not certain that nothing was written, or a message still
