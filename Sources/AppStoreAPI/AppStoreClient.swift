@@ -184,6 +184,10 @@ package final class AppStoreClient: AppleClient {
         keys.reload(appAppleID: appAppleID)
     }
 
+    package func startWithFirstKey(appAppleID: Int64) {
+        keys.startWithFirst(appAppleID: appAppleID)
+    }
+
     private static func reply(
         _ outcome: HTTPClientResponse.Outcome,
         to flight: Flight,

@@ -37,6 +37,8 @@ package protocol AppleClient: AnyObject {
     func abandon(tag: UInt64)
     /// Reads the key of an app again: it may have been replaced.
     func reloadKey(appAppleID: Int64)
+    /// Signs with the app's first key again, though Apple refused it before.
+    func startWithFirstKey(appAppleID: Int64)
     /// Becomes readable when something came back; -1 where there is none.
     var wakeDescriptor: Int32 { get }
     /// When something will come back that no descriptor announces; nil where nothing will.

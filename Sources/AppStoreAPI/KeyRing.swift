@@ -66,12 +66,17 @@ package final class KeyRing {
         let before = signers[appAppleID]
         let now = load(appAppleID)
         signers[appAppleID] = now
-        guard let before, before.map(\.keyID) != now.map(\.keyID) else {
-            return
+        if let before, before.map(\.keyID) != now.map(\.keyID) {
+            startWithFirst(appAppleID: appAppleID)
         }
+    }
+
+    /// Signs with the first key again, in every lane of an app: somebody says that Apple accepts it now.
+    package func startWithFirst(appAppleID: Int64) {
+        let first = signers(of: appAppleID).first
         for lane in positions.keys.filter({ $0.appAppleID == appAppleID }) {
             positions[lane] = nil
-            if let first = now.first {
+            if let first {
                 changed(Change(lane: lane, refused: nil, keyID: first.keyID, number: 1))
             }
         }

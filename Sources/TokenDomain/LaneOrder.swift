@@ -78,6 +78,18 @@ package struct LaneOrders: Equatable, Sendable {
         return changes
     }
 
+    /// Takes over the orders of a topic that was read again.
+    ///
+    /// - Returns: what that changes.
+    package mutating func become(_ next: LaneOrders) -> [Change] {
+        let gone = byLane.values.filter { next.byLane[$0.lane] == nil }
+        var changes = gone.compactMap { forget(key: $0.key) }
+        for order in next.byLane.values {
+            changes += take(order)
+        }
+        return changes
+    }
+
     /// A record without a value: as if nothing had been ordered for the lane.
     ///
     /// - Returns: the order that a pause ends with, where there was one.

@@ -1,4 +1,5 @@
 internal import Kafka
+internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
@@ -9,6 +10,8 @@ protocol LaneOrderSource: AnyObject {
     ///
     /// - Returns: whether all was read that stood there at the first read.
     func read(into batch: inout RecordBatch) throws(LogFault) -> Bool
+    /// How often it began at the topic's first record.
+    var startCount: Int { get }
 }
 
 /// The topic itself, read committed, whole, and without a group: every replica follows all of it.
@@ -18,31 +21,65 @@ final class LaneOrderTopic: LaneOrderSource {
     private static let questionMilliseconds = 1_000
     private static let fetchWait = "fetch.wait.max.ms"
 
-    private let browser: LogBrowser
-    private var isStarted = false
+    /// After a refusal, for the library tells it once and goes on in silence: a new reader is told again, or
+    /// reads.
+    private static let startAgain = Duration.seconds(10)
 
-    init(settings: KafkaSettings, topicPrefix: String) throws(LogFault) {
-        var settings = settings
+    private var settings: KafkaSettings
+    private let topic: String
+    /// Nil before the first read, and after a refusal.
+    private var browser: LogBrowser?
+    private var refusal: (fault: LogFault, until: ContinuousClock.Instant)?
+    private(set) var startCount = 0
+
+    init(settings: KafkaSettings, topicPrefix: String) {
+        self.settings = settings
+        topic = Topic.laneOrders.name(prefix: topicPrefix)
         // A record is there at once, however long the broker may wait for one.
-        settings.extra[Self.fetchWait] = settings.extra[Self.fetchWait] ?? "500"
-        browser = try LogBrowser(
-            settings: settings,
-            topics: [Topic.laneOrders.name(prefix: topicPrefix)],
-            deadlineMilliseconds: Self.questionMilliseconds
-        )
+        self.settings.extra[Self.fetchWait] = settings.extra[Self.fetchWait] ?? "500"
     }
 
     func read(into batch: inout RecordBatch) throws(LogFault) -> Bool {
-        if !isStarted {
-            // Where Kafka is away it has no start offset yet, and gets one with a later read.
-            try browser.start()
-            isStarted = true
+        if let refusal, ContinuousClock.now < refusal.until {
+            throw refusal.fault
         }
-        return try browser.read(
-            into: &batch,
-            recordCountMax: Self.recordCountMax,
-            waitMilliseconds: 0
+        refusal = nil
+        do throws(LogFault) {
+            return try started().read(
+                into: &batch,
+                recordCountMax: Self.recordCountMax,
+                waitMilliseconds: 0
+            )
+        } catch {
+            guard case .unavailable = error else {
+                browser?.close()
+                browser = nil
+                refusal = (error, .now + Self.startAgain)
+                throw error
+            }
+            throw error
+        }
+    }
+
+    private func started() throws(LogFault) -> LogBrowser {
+        if let browser {
+            return browser
+        }
+        let next = try LogBrowser(
+            settings: settings,
+            topics: [topic],
+            deadlineMilliseconds: Self.questionMilliseconds
         )
+        do throws(LogFault) {
+            // Where Kafka is away it has no start offset yet, and gets one with a later read.
+            try next.start()
+        } catch {
+            next.close()
+            throw error
+        }
+        browser = next
+        startCount += 1
+        return next
     }
 }
 
@@ -56,6 +93,9 @@ final class LaneOrderReader {
     private var batch = RecordBatch()
     private(set) var orders = LaneOrders()
     private(set) var isWhole = false
+    /// Those of a topic that is read from its start again, until all is read.
+    private var anew: LaneOrders?
+    private var startCount = 0
     /// Why the topic cannot be read now.
     private(set) var trouble: String?
     /// Records skipped since the last look.
@@ -74,17 +114,34 @@ final class LaneOrderReader {
             repeat {
                 batch.removeAll()
                 let isAtEnd = try source.read(into: &batch)
-                batch.records.forEach { changes += take($0) }
-                isWhole = isWhole || isAtEnd
+                if source.startCount != startCount {
+                    startCount = source.startCount
+                    anew = isWhole ? LaneOrders() : nil
+                }
+                for record in batch.records {
+                    if var next = anew {
+                        _ = take(record, into: &next)
+                        anew = next
+                    } else {
+                        changes += take(record, into: &orders)
+                    }
+                }
+                if isAtEnd {
+                    (isWhole, trouble) = (true, nil)
+                    changes += anew.map { orders.become($0) } ?? []
+                    anew = nil
+                }
             } while !batch.records.isEmpty
-            trouble = nil
         } catch {
             tell(error)
         }
         return changes
     }
 
-    private func take(_ record: RecordBatch.Record) -> [LaneOrders.Change] {
+    private func take(
+        _ record: RecordBatch.Record,
+        into orders: inout LaneOrders
+    ) -> [LaneOrders.Change] {
         let key = record.key.isAbsent ? [] : Array(batch.arena[record.key.indices])
         guard !record.value.isAbsent else {
             let change = orders.forget(key: String(decoding: key, as: UTF8.self))
@@ -111,11 +168,12 @@ final class LaneOrderReader {
     private func tell(_ fault: LogFault) {
         // Where Kafka is away the loop says so.
         guard case .unavailable(let code, _) = fault else {
-            trouble = "the orders for lanes cannot be read: \(fault)"
+            let because = WorkerRun.end(for: fault).sentence
+            trouble = "the orders for lanes cannot be read: \(because)"
             log.limited(
                 .error,
                 "the orders for lanes cannot be read",
-                ("because", .text("\(fault)")),
+                ("because", .text(because)),
                 ("sends", .text(isWhole ? "as ordered before" : "nothing"))
             )
             return

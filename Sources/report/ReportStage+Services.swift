@@ -55,7 +55,7 @@ extension ReportStage {
                 verifier: { apps.verifier },
                 appAppleID: { apps.appAppleID(ofBundle: $0) }
             ),
-            orders: try LaneOrderTopic(
+            orders: LaneOrderTopic(
                 settings: configuration.kafka,
                 topicPrefix: configuration.topicPrefix
             ),
@@ -98,10 +98,13 @@ extension ReportStage: ReloadingStage {
         guard let apps else {
             return
         }
+        let before = apps.appAppleIDs
         apps.reload()
         metrics.expect(apps: apps.appAppleIDs)
-        for appAppleID in apps.appAppleIDs {
+        // One that was taken out has no key any more.
+        for appAppleID in Set(before + apps.appAppleIDs).sorted() {
             sender.apple.reloadKey(appAppleID: appAppleID)
+            sender.apple.startWithFirstKey(appAppleID: appAppleID)
         }
         sender.reload()
         wake()

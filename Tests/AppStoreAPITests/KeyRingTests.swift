@@ -78,6 +78,15 @@ import TokenDomain
         #expect(ring.signer(of: production) == nil)
     }
 
+    @Test func `are tried from the first again where somebody says so`() throws {
+        let file = try File(["new", "old"])
+        let ring = file.ring
+        ring.heard(httpStatus: 401, of: production, signedWith: "new")
+        ring.startWithFirst(appAppleID: 1)
+        #expect(ring.signer(of: production)?.keyID == "new")
+        #expect(file.changes.last?.refused == nil && file.changes.last?.number == 1)
+    }
+
     @Test func `leave one alone`() throws {
         let file = try File(["only"])
         let ring = file.ring

@@ -203,4 +203,6 @@ final class SimulatedAppleClient: AppleClient {
     }
 
     func reloadKey(appAppleID: Int64) {}
+
+    func startWithFirstKey(appAppleID: Int64) {}
 }

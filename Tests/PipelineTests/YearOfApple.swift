@@ -146,6 +146,8 @@ final class YearOfApple: AppleClient {
 
     func reloadKey(appAppleID: Int64) {}
 
+    func startWithFirstKey(appAppleID: Int64) {}
+
     /// 503s since the last call.
     func takeFailureCount() -> Int {
         defer { failureCount = 0 }

@@ -15,6 +15,13 @@ final class MemoryOrders: LaneOrderSource {
     private let topic: String
     private var next: [Int32: Int64] = [:]
     var fault: LogFault?
+    private(set) var startCount = 1
+
+    /// What comes next is the topic's first record.
+    func startAgain() {
+        next = [:]
+        startCount += 1
+    }
 
     init(cluster: MemoryCluster, topic: String) {
         self.cluster = cluster
@@ -222,6 +229,38 @@ final class MemoryOrders: LaneOrderSource {
         due(5, from: 50, on: bench)
         try bench.pass(.seconds(10))
         #expect(calls(bench) == 5 && calls(bench, app: 2) == 5)
+    }
+
+    @Test func `change nothing where they are read again, and end where one is gone`() throws {
+        let bench = bench(tokens: 5)
+        order(.paused, on: bench)
+        order(.open, resetAt: bench.clock.now, on: bench)
+        order(.paused, on: bench)
+        bench.launch()
+        bench.health.setStarted()
+        bench.health.setReady()
+        try bench.pass(.seconds(5))
+        let orders = try #require(bench.orders[0])
+        orders.fault = .misconfigured(message: "TOPIC_AUTHORIZATION_FAILED")
+        try bench.pass(.seconds(5))
+        let lines = bench.health.ready.lines
+        #expect(lines.contains { $0.hasPrefix("lanes: ") && $0.hasSuffix("_FAILED") }, "\(lines)")
+        // The right is back: the whole topic comes once more.
+        orders.fault = nil
+        orders.startAgain()
+        try bench.pass(.seconds(5))
+        #expect(!bench.health.ready.lines.contains { $0.hasPrefix("lanes: ") })
+        #expect(calls(bench) == 0 && calls(bench, app: 2) == 5)
+        #expect(
+            value(
+                bench,
+                #"report_lane_changes_total{app="1",environment="production",change="reset""#
+            ) == nil
+        )
+        bench.append(.laneOrders, key: Array("1|production".utf8), value: nil)
+        orders.startAgain()
+        try bench.pass(.seconds(5))
+        #expect(calls(bench) == 5)
     }
 
     @Test func `reset a stopped lane: it is tried at once, with its key read anew`() throws {

@@ -141,6 +141,8 @@ package final class ScriptedApple: AppleClient {
         reloads.append(appAppleID)
     }
 
+    package func startWithFirstKey(appAppleID: Int64) {}
+
     // MARK: Apple's side
 
     private func answer(
