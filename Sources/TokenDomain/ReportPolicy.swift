@@ -25,6 +25,9 @@ package struct ReportPolicy: Sendable {
 
     /// A report is due this long before its deadline, so that a short trouble does not miss it.
     package static let deadlineMargin = Milliseconds.hours(1)
+    /// How long a duplicate waits behind its primary where both are due for their deadline: Apple's answer
+    /// and dedupe's word about it take two or three seconds.
+    package static let primaryLead = Milliseconds.seconds(20)
     /// A token with expiry is due this long after it at the latest.
     package static let deadlineAfterExpiry = Milliseconds.days(1)
     /// A month's report is due this long after the month: Apple's help page, second hand.

@@ -202,11 +202,13 @@ extension TokenAccount {
             return Debt(dueAt: held, reason: isDuplicate ? .duplicate : .hold, origin: origin)
         }
         // Long past is due now; earlier than it came in cannot be.
-        return Debt(
-            dueAt: max(latest, receivedAt),
-            reason: isDuplicate ? .duplicate : .deadline,
-            origin: origin
-        )
+        let dueAt = max(latest, receivedAt)
+        guard isDuplicate else {
+            return Debt(dueAt: dueAt, reason: .deadline, origin: origin)
+        }
+        // Its primary is due then, and is to be heard first: Apple may refuse that.
+        let lead = min(ReportPolicy.primaryLead, policy.hold)
+        return Debt(dueAt: dueAt + lead, reason: .duplicate, origin: origin)
     }
 
     private mutating func adopt(_ distinct: TokenDistinct) {

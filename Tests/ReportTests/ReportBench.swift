@@ -230,9 +230,12 @@ final class ReportBench {
         receivedAt: Timestamp? = nil
     ) {
         var token = token(id, app: app)
+        var cameAt = clock.now
         if case .duplicate = role {
             token.tokenCreationDate = Self.start + .days(-365)
-            token.tokenExpirationDate = Self.start + .hours(-23)
+            // Due at once: its primary was so long ago.
+            token.tokenExpirationDate = Self.start + .hours(-23) + -ReportPolicy.primaryLead
+            cameAt = cameAt + -ReportPolicy.primaryLead
         }
         token.tokenExpirationDate = expiration ?? token.tokenExpirationDate
         let message = TokenDistinct(
@@ -243,7 +246,7 @@ final class ReportBench {
             tokenCreationDate: token.tokenCreationDate,
             tokenExpirationDate: token.tokenExpirationDate,
             customer: customer.map(CustomerID.init),
-            receivedAt: receivedAt ?? clock.now,
+            receivedAt: receivedAt ?? cameAt,
             role: role,
             promotedFrom: promotedFrom
         )

@@ -219,17 +219,18 @@ final class ReportRig {
         }
     }
 
-    /// Within the margin of its deadline, so due at once.
+    /// Within the margin of its deadline, and behind its primary, so due at once.
     private func distinct(_ id: TokenID, now: Int64) -> TokenDistinct {
-        TokenDistinct(
+        let cameAt = Timestamp(milliseconds: now) + -ReportPolicy.primaryLead
+        return TokenDistinct(
             externalPurchaseID: id,
             appAppleID: Self.app,
             bundleID: Self.bundleID,
             tokenType: .services,
             tokenCreationDate: Timestamp(milliseconds: now) + .days(-365),
-            tokenExpirationDate: Timestamp(milliseconds: now) + .hours(-23),
+            tokenExpirationDate: cameAt + .hours(-23),
             customer: nil,
-            receivedAt: Timestamp(milliseconds: now),
+            receivedAt: cameAt,
             role: .duplicate(of: TokenID("first"))
         )
     }

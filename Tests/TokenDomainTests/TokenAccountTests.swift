@@ -67,12 +67,17 @@ import Testing
         #expect(account.current?.status == status)
     }
 
-    /// The hours from receipt to expiry: the deadline is a day after it, an hour is kept in hand.
+    /// The hours from receipt to expiry: the deadline is a day after it, and an hour before that is the
+    /// primary due.
     @Test(arguments: [
         (25 as Int64, Milliseconds.hours(48)), (24, .hours(47)), (0, .hours(23)), (-23, .hours(0)),
         (-1_000, .hours(0)),
     ])
-    func `never holds a duplicate past the deadline`(hours: Int64, wait: Milliseconds) {
+    func `never holds a duplicate past the deadline, and behind its primary`(
+        hours: Int64,
+        wait: Milliseconds
+    ) {
+        let lead = ReportPolicy.primaryLead
         var account = Fixtures.account()
         var distinct = Fixtures.distinct(.duplicate(of: TokenID("first")))
         distinct.tokenExpirationDate = distinct.receivedAt + .hours(hours)
@@ -80,7 +85,7 @@ import Testing
         #expect(
             account.debt
                 == .init(
-                    dueAt: Self.received + wait,
+                    dueAt: Self.received + wait + (hours < 25 ? lead : Milliseconds(0)),
                     reason: .duplicate,
                     origin: Fixtures.origin(0, 1)
                 )
