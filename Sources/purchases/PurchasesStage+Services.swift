@@ -9,7 +9,7 @@ extension PurchasesStage: ReloadingStage {
         let configuration = services.configuration
         let rates: any RateSource
         if let path = configuration.exchangeRatesFile {
-            rates = try RatesFile(path: path, log: services.log)
+            rates = RatesFile(path: path, log: services.log, health: services.health)
         } else {
             rates = NoRates()
         }

@@ -5,7 +5,10 @@ internal import TokenDomain
 /// Items that wait for a record are looked at in the transaction that changes the record.
 extension PurchasesStage {
     /// Items of the store that are looked at for one record; the others are woken after the commit.
-    private static let storedCountMax = 100
+    ///
+    /// These are the first by name: so many are told in the order in which their events came, and as many
+    /// renewals count each other's paid days. Ten years of weekly renewals are half of it.
+    private static let storedCountMax = 1_000
     /// An item that is looked at may wake another; what is left is woken after the commit.
     private static let roundCountMax = 100
 

@@ -5,7 +5,8 @@ internal import TokenDomain
 
 /// The file of exchange rates, read at start and whenever it changes.
 ///
-/// A file that cannot be read leaves the rates that were read before in force.
+/// A file that cannot be read leaves the rates that were read before in force, or none: what needs no
+/// rate, or has one, must not wait for it.
 final class RatesFile: RateSource {
     private struct Version: Equatable {
         var device: UInt
@@ -17,15 +18,16 @@ final class RatesFile: RateSource {
 
     private let path: String
     private let log: Log
-    private(set) var rates: ExchangeRates
+    private let health: Health?
+    private(set) var rates = ExchangeRates.none
     private var version: Version?
 
-    /// - Throws: what is wrong with the file.
-    init(path: String, log: Log) throws(ConfigurationFault) {
+    init(path: String, log: Log, health: Health? = nil) {
         self.path = path
         self.log = log
+        self.health = health
         version = Self.version(of: path)
-        rates = try ExchangeRatesFile.load(path)
+        _ = read()
     }
 
     private static func version(of path: String) -> Version? {
@@ -48,13 +50,19 @@ final class RatesFile: RateSource {
             return false
         }
         version = newest
+        return read()
+    }
+
+    private func read() -> Bool {
         do throws(ConfigurationFault) {
             rates = try ExchangeRatesFile.load(path)
+            health?.setCondition("rates", nil)
             return true
         } catch {
+            health?.setCondition("rates", error.sentence)
             log.limited(
                 .error,
-                "the exchange rates cannot be read again; those read before stay in force",
+                "the exchange rates cannot be read; those read before, or none, are in force",
                 ("because", .text(error.sentence))
             )
             return false

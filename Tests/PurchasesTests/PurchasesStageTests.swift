@@ -136,6 +136,31 @@ import TokenWire
         }
     }
 
+    @Test func `counts the paid days of ten years of months that waited for their start`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        let first = PurchasesBench.start + .days(-300)
+        bench.token("t", from: first, customer: anna)
+        let count: Int64 = 120
+        // One a day: all of them within the time that a token allows.
+        func event(_ number: Int64) -> PurchaseEvent {
+            var event = month(number, from: first, bench, anna)
+            event.creationDate = first + .days(number)
+            event.subscriptionStartDate = event.creationDate
+            event.subscriptionEndDate = first + .days(number + 1)
+            return event
+        }
+        for number in 1..<count {
+            bench.sale(event(number))
+            try bench.settle()
+        }
+        bench.sale(event(0))
+        try bench.settle()
+        let days = (0..<count).map { bench.apple.held("m\($0)")?.days }
+        #expect(days == (0..<count).map(Optional.some), "\(days)")
+        #expect(bench.deadLetters().isEmpty)
+    }
+
     @Test func `counts the paid days of months that go under two tokens at once`() throws {
         let bench = bench()
         let anna = bench.customer(1)

@@ -23,7 +23,7 @@ import TokenDomain
 
     @Test func `is read again when it changes, and stays in force where that fails`() throws {
         try write("2026-01-10,ISK,EUR,0.0068\n")
-        let file = try RatesFile(
+        let file = RatesFile(
             path: path,
             log: Log(worker: "purchases", format: .json, now: { 0 }, write: { _ in })
         )
@@ -40,12 +40,19 @@ import TokenDomain
         #expect(try rate(file) == "0.00695")
     }
 
-    @Test func `must be right at the start`() throws {
+    /// Sales that need no rate go on.
+    @Test func `says what is wrong with it at the start, and is read when it is right`() throws {
         try write("2026-01-10,ISK,EUR,x\n")
+        let health = Health()
+        health.setStarted()
+        health.setReady()
         let log = Log(worker: "purchases", format: .json, now: { 0 }, write: { _ in })
-        let fault = #expect(throws: ConfigurationFault.self) {
-            try RatesFile(path: path, log: log)
-        }
-        #expect(fault?.sentence.contains("line 1") == true)
+        let file = RatesFile(path: path, log: log, health: health)
+        #expect(try rate(file) == nil)
+        #expect(health.ready.lines.contains { $0.hasPrefix("rates: ") && $0.contains("line 1") })
+        try write("2026-01-10,ISK,EUR,0.00695\n")
+        #expect(file.refresh())
+        #expect(try rate(file) == "0.00695")
+        #expect(!health.ready.lines.contains { $0.hasPrefix("rates: ") })
     }
 }
