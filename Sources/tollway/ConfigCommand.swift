@@ -128,7 +128,9 @@ enum ConfigCommand {
     private static func shown(_ entry: Configuration.Entry) -> String? {
         let mayBeSecret = ["PASSWORD", "SECRET", "TOKEN", "OAUTHBEARER_CONFIG", "_PEM"]
             .contains { entry.name.contains($0) }
-        guard mayBeSecret, !entry.name.hasSuffix("_FILE"), entry.value != nil else {
+        guard mayBeSecret, entry.name.hasPrefix(Setting.kafkaPrefix),
+            !entry.name.hasSuffix("_FILE"), entry.value != nil
+        else {
             return entry.value
         }
         return "********"

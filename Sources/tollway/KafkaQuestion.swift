@@ -51,7 +51,13 @@ enum KafkaQuestion {
                 "no answer from Kafka at \(configuration.kafka.bootstrapServers):"
                     + " \(message) (\(code))"
             )
-        case .misconfigured, .fenced, .unusable, .ours, .recordTooLarge, .recordsLost:
+        case .fenced(let message):
+            CommandFailure(
+                .tryAgain,
+                code: "kafka.fenced",
+                "another run has taken over: \(message)"
+            )
+        case .misconfigured, .unusable, .ours, .recordTooLarge, .recordsLost:
             CommandFailure(.failed, code: "kafka.refused", "Kafka refuses: \(sentence(fault))")
         }
     }

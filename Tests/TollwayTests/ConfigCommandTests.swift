@@ -52,6 +52,36 @@ import Testing
         }
     }
 
+    @Test func `looks into keys for Apple, and for certificates that are not there`() throws {
+        let folder = try TemporaryFolder()
+        let key = try folder.file("k.p8", Data("no key, but of sixteen bytes".utf8))
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: key.path)
+        let apps = try folder.file(
+            "apps.json",
+            Data(
+                (#"{"apps":[{"appAppleId":1,"bundleId":"b","issuerId":"i","keyId":"k","#
+                    + #""privateKeyFile":"k.p8","reportsPerSecond":1}]}"#).utf8
+            )
+        )
+        let report = try TollwayProcess.run(
+            ["config", "check", "--worker", "report"],
+            environment: ["TOLLWAY_APPS_FILE": apps.path]
+        )
+        #expect(report.exitCode == 1)
+        #expect(report.output.contains("it holds no P-256 private key in PEM"), "\(report.output)")
+        let dedupe = try TollwayProcess.run(
+            ["config", "check", "--worker", "dedupe"],
+            environment: ["TOLLWAY_KAFKA_SSL_CA_LOCATION": "/nowhere/ca.pem"]
+        )
+        #expect(dedupe.exitCode == 1)
+        #expect(dedupe.output.contains("TOLLWAY_KAFKA_SSL_CA_LOCATION"), "\(dedupe.output)")
+    }
+
+    @Test func `hides no duration for the word token in its name`() throws {
+        let run = try TollwayProcess.run(["config", "print", "--worker", "purchases"])
+        #expect(run.output.contains { $0 == "h" } && !run.output.contains("***"), "\(run.output)")
+    }
+
     @Test func `prints every setting and where it came from`() throws {
         let run = try TollwayProcess.run(
             ["config", "print", "--worker", "report", "-o", "ndjson"],

@@ -22,12 +22,28 @@ struct SalesCount {
         var offset: Int64
     }
 
-    /// What the ledger says of one event.
+    /// What the ledger says of the events of one name, type and time: of changes there may be several.
     private struct Told {
         var app: Int64
-        var isReported: Bool
+        var reportedCount = 0
+        var notOwedCount = 0
         /// A retraction may follow from another one: no record came for it.
         var isRetraction: Bool
+
+        var isEmpty: Bool { reportedCount + notOwedCount == 0 }
+
+        /// Takes in the next word about a sale, or about one more change of it.
+        mutating func note(_ outcome: PurchaseOutcome) {
+            switch (outcome.type, outcome.outcome) {
+            // What was not owed may be refused after all; that is a dead letter then.
+            case (.buy, .rejected), (.refund, .rejected): notOwedCount = 0
+            case (_, .rejected): break
+            case (.buy, .reported), (.refund, .reported): (reportedCount, notOwedCount) = (1, 0)
+            case (.buy, .notOwed), (.refund, .notOwed): (reportedCount, notOwedCount) = (0, 1)
+            case (_, .reported): reportedCount += 1
+            case (_, .notOwed): notOwedCount += 1
+            }
+        }
     }
 
     /// Those of which nothing was found at first: a dead letter may have been written since.
@@ -66,7 +82,8 @@ struct SalesCount {
             var told = try told(partition)
             try judge(partition, deadLetters, held, &told)
             for told in told.values where !told.isRetraction {
-                lines[told.app, default: SalesLine()].unknown += 1
+                lines[told.app, default: SalesLine()].unknown +=
+                    told.reportedCount + told.notOwedCount
             }
         }
         guard !missing.isEmpty else {
@@ -133,15 +150,23 @@ struct SalesCount {
                 let outcome = try PurchaseOutcome(
                     reading: batch.arena.span.extracting(record.value.indices)
                 )
-                // Of a rejected one the dead letter counts.
-                guard window.contains(outcome.receivedAt), outcome.outcome != .rejected else {
+                guard window.contains(outcome.receivedAt) else {
                     return
                 }
-                newest[Self.key(outcome.lineItemID, outcome.type, outcome.receivedAt)] = Told(
-                    app: outcome.lane?.appAppleID ?? 0,
-                    isReported: outcome.outcome == .reported,
-                    isRetraction: outcome.type == .retract
+                let key = Self.key(
+                    outcome.lineItemID,
+                    outcome.type,
+                    outcome.lane?.environment ?? .production,
+                    outcome.receivedAt
                 )
+                var told =
+                    newest[key]
+                    ?? Told(
+                        app: outcome.lane?.appAppleID ?? 0,
+                        isRetraction: outcome.type == .retract
+                    )
+                told.note(outcome)
+                newest[key] = told.isEmpty ? nil : told
             } catch {
                 // Counted by ledger export.
                 return
@@ -153,9 +178,11 @@ struct SalesCount {
     private static func key(
         _ lineItemID: String,
         _ kind: PurchaseEvent.Kind,
+        _ environment: AppleEnvironment,
         _ receivedAt: Timestamp
     ) -> UInt64 {
-        TextDigest.of("\(kind.rawValue)/\(receivedAt.milliseconds)/\(lineItemID)")
+        let lane = environment.rawValue
+        return TextDigest.of("\(kind.rawValue)/\(lane)/\(receivedAt.milliseconds)/\(lineItemID)")
     }
 
     // MARK: What came in
@@ -200,12 +227,13 @@ struct SalesCount {
             } else if held.offsets.contains(record.offset) {
                 line.held += 1
             } else if let event,
-                let found = left.removeValue(
-                    forKey: Self.key(event.lineItemID, event.kind, receivedAt)
+                let isReported = Self.take(
+                    Self.key(event.lineItemID, event.kind, event.environment, receivedAt),
+                    from: &left
                 )
             {
-                line.reported += found.isReported ? 1 : 0
-                line.notOwed += found.isReported ? 0 : 1
+                line.reported += isReported ? 1 : 0
+                line.notOwed += isReported ? 0 : 1
             } else if book.positions.isUnread(.purchasesReceived, record) {
                 line.onTheWay += 1
             } else if !isFirst || event?.kind == .restate || event?.kind == .retract {
@@ -217,6 +245,23 @@ struct SalesCount {
         }
         self = book
         told = left
+    }
+
+    /// Takes one event from what the ledger says.
+    ///
+    /// - Returns: whether it was reported; nil where the ledger has no more of them.
+    private static func take(_ key: UInt64, from told: inout [UInt64: Told]) -> Bool? {
+        guard var found = told[key] else {
+            return nil
+        }
+        let isReported = found.reportedCount > 0
+        if isReported {
+            found.reportedCount -= 1
+        } else {
+            found.notOwedCount -= 1
+        }
+        told[key] = found.isEmpty ? nil : found
+        return isReported
     }
 
     /// Nil where it cannot be read: a dead letter, under whatever app can be read of it.

@@ -31,7 +31,7 @@ struct Restatements {
         }
         let report = TextDigest.of(Array(outcome.requestIdentifier.utf8).span)
         for item in items where item.isRestatement {
-            let key = Self.key(outcome.appAppleID, item.lineItemID)
+            let key = Self.key(outcome, item)
             if let known = newest[key], known.settledAt > outcome.settledAt {
                 continue
             }
@@ -49,7 +49,7 @@ struct Restatements {
     /// Whether a later report says this line item anew.
     func isSuperseded(_ outcome: ReportOutcome, _ item: LedgerLineItem) -> Bool {
         guard !newest.isEmpty,
-            let newest = newest[Self.key(outcome.appAppleID, item.lineItemID)]
+            let newest = newest[Self.key(outcome, item)]
         else {
             return false
         }
@@ -57,7 +57,9 @@ struct Restatements {
         return newest.report != report && outcome.settledAt <= newest.settledAt
     }
 
-    private static func key(_ appAppleID: Int64, _ lineItemID: String) -> UInt64 {
-        TextDigest.of(Array("\(appAppleID)/\(lineItemID)".utf8).span)
+    /// A name is one item's in an app's production, and another one's in its sandbox.
+    private static func key(_ outcome: ReportOutcome, _ item: LedgerLineItem) -> UInt64 {
+        let lane = "\(outcome.appAppleID)/\(outcome.externalPurchaseID.environment.rawValue)"
+        return TextDigest.of(Array("\(lane)/\(item.lineItemID)".utf8).span)
     }
 }

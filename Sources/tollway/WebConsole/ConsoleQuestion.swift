@@ -17,7 +17,7 @@ struct ConsoleQuestion: Equatable {
     static let verbs: [(name: String, words: [String])] = [
         ("groups", ["dlq", "groups"]), ("dead-letters", ["dlq", "ls"]),
         ("dead-letter", ["dlq", "show"]),
-        ("token", ["token", "trace"]), ("lanes", ["lanes", "list"]), ("doctor", ["doctor"]),
+        ("token", ["token", "trace"]), ("doctor", ["doctor"]),
         ("purchase", ["purchase", "trace"]), ("account", ["account"]), ("audit", ["audit", "ls"]),
     ]
 

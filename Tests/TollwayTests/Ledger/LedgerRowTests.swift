@@ -145,8 +145,14 @@ import TokenWire
                 items: [LedgerMaker.item("b", exclusive: 500, tax: 100, more: retracted)],
                 settledAt: later(2)
             ),
-            // Another app's line item of the same name.
+            // Another app's line item of the same name, and one of the app's sandbox.
             LedgerMaker.outcome(5, token: "u", app: 2, items: [LedgerMaker.item("a")]),
+            LedgerMaker.outcome(
+                6,
+                token: "SANDBOX_u",
+                items: [LedgerMaker.item("a", more: retracted)],
+                settledAt: later(3)
+            ),
         ])
         let euro = LedgerTotals.Key(appAppleID: 1, environment: .production, currency: "EUR")
         let money = try #require(totals.money[euro])
@@ -154,8 +160,8 @@ import TokenWire
         #expect(money.buyTaxExclusive == 800 && money.buyTax == 160 && money.buyTaxInclusive == 960)
         #expect(money.netTaxExclusive == 500)
         #expect(totals.money.count == 3)
-        #expect(totals.supersededCount == 2 && totals.retractedCount == 1)
-        #expect(totals.reportCount == 5)
+        #expect(totals.supersededCount == 2 && totals.retractedCount == 2)
+        #expect(totals.reportCount == 6)
         #expect(totals.csv.contains("\r\n1,production,EUR,1,1,800,160,960,300,60,360,500\r\n"))
     }
 
