@@ -28,7 +28,7 @@ int ckafka_fail_answer(ckafka_fault *fault, int32_t code, const char *text)
 int ckafka_client_refusal(ckafka_client *c, char *text, size_t size)
 {
     rd_kafka_poll(c->rk, 0);
-    return ck_watch_refusal(&c->watch, text, size);
+    return ck_watch_refusal(&c->watch, REFUSAL_FRESH_MS, text, size);
 }
 
 /* -- life ------------------------------------------------------------------------------------- */

@@ -7,7 +7,6 @@
 #include <string.h>
 
 enum {
-    REFUSAL_FRESH_MS = 5000, /* a broker that refuses is knocked at every second */
     RETIRE_LOOK_MS = 5,
     PROBE_MS = 1000,
     PROBE_EVERY_MS = 500,
@@ -62,10 +61,10 @@ static void note_refusal(watch *w, const char *what, const char *reason)
     pthread_mutex_unlock(&w->lock);
 }
 
-bool ck_watch_refusal(watch *w, char *text, size_t size)
+bool ck_watch_refusal(watch *w, int64_t age_ms, char *text, size_t size)
 {
     pthread_mutex_lock(&w->lock);
-    bool is_fresh = w->refused_at && ck_now_ms() - w->refused_at < REFUSAL_FRESH_MS;
+    bool is_fresh = w->refused_at && ck_now_ms() - w->refused_at < age_ms;
     if (is_fresh)
         snprintf(text, size, "%s", w->refusal);
     pthread_mutex_unlock(&w->lock);

@@ -68,8 +68,11 @@ typedef struct names {
 void ck_watch_open(watch *w, void *owner);
 void ck_watch_close(watch *w);
 void ck_watch_note(watch *w, int level, const char *facility, const char *text);
-/* Why a broker has not let us in just now; false where none has refused. */
-bool ck_watch_refusal(watch *w, char *text, size_t size);
+/* Why a broker has not let us in; false where none has refused so lately.  It is knocked at every second, but
+ * of what stays the same the library tells every 30 s: a question must be sure that it is still so, who only
+ * waits is not. */
+enum { REFUSAL_FRESH_MS = 5000, REFUSAL_KEPT_MS = 45000 };
+bool ck_watch_refusal(watch *w, int64_t age_ms, char *text, size_t size);
 size_t ck_watch_take(watch *w, ckafka_note *notes, size_t capacity);
 
 int ck_fail(ckafka_fault *fault, int kind, int code, const char *message);

@@ -304,7 +304,7 @@ int ckafka_producer_is_away(const ckafka_producer *p)
 
 int ckafka_producer_login_refusal(ckafka_producer *p, char *text, size_t size)
 {
-    return ck_watch_refusal(&p->watch, text, size);
+    return ck_watch_refusal(&p->watch, REFUSAL_KEPT_MS, text, size);
 }
 
 size_t ckafka_producer_take_notes(ckafka_producer *p, ckafka_note *notes, size_t capacity)

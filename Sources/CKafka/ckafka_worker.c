@@ -147,7 +147,7 @@ const char *ckafka_worker_refusal(const ckafka_worker *w)
 
 int ckafka_worker_login_refusal(ckafka_worker *w, char *text, size_t size)
 {
-    return ck_watch_refusal(&w->watch, text, size);
+    return ck_watch_refusal(&w->watch, REFUSAL_KEPT_MS, text, size);
 }
 
 int ckafka_worker_is_assigning(const ckafka_worker *w)

@@ -233,7 +233,7 @@ extension Committer {
             if unsafe ckafka_transaction_is_fenced(core) != 0, isFencedForGood() {
                 return nil
             }
-            guard countRebuild(), makeReady() else {
+            guard isRefusal || countRebuild(), makeReady() else {
                 return nil
             }
         }
@@ -274,6 +274,12 @@ extension Committer {
             _ = poll(nil, 0, Self.retryMilliseconds)
         }
         return ([:], false)
+    }
+
+    /// Whether what failed is bounded by ``noteRefusal()``, and by no number of producers.
+    private var isRefusal: Bool {
+        var fault = ckafka_fault()
+        return unsafe ckafka_fail_refused(&fault, failure.code, "") != 0
     }
 
     /// A right or a target is missing: gives up when that lasts.

@@ -216,7 +216,7 @@ package final class KafkaLog: RecordLog {
     /// ``poll(into:recordCountMax:waitMilliseconds:)`` fails with it.
     package var refusal: String? { handle.refusal }
 
-    /// Why no broker has let us in just now: a password or a certificate that one of both sides does not
+    /// Why no broker has let us in, told every 30 s: a password or a certificate that one of both sides does not
     /// take.
     package var loginRefusal: String? { handle.loginRefusal }
 

@@ -284,6 +284,7 @@ import TokenWire
     @Test(arguments: [
         ("token", "waits for a token of its customer until 2025-10-09T08:53:20.000Z"),
         ("queued", "waits for its turn to be reported under t-1"),
+        ("turn", "waits for Apple's answer about another item of the same buy"),
         ("sent", "waits for Apple's answer under t-1"),
         ("now", "about to be decided"),
     ])

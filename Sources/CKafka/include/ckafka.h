@@ -163,7 +163,7 @@ int ckafka_worker_is_away(const ckafka_worker *worker);
 /* ckafka_worker_refusal: the right or the topic that the consumer lacks, in a sentence; null where it
  * lacks none.  When that lasts beyond the watchdog's time, the next poll fails with it. */
 const char *ckafka_worker_refusal(const ckafka_worker *worker);
-/* ckafka_worker_login_refusal: why no broker has let us in just now; 0 where none has refused. */
+/* ckafka_worker_login_refusal: why no broker has let us in for some 30 s; 0 where none has refused. */
 int ckafka_worker_login_refusal(ckafka_worker *worker, char *text, size_t size);
 /* ckafka_worker_is_assigning: whether partitions were assigned and it is not known yet where they
  * are to be read from. */

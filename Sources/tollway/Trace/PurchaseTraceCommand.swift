@@ -186,6 +186,7 @@ extension PurchaseSearch {
         case "reference", "base":
             let reference = sale?.referenceLineItemID.map { " \($0)" } ?? ""
             return "waits for the sale\(reference) that it refers to\(until)"
+        case "turn": return "waits for Apple's answer about another item of the same buy"
         case "queued": return "waits for its turn to be reported\(token)"
         case "sent": return "waits for Apple's answer\(token)"
         case "now": return "about to be decided"
