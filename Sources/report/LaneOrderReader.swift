@@ -29,6 +29,7 @@ final class LaneOrderTopic: LaneOrderSource {
     private let topic: String
     /// Nil before the first read, and after a refusal.
     private var browser: LogBrowser?
+    private var isStarted = false
     private var refusal: (fault: LogFault, until: ContinuousClock.Instant)?
     private(set) var startCount = 0
 
@@ -45,15 +46,11 @@ final class LaneOrderTopic: LaneOrderSource {
         }
         refusal = nil
         do throws(LogFault) {
-            return try started().read(
-                into: &batch,
-                recordCountMax: Self.recordCountMax,
-                waitMilliseconds: 0
-            )
+            return try readOn(into: &batch)
         } catch {
             guard case .unavailable = error else {
                 browser?.close()
-                browser = nil
+                (browser, isStarted) = (nil, false)
                 refusal = (error, .now + Self.startAgain)
                 throw error
             }
@@ -61,25 +58,29 @@ final class LaneOrderTopic: LaneOrderSource {
         }
     }
 
-    private func started() throws(LogFault) -> LogBrowser {
-        if let browser {
-            return browser
+    private func readOn(into batch: inout RecordBatch) throws(LogFault) -> Bool {
+        let browser: LogBrowser
+        if let known = self.browser {
+            browser = known
+        } else {
+            browser = try LogBrowser(
+                settings: settings,
+                topics: [topic],
+                deadlineMilliseconds: Self.questionMilliseconds
+            )
+            self.browser = browser
         }
-        let next = try LogBrowser(
-            settings: settings,
-            topics: [topic],
-            deadlineMilliseconds: Self.questionMilliseconds
-        )
-        do throws(LogFault) {
+        if !isStarted {
             // Where Kafka is away it has no start offset yet, and gets one with a later read.
-            try next.start()
-        } catch {
-            next.close()
-            throw error
+            try browser.start()
+            isStarted = true
+            startCount += 1
         }
-        browser = next
-        startCount += 1
-        return next
+        return try browser.read(
+            into: &batch,
+            recordCountMax: Self.recordCountMax,
+            waitMilliseconds: 0
+        )
     }
 }
 
