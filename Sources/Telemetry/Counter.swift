@@ -35,8 +35,9 @@ package final class Counter: MetricFamily {
     }
 
     package func render(into text: inout String) {
-        for (labels, series) in table.entries {
-            MetricText.line(description.fullName, labels, String(series.value), into: &text)
+        let name = description.fullName
+        for entry in table.entries {
+            MetricText.line(name, entry.labels, String(entry.series.value), into: &text)
         }
     }
 }

@@ -36,13 +36,10 @@ package final class Gauge: MetricFamily {
     }
 
     package func render(into text: inout String) {
-        for (labels, series) in table.entries {
-            MetricText.line(
-                description.fullName,
-                labels,
-                MetricText.number(series.value),
-                into: &text
-            )
+        let name = description.fullName
+        for entry in table.entries {
+            let value = MetricText.number(entry.series.value)
+            MetricText.line(name, entry.labels, value, into: &text)
         }
     }
 }

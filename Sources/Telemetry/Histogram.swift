@@ -81,16 +81,18 @@ package final class Histogram: MetricFamily {
 
     package func render(into text: inout String) {
         let name = description.fullName
-        for (labels, series) in table.entries {
-            let (counts, sum) = series.snapshot
+        let buckets = name + "_bucket"
+        let bounds = (bounds + [.infinity]).map { "le=\"\(MetricText.number($0))\"" }
+        for entry in table.entries {
+            let (counts, sum) = entry.series.snapshot
+            let labels = entry.labels.isEmpty ? "" : entry.labels + ","
             var total: Int64 = 0
-            for (bound, count) in zip(bounds + [.infinity], counts) {
+            for (bound, count) in zip(bounds, counts) {
                 total += count
-                let bucket = labels + [("le", MetricText.number(bound))]
-                MetricText.line(name + "_bucket", bucket, String(total), into: &text)
+                MetricText.line(buckets, labels + bound, String(total), into: &text)
             }
-            MetricText.line(name + "_sum", labels, MetricText.number(sum), into: &text)
-            MetricText.line(name + "_count", labels, String(total), into: &text)
+            MetricText.line(name + "_sum", entry.labels, MetricText.number(sum), into: &text)
+            MetricText.line(name + "_count", entry.labels, String(total), into: &text)
         }
     }
 }

@@ -120,9 +120,22 @@ package protocol MetricFamily: AnyObject, Sendable {
 
 /// The series of a family by their label values; bounded, because label values may come from outside.
 final class SeriesTable<Series: AnyObject & Sendable>: Sendable {
+    struct Entry: Sendable {
+        let values: [String]
+        /// `name="value"`, comma-separated.
+        let labels: String
+        let series: Series
+    }
+
+    private struct State {
+        var entries: [[String]: Entry] = [:]
+        /// The same in a stable order, until one comes or goes.
+        var sorted: [Entry]?
+    }
+
     private let labels: [String]
     private let make: @Sendable () -> Series
-    private let table = Mutex<[[String]: Series]>([:])
+    private let state = Mutex(State())
 
     init(labels: [String], make: @escaping @Sendable () -> Series) {
         self.labels = labels
@@ -131,45 +144,67 @@ final class SeriesTable<Series: AnyObject & Sendable>: Sendable {
 
     func series(_ values: [String]) -> Series {
         precondition(values.count == labels.count, "one value a label: \(labels)")
-        return table.withLock { table in
-            if let series = table[values] {
-                return series
+        return state.withLock { state in
+            if let entry = state.entries[values] {
+                return entry.series
             }
-            let bounded =
-                table.count < Metrics.seriesCountMax
-                ? values : values.map { _ in "other" }
-            let series = table[bounded] ?? make()
-            table[bounded] = series
-            return series
+            let isFull = state.entries.count >= Metrics.seriesCountMax
+            let bounded = isFull ? values.map { _ in "other" } : values
+            if let entry = state.entries[bounded] {
+                return entry.series
+            }
+            let text = zip(labels, bounded).map { "\($0)=\"\(MetricText.escapedLabel($1))\"" }
+            let entry = Entry(
+                values: bounded,
+                labels: text.joined(separator: ","),
+                series: make()
+            )
+            state.entries[bounded] = entry
+            state.sorted = nil
+            return entry.series
         }
     }
 
     func remove(_ values: [String]) {
-        table.withLock { $0[values] = nil }
+        state.withLock { state in
+            if state.entries.removeValue(forKey: values) != nil {
+                state.sorted = nil
+            }
+        }
     }
 
-    /// Each series with its label text, in a stable order.
-    var entries: [(labels: [(String, String)], series: Series)] {
-        table.withLock { $0 }
-            .sorted { $0.key.lexicographicallyPrecedes($1.key) }
-            .map { (Array(zip(labels, $0.key)), $0.value) }
+    /// In a stable order.
+    var entries: [Entry] {
+        state.withLock { state in
+            if let sorted = state.sorted {
+                return sorted
+            }
+            let sorted = state.entries.values.sorted {
+                $0.values.lexicographicallyPrecedes($1.values)
+            }
+            state.sorted = sorted
+            return sorted
+        }
     }
 }
 
 enum MetricText {
+    /// - Parameter labels: what stands between the braces; empty for none.
     static func line(
         _ name: String,
-        _ labels: [(String, String)],
+        _ labels: String,
         _ value: String,
         into text: inout String
     ) {
         text += name
         if !labels.isEmpty {
             text += "{"
-            text += labels.map { "\($0.0)=\"\(escapedLabel($0.1))\"" }.joined(separator: ",")
+            text += labels
             text += "}"
         }
-        text += " \(value)\n"
+        text += " "
+        text += value
+        text += "\n"
     }
 
     static func number(_ value: Double) -> String {

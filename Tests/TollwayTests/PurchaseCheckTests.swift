@@ -40,6 +40,25 @@ import Testing
         #expect(items[0]["pricingCurrency"] as? String == "EUR")
     }
 
+    @Test func `takes back a buy after the refund that stands before both`() throws {
+        let retraction = #"{"type":"retract","lineItemId":"a","customer":"anna","appAppleId":1}"#
+        // The same names in the other world are other items.
+        let sandbox = refund.replacingOccurrences(of: "{", with: #"{"environment":"sandbox","#)
+        let run = try TollwayProcess.run(
+            [
+                "purchase", "check",
+                try file("\(sandbox)\n\(refund)\n\(buy)\n\(retraction)\n"), "-o", "json",
+            ]
+        )
+        #expect(run.exitCode == 1)
+        let events = try #require(try run.object()["events"] as? [[String: Any]])
+        let faults = events.map { $0["faults"] as? [[String: Any]] }
+        #expect(
+            faults[0]?.map { $0["rule"] as? String } == ["purchases.reference_unknown"]
+        )
+        #expect(faults[1...].allSatisfy { $0 == nil }, "\(run.output)")
+    }
+
     @Test func `takes an array and a single object, with the line of each`() throws {
         let array = try TollwayProcess.run(
             ["purchase", "check", try file("[\n\(buy),\n\(refund)\n]"), "-o", "ndjson"]

@@ -44,6 +44,11 @@ struct PurchaseCheckBook {
         var id: String
     }
 
+    private enum Name: Hashable {
+        case item(Key)
+        case subscription(Key)
+    }
+
     /// What a step of an event says: nothing yet where it refers to what comes later.
     private enum Step {
         case done(PurchaseCheckResult.End)
@@ -102,11 +107,9 @@ struct PurchaseCheckBook {
         while isMoving, !waiting.isEmpty {
             isMoving = false
             var left: [(index: Int, event: PurchaseEvent)] = []
-            // A change waits behind one of the same item that still waits.
-            var blocked: Set<String> = []
+            var blocked: Set<Name> = []
             for (index, event) in waiting {
-                let isChange = event.kind == .restate || event.kind == .retract
-                guard !isChange || !blocked.contains(event.lineItemID) else {
+                guard !isChange(event) || blocked.isDisjoint(with: names(of: event)) else {
                     left.append((index, event))
                     continue
                 }
@@ -116,16 +119,15 @@ struct PurchaseCheckBook {
                     isMoving = true
                 case .later:
                     left.append((index, event))
-                    if isChange {
-                        blocked.insert(event.lineItemID)
-                    }
+                    // A change of an item waits behind what still waits for that item.
+                    blocked.formUnion(isChange(event) ? names(of: event) : reference(of: event))
                 }
             }
             waiting = left
         }
         for (index, event) in waiting {
             let field: PurchaseField =
-                event.kind == .restate || event.kind == .retract
+                isChange(event)
                 ? .lineItemID : event.kind == .refund ? .referenceLineItemID : .subscriptionID
             result(
                 index,
@@ -140,6 +142,30 @@ struct PurchaseCheckBook {
             )
         }
         return lines.indices.compactMap { results[$0] }
+    }
+
+    // MARK: Order
+
+    private func isChange(_ event: PurchaseEvent) -> Bool {
+        event.kind == .restate || event.kind == .retract
+    }
+
+    /// What an event may be referred to by: its line item, and the subscription that it starts.
+    private func names(of event: PurchaseEvent) -> Set<Name> {
+        let item = key(event, event.lineItemID)
+        guard let sale = items[item]?.sale, sale.subscriptionEvent == .start,
+            let subscription = sale.subscriptionID
+        else {
+            return [.item(item)]
+        }
+        return [.item(item), .subscription(key(event, subscription))]
+    }
+
+    private func reference(of event: PurchaseEvent) -> Set<Name> {
+        if let id = event.referenceLineItemID {
+            return [.item(key(event, id))]
+        }
+        return event.subscriptionID.map { [.subscription(key(event, $0))] } ?? []
     }
 
     // MARK: One event
