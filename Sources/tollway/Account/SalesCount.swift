@@ -226,12 +226,7 @@ struct SalesCount {
                 line.deadLetters += 1
             } else if held.offsets.contains(record.offset) {
                 line.held += 1
-            } else if let event,
-                let isReported = Self.take(
-                    Self.key(event.lineItemID, event.kind, event.environment, receivedAt),
-                    from: &left
-                )
-            {
+            } else if let event, let isReported = Self.take(event, receivedAt, from: &left) {
                 line.reported += isReported ? 1 : 0
                 line.notOwed += isReported ? 0 : 1
             } else if book.positions.isUnread(.purchasesReceived, record) {
@@ -250,6 +245,23 @@ struct SalesCount {
     /// Takes one event from what the ledger says.
     ///
     /// - Returns: whether it was reported; nil where the ledger has no more of them.
+    private static func take(
+        _ event: PurchaseEvent,
+        _ receivedAt: Timestamp,
+        from told: inout [UInt64: Told]
+    ) -> Bool? {
+        func take(_ kind: PurchaseEvent.Kind) -> Bool? {
+            Self.take(key(event.lineItemID, kind, event.environment, receivedAt), from: &told)
+        }
+        let own = take(event.kind)
+        guard event.kind == .restate, own == false else {
+            return own
+        }
+        // What was not owed and taken back is held again from its restatement on, and is told with
+        // the time of that.
+        return take(.buy) ?? take(.refund) ?? own
+    }
+
     private static func take(_ key: UInt64, from told: inout [UInt64: Told]) -> Bool? {
         guard var found = told[key] else {
             return nil
