@@ -189,7 +189,7 @@ final class SeriesTable<Series: AnyObject & Sendable>: Sendable {
 }
 
 enum MetricText {
-    /// - Parameter labels: what stands between the braces; empty for none.
+    /// One sample; `labels` is what stands between the braces, empty for none.
     static func line(
         _ name: String,
         _ labels: String,
