@@ -138,7 +138,9 @@ static void on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque)
          * the same, only the text differs. */
         if (strstr(reason, "state UP"))
             atomic_fetch_add(&w->disconnect_count, 1);
-        else if (code == RD_KAFKA_RESP_ERR__SSL)
+        /* TLS 1.3 is up before the broker has looked at our certificate: its alert comes as what was
+         * received first. */
+        else if (code == RD_KAFKA_RESP_ERR__SSL || strstr(reason, "SSL alert number"))
             note_refusal(w, "no TLS with the broker", reason);
         break;
     default:
