@@ -64,7 +64,9 @@ package struct PurchaseOutcome: Equatable, Sendable {
     /// The token that it was reported under.
     package var externalPurchaseID: TokenID?
     package var requestIdentifier: String?
-    /// A fixed word: `accepted`, `verified`, `no_active_token`, or the fault code of a rejection.
+    /// A fixed word: `accepted`, `verified`; why it is not owed: `no_active_token`,
+    /// `reference_not_owed`, `retracted`, or `corrected` (before it could be reported); or the fault
+    /// code of a rejection.
     package var reason: String
     package var errors: [AppleError]
     /// The line item as it was sent to Apple, a JSON object byte for byte; nil where none was made.

@@ -56,8 +56,10 @@ extension PurchasesStage {
         let decision = try decide(number, &item, place, event, &book, now: now)
         try enact(decision, item, place, event, hasTurn: hasTurn, &book, into: &plan)
         // A token that came while a change of what is not owed was in turn has woken nobody.
-        if number != 0, let rested = try book.item(place), case .reopening = rested.wait {
-            try reopen(rested, place, &book, into: &plan)
+        if number != 0, let noted = try book.item(place), noted.standing == .notOwed,
+            noted.reopensUntil != nil
+        {
+            try reopen(noted, place, &book, into: &plan)
         }
     }
 
@@ -215,8 +217,27 @@ extension PurchasesStage {
         else {
             return decision
         }
-        // What is not owed needs no rate.
-        return .wait(.rate)
+        // What is not owed needs no rate. Nor may need it what has been corrected meanwhile: as it was
+        // first it is not owed, and after its changes it is looked at again.
+        return try isCorrectable(item, place, &book) ? .notOwed("corrected") : .wait(.rate)
+    }
+
+    /// Whether the next change of an item can be taken before the item is reported.
+    private func isCorrectable(
+        _ item: BookedItem,
+        _ place: BookPlace,
+        _ book: inout Book
+    ) throws(StoreFault) -> Bool {
+        guard item.hasChanges, let event = try book.event(item.changeFirst, of: place), let state
+        else {
+            return false
+        }
+        guard change(event, item)?.kind != .restate else {
+            return true
+        }
+        // Its retraction takes back what refers to it, which Apple must have for that.
+        let referring = BookDue.start(.reference, of: place.key.bytes)
+        return try waiting(in: referring, place, state).items.isEmpty
     }
 
     private func attribute(

@@ -409,6 +409,11 @@ extension PurchasesStage {
             item.wait(for: item.standing == .unknown ? .base(until: until) : .now, now: now)
             book.put(item, at: place)
             try look(place, hasTurn: false, &book, &plan)
+        case .rate where item.standing == .pending:
+            // The change may make another rate of it, or none.
+            item.wait(for: .now, now: now)
+            book.put(item, at: place)
+            try look(place, hasTurn: false, &book, &plan)
         default:
             book.put(item, at: place)
         }

@@ -257,6 +257,50 @@ import TokenWire
         #expect(try bench.words().last == "r reported")
     }
 
+    @Test func `takes a correction of what waits for a rate`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        let rate = try ExchangeRate("0.007")
+        for name in ["other", "own", "none", "late", "wrong"] {
+            bench.sale(bench.buy(name, anna) { $0.pricingCurrency = AlphaCode("ISK") })
+        }
+        try bench.pass(.days(1))
+        #expect(try bench.words() == [])
+        bench.sale(
+            bench.change("other", anna, .restate) { $0.pricingCurrency = AlphaCode("EUR") }
+        )
+        bench.sale(
+            bench.change("own", anna, .restate) {
+                $0.reportingCurrency = AlphaCode("EUR")
+                $0.exchangeRate = rate
+            }
+        )
+        bench.sale(bench.change("none", anna, .retract))
+        bench.sale(bench.change("late", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
+        // What cannot be taken changes nothing.
+        bench.sale(
+            bench.change("wrong", anna, .restate) { $0.creationDate = PurchasesBench.start + .hours(-1) }
+        )
+        try bench.pass(.minutes(1))
+        #expect(bench.reports == [["other", "own"]])
+        #expect(bench.apple.held("own")?.exclusive == 70)
+        #expect(bench.apple.held("other")?.exclusive == 10_000)
+        #expect(bench.deadLetters().map(\.code) == ["purchases.creation_date_changed"])
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068".utf8))
+        bench.rates.isChanged = true
+        try bench.pass(.minutes(1))
+        #expect(Set(bench.reports.flatMap { $0 }) == ["other", "own", "late", "wrong"])
+        #expect(bench.apple.held("late")?.country == "FRA")
+        #expect(bench.apple.held("late")?.exclusive == 68)
+        #expect(bench.apple.held("wrong")?.exclusive == 68)
+        #expect(bench.apple.held("none") == nil)
+        let words = try bench.words()
+        #expect(words.filter { $0 == "other reported" }.count == 1, "\(words)")
+        #expect(words.filter { $0 == "late reported" }.count == 1, "\(words)")
+        #expect(words.last { $0.hasPrefix("none") } == "none not_owed", "\(words)")
+    }
+
     @Test func `takes the next token where Apple does not know one`() throws {
         let bench = bench()
         let anna = bench.customer(1)
