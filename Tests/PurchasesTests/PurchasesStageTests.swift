@@ -280,7 +280,9 @@ import TokenWire
         bench.sale(bench.change("late", anna, .restate) { $0.taxCountry = AlphaCode("FRA") })
         // What cannot be taken changes nothing.
         bench.sale(
-            bench.change("wrong", anna, .restate) { $0.creationDate = PurchasesBench.start + .hours(-1) }
+            bench.change("wrong", anna, .restate) {
+                $0.creationDate = PurchasesBench.start + .hours(-1)
+            }
         )
         try bench.pass(.minutes(1))
         #expect(bench.reports == [["other", "own"]])
