@@ -226,6 +226,10 @@ struct SalesCount {
                 line.deadLetters += 1
             } else if held.offsets.contains(record.offset) {
                 line.held += 1
+                // It was not owed, and is again.
+                if let event {
+                    _ = Self.take(event, receivedAt, from: &left)
+                }
             } else if let event, let isReported = Self.take(event, receivedAt, from: &left) {
                 line.reported += isReported ? 1 : 0
                 line.notOwed += isReported ? 0 : 1

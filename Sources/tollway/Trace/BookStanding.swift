@@ -16,6 +16,8 @@ struct BookStanding: Equatable {
     /// Tokens that Apple refused for the date of the sale.
     var excluded: [String] = []
 
+    var isHeld: Bool { wait != "idle" && wait != "reopening" }
+
     /// Nil for what is no such value.
     init?(_ value: Span<UInt8>) {
         var standing = BookStanding()

@@ -148,6 +148,10 @@ extension PurchaseSearch {
             switch outcome.outcome {
             case .reported:
                 lines.append("Apple has it\(under): revision \(outcome.revision)")
+            // What it waits for is the newer word.
+            case .notOwed where standing?.isHeld == true: break
+            case .notOwed where outcome.reason == "retracted":
+                lines.append("nothing is owed: it was retracted before it was reported")
             case .notOwed:
                 lines.append("nothing is owed: no token fitted it (\(outcome.reason))")
             case .rejected:
