@@ -28,6 +28,8 @@ package struct ReportPolicy: Sendable {
     /// How long a duplicate waits behind its primary where both are due for their deadline: Apple's answer
     /// and dedupe's word about it take two or three seconds.
     package static let primaryLead = Milliseconds.seconds(20)
+    /// What came in longer ago has no lag; the clock is ahead.
+    package static let primaryLagMax = Milliseconds.days(7)
     /// A token with expiry is due this long after it at the latest.
     package static let deadlineAfterExpiry = Milliseconds.days(1)
     /// A month's report is due this long after the month: Apple's help page, second hand.

@@ -47,6 +47,7 @@ extension TokenAccount {
     package mutating func absorb(
         _ distinct: TokenDistinct,
         origin: RecordOrigin,
+        now: Timestamp,
         policy: ReportPolicy
     ) -> Absorption {
         touch(distinct.receivedAt)
@@ -60,7 +61,7 @@ extension TokenAccount {
         }
         if isKnown {
             return distinct.promotedFrom == nil
-                ? absorbRepeat(distinct) : promote(distinct, policy: policy)
+                ? absorbRepeat(distinct) : promote(distinct, now: now, policy: policy)
         }
         guard (distinct.appAppleID ?? appAppleID) != nil, (distinct.bundleID ?? bundleID) != nil
         else {
@@ -74,12 +75,13 @@ extension TokenAccount {
         }
         role = distinct.role
         adopt(distinct)
+        learnDeadline(policy)
         guard lastAccepted == nil else {
             waitingNotice = nil
             waitingReminder = nil
             return .alreadyReported
         }
-        debt = firstDebt(receivedAt: distinct.receivedAt, origin: origin, policy: policy)
+        debt = firstDebt(receivedAt: distinct.receivedAt, origin: origin, now: now, policy: policy)
         if let notice = waitingNotice {
             bringForward(to: notice.receivedAt, reason: .unreported, origin: notice.origin)
         }
@@ -107,6 +109,7 @@ extension TokenAccount {
             return .repeated
         }
         fill(from: notice.token)
+        learnDeadline(policy)
         let isGuarded = isUnreported || policy.reportsUnknownReminders
         let waiting = WaitingNotice(
             receivedAt: notice.receivedAt,
@@ -147,6 +150,7 @@ extension TokenAccount {
     /// Apple does not know the token that this one was a duplicate of: it takes its place.
     private mutating func promote(
         _ distinct: TokenDistinct,
+        now: Timestamp,
         policy: ReportPolicy
     ) -> Absorption {
         guard case .duplicate = role else {
@@ -166,6 +170,7 @@ extension TokenAccount {
             self.debt = firstDebt(
                 receivedAt: distinct.receivedAt,
                 origin: debt.origin,
+                now: now,
                 policy: policy
             )
         }
@@ -190,6 +195,7 @@ extension TokenAccount {
     private func firstDebt(
         receivedAt: Timestamp,
         origin: RecordOrigin,
+        now: Timestamp,
         policy: ReportPolicy
     ) -> Debt {
         let isDuplicate = dueEvent == .duplicateDue
@@ -206,9 +212,21 @@ extension TokenAccount {
         guard isDuplicate else {
             return Debt(dueAt: dueAt, reason: .deadline, origin: origin)
         }
-        // Its primary is due then, and is to be heard first: Apple may refuse that.
+        // Its primary is due then, or once it has come this far, and is to be heard first: Apple may
+        // refuse that.
+        let primaryDueAt = max(dueAt, min(now, held + ReportPolicy.primaryLagMax))
         let lead = min(ReportPolicy.primaryLead, policy.hold)
-        return Debt(dueAt: dueAt + lead, reason: .duplicate, origin: origin)
+        return Debt(dueAt: primaryDueAt + lead, reason: .duplicate, origin: origin)
+    }
+
+    /// A sale may come to be reported before anybody has said of what date its token is.
+    private mutating func learnDeadline(_ policy: ReportPolicy) {
+        guard lastAccepted == nil, let intent = current, intent.purchaseKey != nil,
+            let own = policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+        else {
+            return
+        }
+        current?.deadline = min(intent.deadline, own)
     }
 
     private mutating func adopt(_ distinct: TokenDistinct) {

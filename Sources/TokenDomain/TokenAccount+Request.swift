@@ -277,8 +277,13 @@ extension TokenAccount {
         guard request.purchaseKey != nil, let asked = request.deadline else {
             return time
         }
-        let own = policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
-        return min(asked, own ?? asked)
+        // A token that Apple has a report of has met its own.
+        guard lastAccepted == nil,
+            let own = policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+        else {
+            return asked
+        }
+        return min(asked, own)
     }
 
     // MARK: Faults of the record

@@ -122,7 +122,7 @@ struct Absorber {
                 accounts,
                 distinct.receivedAt
             )
-            absorption = account.absorb(distinct, origin: origin, policy: policy)
+            absorption = account.absorb(distinct, origin: origin, now: now, policy: policy)
         case .notice(let notice):
             (place, account) = open(
                 notice.token.externalPurchaseID,

@@ -122,12 +122,16 @@ enum DueCount: Hashable {
 extension LaneCount where Key == DueCount {
     /// What is due, in one pass.
     static func due() -> LaneCount {
-        LaneCount([.ready, .retried]) { entry, _, _, add in
+        LaneCount([.ready, .retried]) { entry, _, today, add in
             guard let (queue, deadline) = DueKey.queued(entry), queue.endpoint == .reports else {
                 return
             }
             add(.due(queue.lane))
-            if deadline == CalendarMonth(of: deadline).start + ReportPolicy.deadlineAfterMonth {
+            // The sales of this month have until the next one's.
+            let month = CalendarMonth(of: deadline)
+            if deadline == month.start + ReportPolicy.deadlineAfterMonth,
+                month.start <= Timestamp(milliseconds: 0) + .days(today)
+            {
                 add(.monthDue(queue.lane))
             }
         }

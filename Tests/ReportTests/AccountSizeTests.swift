@@ -50,6 +50,7 @@ import TokenWire
                 _ = next.absorb(
                     distinct(token, isLong, now),
                     origin: origin(0, step),
+                    now: now,
                     policy: Self.policy
                 )
             case 1, 2:

@@ -233,9 +233,11 @@ final class ReportBench {
         var cameAt = clock.now
         if case .duplicate = role {
             token.tokenCreationDate = Self.start + .days(-365)
-            // Due at once: its primary was so long ago.
-            token.tokenExpirationDate = Self.start + .hours(-23) + -ReportPolicy.primaryLead
-            cameAt = cameAt + -ReportPolicy.primaryLead
+            if expiration == nil {
+                // Due at once: held for as long as a duplicate is, which ends within its deadline.
+                token.tokenExpirationDate = clock.now + .hours(-23)
+                cameAt = cameAt + .hours(-48)
+            }
         }
         token.tokenExpirationDate = expiration ?? token.tokenExpirationDate
         let message = TokenDistinct(

@@ -328,7 +328,7 @@ import TokenWire
     @Test func `counts what is late by its token, an hour and a bit of a second`() throws {
         let bench = ReportBench()
         let end = ReportBench.start + .hours(2)
-        let deadline = ReportBench.start + .hours(1) + -ReportPolicy.primaryLead
+        let deadline = ReportBench.start + .hours(1)
         bench.script = { $0.at < end ? .status(503, retryAfter: end + Milliseconds(1)) : .answered }
         bench.launch()
         bench.distinct(bench.id(1), .duplicate(of: bench.id(9)))

@@ -219,18 +219,18 @@ final class ReportRig {
         }
     }
 
-    /// Within the margin of its deadline, and behind its primary, so due at once.
+    /// Held for as long as a duplicate is, which ends within its deadline, so due at once.
     private func distinct(_ id: TokenID, now: Int64) -> TokenDistinct {
-        let cameAt = Timestamp(milliseconds: now) + -ReportPolicy.primaryLead
+        let now = Timestamp(milliseconds: now)
         return TokenDistinct(
             externalPurchaseID: id,
             appAppleID: Self.app,
             bundleID: Self.bundleID,
             tokenType: .services,
-            tokenCreationDate: Timestamp(milliseconds: now) + .days(-365),
-            tokenExpirationDate: cameAt + .hours(-23),
+            tokenCreationDate: now + .days(-365),
+            tokenExpirationDate: now + .hours(-23),
             customer: nil,
-            receivedAt: cameAt,
+            receivedAt: now + .hours(-48),
             role: .duplicate(of: TokenID("first"))
         )
     }

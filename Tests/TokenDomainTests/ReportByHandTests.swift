@@ -109,6 +109,36 @@ import Testing
         #expect(account.byteCountBound < 128 << 10)
     }
 
+    private static func sale(by days: Int64) -> ReportRequested {
+        var request = Fixtures.request(.lineItem, lineItems: "[]")
+        request.purchaseKey = PurchaseKey("c1.a")
+        request.deadline = received + .days(days)
+        return request
+    }
+
+    private static let own = Fixtures.policy.deadline(
+        creation: Fixtures.token.tokenCreationDate,
+        expiration: Fixtures.token.tokenExpirationDate
+    )
+
+    @Test func `has the deadline of a token whose record comes later`() {
+        var account = Fixtures.account()
+        _ = account.take(Self.sale(by: 400), now: Self.received)
+        #expect(account.current?.deadline == Self.received + .days(400))
+        _ = account.take(Fixtures.distinct(), now: Self.received)
+        #expect(account.current?.deadline == Self.own)
+    }
+
+    @Test func `has its own deadline alone where Apple has a report of the token`() {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(), now: Self.received)
+        _ = account.take(Self.sale(by: 400), now: Self.received)
+        #expect(account.current?.deadline == Self.own)
+        _ = account.hear(.accepted, at: Self.received)
+        _ = account.take(Self.sale(by: 401), offset: 2, now: Self.received)
+        #expect(account.current?.deadline == Self.received + .days(401))
+    }
+
     @Test func `waits for the record of the next where it is not at hand`() {
         var account = Fixtures.account()
         for offset in 1...3 as ClosedRange<Int64> {

@@ -108,6 +108,7 @@ extension TokenAccount {
         let absorption = absorb(
             distinct,
             origin: ReportFixtures.origin(0, offset),
+            now: now,
             policy: policy
         )
         _ = advance(now: now, policy: policy)

@@ -92,6 +92,35 @@ import Testing
         )
     }
 
+    /// Both came late, so Apple has not been asked about the primary when the duplicate comes.
+    @Test(arguments: [
+        (Milliseconds.seconds(30), Milliseconds.seconds(30)), (.days(3), .days(3)),
+        // A clock that is ahead, and not a lag.
+        (.days(400), .days(9)),
+    ])
+    func `is behind its primary, however late both came this far`(
+        lag: Milliseconds,
+        wait: Milliseconds
+    ) {
+        for role in [TokenRole.primary, .duplicate(of: TokenID("first"))] {
+            var account = Fixtures.account()
+            var distinct = Fixtures.distinct(role)
+            distinct.tokenExpirationDate = distinct.receivedAt + .days(-30)
+            _ = account.absorb(
+                distinct,
+                origin: Fixtures.origin(0, 1),
+                now: Self.received + lag,
+                policy: Fixtures.policy
+            )
+            let isPrimary = role == .primary
+            #expect(
+                account.debt?.dueAt
+                    == Self.received + (isPrimary ? .seconds(0) : wait)
+                    + (isPrimary ? .seconds(0) : ReportPolicy.primaryLead)
+            )
+        }
+    }
+
     @Test func `keeps its first role and its first customer`() {
         var account = Fixtures.account()
         _ = account.take(Fixtures.distinct(.duplicate(of: TokenID("x"))), now: Self.received)
@@ -201,7 +230,12 @@ import Testing
         var policy = Fixtures.policy
         policy.repeatsMonthly = repeats
         var account = Fixtures.account()
-        _ = account.absorb(Fixtures.distinct(), origin: Fixtures.origin(0, 1), policy: policy)
+        _ = account.absorb(
+            Fixtures.distinct(),
+            origin: Fixtures.origin(0, 1),
+            now: Self.received,
+            policy: policy
+        )
         _ = account.advance(now: Self.due, policy: policy)
         _ = account.absorb(Fixtures.answer(.accepted, to: account, at: Self.due), policy: policy)
         // Accepted in January: February is over on the first of March.

@@ -153,18 +153,11 @@ struct SalesCount {
                 guard window.contains(outcome.receivedAt) else {
                     return
                 }
-                let key = Self.key(
-                    outcome.lineItemID,
-                    outcome.type,
-                    outcome.lane?.environment ?? .production,
-                    outcome.receivedAt
-                )
+                let lane = outcome.lane ?? Lane(appAppleID: 0, environment: .production)
+                let key = Self.key(outcome.lineItemID, outcome.type, lane, outcome.receivedAt)
                 var told =
                     newest[key]
-                    ?? Told(
-                        app: outcome.lane?.appAppleID ?? 0,
-                        isRetraction: outcome.type == .retract
-                    )
+                    ?? Told(app: lane.appAppleID, isRetraction: outcome.type == .retract)
                 told.note(outcome)
                 newest[key] = told.isEmpty ? nil : told
             } catch {
@@ -178,11 +171,13 @@ struct SalesCount {
     private static func key(
         _ lineItemID: String,
         _ kind: PurchaseEvent.Kind,
-        _ environment: AppleEnvironment,
+        _ lane: Lane,
         _ receivedAt: Timestamp
     ) -> UInt64 {
-        let lane = environment.rawValue
-        return TextDigest.of("\(kind.rawValue)/\(lane)/\(receivedAt.milliseconds)/\(lineItemID)")
+        TextDigest.of(
+            "\(kind.rawValue)/\(lane.appAppleID)/\(lane.environment.rawValue)/"
+                + "\(receivedAt.milliseconds)/\(lineItemID)"
+        )
     }
 
     // MARK: What came in
@@ -195,6 +190,9 @@ struct SalesCount {
     ) throws(CommandFailure) {
         var book = self
         var left = told
+        // Where only the ledger knows the number of an app.
+        let toldApps = Set(told.values.map(\.app)).sorted()
+        func apps(_ app: Int64) -> [Int64] { app == 0 ? toldApps : [app] }
         var seen: Set<Int> = []
         try AccountScan.run(
             .purchasesReceived,
@@ -228,9 +226,11 @@ struct SalesCount {
                 line.held += 1
                 // It was not owed, and is again.
                 if let event {
-                    _ = Self.take(event, receivedAt, from: &left)
+                    _ = Self.take(event, of: apps(app), receivedAt, from: &left)
                 }
-            } else if let event, let isReported = Self.take(event, receivedAt, from: &left) {
+            } else if let event,
+                let isReported = Self.take(event, of: apps(app), receivedAt, from: &left)
+            {
                 line.reported += isReported ? 1 : 0
                 line.notOwed += isReported ? 0 : 1
             } else if book.positions.isUnread(.purchasesReceived, record) {
@@ -251,11 +251,19 @@ struct SalesCount {
     /// - Returns: whether it was reported; nil where the ledger has no more of them.
     private static func take(
         _ event: PurchaseEvent,
+        of apps: [Int64],
         _ receivedAt: Timestamp,
         from told: inout [UInt64: Told]
     ) -> Bool? {
         func take(_ kind: PurchaseEvent.Kind) -> Bool? {
-            Self.take(key(event.lineItemID, kind, event.environment, receivedAt), from: &told)
+            for app in apps {
+                let lane = Lane(appAppleID: app, environment: event.environment)
+                let key = key(event.lineItemID, kind, lane, receivedAt)
+                if let isReported = Self.take(key, from: &told) {
+                    return isReported
+                }
+            }
+            return nil
         }
         let own = take(event.kind)
         guard event.kind == .restate, own == false else {

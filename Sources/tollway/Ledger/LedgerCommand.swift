@@ -26,8 +26,8 @@ enum LedgerCommand {
             each accepted report once, and the newest version of each line item, without retracted
             ones. They go to standard error as well, with their decimal point. late_by_seconds is 0
             for what was in time; reports of older versions of Tollway do not say.
-            Reads the ledger twice, from the month on. Memory is some 180 MB, whatever the ledger's
-            size, and 50 more at a million restatements.
+            Reads the ledger twice, from the month on to where the first reading ends. Memory is
+            some 180 MB, whatever the ledger's size, and 60 more at a million restatements.
             Exit 1 if a record could not be read, 3 if nothing matches, 6 without Kafka.
             """,
         writesCSV: true,
@@ -59,7 +59,7 @@ enum LedgerCommand {
             Console.say(String(table.dropLast()))
         }
         totals.notes.forEach { Console.say($0) }
-        // The first reading saw fewer records; the second saw all.
+        // The first reading looked into few records; the second into all.
         let unreadable = reader.unreadableCount - unreadableBefore
         guard unreadable == 0, reader.unreadableItemCount == 0 else {
             Console.say(

@@ -13,6 +13,9 @@ struct LedgerReader {
     private(set) var unreadableCount = 0
     /// Reports whose line items cannot be read.
     private(set) var unreadableItemCount = 0
+    /// Behind the last record of each partition that the first reading of the reports saw: a second one
+    /// ends there, as what was restated since would count twice.
+    private var reportEnds: [Int32: Int64]?
 
     init(_ configuration: Configuration, _ selection: LedgerSelection) {
         self.configuration = configuration
@@ -26,12 +29,18 @@ struct LedgerReader {
     /// - Throws: exit 3 where there is no ledger, 6 without Kafka, and what `body` throws.
     mutating func reports(
         isWanted: (Span<UInt8>) -> Bool = { _ in true },
-        _ body: (ReportOutcome, _ position: String) throws(CommandFailure) -> Bool
+        _ body: (ReportOutcome, LedgerPlace) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) {
         let name = Topic.reportsOutcomes.name(prefix: configuration.topicPrefix)
         let selection = selection
+        let knownEnds = reportEnds
+        var ends: [Int32: Int64] = [:]
         var unreadable = 0
-        try scan(name, "reports of the ledger") { (value, position) throws(CommandFailure) in
+        try scan(name, "reports of the ledger") { (value, place) throws(CommandFailure) in
+            ends[place.partition] = place.offset + 1
+            if let knownEnds, place.offset >= knownEnds[place.partition] ?? 0 {
+                return true
+            }
             guard isWanted(value) else {
                 return true
             }
@@ -50,8 +59,9 @@ struct LedgerReader {
             else {
                 return true
             }
-            return try body(outcome, position())
+            return try body(outcome, place)
         }
+        reportEnds = knownEnds ?? ends
         unreadableCount += unreadable
     }
 
@@ -64,7 +74,7 @@ struct LedgerReader {
         let restatements = corrections.restatements
         var repeats = corrections.repeats
         var unreadableItems = 0
-        try reports { (outcome, position) throws(CommandFailure) in
+        try reports { (outcome, place) throws(CommandFailure) in
             let items: [LedgerLineItem]
             do throws(WireFault) {
                 items =
@@ -78,7 +88,7 @@ struct LedgerReader {
             }
             let isRepeat = repeats.isRepeat(outcome)
             guard !items.isEmpty else {
-                var row = LedgerRow(outcome, nil, selection, position)
+                var row = LedgerRow(outcome, nil, selection, place.text)
                 row.isRepeat = isRepeat
                 if selection.matches(row) {
                     try body(row)
@@ -86,9 +96,9 @@ struct LedgerReader {
                 return true
             }
             for item in items {
-                var row = LedgerRow(outcome, item, selection, position)
+                var row = LedgerRow(outcome, item, selection, place.text)
                 row.isRepeat = isRepeat
-                row.isSuperseded = restatements.isSuperseded(outcome, item)
+                row.isSuperseded = restatements.isSuperseded(outcome, item, at: place)
                 if selection.matches(row) {
                     try body(row)
                 }
@@ -114,12 +124,12 @@ struct LedgerReader {
         }
         let selection = selection
         var unreadable = 0
-        try scan(name, "sales of the ledger") { (value, position) throws(CommandFailure) in
+        try scan(name, "sales of the ledger") { (value, place) throws(CommandFailure) in
             let outcome: PurchaseOutcome
             let row: LedgerRow
             do throws(WireFault) {
                 outcome = try PurchaseOutcome(reading: value)
-                row = try LedgerRow(outcome, selection, position())
+                row = try LedgerRow(outcome, selection, place.text)
             } catch {
                 unreadable += 1
                 return true
@@ -137,7 +147,7 @@ struct LedgerReader {
     private func scan(
         _ topic: String,
         _ what: String,
-        _ body: (Span<UInt8>, () -> String) throws(CommandFailure) -> Bool
+        _ body: (Span<UInt8>, LedgerPlace) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) {
         let start: LogBrowser.Start =
             selection.readsFrom.map { .timestamp(max(0, $0.milliseconds)) } ?? .earliest
@@ -154,9 +164,12 @@ struct LedgerReader {
             batch throws(CommandFailure) in
             for record in batch.records where !record.value.isAbsent {
                 let value = batch.arena.span.extracting(record.value.indices)
-                guard
-                    try body(value, { "\(topic)/\(record.partition)/\(record.offset)" })
-                else {
+                let place = LedgerPlace(
+                    topic: topic,
+                    partition: record.partition,
+                    offset: record.offset
+                )
+                guard try body(value, place) else {
                     return false
                 }
             }

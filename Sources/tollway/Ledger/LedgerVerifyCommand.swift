@@ -130,11 +130,11 @@ final class LedgerVerification {
     ) throws(CommandFailure) {
         let selection = reader.selection
         let progress = FetchProgress("reports asked for")
-        try reader.reports { (outcome, position) throws(CommandFailure) in
+        try reader.reports { (outcome, place) throws(CommandFailure) in
             guard isAskable(outcome, selection) else {
                 return true
             }
-            let claim = AppleReports.Claim(outcome: outcome, position: position)
+            let claim = AppleReports.Claim(outcome: outcome, position: place.text)
             queue.add(claim, in: claim.lane)
             while queue.waitingCount >= waitingCountMax, !isInterrupted {
                 turn()
@@ -160,16 +160,16 @@ final class LedgerVerification {
         var generator = SeededGenerator(seed: seed)
         var sample: [AppleReports.Claim] = []
         let selection = reader.selection
-        try reader.reports { (outcome, position) throws(CommandFailure) in
+        try reader.reports { (outcome, place) throws(CommandFailure) in
             guard isAskable(outcome, selection) else {
                 return stop.wait(milliseconds: 0) == nil
             }
             if sample.count < count {
-                sample.append(AppleReports.Claim(outcome: outcome, position: position))
+                sample.append(AppleReports.Claim(outcome: outcome, position: place.text))
             } else {
-                let place = Int.random(in: 0..<ledgerCount, using: &generator)
-                if place < count {
-                    sample[place] = AppleReports.Claim(outcome: outcome, position: position)
+                let index = Int.random(in: 0..<ledgerCount, using: &generator)
+                if index < count {
+                    sample[index] = AppleReports.Claim(outcome: outcome, position: place.text)
                 }
             }
             return true

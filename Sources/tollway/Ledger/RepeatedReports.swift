@@ -30,7 +30,13 @@ struct RepeatedReports {
     // MARK: The first reading
 
     /// Takes in a record of the ledger, unread so far; what cannot be read is no report.
-    mutating func take(_ value: Span<UInt8>, isWanted: (Int64?) -> Bool = { _ in true }) {
+    ///
+    /// - Returns: whether its report may have been taken in before.
+    @discardableResult
+    mutating func take(
+        _ value: Span<UInt8>,
+        isWanted: (Int64?) -> Bool = { _ in true }
+    ) -> Bool {
         var identifier: String?
         var outcome: String?
         var app: Int64?
@@ -45,17 +51,19 @@ struct RepeatedReports {
             }
         } catch {
             // Counted as unreadable where the rows are read.
-            return
+            return false
         }
         guard let identifier, outcome != ReportOutcome.Outcome.rejected.rawValue, isWanted(app)
         else {
-            return
+            return false
         }
         let digest = Self.digest(identifier)
-        guard insert(digest), suspects.insert(digest).inserted else {
-            return
+        guard insert(digest) else {
+            return false
         }
+        suspects.insert(digest)
         isOverfull = isOverfull || suspects.count > Self.suspectCountMax
+        return true
     }
 
     /// Whether it may have been there before.
@@ -111,13 +119,16 @@ struct LedgerCorrections {
         var restatements = Restatements()
         var repeats = RepeatedReports()
         let apps = reader.selection.apps
+        var isSuspect = false
         try reader.reports(
             isWanted: { value in
-                repeats.take(value) { app in apps.isEmpty || app.map(apps.contains) ?? false }
+                isSuspect = repeats.take(value) { app in
+                    apps.isEmpty || app.map(apps.contains) ?? false
+                }
                 return Self.needle.isIn(value)
             },
-            { (outcome, _) throws(CommandFailure) in
-                try restatements.take(outcome)
+            { (outcome, place) throws(CommandFailure) in
+                try restatements.take(outcome, at: place, isSuspect: isSuspect)
                 return true
             }
         )

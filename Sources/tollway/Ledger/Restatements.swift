@@ -1,15 +1,34 @@
 internal import TokenDomain
 internal import TokenWire
 
+/// Where a record of the ledger lies.
+struct LedgerPlace {
+    var topic: String
+    var partition: Int32
+    var offset: Int64
+
+    /// `topic/partition/offset`.
+    var text: String { "\(topic)/\(partition)/\(offset)" }
+}
+
 /// Which line items were reported again, and by which report last: only the newest version counts.
 ///
-/// One entry for each line item that was restated or retracted, which are few.
+/// One entry for each line item that was restated or retracted, which are few. All versions of one lie
+/// in one partition, in the order in which Apple took them: the clocks of two replicas, or one that was
+/// set back, may say otherwise. Records that were copied elsewhere by hand go by their times.
 struct Restatements {
     static let countMax = 1_000_000
 
     private struct Newest {
+        var partition: Int32
+        var offset: Int64
         var settledAt: Timestamp
         var report: UInt64
+
+        func isLater(than place: LedgerPlace, _ settledAt: Timestamp) -> Bool {
+            place.partition == partition
+                ? offset > place.offset : self.settledAt >= settledAt
+        }
     }
 
     private var newest: [UInt64: Newest] = [:]
@@ -17,8 +36,17 @@ struct Restatements {
 
     init() {}
 
+    /// Takes in the next record.
+    ///
+    /// `isSuspect`: its report may have been read before. Such a one is no news where it is older by its
+    /// time as well: a copy of what has been superseded.
+    ///
     /// - Throws: exit 1 where there are more than fit.
-    mutating func take(_ outcome: ReportOutcome) throws(CommandFailure) {
+    mutating func take(
+        _ outcome: ReportOutcome,
+        at place: LedgerPlace,
+        isSuspect: Bool
+    ) throws(CommandFailure) {
         guard outcome.outcome != .rejected, let text = outcome.details.lineItems else {
             return
         }
@@ -32,10 +60,18 @@ struct Restatements {
         let report = TextDigest.of(Array(outcome.requestIdentifier.utf8).span)
         for item in items where item.isRestatement {
             let key = Self.key(outcome, item)
-            if let known = newest[key], known.settledAt > outcome.settledAt {
-                continue
+            if let known = newest[key] {
+                let isCopy = isSuspect && known.settledAt > outcome.settledAt
+                guard !isCopy, !known.isLater(than: place, outcome.settledAt) else {
+                    continue
+                }
             }
-            newest[key] = Newest(settledAt: outcome.settledAt, report: report)
+            newest[key] = Newest(
+                partition: place.partition,
+                offset: place.offset,
+                settledAt: outcome.settledAt,
+                report: report
+            )
         }
         guard newest.count <= Self.countMax else {
             throw CommandFailure(
@@ -47,14 +83,18 @@ struct Restatements {
     }
 
     /// Whether a later report says this line item anew.
-    func isSuperseded(_ outcome: ReportOutcome, _ item: LedgerLineItem) -> Bool {
+    func isSuperseded(
+        _ outcome: ReportOutcome,
+        _ item: LedgerLineItem,
+        at place: LedgerPlace
+    ) -> Bool {
         guard !newest.isEmpty,
             let newest = newest[Self.key(outcome, item)]
         else {
             return false
         }
         let report = TextDigest.of(Array(outcome.requestIdentifier.utf8).span)
-        return newest.report != report && outcome.settledAt <= newest.settledAt
+        return newest.report != report && newest.isLater(than: place, outcome.settledAt)
     }
 
     /// A name is one item's in an app's production, and another one's in its sandbox.

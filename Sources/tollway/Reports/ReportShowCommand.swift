@@ -103,9 +103,9 @@ enum ReportShowCommand {
                 return true
             }
             return false
-        }) { (outcome, position) throws(CommandFailure) in
+        }) { (outcome, place) throws(CommandFailure) in
             if outcome.requestIdentifier.lowercased() == identifier {
-                claims.append(AppleReports.Claim(outcome: outcome, position: position))
+                claims.append(AppleReports.Claim(outcome: outcome, position: place.text))
             }
             return true
         }

@@ -102,15 +102,24 @@ import TokenWire
 @Suite struct `The totals of the ledger` {
     private func totals(_ outcomes: [ReportOutcome]) throws -> LedgerTotals {
         var restatements = Restatements()
-        for outcome in outcomes {
-            try restatements.take(outcome)
+        func place(_ number: Int) -> LedgerPlace {
+            LedgerPlace(topic: "t", partition: 0, offset: Int64(number))
+        }
+        var seen: Set<String> = []
+        let areRepeats = outcomes.map { !seen.insert($0.requestIdentifier).inserted }
+        for (number, outcome) in outcomes.enumerated() {
+            try restatements.take(outcome, at: place(number), isSuspect: areRepeats[number])
         }
         var totals = LedgerTotals()
         for (number, outcome) in outcomes.enumerated() {
             let items = try outcome.details.lineItems.map { try LedgerLineItem.list($0) } ?? []
             for item in items.isEmpty ? [nil] : items.map(Optional.some) {
                 var row = LedgerRow(outcome, item, LedgerSelection(), "t/0/\(number)")
-                row.isSuperseded = item.map { restatements.isSuperseded(outcome, $0) } ?? false
+                row.isSuperseded =
+                    item.map {
+                        restatements.isSuperseded(outcome, $0, at: place(number))
+                    } ?? false
+                row.isRepeat = areRepeats[number]
                 totals.add(row)
             }
         }
@@ -163,6 +172,35 @@ import TokenWire
         #expect(totals.supersededCount == 2 && totals.retractedCount == 2)
         #expect(totals.reportCount == 6)
         #expect(totals.csv.contains("\r\n1,production,EUR,1,1,800,160,960,300,60,360,500\r\n"))
+    }
+
+    /// The replica that wrote the first two was 50 s ahead.
+    @Test(arguments: [false, true])
+    func `go by the order of the records, and not by clocks`(isCopied: Bool) throws {
+        let restated = #","restatement":true"#
+        func report(_ number: Int, _ exclusive: Int64, seconds: Int64) -> ReportOutcome {
+            LedgerMaker.outcome(
+                number,
+                items: [
+                    LedgerMaker.item(
+                        "a",
+                        exclusive: exclusive,
+                        tax: 0,
+                        more: number == 1 ? "" : restated
+                    )
+                ],
+                settledAt: LedgerMaker.time + .seconds(seconds)
+            )
+        }
+        var outcomes = [report(1, 100, seconds: 50), report(2, 200, seconds: 52)]
+        outcomes.append(report(3, 300, seconds: 5))
+        if isCopied {
+            outcomes += [report(4, 400, seconds: 60), report(2, 200, seconds: 52)]
+        }
+        let euro = LedgerTotals.Key(appAppleID: 1, environment: .production, currency: "EUR")
+        let totals = try totals(outcomes)
+        #expect(totals.money[euro]?.buyTaxExclusive == (isCopied ? 400 : 300))
+        #expect(totals.supersededCount == (isCopied ? 3 : 2))
     }
 
     @Test func `say what was late, and of what nobody can say it`() throws {
