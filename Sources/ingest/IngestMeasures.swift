@@ -71,18 +71,34 @@ final class IngestMeasures {
             labels: ["route"]
         )
         self.incomplete = Route.allCases.map { incomplete.series($0.rawValue) }
+        beginAtZero()
     }
 
-    func answered(route: Route?, status: Int) {
+    /// What alarms look at: of a counter that begins above zero Prometheus sees no increase.
+    private func beginAtZero() {
+        for route in Route.allCases {
+            for status in [route.acceptedStatus, 400, 401, 429, 503] {
+                _ = series(route: route, status: status)
+            }
+        }
+        for code in ["jws.chain", "jws.certificate", "jws.oid"] {
+            _ = notificationRefusals.series(code)
+        }
+    }
+
+    private func series(route: Route?, status: Int) -> Counter.Series {
         // A status has three digits.
         let key = (route.map(\.number) ?? Route.allCases.count) * 1_000 + status
         if let series = requestSeries[key] {
-            series.add()
-            return
+            return series
         }
         let series = requests.series(route?.rawValue ?? "other", String(status))
         requestSeries[key] = series
-        series.add()
+        return series
+    }
+
+    func answered(route: Route?, status: Int) {
+        series(route: route, status: status).add()
     }
 
     func refusedNotification(code: String) {

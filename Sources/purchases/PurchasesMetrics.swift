@@ -94,4 +94,11 @@ final class PurchasesMetrics {
             held.set(Double(count), String(group.app), group.cause.rawValue)
         }
     }
+
+    /// Nothing is ours any more, which does not say that nothing is held: zero would end an alarm.
+    func noneHeld(_ counts: [HeldCount.Group: Int]) {
+        for group in counts.keys {
+            held.remove(String(group.app), group.cause.rawValue)
+        }
+    }
 }

@@ -218,6 +218,14 @@ extension PurchasesStage {
                 message: "Apple has another line item under this lineItemId: send another one."
             )
         }
+        guard answer.reason != "report.status_order" else {
+            return Fault(
+                code: PurchaseRule.rejected.code,
+                message:
+                    "Apple was not asked (report.status_order): it has the token as a duplicate,"
+                    + " which no sale may follow; see the runbook, A forged token was first."
+            )
+        }
         let reasons = errors.map(\.sentence)
         let reason = answer.reason ?? "no reason"
         return Fault(

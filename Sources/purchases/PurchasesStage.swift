@@ -159,7 +159,7 @@ final class PurchasesStage: TickingStage {
         if self.partitions.isEmpty {
             state = nil
             nextTick = nil
-            metrics.held(heldCount.forgetAll())
+            metrics.noneHeld(heldCount.forgetAll())
         }
     }
 

@@ -207,7 +207,7 @@ enum LanesCommand {
         if output == .table {
             Console.write(
                 list.rows.isEmpty
-                    ? "no worker that was asked has anything to send for \(name(of: lane))\n"
+                    ? "no worker has answered that it has anything to send for \(name(of: lane))\n"
                     : list.text
             )
         } else {
