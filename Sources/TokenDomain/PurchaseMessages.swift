@@ -65,8 +65,8 @@ package struct PurchaseOutcome: Equatable, Sendable {
     package var externalPurchaseID: TokenID?
     package var requestIdentifier: String?
     /// A fixed word: `accepted`, `verified`; why it is not owed: `no_active_token`,
-    /// `reference_not_owed`, `retracted`, or `corrected` (before it could be reported); or the fault
-    /// code of a rejection.
+    /// `reference_not_owed`, or `retracted` (before it was reported); or the fault code of a
+    /// rejection.
     package var reason: String
     package var errors: [AppleError]
     /// The line item as it was sent to Apple, a JSON object byte for byte; nil where none was made.

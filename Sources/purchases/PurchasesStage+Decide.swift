@@ -53,13 +53,14 @@ extension PurchasesStage {
         guard let number = item.turn, let event = try book.event(number, of: place) else {
             return try goOn(&item, place, &book, now: now)
         }
-        let decision = try decide(number, &item, place, event, &book, now: now)
+        var decision = try decide(number, &item, place, event, &book, now: now)
+        if number == 0, case .wait(.rate) = decision {
+            decision = try correct(&item, place, event, &book, now: now)
+        }
         try enact(decision, item, place, event, hasTurn: hasTurn, &book, into: &plan)
         // A token that came while a change of what is not owed was in turn has woken nobody.
-        if number != 0, let noted = try book.item(place), noted.standing == .notOwed,
-            noted.reopensUntil != nil
-        {
-            try reopen(noted, place, &book, into: &plan)
+        if number != 0, let rested = try book.item(place), case .reopening = rested.wait {
+            try reopen(rested, place, &book, into: &plan)
         }
     }
 
@@ -164,7 +165,7 @@ extension PurchasesStage {
         }
         reopened.reopensUntil = nil
         metrics.count(.reopened, "token", app: place.key.lane.appAppleID)
-        try enact(decision, reopened, place, event, &book, into: &plan)
+        try enact(correctable(decision, reopened), reopened, place, event, &book, into: &plan)
     }
 
     // MARK: Buys and refunds
@@ -217,27 +218,68 @@ extension PurchasesStage {
         else {
             return decision
         }
-        // What is not owed needs no rate. Nor may need it what has been corrected meanwhile: as it was
-        // first it is not owed, and after its changes it is looked at again.
-        return try isCorrectable(item, place, &book) ? .notOwed("corrected") : .wait(.rate)
+        // What is not owed needs no rate.
+        return .wait(.rate)
     }
 
-    /// Whether the next change of an item can be taken before the item is reported.
-    private func isCorrectable(
-        _ item: BookedItem,
-        _ place: BookPlace,
-        _ book: inout Book
-    ) throws(StoreFault) -> Bool {
-        guard item.hasChanges, let event = try book.event(item.changeFirst, of: place), let state
-        else {
-            return false
+    // MARK: Changes of what waits for a rate
+
+    /// More are taken at the next look.
+    private static let correctionCountMax = 100
+
+    /// A sale that waits for a rate is looked at at once where changes of it are known.
+    func correctable(_ decision: Decision, _ item: BookedItem) -> Decision {
+        guard case .wait(.rate) = decision, item.standing == .pending, item.hasChanges else {
+            return decision
         }
-        guard change(event, item)?.kind != .restate else {
+        return .wait(.now)
+    }
+
+    /// Takes the changes of a buy that waits for a rate into it before it is reported: another currency,
+    /// or a rate of its own, may end its wait, and a retraction does.
+    ///
+    /// A change that cannot be taken waits for its turn, and all behind it.
+    private func correct(
+        _ item: inout BookedItem,
+        _ place: BookPlace,
+        _ event: BookedEvent,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) -> Decision {
+        for _ in 0..<Self.correctionCountMax {
+            guard item.hasChanges, let sale = item.sale,
+                let next = try book.event(item.changeFirst, of: place),
+                let change = change(next, item)
+            else {
+                return .wait(.rate)
+            }
+            guard change.kind == .restate else {
+                // What refers to it is taken back with it, and Apple must have both for that.
+                return try isWaitedFor(place) ? .wait(.rate) : .notOwed("retracted")
+            }
+            do throws(PurchaseFault) {
+                item.sale = try sale.applying(change, now: now)
+            } catch {
+                return .wait(.rate)
+            }
+            item.first = item.first ?? sale
+            book.put(nil, number: item.changeFirst, of: place)
+            item.changeFirst += 1
+            metrics.count(.repeated, "corrected", app: place.key.lane.appAppleID)
+            let decision = try decideBase(&item, place, event, &book, now: now)
+            guard case .wait(.rate) = decision else {
+                return decision
+            }
+        }
+        return .wait(.now)
+    }
+
+    private func isWaitedFor(_ place: BookPlace) throws(StoreFault) -> Bool {
+        guard let state else {
             return true
         }
-        // Its retraction takes back what refers to it, which Apple must have for that.
         let referring = BookDue.start(.reference, of: place.key.bytes)
-        return try waiting(in: referring, place, state).items.isEmpty
+        return try !waiting(in: referring, place, state).items.isEmpty
     }
 
     private func attribute(

@@ -366,7 +366,7 @@ extension PurchasesStage {
         book.put(item, at: place)
         let outputCount = plan.outputs.outputs.count
         let decision = try decideBase(&item, place, event, &book, now: plan.now)
-        try enact(decision, item, place, event, &book, into: &plan)
+        try enact(correctable(decision, item), item, place, event, &book, into: &plan)
         // Where that ends it: its record in the ledger, and its dead letter, carry its own trace.
         plan.setAside(from: outputCount)
         return .settled("held")
@@ -410,10 +410,9 @@ extension PurchasesStage {
             book.put(item, at: place)
             try look(place, hasTurn: false, &book, &plan)
         case .rate where item.standing == .pending:
-            // The change may make another rate of it, or none.
+            // The change may ask for another rate, or for none.
             item.wait(for: .now, now: now)
             book.put(item, at: place)
-            try look(place, hasTurn: false, &book, &plan)
         default:
             book.put(item, at: place)
         }

@@ -156,7 +156,10 @@ extension PurchasesStage {
             number == 0 || !mayHaveChildren(item, event)
         {
             var decided = item
-            let decision = try decide(number, &decided, place, event, &book, now: plan.now)
+            let decision = correctable(
+                try decide(number, &decided, place, event, &book, now: plan.now),
+                decided
+            )
             switch decision {
             case .wait(item.wait) where decided.parent == item.parent: return
             case .queue, .wait:

@@ -113,7 +113,10 @@ struct ReportOutput {
                 settledAt: outcome.settledAt
             )
         }
-        metrics.settled(outcome, tokenCreatedAt: account.tokenCreationDate)
+        // A transaction that is aborted is made again.
+        plan.whenCommitted { [metrics, outcome, created = account.tokenCreationDate] in
+            metrics.settled(outcome, tokenCreatedAt: created)
+        }
         append(
             topic: .reportsOutcomes,
             key: outcome.externalPurchaseID.text,

@@ -285,10 +285,10 @@ import TokenWire
             }
         )
         try bench.pass(.minutes(1))
-        #expect(bench.reports == [["other", "own"]])
+        #expect(Set(bench.reports.flatMap { $0 }) == ["other", "own"])
         #expect(bench.apple.held("own")?.exclusive == 70)
         #expect(bench.apple.held("other")?.exclusive == 10_000)
-        #expect(bench.deadLetters().map(\.code) == ["purchases.creation_date_changed"])
+        #expect(bench.deadLetters().isEmpty)
         bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068".utf8))
         bench.rates.isChanged = true
         try bench.pass(.minutes(1))
@@ -297,10 +297,14 @@ import TokenWire
         #expect(bench.apple.held("late")?.exclusive == 68)
         #expect(bench.apple.held("wrong")?.exclusive == 68)
         #expect(bench.apple.held("none") == nil)
-        let words = try bench.words()
-        #expect(words.filter { $0 == "other reported" }.count == 1, "\(words)")
-        #expect(words.filter { $0 == "late reported" }.count == 1, "\(words)")
-        #expect(words.last { $0.hasPrefix("none") } == "none not_owed", "\(words)")
+        #expect(bench.deadLetters().map(\.code) == ["purchases.creation_date_changed"])
+        let words = try bench.words().sorted()
+        #expect(
+            words == [
+                "late reported", "none not_owed", "none not_owed", "other reported", "own reported",
+                "wrong rejected", "wrong reported",
+            ]
+        )
     }
 
     @Test func `takes the next token where Apple does not know one`() throws {
