@@ -22,6 +22,7 @@ extension BookedItem {
             case "revision": item.revision = try scanner.count()
             case "changeFirst": item.changeFirst = try scanner.integer()
             case "changeNext": item.changeNext = try scanner.integer()
+            case "foldedTo": try scanner.fill(&item.foldedTo)
             case "wait": item.wait = try Wait(from: &scanner)
             case "waitingSince": try scanner.fill(&waitingSince)
             case "excluded": item.excluded = try scanner.texts().map { TokenID($0) }
@@ -75,6 +76,7 @@ extension BookedItem {
                 writer.field("changeFirst", changeFirst)
                 writer.field("changeNext", changeNext)
             }
+            writer.field("foldedTo", foldedTo)
             wait.write(&writer)
             writer.field("waitingSince", waitingSince.milliseconds)
             writer.texts("excluded", excluded.map(\.text))

@@ -85,6 +85,10 @@ struct BookedItem: Equatable {
     /// Numbers of the restatements and retractions that wait: `changeFirst` to before `changeNext`.
     var changeFirst: Int64 = 1
     var changeNext: Int64 = 1
+    /// Of a buy that waits for a rate: the changes before this number are in its content already.
+    ///
+    /// They stay until Apple has it: a refusal leaves the buy and its changes to a replay.
+    var foldedTo: Int64?
     var wait = Wait.idle
     /// When it began to wait for what it waits for.
     var waitingSince = Timestamp(milliseconds: 0)
@@ -111,6 +115,9 @@ struct BookedItem: Equatable {
     }
 
     var hasChanges: Bool { changeFirst < changeNext }
+
+    /// A buy that waits may not be what it was: changes are known that are not in it.
+    var isOutdated: Bool { standing == .pending && (foldedTo ?? changeFirst) < changeNext }
 
     /// Its event in turn stands in a token's queue, or Apple's answer to it is waited for.
     var isQueuedOrSent: Bool {

@@ -189,6 +189,7 @@ extension PurchasesStage {
         try book.wake(place)
         book.drop(number, of: &item, at: place)
         if number == 0 {
+            settleFolded(&item, place, &book)
             item.excluded = []
             item.goesAlone = false
             item.attempts = 0

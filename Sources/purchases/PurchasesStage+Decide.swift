@@ -222,66 +222,6 @@ extension PurchasesStage {
         return .wait(.rate)
     }
 
-    // MARK: Changes of what waits for a rate
-
-    /// More are taken at the next look.
-    private static let correctionCountMax = 100
-
-    /// A sale that waits for a rate is looked at at once where changes of it are known.
-    func correctable(_ decision: Decision, _ item: BookedItem) -> Decision {
-        guard case .wait(.rate) = decision, item.standing == .pending, item.hasChanges else {
-            return decision
-        }
-        return .wait(.now)
-    }
-
-    /// Takes the changes of a buy that waits for a rate into it before it is reported: another currency,
-    /// or a rate of its own, may end its wait, and a retraction does.
-    ///
-    /// A change that cannot be taken waits for its turn, and all behind it.
-    private func correct(
-        _ item: inout BookedItem,
-        _ place: BookPlace,
-        _ event: BookedEvent,
-        _ book: inout Book,
-        now: Timestamp
-    ) throws(StoreFault) -> Decision {
-        for _ in 0..<Self.correctionCountMax {
-            guard item.hasChanges, let sale = item.sale,
-                let next = try book.event(item.changeFirst, of: place),
-                let change = change(next, item)
-            else {
-                return .wait(.rate)
-            }
-            guard change.kind == .restate else {
-                // What refers to it is taken back with it, and Apple must have both for that.
-                return try isWaitedFor(place) ? .wait(.rate) : .notOwed("retracted")
-            }
-            do throws(PurchaseFault) {
-                item.sale = try sale.applying(change, now: now)
-            } catch {
-                return .wait(.rate)
-            }
-            item.first = item.first ?? sale
-            book.put(nil, number: item.changeFirst, of: place)
-            item.changeFirst += 1
-            metrics.count(.repeated, "corrected", app: place.key.lane.appAppleID)
-            let decision = try decideBase(&item, place, event, &book, now: now)
-            guard case .wait(.rate) = decision else {
-                return decision
-            }
-        }
-        return .wait(.now)
-    }
-
-    private func isWaitedFor(_ place: BookPlace) throws(StoreFault) -> Bool {
-        guard let state else {
-            return true
-        }
-        let referring = BookDue.start(.reference, of: place.key.bytes)
-        return try !waiting(in: referring, place, state).items.isEmpty
-    }
-
     private func attribute(
         _ sale: PurchaseAttribution.Sale,
         _ place: BookPlace,

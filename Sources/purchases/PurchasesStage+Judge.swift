@@ -411,6 +411,7 @@ extension PurchasesStage {
             try look(place, hasTurn: false, &book, &plan)
         case .rate where item.standing == .pending:
             // The change may ask for another rate, or for none.
+            metrics.waited(now - item.waitingSince, for: item.wait)
             item.wait(for: .now, now: now)
             book.put(item, at: place)
         default:

@@ -354,7 +354,7 @@ extension PurchasesStage {
                 ? root.live?.terms : ReportingTerms.of(sale, rates: rates.rates)
         }
         guard let terms else {
-            return .elsewhere(sale.kind == .refund ? .now : .rate)
+            return .elsewhere(sale.kind == .refund || item.isOutdated ? .now : .rate)
         }
         guard let days = try days(before: sale, item, place, &book, plan) else {
             return .later

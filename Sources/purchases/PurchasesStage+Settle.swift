@@ -166,6 +166,7 @@ extension PurchasesStage {
         }
         let wasBase = item.turn == 0
         if wasBase {
+            item.foldedTo = nil
             try recount(item.sale, isKnown: false, place, &book, now: plan.now)
         }
         // Its retraction may be what that waits for.
@@ -243,6 +244,7 @@ extension PurchasesStage {
         )
         metrics.count(.notOwed, reason, app: place.key.lane.appAppleID)
         if item.turn == 0 {
+            settleFolded(&item, place, &book)
             // The event stays: a token that comes later carries it.
             item.standing = .notOwed
             item.reopensUntil = plan.now + policy.reopening

@@ -307,6 +307,85 @@ import TokenWire
         )
     }
 
+    @Test func `keeps the corrections of a sale that is refused for its replay`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        let buy = bench.buy("a", anna) { $0.pricingCurrency = AlphaCode("ISK") }
+        bench.sale(buy)
+        let rate = try ExchangeRate("0.007")
+        bench.sale(
+            bench.change("a", anna, .restate) {
+                $0.taxCountry = AlphaCode("FRA")
+                $0.reportingCurrency = AlphaCode("EUR")
+                $0.exchangeRate = rate
+            }
+        )
+        bench.script = { _, _ in
+            [AppleError(code: 7, fieldName: "taxCountry", lineItemID: "a")]
+        }
+        try bench.pass(.minutes(1))
+        #expect(try bench.words() == ["a rejected"])
+        bench.script = { _, _ in nil }
+        bench.sale(buy)
+        try bench.pass(.minutes(1))
+        #expect(bench.apple.held("a")?.country == "FRA")
+        #expect(bench.apple.held("a")?.exclusive == 70)
+        #expect(try bench.words() == ["a rejected", "a reported"])
+    }
+
+    /// Otherwise the refund would be measured against another buy than it was said of.
+    @Test func `takes no other amount where a refund waits as well, and a rate it does`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        let rate = try ExchangeRate("0.007")
+        for name in ["a", "b"] {
+            bench.sale(bench.buy(name, anna) { $0.pricingCurrency = AlphaCode("ISK") })
+            bench.sale(bench.refund("r\(name)", of: name, anna, exclusive: 10_000))
+        }
+        bench.sale(
+            bench.change("a", anna, .restate) { $0.pricingCurrency = AlphaCode("EUR") }
+        )
+        bench.sale(
+            bench.change("b", anna, .restate) {
+                $0.reportingCurrency = AlphaCode("EUR")
+                $0.exchangeRate = rate
+            }
+        )
+        try bench.pass(.minutes(1))
+        #expect(Set(try bench.words()) == ["b reported", "rb reported"])
+    }
+
+    @Test func `counts paid days by what a sale became while it waited`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        let start = PurchasesBench.start
+        func month(_ name: String, _ event: SubscriptionEvent, _ from: Int64, _ to: Int64) {
+            bench.sale(
+                bench.buy(name, anna) {
+                    $0.pricingCurrency = AlphaCode("ISK")
+                    $0.subscriptionID = "s"
+                    $0.subscriptionEvent = event
+                    $0.subscriptionStartDate = start + .days(from)
+                    $0.subscriptionEndDate = start + .days(to)
+                }
+            )
+        }
+        month("first", .start, 0, 30)
+        try bench.pass(.minutes(1))
+        bench.sale(
+            bench.change("first", anna, .restate) { $0.subscriptionEndDate = start + .days(10) }
+        )
+        try bench.pass(.minutes(1))
+        month("second", .renewal, 30, 60)
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068".utf8))
+        bench.rates.isChanged = true
+        try bench.pass(.minutes(1))
+        #expect(bench.apple.held("second")?.days == 10)
+    }
+
     @Test func `takes the next token where Apple does not know one`() throws {
         let bench = bench()
         let anna = bench.customer(1)

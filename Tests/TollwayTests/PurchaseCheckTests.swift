@@ -59,6 +59,20 @@ import Testing
         #expect(faults[1...].allSatisfy { $0 == nil }, "\(run.output)")
     }
 
+    @Test func `takes the correction of a sale that waits for a rate`() throws {
+        let foreign = buy.replacingOccurrences(of: "\"EUR\"", with: "\"ISK\"")
+        let own =
+            #"{"type":"restate","lineItemId":"a","customer":"anna","appAppleId":1,"#
+            + #""reportingCurrency":"EUR","exchangeRate":0.007}"#
+        let run = try TollwayProcess.run(
+            ["purchase", "check", try file("\(foreign)\n\(own)\n"), "-o", "json"]
+        )
+        #expect(run.exitCode == 0)
+        let events = try #require(try run.object()["events"] as? [[String: Any]])
+        let item = try #require(events[1]["item"] as? [String: Any])
+        #expect(item["amountTaxExclusive"] as? Int == 70)
+    }
+
     @Test func `takes an array and a single object, with the line of each`() throws {
         let array = try TollwayProcess.run(
             ["purchase", "check", try file("[\n\(buy),\n\(refund)\n]"), "-o", "ndjson"]

@@ -190,6 +190,7 @@ struct SalesCount {
     ) throws(CommandFailure) {
         var book = self
         var left = told
+        var lent: [UInt64: Bool] = [:]
         // Where only the ledger knows the number of an app.
         let toldApps = Set(told.values.map(\.app)).sorted()
         func apps(_ app: Int64) -> [Int64] { app == 0 ? toldApps : [app] }
@@ -226,10 +227,10 @@ struct SalesCount {
                 line.held += 1
                 // It was not owed, and is again.
                 if let event {
-                    _ = Self.take(event, of: apps(app), receivedAt, from: &left)
+                    _ = Self.take(event, of: apps(app), receivedAt, from: &left, &lent)
                 }
             } else if let event,
-                let isReported = Self.take(event, of: apps(app), receivedAt, from: &left)
+                let isReported = Self.take(event, of: apps(app), receivedAt, from: &left, &lent)
             {
                 line.reported += isReported ? 1 : 0
                 line.notOwed += isReported ? 0 : 1
@@ -253,13 +254,20 @@ struct SalesCount {
         _ event: PurchaseEvent,
         of apps: [Int64],
         _ receivedAt: Timestamp,
-        from told: inout [UInt64: Told]
+        from told: inout [UInt64: Told],
+        _ lent: inout [UInt64: Bool]
     ) -> Bool? {
         func take(_ kind: PurchaseEvent.Kind) -> Bool? {
             for app in apps {
                 let lane = Lane(appAppleID: app, environment: event.environment)
                 let key = key(event.lineItemID, kind, lane, receivedAt)
                 if let isReported = Self.take(key, from: &told) {
+                    if kind != event.kind {
+                        lent[key] = isReported
+                    }
+                    return isReported
+                }
+                if let isReported = lent.removeValue(forKey: key) {
                     return isReported
                 }
             }

@@ -60,6 +60,8 @@ struct PurchaseCheckBook {
     private let now: Timestamp
     private var appsByBundle: [String: Int64] = [:]
     private var items: [Key: Item] = [:]
+    /// For a rate.
+    private var waiting: [Key: PurchaseEvent] = [:]
     private var starts: [Key: String] = [:]
     private var paid: [Key: PaidService] = [:]
 
@@ -183,10 +185,17 @@ struct PurchaseCheckBook {
             case .buy, .refund:
                 return try base(event.normalized(appAppleID: key.app), key)
             case .restate, .retract:
-                guard let item = items[key] else {
+                if let item = items[key] {
+                    return try change(event, item, key)
+                }
+                guard let sale = waiting[key] else {
                     return .later
                 }
-                return try change(event, item, key)
+                guard event.kind == .restate else {
+                    waiting[key] = nil
+                    return .done(.settled("not_owed"))
+                }
+                return try base(sale.applying(event, now: now), key)
             }
         } catch {
             return .done(.faults([error]))
@@ -236,8 +245,10 @@ struct PurchaseCheckBook {
         }
         let terms = sale.kind == .refund ? parent?.terms : ReportingTerms.of(sale, rates: rates)
         guard let terms else {
+            waiting[key] = sale
             return .done(.waits("rate"))
         }
+        waiting[key] = nil
         let days = days(before: sale)
         let compiled = try LineItemCompiler.compile(
             sale,
