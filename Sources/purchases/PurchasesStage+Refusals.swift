@@ -39,8 +39,7 @@ extension PurchasesStage {
 
         /// `report` says that the token is no primary.
         ///
-        /// It may not have read yet that Apple refused
-        /// the one before it.
+        /// It may not have read yet that Apple refused the one before it.
         var isDuplicate: Bool { answer.primaryExternalPurchaseID != nil }
 
         /// Apple says that an item is retracted already: what was asked for is so.
@@ -80,6 +79,17 @@ extension PurchasesStage {
         }
     }
 
+    private func isRefused(
+        _ token: TokenID?,
+        _ place: BookPlace,
+        _ book: inout Book
+    ) throws(StoreFault) -> Bool {
+        guard let token else {
+            return false
+        }
+        return try book.token(place.at(place.key.token(token)))?.isRefused ?? false
+    }
+
     private func judge(
         _ refusal: Refusal,
         _ item: BookedItem,
@@ -96,10 +106,12 @@ extension PurchasesStage {
             ? isBound
             : refusal.named[place.key.name] != nil
                 || !refusal.isCulpritKnown && refusal.itemCount == 1
-        if refusal.isPassing
+        // dedupe makes the token the primary once it has read that: it may be down for days.
+        let isPromoted = try isRefused(refusal.answer.primaryExternalPurchaseID, place, &book)
+        if refusal.isPassing || refusal.isDuplicate && isPromoted
             || refusal.isDuplicate && item.attempts < Self.disagreementCountMax
         {
-            item.attempts += refusal.isDuplicate ? 1 : 0
+            item.attempts += refusal.isDuplicate && !isPromoted ? 1 : 0
             item.flight = nil
             // Nothing wakes who waits for an event: only the time does.
             item.wait(

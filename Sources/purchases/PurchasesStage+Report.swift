@@ -284,7 +284,8 @@ extension PurchasesStage {
             draft.items.append(place)
             draft.trace = draft.trace ?? event.trace
             draft.app = place.key.lane.appAppleID
-            let date = flight.sale == nil ? item.sale?.creationDate : flight.sale?.creationDate
+            // A correction is wanted soon, and not by a day that is long past.
+            let date = item.live == nil ? item.sale?.creationDate : event.receivedAt
             draft.oldestSale = .earlier(of: draft.oldestSale, date)
             item.flight = flight
             item.wait(for: .sent(tokenID), now: now)

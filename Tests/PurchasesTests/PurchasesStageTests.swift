@@ -609,6 +609,30 @@ import TokenWire
         #expect(try bench.words() == ["a reported"])
     }
 
+    @Test func `waits for days where Apple has refused the primary, and nobody says the next one`()
+        throws
+    {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("forged", customer: anna, isForged: true)
+        bench.token("t", customer: anna)
+        var isHeard = false
+        bench.rejection = { request, _ in
+            isHeard || request.externalPurchaseID == TokenID("forged")
+                ? nil
+                : PurchasesBench.Reply(reason: "report.is_duplicate", primary: TokenID("forged"))
+        }
+        bench.sale(bench.buy("a", anna))
+        for _ in 0..<100 {
+            try bench.pass(.hours(1))
+        }
+        #expect(try bench.words() == [])
+        isHeard = true
+        try bench.pass(.minutes(2))
+        #expect(try bench.outcomes().map(\.externalPurchaseID) == [TokenID("t")])
+        #expect(bench.deadLetters().isEmpty)
+    }
+
     @Test func `takes another token where report stays with it that one is a duplicate`() throws {
         let bench = bench()
         let anna = bench.customer(1)

@@ -73,6 +73,19 @@ import Testing
         #expect(item["amountTaxExclusive"] as? Int == 70)
     }
 
+    @Test func `knows that what refers to a sale that is not owed is not owed`() throws {
+        let retraction = #"{"type":"retract","lineItemId":"a","customer":"anna","appAppleId":1}"#
+        let run = try TollwayProcess.run(
+            [
+                "purchase", "check", try file("\(refund)\n\(buy)\n\(retraction)\n"), "--tokens",
+                try file(""), "-o", "json",
+            ]
+        )
+        #expect(run.exitCode == 0)
+        let events = try #require(try run.object()["events"] as? [[String: Any]])
+        #expect(events.map { $0["outcome"] as? String } == Array(repeating: "not_owed", count: 3))
+    }
+
     @Test func `takes an array and a single object, with the line of each`() throws {
         let array = try TollwayProcess.run(
             ["purchase", "check", try file("[\n\(buy),\n\(refund)\n]"), "-o", "ndjson"]

@@ -27,7 +27,7 @@ struct PurchaseCheckResult {
 /// A book that begins empty and takes every line item for accepted: the rules of `purchases` without
 /// its queues.
 struct PurchaseCheckBook {
-    private struct Item {
+    struct Item {
         var sale: PurchaseEvent
         var first: PurchaseEvent
         var terms: ReportingTerms
@@ -36,6 +36,13 @@ struct PurchaseCheckBook {
         var token: TokenID?
         var days: Int64
         var isRetracted = false
+    }
+
+    /// What has no line item, as far as the file goes.
+    private enum Unreported {
+        case notOwed
+        /// For a rate, or with what it refers to.
+        case waiting(PurchaseEvent)
     }
 
     private struct Key: Hashable {
@@ -55,13 +62,12 @@ struct PurchaseCheckBook {
         case later
     }
 
-    private let tokens: [PurchaseCheckInput.OwnedToken]?
+    let tokens: [PurchaseCheckInput.OwnedToken]?
     private let rates: ExchangeRates
     private let now: Timestamp
     private var appsByBundle: [String: Int64] = [:]
     private var items: [Key: Item] = [:]
-    /// For a rate.
-    private var waiting: [Key: PurchaseEvent] = [:]
+    private var unreported: [Key: Unreported] = [:]
     private var starts: [Key: String] = [:]
     private var paid: [Key: PaidService] = [:]
 
@@ -188,14 +194,12 @@ struct PurchaseCheckBook {
                 if let item = items[key] {
                     return try change(event, item, key)
                 }
-                guard let sale = waiting[key] else {
-                    return .later
+                switch unreported[key] {
+                case nil: return .later
+                case .waiting(let sale) where event.kind == .restate:
+                    return try base(sale.applying(event, now: now), key)
+                case .notOwed, .waiting: return notOwed(key)
                 }
-                guard event.kind == .restate else {
-                    waiting[key] = nil
-                    return .done(.settled("not_owed"))
-                }
-                return try base(sale.applying(event, now: now), key)
             }
         } catch {
             return .done(.faults([error]))
@@ -222,8 +226,16 @@ struct PurchaseCheckBook {
             parentID =
                 sale.referenceLineItemID
                 ?? sale.subscriptionID.flatMap { starts[self.key(sale, $0)] }
-            guard let parentID, let found = items[self.key(sale, parentID)] else {
+            guard let parentID else {
                 return .later
+            }
+            let parentKey = self.key(sale, parentID)
+            guard let found = items[parentKey] else {
+                switch unreported[parentKey] {
+                case nil: return .later
+                case .notOwed: return notOwed(key)
+                case .waiting: return waits(sale, key)
+                }
             }
             parent = found
             let target = ReferenceRules.Target(
@@ -241,14 +253,15 @@ struct PurchaseCheckBook {
         }
         let token = try token(of: sale, parent)
         guard tokens == nil || token != nil else {
-            return .done(.settled("not_owed"))
+            noteStart(sale)
+            return notOwed(key)
         }
         let terms = sale.kind == .refund ? parent?.terms : ReportingTerms.of(sale, rates: rates)
         guard let terms else {
-            waiting[key] = sale
-            return .done(.waits("rate"))
+            noteStart(sale)
+            return waits(sale, key)
         }
-        waiting[key] = nil
+        unreported[key] = nil
         let days = days(before: sale)
         let compiled = try LineItemCompiler.compile(
             sale,
@@ -274,6 +287,16 @@ struct PurchaseCheckBook {
             count(compiled.share, insteadOf: nil, isRetracted: false, in: self.key(sale, parentID))
         }
         return .done(.lineItem(json: compiled.item.json, token: token))
+    }
+
+    private mutating func notOwed(_ key: Key) -> Step {
+        unreported[key] = .notOwed
+        return .done(.settled("not_owed"))
+    }
+
+    private mutating func waits(_ sale: PurchaseEvent, _ key: Key) -> Step {
+        unreported[key] = .waiting(sale)
+        return .done(.waits("rate"))
     }
 
     private mutating func change(
@@ -365,77 +388,25 @@ struct PurchaseCheckBook {
         return paid[key(sale, id)]?.days(before: start) ?? 0
     }
 
+    private mutating func noteStart(_ sale: PurchaseEvent) {
+        if sale.subscriptionEvent == .start, let id = sale.subscriptionID {
+            starts[key(sale, id)] = sale.lineItemID
+        }
+    }
+
     private mutating func note(_ sale: PurchaseEvent, _ key: Key) {
         guard sale.kind == .buy, let id = sale.subscriptionID,
             let start = sale.subscriptionStartDate, let end = sale.subscriptionEndDate
         else {
             return
         }
-        let subscription = self.key(sale, id)
-        if sale.subscriptionEvent == .start {
-            starts[subscription] = sale.lineItemID
-        }
-        paid[subscription, default: PaidService()].add(
+        noteStart(sale)
+        paid[self.key(sale, id), default: PaidService()].add(
             PaidService.Period(
                 start: start,
                 end: end,
                 isPaid: sale.amountTaxInclusive ?? .zero > .zero
             )
         )
-    }
-
-    // MARK: Tokens
-
-    /// The token that carries a sale; nil where none does, or none is known.
-    private func token(
-        of sale: PurchaseEvent,
-        _ parent: Item?
-    ) throws(PurchaseFault) -> TokenID? {
-        guard let tokens, let date = sale.creationDate, let app = sale.appAppleID else {
-            return nil
-        }
-        let own = tokens.enumerated().filter { _, owned in
-            owned.customer == nil
-                ? owned.token.externalPurchaseID == sale.externalPurchaseID
-                : owned.customer == sale.customer?.text
-        }.map { index, owned in
-            CustomerToken(
-                token: owned.token,
-                offset: Int64(index),
-                hasCustomer: owned.customer != nil
-            )
-        }
-        let kind: PurchaseAttribution.Sale.Kind =
-            switch parent?.token {
-            case nil: .buy
-            case let token?:
-                sale.kind == .refund ? .refund(boughtUnder: token) : .later(startedUnder: token)
-            }
-        let choice = PurchaseAttribution.choose(
-            for: PurchaseAttribution.Sale(
-                date: date,
-                lane: Lane(appAppleID: app, environment: sale.environment),
-                asked: sale.externalPurchaseID,
-                kind: kind
-            ),
-            among: own,
-            window: .days(7),
-            isWaitOver: true
-        )
-        switch choice {
-        case .token(let id): return id
-        case .askedUnknown: return nil
-        case .none:
-            guard kind == .buy,
-                !own.contains(where: { $0.token.externalPurchaseID == sale.externalPurchaseID })
-            else {
-                throw PurchaseFault(
-                    .tokenOutOfRange,
-                    .creationDate,
-                    repair: "Send the token that was active at this date: the known ones were not."
-                )
-            }
-            return nil
-        }
     }
 }

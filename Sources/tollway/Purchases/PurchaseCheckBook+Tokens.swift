@@ -1,0 +1,56 @@
+internal import TokenDomain
+
+extension PurchaseCheckBook {
+    /// The token that carries a sale; nil where none does, or none is known.
+    func token(
+        of sale: PurchaseEvent,
+        _ parent: Item?
+    ) throws(PurchaseFault) -> TokenID? {
+        guard let tokens, let date = sale.creationDate, let app = sale.appAppleID else {
+            return nil
+        }
+        let own = tokens.enumerated().filter { _, owned in
+            owned.customer == nil
+                ? owned.token.externalPurchaseID == sale.externalPurchaseID
+                : owned.customer == sale.customer?.text
+        }.map { index, owned in
+            CustomerToken(
+                token: owned.token,
+                offset: Int64(index),
+                hasCustomer: owned.customer != nil
+            )
+        }
+        let kind: PurchaseAttribution.Sale.Kind =
+            switch parent?.token {
+            case nil: .buy
+            case let token?:
+                sale.kind == .refund ? .refund(boughtUnder: token) : .later(startedUnder: token)
+            }
+        let choice = PurchaseAttribution.choose(
+            for: PurchaseAttribution.Sale(
+                date: date,
+                lane: Lane(appAppleID: app, environment: sale.environment),
+                asked: sale.externalPurchaseID,
+                kind: kind
+            ),
+            among: own,
+            window: .days(7),
+            isWaitOver: true
+        )
+        switch choice {
+        case .token(let id): return id
+        case .askedUnknown: return nil
+        case .none:
+            guard kind == .buy,
+                !own.contains(where: { $0.token.externalPurchaseID == sale.externalPurchaseID })
+            else {
+                throw PurchaseFault(
+                    .tokenOutOfRange,
+                    .creationDate,
+                    repair: "Send the token that was active at this date: the known ones were not."
+                )
+            }
+            return nil
+        }
+    }
+}
