@@ -107,11 +107,16 @@ extension PurchasesStage {
             : refusal.named[place.key.name] != nil
                 || !refusal.isCulpritKnown && refusal.itemCount == 1
         // dedupe makes the token the primary once it has read that: it may be down for days.
-        let isPromoted = try isRefused(refusal.answer.primaryExternalPurchaseID, place, &book)
-        if refusal.isPassing || refusal.isDuplicate && isPromoted
-            || refusal.isDuplicate && item.attempts < Self.disagreementCountMax
+        let isPrimaryRefused = try isRefused(
+            refusal.answer.primaryExternalPurchaseID,
+            place,
+            &book
+        )
+        if refusal.isPassing
+            || refusal.isDuplicate
+                && (isPrimaryRefused || item.attempts < Self.disagreementCountMax)
         {
-            item.attempts += refusal.isDuplicate && !isPromoted ? 1 : 0
+            item.attempts += refusal.isDuplicate && !isPrimaryRefused ? 1 : 0
             item.flight = nil
             // Nothing wakes who waits for an event: only the time does.
             item.wait(

@@ -87,8 +87,9 @@ struct LedgerReader {
                 items = []
             }
             let isRepeat = repeats.isRepeat(outcome)
+            let position = place.text
             guard !items.isEmpty else {
-                var row = LedgerRow(outcome, nil, selection, place.text)
+                var row = LedgerRow(outcome, nil, selection, position)
                 row.isRepeat = isRepeat
                 if selection.matches(row) {
                     try body(row)
@@ -96,7 +97,7 @@ struct LedgerReader {
                 return true
             }
             for item in items {
-                var row = LedgerRow(outcome, item, selection, place.text)
+                var row = LedgerRow(outcome, item, selection, position)
                 row.isRepeat = isRepeat
                 row.isSuperseded = restatements.isSuperseded(outcome, item, at: place)
                 if selection.matches(row) {

@@ -117,7 +117,7 @@ struct PurchaseCheckBook {
             var left: [(index: Int, event: PurchaseEvent)] = []
             var blocked: Set<Name> = []
             for (index, event) in waiting {
-                guard !isChange(event) || blocked.isDisjoint(with: names(of: event)) else {
+                guard !event.isChange || blocked.isDisjoint(with: names(of: event)) else {
                     left.append((index, event))
                     continue
                 }
@@ -128,14 +128,14 @@ struct PurchaseCheckBook {
                 case .later:
                     left.append((index, event))
                     // A change of an item waits behind what still waits for that item.
-                    blocked.formUnion(isChange(event) ? names(of: event) : reference(of: event))
+                    blocked.formUnion(event.isChange ? names(of: event) : reference(of: event))
                 }
             }
             waiting = left
         }
         for (index, event) in waiting {
             let field: PurchaseField =
-                isChange(event)
+                event.isChange
                 ? .lineItemID : event.kind == .refund ? .referenceLineItemID : .subscriptionID
             result(
                 index,
@@ -153,10 +153,6 @@ struct PurchaseCheckBook {
     }
 
     // MARK: Order
-
-    private func isChange(_ event: PurchaseEvent) -> Bool {
-        event.kind == .restate || event.kind == .retract
-    }
 
     /// What an event may be referred to by: its line item, and the subscription that it starts.
     private func names(of event: PurchaseEvent) -> Set<Name> {
