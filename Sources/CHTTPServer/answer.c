@@ -172,6 +172,10 @@ static int send_out(struct connection *connection, const uint8_t *body, size_t b
 
 void chttp_send_rest(struct connection *connection)
 {
+    /* The program has this request, or a list for it: a socket that fails now must not free it. What
+     * is unsent, of a 100 Continue, goes out with the answer. */
+    if (connection->stage == STAGE_HELD || connection->stage == STAGE_JUDGED)
+        return;
     if (connection->unsent.count == 0 || send_out(connection, NULL, 0) != 0)
         return;
     if (connection->unsent.count > 0)

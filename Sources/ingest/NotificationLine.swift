@@ -6,11 +6,13 @@ internal import HTTPServer
 /// send a new one each time. So chains are validated at a bounded rate, in the order in which they
 /// came, and all else is judged at once. The line is bounded in bytes; where it is full the largest
 /// is dropped, and then one of the peer that has most in it, not the newcomer: one of usual size
-/// waits six seconds at most, and a peer at another address cannot displace it.
+/// waits three seconds at most, and a peer at another address cannot displace it.
 struct NotificationLine {
     /// Of all that wait together; one counts at least ``slotByteCount``, more than Apple's need.
     static let byteCountMax = 8 << 20
-    static let slotByteCount = 8 << 10
+    /// So 256 wait at most, a quarter of the connections that the door has: one that waits holds its
+    /// connection, and the others stay open to tokens and sales.
+    static let slotByteCount = 32 << 10
     /// What a chain costs, as bytes of the rate.
     static let chainByteCount = 16 << 10
     static let bytesPerSecond = 4 << 20

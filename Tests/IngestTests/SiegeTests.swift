@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import HTTPClient
 import HTTPServer
+import MessageExamples
 import Testing
 
 @testable import ingest
@@ -15,9 +16,14 @@ import Testing
         let descriptor: Int32
         private var unsent: ArraySlice<UInt8>
 
-        init(port: UInt16, _ head: String, bodyByteCount: Int) throws {
+        convenience init(port: UInt16, _ head: String, bodyByteCount: Int) throws {
+            let body = String(repeating: " ", count: bodyByteCount)
+            try self.init(port: port, head + body)
+        }
+
+        init(port: UInt16, _ text: String) throws {
             descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-            unsent = (Array(head.utf8) + [UInt8](repeating: 0x20, count: bodyByteCount))[...]
+            unsent = Array(text.utf8)[...]
             var address = sockaddr_in()
             address.sin_family = sa_family_t(AF_INET)
             address.sin_port = port.bigEndian
@@ -120,5 +126,32 @@ import Testing
             #expect(lanes == [0, 0, 0, 0])
             #expect(letGoCount >= attack.count)
         }
+    }
+
+    /// Each connection has the next forgery in it already when the one before is refused.
+    @Test func `has connections left while forged notifications fill the line`() throws {
+        let bench = try IngestBench(keys: [Self.key])
+        let forged = try bench.apple.forge(#"{"signedDate":1700000000000}"#)
+        let body = "{\"signedPayload\":\"\(forged)\"}"
+        let request =
+            "POST /v1/notifications HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)"
+        let pipelined = String(repeating: request, count: 3)
+        let connectionCount = IngestRun.serverLimits.connectionCountMax
+        let attackers = try (0..<connectionCount).map { _ in
+            let attacker = try Attacker(port: bench.server.port, pipelined)
+            _ = attacker.push()
+            _ = bench.turn { true }
+            return attacker
+        }
+        #expect(bench.turn { bench.server.heldRequestCount >= 256 })
+        let token = "{\"token\":\"\(String(repeating: "A", count: 300))\"}"
+        for tag in 0..<UInt64(20) {
+            bench.post("/v1/tokens", token, tag: tag, key: Self.key)
+            #expect(bench.turn { bench.answers[tag] != nil })
+            #expect(bench.answers[tag]?.status == 202)
+            attackers.forEach { _ = $0.push() }
+        }
+        #expect(bench.server.heldRequestCount < connectionCount / 2)
     }
 }
