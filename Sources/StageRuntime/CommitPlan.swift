@@ -162,7 +162,7 @@ enum CommitPlan {
                 topic: topic,
                 key: key,
                 value: record.value.isAbsent ? nil : batch.arena[record.value.indices],
-                businessHeaders: HeaderList.entries(in: record.headers, of: batch.arena),
+                businessHeaders: record.headers,
                 of: batch.arena,
                 trace: trace
             )
@@ -174,7 +174,7 @@ enum CommitPlan {
                 topic: topic,
                 key: nil,
                 value: nil,
-                businessHeaders: [],
+                businessHeaders: .absent,
                 of: batch.arena,
                 trace: trace,
                 omittedByteCount: byteCount
@@ -189,13 +189,14 @@ enum CommitPlan {
 extension OutputBatch {
     /// Appends a dead letter: the record's own bytes, its own headers, then the diagnostics.
     ///
-    /// The trace is the record's own; one that is not valid stays among its other headers.
+    /// The trace is the record's own; one that is not valid stays among its other headers. Names are
+    /// bytes: as text, one that is no UTF-8 would be another, and up to three times as long.
     mutating func append(
         _ deadLetter: DeadLetter,
         topic: Int,
         key: ArraySlice<UInt8>?,
         value: ArraySlice<UInt8>?,
-        businessHeaders: [(name: String, value: ByteRange)],
+        businessHeaders: ByteRange,
         of recordArena: [UInt8],
         trace: TraceParent? = nil,
         omittedByteCount: Int? = nil
@@ -203,12 +204,16 @@ extension OutputBatch {
         let keyRange = key.map { place($0) } ?? .absent
         let valueRange = value.map { place($0) } ?? .absent
         let headersStart = arena.count
-        for (name, value) in businessHeaders
-        where !DeadLetter.diagnosticPrefixes.contains(where: { name.hasPrefix($0) })
-            && (trace == nil || name != "\(TraceParent.headerName)")
-        {
+        var cursor = HeaderCursor(businessHeaders)
+        while let (name, value) = cursor.next(in: recordArena.span) {
+            let name = recordArena[name.indices]
+            guard !DeadLetter.diagnosticPrefixes.contains(where: { name.starts(with: $0.utf8) }),
+                trace == nil || !name.elementsEqual("\(TraceParent.headerName)".utf8)
+            else {
+                continue
+            }
             HeaderList.append(
-                name: name.utf8,
+                name: name,
                 value: value.isAbsent ? nil : recordArena[value.indices],
                 to: &arena
             )

@@ -120,7 +120,7 @@ package struct BatchPlan {
             topic: topic,
             key: key[...],
             value: value[...],
-            businessHeaders: [],
+            businessHeaders: .absent,
             of: [],
             trace: trace
         )

@@ -194,7 +194,7 @@ private struct NotificationDoor {
         let forged = try door.apple.forge(NotificationDoor.payload())
         let large = try door.apple.forge(NotificationDoor.payload(byteCount: 40_000))
         // As many as wait at most, nearly; large ones between.
-        for number in 0..<250 {
+        for number in 0..<230 {
             #expect(door.send(signed: number % 8 == 0 ? large : forged) == (0, ""))
         }
         let new = try door.apple.signUnderNewChain(NotificationDoor.payload())

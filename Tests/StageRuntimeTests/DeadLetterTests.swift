@@ -166,6 +166,9 @@ import Testing
         HeaderList.append(name: "traceparent".utf8, value: "00-1".utf8, to: &arena)
         HeaderList.append(name: "tollway.dlq.code".utf8, value: "old".utf8, to: &arena)
         HeaderList.append(name: "null".utf8, value: [UInt8]?.none, to: &arena)
+        // No text: its bytes stay what they are, and as many.
+        let binary = [UInt8](repeating: 0xff, count: 1_000)
+        HeaderList.append(name: binary, value: binary, to: &arena)
         let range = ByteRange(start: start, count: arena.count - start)
         var outputs = OutputBatch()
         outputs.append(
@@ -173,7 +176,7 @@ import Testing
             topic: 3,
             key: arena[0..<3],
             value: arena[3..<8],
-            businessHeaders: HeaderList.entries(in: range, of: arena),
+            businessHeaders: range,
             of: arena
         )
         let output = outputs.outputs[0]
@@ -182,6 +185,12 @@ import Testing
         #expect(Array(outputs.arena[output.key.indices]) == Array("key".utf8))
         #expect(Array(outputs.arena[output.value.indices]) == Array("value".utf8))
         #expect(entries.first?.name == "traceparent")
+        var names: [[UInt8]] = []
+        var cursor = HeaderCursor(output.headers)
+        while let (name, _) = cursor.next(in: outputs.arena.span) {
+            names.append(Array(outputs.arena[name.indices]))
+        }
+        #expect(names.contains(binary))
         #expect(entries.contains { $0.name == "null" && $0.value.isAbsent })
         #expect(entries.count { $0.name == "tollway.dlq.code" } == 1)
     }
