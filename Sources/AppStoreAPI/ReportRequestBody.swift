@@ -29,7 +29,6 @@ package struct ReportRequestBody: Equatable, Sendable {
     package let bytes: [UInt8]
     /// The newest `creationDate` among the line items; nil without any.
     package let newestCreationDate: Timestamp?
-    package let lineItemCount: Int
 
     /// A report that carries no line items.
     ///
@@ -45,7 +44,6 @@ package struct ReportRequestBody: Equatable, Sendable {
         precondition(status != .lineItem, "LINE_ITEM says which line items")
         bytes = Self.written(requestIdentifier, externalPurchaseID, status, lineItems: nil)
         newestCreationDate = nil
-        lineItemCount = 0
     }
 
     /// A report of line items.
@@ -77,7 +75,6 @@ package struct ReportRequestBody: Equatable, Sendable {
         self.bytes = bytes
         newestCreationDate = items.compactMap { $0["creationDate"]?.integer }.max()
             .map { Timestamp(milliseconds: $0) }
-        lineItemCount = items.count
     }
 
     private static func written(

@@ -18,6 +18,8 @@ package struct PurchaseAnswered: Equatable, Sendable {
     ///
     /// They are reported, whatever `errors` says of them.
     package var verifiedLineItemIDs: [String]
+    /// The report that Apple holds each of them by, in their order.
+    package var verifiedRequestIdentifiers: [String]
     /// With `report.is_duplicate`: the token that carries the sales of its period.
     package var primaryExternalPurchaseID: TokenID?
     package var settledAt: Timestamp
@@ -30,6 +32,7 @@ package struct PurchaseAnswered: Equatable, Sendable {
         errors: [AppleError],
         reason: String? = nil,
         verifiedLineItemIDs: [String] = [],
+        verifiedRequestIdentifiers: [String] = [],
         primaryExternalPurchaseID: TokenID? = nil,
         settledAt: Timestamp
     ) {
@@ -40,6 +43,7 @@ package struct PurchaseAnswered: Equatable, Sendable {
         self.errors = errors
         self.reason = reason
         self.verifiedLineItemIDs = verifiedLineItemIDs
+        self.verifiedRequestIdentifiers = verifiedRequestIdentifiers
         self.primaryExternalPurchaseID = primaryExternalPurchaseID
         self.settledAt = settledAt
     }

@@ -151,11 +151,19 @@ package struct LineItemSearch: Equatable, Sendable {
     package var open: [String]
     /// Ids of those that Apple holds as they were sent.
     package var verified: [String]
+    /// The identifiers of the reports that it holds them by, one for each of ``verified``.
+    package var holders: [String]
 
-    package init(number: Int, open: [String], verified: [String]) {
+    package init(
+        number: Int,
+        open: [String],
+        verified: [String] = [],
+        holders: [String] = []
+    ) {
         self.number = number
         self.open = open
         self.verified = verified
+        self.holders = holders
     }
 }
 

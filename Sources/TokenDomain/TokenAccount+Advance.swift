@@ -27,6 +27,8 @@ package struct PurchaseAnswer: Equatable, Sendable {
     package var reason: String?
     /// Ids of line items of a rejected report that Apple holds already, as they were sent.
     package var verified: [String]
+    /// The identifiers of the reports that it holds them by, one for each of ``verified``.
+    package var holders: [String] = []
     /// Of a duplicate that no sale is reported under: the token to take instead.
     package var primary: TokenID?
 }

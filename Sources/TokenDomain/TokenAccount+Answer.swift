@@ -13,8 +13,6 @@ package struct AnsweredReport: Equatable, Sendable {
     package var answeredAt: Timestamp
     /// When to try again, if it means that: chosen by ``Backoff``.
     package var retryAt: Timestamp
-    /// Of the report that was sent.
-    package var lineItemCount: Int
 
     package init(
         number: Int,
@@ -25,8 +23,7 @@ package struct AnsweredReport: Equatable, Sendable {
         errors: [AppleError],
         sentAt: Timestamp,
         answeredAt: Timestamp,
-        retryAt: Timestamp,
-        lineItemCount: Int = 0
+        retryAt: Timestamp
     ) {
         self.number = number
         self.requestCount = requestCount
@@ -37,7 +34,6 @@ package struct AnsweredReport: Equatable, Sendable {
         self.sentAt = sentAt
         self.answeredAt = answeredAt
         self.retryAt = retryAt
-        self.lineItemCount = lineItemCount
     }
 }
 
@@ -251,6 +247,7 @@ extension TokenAccount {
             errors: errors,
             reason: reason,
             verified: outcome == .rejected ? intent.search?.verified ?? [] : [],
+            holders: outcome == .rejected ? intent.search?.holders ?? [] : [],
             primary: nil
         )
     }

@@ -1,4 +1,7 @@
 /// Looks for line items that Apple calls known: did a report of ours send them as they are now?
+///
+/// Either way the report itself is refused: what it asked for stands in earlier ones, and the ledger
+/// has each of its line items once, under the identifier that Apple holds it by.
 extension TokenAccount {
     /// The identifier of the earlier report that is asked for next.
     package func searchedIdentifier(policy: ReportPolicy) -> String? {
@@ -41,7 +44,7 @@ extension TokenAccount {
         else {
             return nil
         }
-        intent.search = LineItemSearch(number: number, open: ids, verified: [])
+        intent.search = LineItemSearch(number: number, open: ids)
         return intent
     }
 
@@ -57,7 +60,11 @@ extension TokenAccount {
             return []
         }
         // The newest report that has an item decides: it sent the item last.
-        search.verified += search.open.filter { held[$0] == true }
+        let verified = search.open.filter { held[$0] == true }
+        search.verified += verified
+        if let identifier = searchedIdentifier(policy: policy) {
+            search.holders += verified.map { _ in identifier }
+        }
         search.open.removeAll { held[$0] != nil }
         let next = earlierReport(than: search.number, but: intent.number)
         if let next, !search.open.isEmpty {
@@ -67,11 +74,6 @@ extension TokenAccount {
             return []
         }
         intent.search = search
-        let isWhole =
-            search.verified.count == answer.lineItemCount
-            && intent.refusal.allSatisfy(\.isKnownLineItem)
-        return isWhole
-            ? settle(intent, .verified, answer, policy: policy)
-            : refuse(intent, .refused, answer, policy: policy)
+        return refuse(intent, .refused, answer, policy: policy)
     }
 }

@@ -56,12 +56,13 @@ private struct KeptError: WireMessage, Equatable {
 
 /// A search for line items, inside an intent.
 extension LineItemSearch: WireMessage {
-    package static let blank = Self(number: 0, open: [], verified: [])
+    package static let blank = Self(number: 0, open: [])
 
     @inline(__always)
     package mutating func members<C: ValueCoder & ~Copyable>(_ coder: inout C) {
         coder.member("number", &number)
         coder.member("open", &open)
         coder.member("verified", &verified)
+        coder.member("holders", &holders, default: [], isAlwaysWritten: false)
     }
 }

@@ -69,8 +69,13 @@ extension PurchasesStage {
             }
             let id = place.key.name
             let isRetracted = item.flight?.isRetraction == true && refusal.isRetracted(id)
-            if isRetracted || answer.verifiedLineItemIDs.contains(id) {
-                try accept(place, answer, as: .verified, &book, into: &plan)
+            let verified = answer.verifiedLineItemIDs.firstIndex(of: id)
+            if isRetracted || verified != nil {
+                var holding = answer
+                if let verified, answer.verifiedRequestIdentifiers.indices.contains(verified) {
+                    holding.requestIdentifier = answer.verifiedRequestIdentifiers[verified]
+                }
+                try accept(place, holding, as: .verified, &book, into: &plan)
                 continue
             }
             metrics.waited(plan.now - item.waitingSince, for: item.wait)

@@ -32,7 +32,6 @@ struct Flight {
         var identifier: String
         /// Of its line items.
         var newestDate: Timestamp?
-        var lineItemCount: Int
         var failureCount: Int
     }
 }

@@ -142,6 +142,7 @@ struct ReportOutput {
             errors: answer.errors,
             reason: answer.reason,
             verifiedLineItemIDs: answer.verified,
+            verifiedRequestIdentifiers: answer.holders,
             primaryExternalPurchaseID: answer.primary,
             settledAt: plan.now
         )

@@ -57,8 +57,7 @@ extension Sender {
                 errors: reply.errors ?? [],
                 sentAt: flight.sentAt,
                 answeredAt: now,
-                retryAt: retryAt,
-                lineItemCount: report.lineItemCount
+                retryAt: retryAt
             )
             return (.report(answer), CircuitBreaker.Outcome(meaning))
         case .accountToken(let token, let attempts):

@@ -18,7 +18,6 @@ extension Sender {
                 of: Flight.SentReport(
                     identifier: intent.identifier,
                     newestDate: body.newestCreationDate,
-                    lineItemCount: body.lineItemCount,
                     failureCount: intent.failureCount
                 )
             )

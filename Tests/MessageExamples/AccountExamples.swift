@@ -105,7 +105,12 @@ extension MessageExamples {
         account.lastAcceptedAt = time
         account.intentCount = 5
         intent.purchaseKey = PurchaseKey("c1.x")
-        intent.search = LineItemSearch(number: 2, open: ["a\u{1}"], verified: ["b", "c"])
+        intent.search = LineItemSearch(
+            number: 2,
+            open: ["a\u{1}"],
+            verified: ["b", "c"],
+            holders: ["h1", "h2"]
+        )
         account.current = intent
         intent.purchaseKey = nil
         intent.search = nil

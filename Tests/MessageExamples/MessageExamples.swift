@@ -163,6 +163,7 @@ package enum MessageExamples {
             errors: [AppleError(code: 12, fieldName: "netAmountTaxExclusive", lineItemID: "a")],
             reason: "report.rejected",
             verifiedLineItemIDs: ["b"],
+            verifiedRequestIdentifiers: ["0c1a525b-4f0e-4a55-9f1e-7f6a0c1d2e3f"],
             settledAt: time
         ),
         PurchaseAnswered(

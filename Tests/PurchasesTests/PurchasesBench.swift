@@ -240,6 +240,7 @@ final class PurchasesBench {
             errors: errors,
             reason: reply?.reason,
             verifiedLineItemIDs: reply?.verified ?? [],
+            verifiedRequestIdentifiers: reply?.verified.map { "holds \($0)" } ?? [],
             primaryExternalPurchaseID: reply?.primary,
             settledAt: clock.now
         )

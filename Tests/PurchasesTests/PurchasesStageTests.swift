@@ -584,7 +584,8 @@ import TokenWire
         }
         try bench.settle()
         #expect(Set(try bench.words()) == ["a reported", "b rejected", "c reported"])
-        #expect(try bench.outcomes().first { $0.lineItemID == "a" }?.reason == "verified")
+        let a = try bench.outcomes().first { $0.lineItemID == "a" }
+        #expect(a?.reason == "verified" && a?.requestIdentifier == "holds a")
         #expect(bench.deadLetters().map(\.code) == ["purchases.conflict"])
     }
 

@@ -108,7 +108,7 @@ import TokenWire
         #expect(bench.appleStore.statuses == [bench.id(1).text: ["DUPLICATE_TOKEN"]])
     }
 
-    @Test func `count as verified where an earlier report has the same line items`() throws {
+    @Test func `that Apple has all are refused as a report and told by what holds them`() throws {
         let bench = ReportBench()
         bench.launch()
         sell(bench, 1, Self.items("a"))
@@ -119,8 +119,15 @@ import TokenWire
         sell(bench, 1, Self.items("a", "b"))
         try bench.pass(.minutes(1))
         let answer = try #require(try bench.answers().last?.answer)
-        #expect(answer.outcome == .verified && answer.reason == nil && answer.errors.isEmpty)
-        #expect(try bench.outcomes().last?.outcome == .verified)
+        // Apple never held this report: the ledger has each line item once.
+        #expect(answer.outcome == .rejected && answer.verifiedLineItemIDs == ["b", "a"])
+        #expect(
+            answer.verifiedRequestIdentifiers
+                == [2, 1].map { ReportPolicy.identifier(bench.id(1), $0) }
+        )
+        let outcomes = try bench.outcomes().map(\.outcome)
+        #expect(outcomes == [.accepted, .accepted, .accepted, .rejected])
+        #expect(bench.deadLetters().isEmpty)
         // The newest first, and none that is not needed.
         let asked = bench.instances[0]?.apple.calls.filter { !$0.isSend }.map(\.requestIdentifier)
         #expect(
@@ -144,6 +151,7 @@ import TokenWire
         let answer = try #require(try bench.answers().last?.answer)
         #expect(answer.outcome == .rejected && answer.reason == "report.rejected")
         #expect(answer.verifiedLineItemIDs == ["a"])
+        #expect(answer.verifiedRequestIdentifiers == [ReportPolicy.identifier(bench.id(1), 1)])
         #expect(answer.errors.compactMap(\.lineItemID) == ["a", "b", "x"])
         #expect(bench.deadLetters().isEmpty)
     }
@@ -172,7 +180,7 @@ import TokenWire
             bench.launch()
         }
         try bench.pass(.hours(1))
-        #expect(try bench.answers().map(\.answer.outcome).last == .verified)
+        #expect(try bench.answers().last?.answer.verifiedLineItemIDs == ["i0"])
         #expect(try bench.answers().count == 6 && bench.outcomes().count == 6)
     }
 }

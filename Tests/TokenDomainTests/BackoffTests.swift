@@ -87,7 +87,7 @@ import TokenDomain
         note(.send, 400)
         statuses.forEach { note(.search, $0) }
         #expect(intent.failureCount == 2 + statuses.count)
-        intent.search = LineItemSearch(number: 1, open: ["i"], verified: [])
+        intent.search = LineItemSearch(number: 1, open: ["i"])
         #expect(intent.failureCount == count)
     }
 }

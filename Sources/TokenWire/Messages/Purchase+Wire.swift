@@ -26,6 +26,13 @@ extension PurchaseAnswered: WireMessage {
             atMost: .lineItemID
         )
         coder.member(
+            "verifiedRequestIdentifiers",
+            &verifiedRequestIdentifiers,
+            default: [],
+            isAlwaysWritten: false,
+            atMost: .identifier
+        )
+        coder.member(
             "primaryExternalPurchaseId",
             &primaryExternalPurchaseID,
             atMost: .tokenField
