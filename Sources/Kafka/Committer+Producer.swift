@@ -94,7 +94,9 @@ extension Committer {
 
     /// Whether the name is ours now; else the producer is of no use, and another may be.
     private func takeNameOver() -> Bool {
-        guard setup.isTransactional, step(unsafe ckafka_transaction_init(core)) != .fine else {
+        guard setup.isTransactional,
+            during(.naming, { step(unsafe ckafka_transaction_init(core)) }) != .fine
+        else {
             return true
         }
         guard !isClosing else {

@@ -36,6 +36,9 @@ internal import Synchronization
         case sendingOffsets
         case ending
         case asking
+        /// Takes the name over. Its coordinator is looked for as long as nobody says where it is, such as
+        /// while the partition of `__transaction_state` has no leader, and nothing tells of it.
+        case naming
     }
 
     struct State {
@@ -222,7 +225,14 @@ internal import Synchronization
 
     /// - Throws: what the thread found, or that it hangs.
     func check() throws(LogFault) {
-        let (phase, since, fault) = state.withLock { ($0.phase, $0.phaseSince, $0.fault) }
+        // Kafka as a whole may be away for as long as it likes.
+        let isAway = unsafe ckafka_worker_is_away(worker) != 0
+        let (phase, since, fault) = state.withLock { state in
+            if isAway, state.phase == .naming {
+                state.phaseSince = .now
+            }
+            return (state.phase, state.phaseSince, state.fault)
+        }
         let limit = setup.watchdogMilliseconds
         let time = ContinuousClock.now - since
         switch phase {
@@ -232,6 +242,8 @@ internal import Synchronization
             throw Self.hang("sending offsets", limit)
         case .ending where time > .milliseconds(limit):
             throw Self.hang("ending a transaction", limit)
+        case .naming where time > .milliseconds(limit):
+            throw Self.hang("taking the transactional id over", limit)
         default: break
         }
         if let fault {

@@ -204,26 +204,53 @@ package struct HangingTransactions {
             body.bytes
         )
         return try read(answer) { reader throws(WireReader.CutShort) in
-            var found: [HangingTransaction] = []
-            _ = try reader.integer(Int32.self)
+            try Self.producers(in: &reader)
+        }.get()
+    }
+
+    /// - Returns: none because none is open; a failure where a leader did not say.
+    static func producers(
+        in reader: inout WireReader
+    ) throws(WireReader.CutShort) -> Result<[HangingTransaction], LogFault> {
+        var found: [HangingTransaction] = []
+        _ = try reader.integer(Int32.self)
+        for _ in 0..<(try reader.count(isCompact: true)) {
+            let topic = try reader.text(isCompact: true)
             for _ in 0..<(try reader.count(isCompact: true)) {
-                let topic = try reader.text(isCompact: true)
-                for _ in 0..<(try reader.count(isCompact: true)) {
-                    found += try Self.producers(ofTopic: topic, &reader)
+                let partition = TopicPartition(topic: topic, partition: try reader.integer())
+                let code = try reader.integer(Int16.self)
+                _ = try reader.text(isCompact: true)
+                guard code == 0 else {
+                    return .failure(refusal(code, of: partition))
                 }
-                try reader.skipTags()
+                found += try producers(of: partition, &reader)
             }
-            return found
+            try reader.skipTags()
         }
+        return .success(found)
+    }
+
+    /// A leader that has just moved passes; a right does not come by itself.
+    private static func refusal(_ code: Int16, of partition: TopicPartition) -> LogFault {
+        let name = LogFault.name(ofCode: code)
+        let place = "\(partition.topic)/\(partition.partition)"
+        guard name != "TOPIC_AUTHORIZATION_FAILED" else {
+            return .misconfigured(
+                message: "Kafka does not say which transactions are open in \(place): that wants"
+                    + " Read on \(partition.topic)"
+            )
+        }
+        return .unavailable(
+            code: name,
+            message: "the leader of \(place) does not say which transactions are open in it:"
+                + " \(name)"
+        )
     }
 
     private static func producers(
-        ofTopic topic: String,
+        of partition: TopicPartition,
         _ reader: inout WireReader
     ) throws(WireReader.CutShort) -> [HangingTransaction] {
-        let partition = TopicPartition(topic: topic, partition: try reader.integer())
-        _ = try reader.integer(Int16.self)  // An error: then there are no producers.
-        _ = try reader.text(isCompact: true)
         var found: [HangingTransaction] = []
         for _ in 0..<(try reader.count(isCompact: true)) {
             let producerID = try reader.integer(Int64.self)

@@ -65,11 +65,12 @@ package struct LagWatch: Sendable {
 
     /// Takes a look: `committed` has what is done of each partition that is ours.
     ///
-    /// While Kafka is away the watermarks are those of its last answer: nothing counts as stuck.
+    /// While Kafka is away, or the loop takes no records (state is read, or the next transaction is
+    /// full), nothing is fetched and the watermarks are old: nothing counts as stuck.
     package mutating func look(
         committed: [TopicPartition: Int64],
         marks: [TopicPartition: ConsumerStatistics.Marks],
-        isAway: Bool = false,
+        isReading: Bool = true,
         now: Timestamp
     ) {
         for (partition, committed) in committed {
@@ -83,7 +84,7 @@ package struct LagWatch: Sendable {
             // Where something before it is left to do, the partition may not be fetched just now, and
             // its watermarks may be old.
             let isBlocked =
-                !isAway && marks.lastStable < marks.end && committed >= marks.lastStable
+                isReading && marks.lastStable < marks.end && committed >= marks.lastStable
             if isBlocked, known.lastStable == marks.lastStable, let last = known.lookedAt {
                 known.stuckMilliseconds += min(max((now - last).count, 0), Self.stepMaxMilliseconds)
             } else {

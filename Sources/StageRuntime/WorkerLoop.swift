@@ -155,7 +155,7 @@ package final class WorkerLoop {
 
     /// How many records may be taken now: none while state is being restored, or while the plan for
     /// the next transaction is full.
-    private var room: Int {
+    var room: Int {
         guard !isRestoring,
             outputs.arena.count + state.openByteCount < limits.outputByteCountMax
         else {

@@ -144,7 +144,12 @@ package final class WorkerView {
                 // The library's own text: without it the watermarks stay as they were.
             }
         }
-        lag.look(committed: loop.done, marks: statistics.marks, isAway: isAway, now: now)
+        lag.look(
+            committed: loop.done,
+            marks: statistics.marks,
+            isReading: !isAway && loop.room > 0,
+            now: now
+        )
         measureWork(now: now)
         underWaySince = loop.isCommitUnderWay ? underWaySince ?? now : nil
         let useful = usefulReplicas(loop, stage)

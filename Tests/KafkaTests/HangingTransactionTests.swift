@@ -179,3 +179,41 @@ struct `A transaction that hangs` {
         }
     }
 }
+
+@Suite struct `What a leader says of open transactions` {
+    /// An answer to DescribeProducers, version 0, about one partition without producers.
+    private static func answer(_ code: Int16) -> [UInt8] {
+        var writer = WireWriter()
+        writer.put(Int32(0))
+        writer.putCompact(count: 1)
+        writer.putCompact(text: "t")
+        writer.putCompact(count: 1)
+        writer.put(Int32(3))
+        writer.put(code)
+        writer.putCompact(text: "")
+        writer.putCompact(count: 0)
+        writer.putNoTags()
+        writer.putNoTags()
+        writer.putNoTags()
+        return writer.bytes
+    }
+
+    @Test(arguments: [
+        (Int16(0), nil),
+        // NOT_LEADER_OR_FOLLOWER: asked again, somebody knows.
+        (6, false),
+        // TOPIC_AUTHORIZATION_FAILED
+        (29, true),
+    ])
+    func `is not taken for none where it does not say`(code: Int16, isFinal: Bool?) throws {
+        let bytes = Self.answer(code)
+        var reader = WireReader(bytes[...])
+        switch try HangingTransactions.producers(in: &reader) {
+        case .success(let found): #expect(isFinal == nil && found.isEmpty)
+        case .failure(.misconfigured(let message)):
+            #expect(isFinal == true && message.contains("Read on t"))
+        case .failure(.unavailable): #expect(isFinal == false)
+        case .failure(let fault): Issue.record("\(fault)")
+        }
+    }
+}

@@ -36,4 +36,35 @@ import Testing
             #expect(ContinuousClock.now - start > .milliseconds(1_400))
         }
     }
+
+    @Test func `makes the log unusable where nobody says which broker it is`() async throws {
+        try await onThread {
+            let mock = try MockBroker(topics: ["source": 1, "target": 1])
+            defer { mock.close() }
+            var settings = KafkaWorld(mock: mock).settings
+            settings.watchdogMilliseconds = 1_500
+            let world = KafkaWorld(mock: mock, delivery: .exactlyOnce, settings: settings)
+            // COORDINATOR_NOT_AVAILABLE, for as long as the test lasts.
+            mock.pushErrors(Array(repeating: 15, count: 2_000), for: .findCoordinator)
+            let log = try world.openLog(
+                group: "g",
+                instance: "a",
+                sources: ["source"],
+                targets: ["target"],
+                changelog: nil
+            )
+            defer { log.close(deadlineMilliseconds: 5_000) }
+            var batch = RecordBatch()
+            let fault = #expect(throws: LogFault.self) {
+                try until(world, "nobody barks") {
+                    try log.poll(into: &batch, recordCountMax: 0, waitMilliseconds: 50)
+                }
+            }
+            guard case .unusable(let message) = fault else {
+                Issue.record("\(String(describing: fault))")
+                return
+            }
+            #expect(message.contains("transactional id over hangs for more than"), "\(message)")
+        }
+    }
 }

@@ -101,11 +101,11 @@ import TokenDomain
         #expect(watch.hanging == [first])
     }
 
-    /// Kafka away, a stopped process, a clock that was set: old watermarks prove nothing.
+    /// Kafka away, no record taken, a stopped process, a clock that was set: old watermarks prove nothing.
     @Test func `calls nothing hanging that it has not watched`() {
         var watch = watch([first])
         var now: Int64 = 0
-        for (step, isAway) in [(1, false), (100_000, false), (1, true), (1, false)]
+        for (step, isReading) in [(1, true), (100_000, true), (1, false), (1, true)]
             as [(Int64, Bool)]
         {
             for _ in 0..<2 {
@@ -113,11 +113,11 @@ import TokenDomain
                 watch.look(
                     committed: [first: 3],
                     marks: [first: marks(9, stable: 3)],
-                    isAway: isAway,
+                    isReading: isReading,
                     now: time(now)
                 )
             }
-            #expect(watch.hanging.isEmpty, "\(step) \(isAway)")
+            #expect(watch.hanging.isEmpty, "\(step) \(isReading)")
         }
         #expect(watch.partitions[first]?.stuckSeconds == 2)
     }
