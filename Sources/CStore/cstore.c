@@ -153,8 +153,8 @@ cstore *cstore_open(cstore_shared *shared, const char *path, cstore_error *error
         goto fail;
     }
     if (filter_open(store, error) != 0) {
+        filter_drop(store);
         close_files(store);
-        filter_free(&store->filter);
         front_free(store);
         goto fail;
     }
@@ -186,6 +186,8 @@ int cstore_close(cstore *store, cstore_error *error)
 {
     int result = front_spill(store, error);
     uint64_t sequence = rocksdb_get_latest_sequence_number(store->db);
+    if (store->filter_source != NULL)
+        filter_drop(store);
     await_flush(store);
     /* RocksDB brings what it has in memory to the disk before it lets go.  Where it could not, the store
      * is at an earlier sequence number, and the filter is not its. */
@@ -219,7 +221,7 @@ int cstore_apply(cstore *store, const uint8_t *changes, size_t len, const uint8_
 void cstore_restore_begin(cstore *store)
 {
     store->is_restoring = true;
-    filter_free(&store->filter);
+    filter_drop(store);
 }
 
 int cstore_restore_end(cstore *store, cstore_error *error)

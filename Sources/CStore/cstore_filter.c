@@ -87,7 +87,7 @@ bool filter_add_layer(struct filter *filter, uint64_t key_count)
 
 void filter_add(struct filter *filter, uint64_t hash)
 {
-    if (!filter->is_whole || has(filter, hash))
+    if ((!filter->is_whole && !filter->is_making) || has(filter, hash))
         return;
     bool is_full = filter->layer_count > 0 && filter->layers[filter->layer_count - 1].room == 0;
     if (filter->layer_count == 0 || is_full) {

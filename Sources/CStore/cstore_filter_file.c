@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How a store comes by its filter: made from all keys when it is opened, 0.3 us each; a store that was
+/* How a store comes by its filter: made from all keys once it is opened, 0.3 us each; a store that was
  * closed in order left it in a file. */
 
 #define LINE_COUNT_MAX (UINT64_C(1) << 30) /* 64 GiB */
@@ -16,6 +16,9 @@
 #define KEPT_LAYER_COUNT_MAX 3
 /* One with more is made anew, by the time that there are twice as many keys or more. */
 #define GOOD_LAYER_COUNT_MAX 4
+/* Of the keys that it is made from: in one call that opens a store, and in one that takes changes. */
+#define OPENED_KEY_COUNT (256 * 1024)
+#define STEP_KEY_COUNT (32 * 1024)
 
 static bool table_has_groups(const cstore_shared *shared, int table)
 {
@@ -25,56 +28,91 @@ static bool table_has_groups(const cstore_shared *shared, int table)
     return false;
 }
 
-int filter_make(cstore *store, cstore_error *error)
+/* Goes on with it; the last step makes it whole. */
+static int make_step(cstore *store, uint64_t key_count_max, cstore_error *error)
 {
     struct filter *filter = &store->filter;
-    uint64_t count = estimated_key_count(store);
-    char *message = NULL;
-    filter_free(filter);
-    if (front_spill(store, error) != 0)
-        return -1;
-    struct filter made = {0};
-    made.is_whole = filter_add_layer(&made, count + count * SPARE_PERCENT / 100);
-    const uint8_t first = CSTORE_STATE;
+    rocksdb_iterator_t *iterator = store->filter_source;
     const uint8_t last = table_has_groups(store->shared, CSTORE_DUE) ? CSTORE_DUE : CSTORE_STATE;
-    rocksdb_iterator_t *iterator = rocksdb_create_iterator_cf(
-        store->db, store->shared->scan_options, store->family);
-    for (rocksdb_iter_seek(iterator, (const char *)&first, 1);
-         made.is_whole && rocksdb_iter_valid(iterator); rocksdb_iter_next(iterator)) {
+    char *message = NULL;
+    bool is_done = false;
+    for (uint64_t i = 0; filter->is_making && !is_done && i < key_count_max; i++) {
         size_t len;
-        const uint8_t *key = (const uint8_t *)rocksdb_iter_key(iterator, &len);
-        if (key[0] > last)
+        const uint8_t *key;
+        is_done = !rocksdb_iter_valid(iterator)
+            || (key = (const uint8_t *)rocksdb_iter_key(iterator, &len))[0] > last;
+        if (is_done)
             break;
         if (key[0] == CSTORE_STATE)
-            filter_add(&made, key_hash(CSTORE_STATE, key + 1, len - 1));
+            filter_add(filter, key_hash(CSTORE_STATE, key + 1, len - 1));
         size_t group = group_len(store->shared, key, len);
         if (group > 0)
-            filter_add(&made, group_hash(key, group));
+            filter_add(filter, group_hash(key, group));
+        rocksdb_iter_next(iterator);
     }
     rocksdb_iter_get_error(iterator, &message);
-    rocksdb_iter_destroy(iterator);
     if (message != NULL) {
-        filter_free(&made);
+        filter_drop(store);
         return fail(error, message, false);
     }
-    *filter = made;
-    filter->has_grown = false;
+    if (is_done) {
+        filter->is_making = false;
+        filter->is_whole = true;
+        filter->has_grown = false;
+    }
+    if (!filter->is_making) {
+        rocksdb_iter_destroy(iterator);
+        store->filter_source = NULL;
+        /* The layers that went, and all keys that were read, leave holes that nothing fills for long. */
+        malloc_trim(0);
+    }
     return 0;
+}
+
+/* Hundreds of millions of keys take minutes: what comes of them in one call is bounded, and the rest is
+ * made with the changes that follow.  Until it is whole nothing is denied; what is put meanwhile goes in
+ * at once, and what was there before is in the iterator's view. */
+static int make(cstore *store, uint64_t key_count_max, cstore_error *error)
+{
+    const uint8_t first = CSTORE_STATE;
+    uint64_t count = estimated_key_count(store);
+    filter_drop(store);
+    if (front_spill(store, error) != 0)
+        return -1;
+    store->filter.is_making =
+        filter_add_layer(&store->filter, count + count * SPARE_PERCENT / 100);
+    if (!store->filter.is_making)
+        return 0;
+    store->filter_source = rocksdb_create_iterator_cf(
+        store->db, store->shared->scan_options, store->family);
+    rocksdb_iter_seek(store->filter_source, (const char *)&first, 1);
+    return make_step(store, key_count_max, error);
+}
+
+int filter_make(cstore *store, cstore_error *error)
+{
+    return make(store, OPENED_KEY_COUNT, error);
+}
+
+void filter_drop(cstore *store)
+{
+    if (store->filter_source != NULL)
+        rocksdb_iter_destroy(store->filter_source);
+    store->filter_source = NULL;
+    filter_free(&store->filter);
 }
 
 int filter_renew(cstore *store, cstore_error *error)
 {
-    if (!store->filter.has_grown)
+    struct filter *filter = &store->filter;
+    if (store->filter_source != NULL)
+        return make_step(store, STEP_KEY_COUNT, error);
+    if (!filter->has_grown)
         return 0;
-    store->filter.has_grown = false;
-    bool is_poor = store->filter.layer_count > GOOD_LAYER_COUNT_MAX
-        || filter_is_worn(&store->filter, estimated_key_count(store));
-    if (!is_poor)
-        return 0;
-    int result = filter_make(store, error);
-    /* The layers that went, and all keys that were read, leave holes that nothing fills for long. */
-    malloc_trim(0);
-    return result;
+    filter->has_grown = false;
+    bool is_poor = filter->layer_count > GOOD_LAYER_COUNT_MAX
+        || filter_is_worn(filter, estimated_key_count(store));
+    return is_poor ? make(store, STEP_KEY_COUNT, error) : 0;
 }
 
 /* -- the file --------------------------------------------------------------------------------- */

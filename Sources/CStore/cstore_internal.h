@@ -56,6 +56,7 @@ struct filter {
     int layer_count;
     uint64_t key_count;
     bool is_whole;  /* has every key that there is: else nothing is denied, and nothing kept */
+    bool is_making; /* will be whole, and takes in what is put meanwhile */
     bool has_grown; /* got a layer since filter_renew */
 };
 /* By what a file is known to be of a store as it is: a copy, another store, one that was written to
@@ -66,10 +67,12 @@ struct store_state {
     uint64_t current_inode, current_seconds, current_nanoseconds;
 };
 struct store_state store_state_of(const cstore *store, uint64_t sequence);
-/* Make the filter from the keys that there are.  0, or -1. */
+/* Make the filter from the keys that there are, or begin to where there are many.  0, or -1. */
 int filter_make(cstore *store, cstore_error *error);
-/* Make it anew where it has grown in many steps, or most of it is of keys that were removed.
- * 0, or -1. */
+/* Without it, nor one that is being made. */
+void filter_drop(cstore *store);
+/* Go on making it; make it anew where it has grown in many steps, or most of it is of keys that were
+ * removed.  0, or -1. */
 int filter_renew(cstore *store, cstore_error *error);
 /* Take the filter that filter_keep has left in a file, or make it.  0, or -1. */
 int filter_open(cstore *store, cstore_error *error);
@@ -203,6 +206,7 @@ struct cstore {
     struct buffer scratch;
     struct front front;
     struct filter filter;
+    rocksdb_iterator_t *filter_source; /* of the keys that are not in it yet; NULL where none are */
     struct floors floors; /* of the due table */
     struct store_state opened_at; /* before RocksDB opened it; without a sequence */
     bool is_restoring; /* has no filter meanwhile, and a large front */

@@ -45,19 +45,57 @@ import Testing
         try expectNone(Self.keyCount..<Self.keyCount + 50_000, in: store)
     }
 
-    /// One with many layers would not be kept.
+    /// What is made of many keys comes with the changes that follow: what they put is in it as well.
+    private func fillUntilMade(_ store: RocksStore, from count: Int) throws -> Int {
+        var end = count
+        for step in 0..<count / 32_768 + 1 {
+            try fill(store, end..<end + 100)
+            end += 100
+            if step % 5 == 0 {
+                try expectAll(end - 20_000..<end, in: store)
+                try expectNone(end..<end + 1_000, in: store)
+            }
+        }
+        try expectAll(0..<end, in: store)
+        return end
+    }
+
+    /// One with many layers would not be kept, nor one that is not whole.
     @Test func `is made anew where it has grown in many steps`() throws {
         let folder = try StoreFolder()
         var store = try folder.open()
-        let count = 600_000
-        try fill(store, 0..<count)
-        try expectAll(0..<count, in: store)
+        try fill(store, 0..<600_000)
+        try expectAll(0..<600_000, in: store)
+        let count = try fillUntilMade(store, from: 600_000)
         // 16 bits a key, and a quarter in advance.
         #expect((count * 2..<count * 2 * 5 / 4).contains(store.filterByteCount))
         store.close()
         #expect(isKept(folder))
         store = try folder.open()
         try expectAll(0..<count, in: store)
+    }
+
+    @Test func `is made bit by bit of what a killed process left`() throws {
+        let folder = try StoreFolder()
+        var store = try folder.open()
+        try fill(store, 0..<600_000)
+        store.close()
+        for isSlow in [true, false] {
+            try? FileManager.default.removeItem(atPath: keptPath(folder))
+            store = try folder.open()
+            try expectAll(0..<600_000, in: store)
+            try expectNone(700_000..<701_000, in: store)
+            if isSlow {
+                store.close()
+                #expect(!isKept(folder), "half of it denies the rest")
+            }
+        }
+        let end = try fillUntilMade(store, from: 600_000)
+        store.close()
+        #expect(isKept(folder))
+        store = try folder.open()
+        try expectAll(0..<end, in: store)
+        try expectNone(end..<end + 1_000, in: store)
     }
 
     @Test func `is known again after it was closed, and after that`() throws {
