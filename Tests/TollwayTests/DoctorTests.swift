@@ -53,6 +53,25 @@ import TokenDomain
         #expect(areas == ["configuration", "keys", "state", "kafka", "apple", "clock"])
     }
 
+    @Test(arguments: [("report", 1), ("decode", 0), ("dedupe", 0), ("operator", 0)])
+    func `looks at what one role has, and misses nothing that others want`(
+        role: String,
+        exitCode: Int32
+    ) throws {
+        let folder = try TemporaryFolder()
+        let settings = try settings(folder)
+        try FileManager.default.removeItem(at: folder.url.appending(path: "k.p8"))
+        let options = ["--no-kafka", "--for", role] + (exitCode == 0 ? [] : ["--no-apple"])
+        let (exit, findings) = try run(settings, options)
+        #expect(exit == exitCode, "\(findings)")
+        let configurations = findings.filter { $0["area"] as? String == "configuration" }
+        #expect(configurations.count == (role == "operator" ? 0 : 1))
+        if exitCode == 0 {
+            let apple = findings.filter { $0["area"] as? String == "apple" }
+            #expect(apple.map { $0["verdict"] as? String } == ["skipped"])
+        }
+    }
+
     @Test func `refuses a key that everybody can read, and says what to do`() throws {
         let folder = try TemporaryFolder()
         let settings = try settings(folder)

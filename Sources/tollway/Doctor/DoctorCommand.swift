@@ -18,7 +18,7 @@ enum DoctorCommand {
             .value(
                 "--for",
                 "ROLE",
-                "whose rights to ask Kafka for: a worker or operator; default: any one's"
+                "whose settings, files and rights to look at: a worker or operator; default: all"
             ),
         ],
         details: """
@@ -28,7 +28,8 @@ enum DoctorCommand {
             records may be written is asked with one that Kafka must refuse (it wants two
             acknowledgements), and transactions under names of doctor's own, ending in -doctor.
             A key that everybody can read is refused. Run it where a worker runs, with that
-            worker's environment. --test-notification is the one thing that changes something:
+            worker's environment and --for that worker: what the others would lack there is
+            nothing then. Apple is asked for report, and for an operator that has keys. --test-notification is the one thing that changes something:
             Apple sends a notification of type TEST, which goes to notifications.other; it waits
             up to 45 s. Exit 0 if nothing failed (warnings are no failures), 6 if
             Kafka does not answer, 7 if all that failed is that Apple does not, else 1.
@@ -39,7 +40,7 @@ enum DoctorCommand {
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let environment = ProcessInfo.processInfo.environment
         let role = try DoctorRights.Role(invocation)
-        let files = DoctorFiles(environment: environment)
+        let files = DoctorFiles(environment: environment, role: role)
         var report = Report(output: invocation.output)
         report.add(files.configurations() + files.keys() + [files.state()])
         let configuration: Configuration
@@ -56,6 +57,11 @@ enum DoctorCommand {
         }
         if invocation.has("--no-apple") {
             report.add([.skipped(.apple, "not asked"), .skipped(.clock, "not compared")])
+        } else if !files.asksApple {
+            report.add([
+                .skipped(.apple, "not asked: no keys for Apple are wanted here"),
+                .skipped(.clock, "not compared"),
+            ])
         } else {
             let apple = DoctorApple(
                 configuration: configuration,

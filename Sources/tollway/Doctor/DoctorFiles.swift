@@ -10,10 +10,39 @@ struct DoctorFiles {
     private static let freeByteCountMin: UInt64 = 1 << 30
 
     let environment: [String: String]
+    /// Whose they are; nil: any one's.
+    var role: DoctorRights.Role?
+
+    private var workers: [Worker] {
+        switch role {
+        case nil: Worker.allCases
+        case .worker(let worker): [worker]
+        case .theOperator: []
+        }
+    }
+
+    /// Whether Apple is asked from here: by `report`, and by an operator that has the apps' keys.
+    var asksApple: Bool {
+        switch role {
+        case nil, .worker(.report): return true
+        case .worker: return false
+        case .theOperator:
+            do throws(ConfigurationFault) {
+                let path = try Configuration(environment: environment, program: .tollway)
+                    .requiredFile(.appsFile)
+                return try AppsFile.load(path).apps.flatMap(\.keys).contains { key in
+                    unsafe access(key.privateKeyFile, F_OK) == 0
+                }
+            } catch {
+                // Without apps there are none.
+                return false
+            }
+        }
+    }
 
     /// Each worker that these files and settings are for, as it would start with them.
     func configurations() -> [DoctorFinding] {
-        Worker.allCases.map { worker in
+        workers.map { worker in
             do throws(ConfigurationFault) {
                 let configuration = try Configuration(
                     environment: environment,
@@ -33,6 +62,9 @@ struct DoctorFiles {
 
     /// Whether the key files hold keys that can be used.
     func keys() -> [DoctorFinding] {
+        guard asksApple else {
+            return [.skipped(.keys, "not looked at: no keys for Apple are wanted here")]
+        }
         let configuration: Configuration
         do throws(ConfigurationFault) {
             configuration = try Configuration(
@@ -122,8 +154,11 @@ struct DoctorFiles {
         }
     }
 
-    /// Where dedupe and report keep their state on this machine.
+    /// Where workers with a changelog keep their state on this machine.
     func state() -> DoctorFinding {
+        guard role == nil || workers.contains(where: { $0.changelog != nil }) else {
+            return .skipped(.state, "not looked at: none is kept here")
+        }
         let path: String
         do throws(ConfigurationFault) {
             path = try Configuration(environment: environment, program: .tollway).stateDirectory
