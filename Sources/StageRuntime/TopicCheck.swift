@@ -105,6 +105,9 @@ struct TopicCheck {
         if configuration.durability == .trial {
             log.warning("a trial: TOLLWAY_KAFKA_SINGLE_BROKER is yes, a lost broker loses tokens")
         }
+        if configuration.delivery == .atLeastOnce, worker != .ingest {
+            log.warning("at-least-once is for the embedded broker: here records are written twice")
+        }
         let prefix = configuration.topicPrefix
         let topics = known
         let present: [String: TopicReview.Present]

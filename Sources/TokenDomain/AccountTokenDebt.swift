@@ -29,8 +29,14 @@ package struct AccountTokenDebt: Equatable, Sendable {
             self.history = history
         }
 
+        /// In the order of the log.
+        ///
+        /// The clocks of two doors differ, and one may be set back. Only a replay comes later than
+        /// it was asked for: there the time decides.
         func isOlder(than other: Request) -> Bool {
-            (requestedAt, origin) < (other.requestedAt, other.origin)
+            other.history == nil
+                ? origin < other.origin || requestedAt < other.requestedAt
+                : (requestedAt, origin) < (other.requestedAt, other.origin)
         }
     }
 

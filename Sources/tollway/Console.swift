@@ -8,6 +8,9 @@ enum Console {
 
     /// Whether the reader of standard output has gone away (`tollway … | head`).
     private static let hasNoReader = Atomic(false)
+    private static let hasWrittenData = Atomic(false)
+    /// Whether standard output has something already.
+    static var hasWritten: Bool { hasWrittenData.load(ordering: .relaxed) }
 
     /// Writes data, whole and at once: nothing is buffered.
     ///
@@ -18,6 +21,7 @@ enum Console {
     }
 
     static func write(_ bytes: [UInt8]) {
+        hasWrittenData.store(true, ordering: .relaxed)
         write(bytes, to: STDOUT_FILENO)
     }
 

@@ -25,14 +25,16 @@ enum TollwayCommand {
         }
     }
 
+    /// Where the one document of a verb is written already, the error is the other stream's: two
+    /// would be no JSON.
     private static func report(_ failure: CommandFailure, asJSON: Bool) {
         guard asJSON else {
             Console.say("tollway: \(failure.message)")
             return
         }
-        Console.write(
+        let document =
             "{\"error\":{\"code\":\(JSONText.quoted(failure.code)),"
-                + "\"message\":\(JSONText.quoted(failure.message))}}\n"
-        )
+            + "\"message\":\(JSONText.quoted(failure.message))}}"
+        Console.hasWritten ? Console.say(document) : Console.write(document + "\n")
     }
 }

@@ -40,6 +40,18 @@ import TokenWire
         #expect(bench.appleStore.accountTokens == [Self.transaction: Self.tokens[3]])
     }
 
+    /// The clock of the one door is ahead, or was set back since.
+    @Test func `win by the order in which they came, whatever the doors' clocks say`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        bench.requestAccountToken(Self.tokens[0], ahead: .hours(1))
+        try bench.pass(.minutes(1))
+        bench.requestAccountToken(Self.tokens[1])
+        try bench.pass(.minutes(1))
+        #expect(bench.appleStore.accountTokens == [Self.transaction: Self.tokens[1]])
+        #expect(try bench.accountTokenOutcomes().map(\.outcome) == [.accepted, .accepted])
+    }
+
     @Test func `of two apps are kept apart, though their transactions have one id`() throws {
         let bench = ReportBench()
         bench.launch()

@@ -322,7 +322,8 @@ final class ReportBench {
         _ token: String,
         transaction: String = "2000000000000001",
         app: Int64 = 1,
-        sandbox: Bool = false
+        sandbox: Bool = false,
+        ahead: Milliseconds = Milliseconds(0)
     ) {
         let message = AccountTokenRequested(
             appAccountToken: token,
@@ -331,7 +332,7 @@ final class ReportBench {
                 bundleID: "com.example.\(app)",
                 environment: sandbox ? .sandbox : .production
             ),
-            requestedAt: clock.now,
+            requestedAt: clock.now + ahead,
             requestID: "r"
         )
         var value: [UInt8] = []

@@ -185,7 +185,7 @@ struct DoctorFiles {
             return .warning(
                 .state,
                 "the volume of \(looked) has only \(free >> 20) MiB free",
-                "make it larger: dedupe and report end with exit 75 when it is full"
+                "make it larger: who keeps state there ends with exit 75 when it is full"
             )
         }
         return .ok(.state, "\(path) can be written, \(free >> 30) GiB free")
