@@ -60,7 +60,7 @@ if ! has python3; then
 elif ! python3 -c 'import yaml' 2>/dev/null; then
     skip 'metrics and runbook sections exist' 'python3 lacks yaml (Debian: python3-yaml)'
 else
-    check 'metrics, labels, settings and runbook sections exist' python3 Deploy/check-names.py
+    check 'metrics, labels, settings and runbook sections exist, pods can read their Secrets' python3 Deploy/check-names.py
     if has promtool; then
         python3 Deploy/check-names.py --rules >"$work/expressions.yaml"
         check 'expressions of the dashboard and of KEDA (promtool)' \
