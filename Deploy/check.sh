@@ -128,6 +128,12 @@ if has kustomize || has kubectl; then
             skip "kubernetes/$folder (schemas)" 'neither kubeconform nor kubernetes-validate in the PATH'
         fi
     done
+    mkdir "$work/apple"
+    printf 'resources: [%s]\ncomponents: [%s]\n' \
+        "$(realpath --relative-to="$work/apple" Deploy/kubernetes/overlays/example)" \
+        "$(realpath --relative-to="$work/apple" Deploy/kubernetes/components/operator-apple)" \
+        >"$work/apple/kustomization.yaml"
+    check 'kubernetes/components/operator-apple (kustomize)' kustomize_build "$work/apple"
     skip 'ScaledObject and PodMonitor (schemas)' 'their schemas come with KEDA and the Prometheus operator'
 else
     skip 'kubernetes/' 'neither kustomize nor kubectl in the PATH'
