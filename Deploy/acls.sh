@@ -177,7 +177,7 @@ if wanted operator; then
     add operator --operation Read --operation Describe \
         --group "$prefix" --resource-pattern-type prefixed
     # `tollway doctor`: whether Kafka keeps what commits rest upon as safely as our topics. No Read:
-    # `tollway transactions` signs in as nobody (RUNBOOK.md).
+    # `tollway transactions` is User:ANONYMOUS (RUNBOOK.md).
     may operator 'Describe DescribeConfigs' __consumer_offsets __transaction_state
     add operator --operation Write --operation Describe \
         --transactional-id "$prefix" --resource-pattern-type prefixed
