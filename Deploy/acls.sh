@@ -176,7 +176,8 @@ if wanted operator; then
     done
     add operator --operation Read --operation Describe \
         --group "$prefix" --resource-pattern-type prefixed
-    # `tollway doctor`: whether Kafka keeps what commits rest upon as safely as our topics.
+    # `tollway doctor`: whether Kafka keeps what commits rest upon as safely as our topics. No Read:
+    # `tollway transactions` is User:ANONYMOUS (RUNBOOK.md).
     may operator 'Describe DescribeConfigs' __consumer_offsets __transaction_state
     add operator --operation Write --operation Describe \
         --transactional-id "$prefix" --resource-pattern-type prefixed

@@ -1,5 +1,6 @@
 """Whether every name in Deploy's texts exists: metrics, labels and settings in the code, sections in
-the runbook. With --rules: every PromQL expression of them, as a rules file for promtool.
+the runbook; and whether every pod can read its Secrets. With --rules: every PromQL expression of
+them, as a rules file for promtool.
 
 Metrics are read from the sources, where each is registered by one call with its name and labels.
 """
@@ -122,6 +123,22 @@ def setting_faults():
                     yield f"{path.relative_to(deploy)}: no program takes {name}"
 
 
+def pod_faults():
+    """Pods that cannot read a Secret of mode 0440, which is root's and the group's."""
+    for path in sorted((deploy / "kubernetes").rglob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            if not isinstance(document, dict):
+                continue
+            pod = document.get("spec", {}).get("template", {}).get("spec", {})
+            # A patch names a container without an image, and the pod that it changes has the rest.
+            if not any("image" in container for container in pod.get("containers", [])):
+                continue
+            for name in ("runAsUser", "fsGroup"):
+                if pod.get("securityContext", {}).get(name) != 10001:
+                    where = f"{path.relative_to(deploy)}: {document['kind']}"
+                    yield f"{where} {document['metadata']['name']}: {name} is not 10001"
+
+
 def as_rules():
     """The expressions as recording rules, for promtool to read; Grafana's variables filled in."""
     rules = []
@@ -147,6 +164,7 @@ def main():
     faults += runbook_faults()
     faults += runbook_metrics(known)
     faults += setting_faults()
+    faults += pod_faults()
     for fault in faults:
         print(fault)
     print(f"{len(known)} names are registered, {len(list(expressions()))} expressions were read")

@@ -60,7 +60,7 @@ if ! has python3; then
 elif ! python3 -c 'import yaml' 2>/dev/null; then
     skip 'metrics and runbook sections exist' 'python3 lacks yaml (Debian: python3-yaml)'
 else
-    check 'metrics, labels, settings and runbook sections exist' python3 Deploy/check-names.py
+    check 'metrics, labels, settings and runbook sections exist, pods can read their Secrets' python3 Deploy/check-names.py
     if has promtool; then
         python3 Deploy/check-names.py --rules >"$work/expressions.yaml"
         check 'expressions of the dashboard and of KEDA (promtool)' \
@@ -128,6 +128,12 @@ if has kustomize || has kubectl; then
             skip "kubernetes/$folder (schemas)" 'neither kubeconform nor kubernetes-validate in the PATH'
         fi
     done
+    mkdir "$work/apple"
+    printf 'resources: [%s]\ncomponents: [%s]\n' \
+        "$(realpath --relative-to="$work/apple" Deploy/kubernetes/overlays/example)" \
+        "$(realpath --relative-to="$work/apple" Deploy/kubernetes/components/operator-apple)" \
+        >"$work/apple/kustomization.yaml"
+    check 'kubernetes/components/operator-apple (kustomize)' kustomize_build "$work/apple"
     skip 'ScaledObject and PodMonitor (schemas)' 'their schemas come with KEDA and the Prometheus operator'
 else
     skip 'kubernetes/' 'neither kustomize nor kubectl in the PATH'

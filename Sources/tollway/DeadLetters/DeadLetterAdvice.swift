@@ -21,7 +21,7 @@ enum DeadLetterAdvice {
         Row(
             codes: ["decode.unknown_app", "notifications.unknown_app", "report.unknown_app"],
             means: "the app is not in TOLLWAY_APPS_FILE",
-            todo: "add it; SIGHUP to decode, notifications and report; replay"
+            todo: "add it; SIGHUP to decode, notifications, report and purchases; replay"
         ),
         Row(
             codes: ["decode.bundle_mismatch"],
