@@ -11,6 +11,9 @@ struct TopicCheck {
         var id: String
         /// `max.message.bytes` of its topics, by full name, where they are known.
         var recordByteCountMax: [String: Int] = [:]
+        /// `delete.retention.ms` of its changelog, where that is known: for so long a tombstone is
+        /// there to be read.
+        var tombstoneMilliseconds: Int64?
         /// How many partitions its topics have, by full name.
         var partitionCounts: [String: Int] = [:]
     }
@@ -130,6 +133,10 @@ struct TopicCheck {
         for (name, topic) in present {
             cluster.recordByteCountMax[name] = topic.configuration["max.message.bytes"]
                 .flatMap { Int($0) }
+            if name == worker.changelog?.name(prefix: prefix) {
+                cluster.tombstoneMilliseconds = topic.configuration["delete.retention.ms"]
+                    .flatMap { Int64($0) }
+            }
         }
         return cluster
     }

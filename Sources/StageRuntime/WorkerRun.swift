@@ -200,7 +200,7 @@ package final class WorkerRun {
             log: recordLog,
             stage: stage,
             provider: worker.changelog == nil
-                ? nil : try stateDirectory(of: stage, clusterID: cluster.id),
+                ? nil : try stateDirectory(of: stage, cluster),
             limits: limits(of: cluster),
             telemetry: WorkerTelemetry(
                 worker: worker,
@@ -259,17 +259,19 @@ package final class WorkerRun {
 
     private func stateDirectory(
         of stage: any Stage,
-        clusterID: String
+        _ cluster: TopicCheck.Cluster
     ) throws -> StateDirectory {
         StateDirectory(
             root: configuration.stateDirectory,
-            clusterID: clusterID,
+            clusterID: cluster.id,
             topicPrefix: configuration.topicPrefix,
             worker: worker.rawValue,
             shared: try StoreShared(
                 writeBufferByteCount: WorkerSizes(of: worker).writeBufferByteCount,
                 groups: (stage as? any StatefulStage)?.storeGroups ?? StoreGroups()
             ),
+            tombstoneMilliseconds: cluster.tombstoneMilliseconds
+                ?? StateDirectory.tombstoneMilliseconds,
             clockMilliseconds: { WallClock.nowMilliseconds() }
         )
     }

@@ -10,6 +10,8 @@ package final class StateDirectory {
     private let shared: StoreShared
     /// A store not written for longer than this may lack removals that the changelog forgot.
     private let idleMillisecondsMax: Int64
+    /// `delete.retention.ms` as `tollway topics apply` sets it.
+    package static let tombstoneMilliseconds: Int64 = 7 * 86_400_000
     private let clockMilliseconds: () -> Int64
 
     /// - Parameters:
@@ -18,7 +20,8 @@ package final class StateDirectory {
     ///   - topicPrefix: the configured prefix.
     ///   - worker: its name.
     ///   - shared: outlives the stores.
-    ///   - idleMillisecondsMax: half of the changelog's `delete.retention.ms`.
+    ///   - tombstoneMilliseconds: the changelog's `delete.retention.ms`; a store that was idle for
+    ///     longer than half of it is wiped.
     ///   - clockMilliseconds: UNIX milliseconds.
     package init(
         root: String,
@@ -26,13 +29,13 @@ package final class StateDirectory {
         topicPrefix: String,
         worker: String,
         shared: StoreShared,
-        idleMillisecondsMax: Int64 = 7 * 86_400_000 / 2,
+        tombstoneMilliseconds: Int64 = StateDirectory.tombstoneMilliseconds,
         clockMilliseconds: @escaping () -> Int64
     ) {
         path = ([root] + [clusterID, topicPrefix, worker].map(Self.folderName))
             .joined(separator: "/")
         self.shared = shared
-        self.idleMillisecondsMax = idleMillisecondsMax
+        idleMillisecondsMax = tombstoneMilliseconds / 2
         self.clockMilliseconds = clockMilliseconds
     }
 

@@ -192,9 +192,11 @@ import Testing
         #expect(fault == .damaged(message: Self.anothers))
     }
 
-    @Test func `is not believed once it lay idle for longer than removals are kept`() throws {
+    @Test(arguments: [Int64(7), 1])
+    func `is not believed once it lay idle for longer than removals are kept`(days: Int64) throws {
         let folder = try filled()
-        folder.now += 7 * 86_400_000 / 2
+        folder.tombstoneMilliseconds = days * 86_400_000
+        folder.now += days * 86_400_000 / 2
         try folder.open().close()
         folder.now += 1
         try expectDamaged(folder)

@@ -10,6 +10,7 @@ final class StoreFolder {
 
     let path: String
     var now: Int64 = 1_750_000_000_000
+    var tombstoneMilliseconds = StateDirectory.tombstoneMilliseconds
     let shared: StoreShared
 
     init(
@@ -40,6 +41,7 @@ final class StoreFolder {
             topicPrefix: "tollway.",
             worker: "dedupe",
             shared: shared,
+            tombstoneMilliseconds: tombstoneMilliseconds,
             clockMilliseconds: { self.now }
         )
     }
