@@ -243,6 +243,8 @@ struct BenchStages {
 
     private func operands(_ loop: Loop, _ subject: Subject, _ material: String) -> [String] {
         let worker = subject.worker
+        // The first commit is not timed: there must be others.
+        let batchCount = min(Self.batchRecordCount, max(subject.recordCount / 4, 1))
         let isLastChangelog =
             loop == .copy && worker.changelog != nil && subject.outputs.last == worker.changelog
         return [
@@ -250,7 +252,7 @@ struct BenchStages {
             "from=\(world.topic(worker.sources[0]))",
             "to=\(targets(of: loop, subject).joined(separator: ","))",
             "changelog=\(isLastChangelog ? 1 : 0)",
-            "batch=\(Self.batchRecordCount)", "material=\(loop == .copy ? material : "")",
+            "batch=\(batchCount)", "material=\(loop == .copy ? material : "")",
         ]
     }
 
