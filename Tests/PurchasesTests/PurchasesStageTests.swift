@@ -695,18 +695,33 @@ import TokenWire
                 try bench.settle()
             }
         }
-        let state = try #require(bench.instances[0]?.loop.state)
-        var keys = 0
-        for partition in state.partitions {
-            try state.scan(.state, partition: partition, from: []) { _, _ in
-                keys += 1
-                return true
-            }
-            try state.scan(.due, partition: partition, from: []) { _, _ in
-                keys += 1
-                return true
-            }
+        #expect(try bench.entryCount() == 0)
+    }
+
+    @Test func `forgets all that is past use, a part of it in each transaction`() throws {
+        let bench = PurchasesBench()
+        bench.limits.forgottenCountMax = 3
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        for number in 0..<20 {
+            bench.sale(bench.buy("a\(number)", anna))
         }
-        #expect(keys == 0)
+        try bench.settle()
+        // Nothing is forgotten for a day after such a leap.
+        for span in [.days(900), .hours(13), .hours(13)] as [Milliseconds] {
+            try bench.pass(span)
+            bench.sale(bench.buy("other", anna) { $0.quantity = 0 })
+            try bench.settle()
+        }
+        #expect(try bench.records().count > 20)
+        bench.clock.now = bench.clock.now + .minutes(1)
+        var counts = [try bench.records().count]
+        for _ in 0..<100 {
+            _ = try bench.step()
+            counts.append(try bench.records().count)
+        }
+        #expect(counts.last == 0, "\(counts)")
+        #expect(zip(counts, counts.dropFirst()).allSatisfy { $0 - $1 <= 3 }, "\(counts)")
     }
 }
