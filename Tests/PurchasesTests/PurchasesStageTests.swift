@@ -567,6 +567,48 @@ import TokenWire
         #expect(Set(try bench.words().suffix(2)) == ["a reported", "r reported"])
     }
 
+    /// The account counts what was not owed, was reopened, and is a dead letter then.
+    private func expectAccountCloses(_ bench: PurchasesBench) {
+        let settled =
+            bench.count(.repeated) + bench.count(.reported) + bench.count(.notOwed)
+            - bench.count(.reopened) + bench.count(.deadLetter)
+        #expect(bench.count(.received) == settled)
+    }
+
+    @Test func `refuses what was not owed and breaks a rule once its buy is reported`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(
+            bench.refund("r", of: "a", anna, exclusive: 1_000) { $0.taxCountry = AlphaCode("FRA") }
+        )
+        try bench.pass(.hours(25))
+        #expect(Set(try bench.words()) == ["a not_owed", "r not_owed"])
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(Set(try bench.words().suffix(2)) == ["a reported", "r rejected"])
+        #expect(bench.deadLetters().map(\.code) == ["purchases.tax_country_mismatch"])
+        expectAccountCloses(bench)
+        // Its replay, corrected, is a sale like any other.
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 1_000))
+        try bench.settle()
+        #expect(try bench.words().last == "r reported")
+        expectAccountCloses(bench)
+    }
+
+    @Test func `refuses what was not owed where the token that it asked for does not fit`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna) { $0.externalPurchaseID = TokenID("t") })
+        try bench.pass(.hours(25))
+        #expect(try bench.words() == ["a not_owed"])
+        bench.token("t", from: bench.clock.now, customer: anna)
+        try bench.settle()
+        #expect(try bench.words() == ["a not_owed", "a rejected"])
+        #expect(bench.deadLetters().map(\.code) == ["purchases.token_out_of_range"])
+        expectAccountCloses(bench)
+    }
+
     @Test func `settles what Apple holds already as it was sent, and refuses the rest`() throws {
         let bench = bench()
         let anna = bench.customer(1)
