@@ -330,7 +330,8 @@ enum BookDue {
         return key.sibling(id)
     }
 
-    private static func period(
+    /// The period of a subscription that Apple has, or may soon have.
+    static func period(
         of item: BookedItem
     ) -> (PurchaseEvent, PaidService.Period)? {
         let isThere = item.live.map { !$0.isRetracted } ?? (item.flight != nil)

@@ -317,6 +317,7 @@ extension PurchasesStage {
             if place.key.kind == .token, try isUsed(place, &book) {
                 try touch(place, &book, now: now)
             } else {
+                try keepPaid(of: place, &book, state)
                 try book.forget(place)
             }
         }

@@ -187,6 +187,43 @@ import TokenWire
         #expect((0...3).map { bench.apple.held("m\($0)")?.days } == [0, 30, 60, 60])
     }
 
+    /// A month is forgotten 410 days after the last word about it.
+    @Test(arguments: [false, true])
+    func `counts paid days anew of two years, also after a restore`(isRestored: Bool) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        let first = PurchasesBench.start
+        bench.token("t", from: first, days: 1_000, customer: anna)
+        for number in 0..<24 as Range<Int64> {
+            var event = month(number, from: first, bench, anna)
+            if number == 0 || number == 9 {
+                // The next one cuts it short, for a change of plan.
+                event.subscriptionEndDate = event.creationDate.map { $0 + .days(45) }
+            }
+            bench.sale(event)
+            try bench.settle()
+            for days in [28, 1, 1] as [Int64] {
+                try bench.pass(.days(days))
+                bench.sale(bench.buy("other", anna) { $0.quantity = 0 })
+                try bench.pass(.minutes(1))
+                bench.clock.now = bench.clock.now + -.minutes(1)
+            }
+        }
+        let book = try bench.records()
+        let known = [0, 5, 23].map { month in book.contains { $0.contains("m\(month) {") } }
+        #expect(known == [true, false, true])
+        if isRestored {
+            bench.crash()
+            bench.loseDisk()
+            bench.launch()
+        }
+        bench.sale(bench.change("m23", anna, .restate) { $0.quantity = 2 })
+        try bench.settle()
+        bench.sale(month(24, from: first, bench, anna))
+        try bench.settle()
+        #expect(["m23", "m24"].map { bench.apple.held($0)?.days } == [690, 720])
+    }
+
     @Test func `restates, retracts with what refers to it, and undoes it`() throws {
         let bench = bench()
         let anna = bench.customer(1)
