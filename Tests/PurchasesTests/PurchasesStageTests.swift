@@ -294,6 +294,29 @@ import TokenWire
         #expect(try bench.words().last == "r reported")
     }
 
+    @Test func `takes another reporting currency at a rate of its own`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(
+            bench.buy("a", anna) {
+                $0.pricingCurrency = AlphaCode("ISK")
+                $0.reportingCurrency = AlphaCode("EUR")
+                $0.exchangeRate = try? ExchangeRate("0.0068")
+            }
+        )
+        try bench.settle()
+        #expect(bench.apple.held("a")?.exclusive == 68)
+        bench.sale(bench.change("a", anna, .restate) { $0.reportingCurrency = AlphaCode("USD") })
+        try bench.pass(.days(3))
+        #expect(bench.apple.held("a")?.exclusive == 68)
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,USD,0.0081\n".utf8))
+        bench.rates.isChanged = true
+        try bench.pass(.seconds(10))
+        #expect(bench.apple.held("a")?.exclusive == 81)
+        #expect(try bench.words() == ["a reported", "a reported"])
+    }
+
     @Test func `takes a correction of what waits for a rate`() throws {
         let bench = bench()
         let anna = bench.customer(1)
