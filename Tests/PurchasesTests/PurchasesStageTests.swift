@@ -284,7 +284,7 @@ import TokenWire
         bench.sale(bench.buy("a", anna) { $0.pricingCurrency = AlphaCode("ISK") })
         try bench.pass(.days(3))
         #expect(try bench.words() == [])
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068".utf8))
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
         bench.rates.isChanged = true
         try bench.pass(.seconds(10))
         #expect(try bench.words() == ["a reported"])
@@ -349,7 +349,7 @@ import TokenWire
         #expect(bench.apple.held("own")?.exclusive == 70)
         #expect(bench.apple.held("other")?.exclusive == 10_000)
         #expect(bench.deadLetters().isEmpty)
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068".utf8))
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
         bench.rates.isChanged = true
         try bench.pass(.minutes(1))
         #expect(Set(bench.reports.flatMap { $0 }) == ["other", "own", "late", "wrong"])
@@ -440,7 +440,7 @@ import TokenWire
         )
         try bench.pass(.minutes(1))
         month("second", .renewal, 30, 60)
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068".utf8))
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
         bench.rates.isChanged = true
         try bench.pass(.minutes(1))
         #expect(bench.apple.held("second")?.days == 10)
