@@ -296,4 +296,50 @@ import TokenWire
         let standing = try #require(read)
         #expect(PurchaseSearch.words(standing, sale: nil) == words)
     }
+
+    /// What an item waits for is told by the key of the record.
+    @Test(
+        arguments: [
+            (
+                "e", "refund-1", [0x80, 0, 0, 0, 0, 0, 0, 0], true,
+                "goes to report again at 2025-10-09T08:53:20.000Z: it had no room for this, or knows"
+                    + " another token as the primary of the period"
+            ),
+            (
+                "i", "refund-1", [], false,
+                "waits for its refunds and renewals to be retracted first"
+            ),
+            (
+                "i", "sale-1", [], true,
+                "waits for the sale sale-1 that it refers to until 2025-10-09T08:53:20.000Z"
+            ),
+            (
+                "i", "refund-2", [], true,
+                "waits for the sale refund-2 to be settled first until 2025-10-09T08:53:20.000Z"
+            ),
+            (
+                "s", "sub-1", [], true,
+                "waits for the start of its subscription sub-1 until 2025-10-09T08:53:20.000Z"
+            ),
+        ] as [(String, String, [UInt8], Bool, String)]
+    )
+    func `says what record a sale waits for`(
+        kind: String,
+        name: String,
+        end: [UInt8],
+        hasEnd: Bool,
+        words: String
+    ) throws {
+        let key =
+            Array(kind.utf8) + [0, 1] + Array("c".utf8) + [0, 0x80, 0, 0, 0, 0, 0, 0, 7]
+            + Array(name.utf8) + end
+        let json =
+            #"{"wait":{"for":"reference","key":"\#(Base64URL.encode(key.span))""#
+            + (hasEnd ? #","until":1760000000000}}"# : "}}")
+        let read = BookStanding(Array(json.utf8).span)
+        var sale = TracedSale(Array("{}".utf8).span)
+        sale.lineItemID = "refund-1"
+        sale.referenceLineItemID = "sale-1"
+        #expect(PurchaseSearch.words(try #require(read), sale: sale) == words)
+    }
 }

@@ -187,15 +187,38 @@ extension PurchaseSearch {
             }
             return "waits for an exchange rate of \(currency) within 48 hours of "
                 + (day ?? "its date") + ": \(Setting.exchangeRatesFile.fullName)"
-        case "reference", "base":
-            let reference = sale?.referenceLineItemID.map { " \($0)" } ?? ""
-            return "waits for the sale\(reference) that it refers to\(until)"
+        case "reference": return reference(standing, sale, until)
+        case "base": return "waits for the buy or refund that it changes\(until)"
         case "turn": return "waits for Apple's answer about another item of the same buy"
         case "queued": return "waits for its turn to be reported\(token)"
         case "sent": return "waits for Apple's answer\(token)"
         case "now": return "about to be decided"
         case "reopening": return "a token that comes\(until) reopens it"
         default: return nil
+        }
+    }
+
+    /// What another record is to it, by the kind of that record.
+    private static func reference(
+        _ standing: BookStanding,
+        _ sale: TracedSale?,
+        _ until: String
+    ) -> String {
+        switch standing.key?.kind {
+        case .event:
+            let at = standing.until.map { " at \(WallClock.rfc3339(milliseconds: $0))" } ?? ""
+            return "goes to report again\(at): it had no room for this, or knows another token as"
+                + " the primary of the period"
+        case .subscription:
+            return "waits for the start of its subscription \(standing.key?.name ?? "")\(until)"
+        // Its own, and no time ends it.
+        case .item where standing.until == nil:
+            return "waits for its refunds and renewals to be retracted first"
+        case .item, nil:
+            let name = standing.key?.name ?? sale?.referenceLineItemID
+            let isOther = standing.key != nil && name != sale?.referenceLineItemID
+            return "waits for the sale" + (name.map { " \($0)" } ?? "")
+                + (isOther ? " to be settled first" : " that it refers to") + until
         }
     }
 }
