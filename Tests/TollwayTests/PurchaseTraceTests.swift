@@ -243,6 +243,14 @@ import TokenWire
         // Of somebody else it is another sale.
         #expect(try world.trace(["sale-1", "--customer", "bob"], settings).exitCode == 3)
         #expect(try world.trace(["sale-2"]).exitCode == 3)
+        // Without the key a name is looked for as it is, which is right for a token's id alone.
+        let plain = try world.trace(["sale-1", "--customer", "alice@example.com"])
+        #expect(plain.exitCode == 3)
+        #expect(plain.talk.contains("TOLLWAY_INGEST_CUSTOMER_KEY_FILE is not set"))
+        let known = try world.trace(["sale-1", "--customer", sale.customer?.text ?? ""])
+        #expect(known.exitCode == 0)
+        let other = try world.trace(["sale-2", "--customer", sale.customer?.text ?? ""])
+        #expect(!other.talk.contains("is not set"))
     }
 
     /// As `purchases` writes its book: kind, length and text of the purchase key, environment, app, id.

@@ -14,6 +14,8 @@ struct PurchaseSearch {
     private(set) var purchaseKeys: [String]
     /// Whether it was given whose it is.
     let isOfOneCustomer: Bool
+    /// Whether that was a name which nothing replaced with a pseudonym.
+    var isNameTakenForKey = false
     var topics: TopicSearch
     private var trail: DeadLetterTrail
     private let needle: LineItemNeedle

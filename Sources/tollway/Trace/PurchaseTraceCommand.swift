@@ -27,11 +27,11 @@ enum PurchaseTraceCommand {
             carry it with every request to Apple and its answer, its lines in the ledger, its
             dead letters and what sends them back, and what it waits for now.
             With --customer one partition of each topic is read; a name is replaced with the
-            key of TOLLWAY_INGEST_CUSTOMER_KEY_FILE as ingest does it. Without, the sale is
-            looked for from the newest records back until one is found: in what came in within
-            seven days, and then in the ledger of sales. An old one takes some seconds for each
-            million sales. A sale without customer has its token's id as NAME. Exit 3 if Kafka knows
-            nothing of it.
+            key of TOLLWAY_INGEST_CUSTOMER_KEY_FILE as ingest does it, and taken as it is where
+            that is not set. Without, the sale is looked for from the newest records back until
+            one is found: in what came in within seven days, and then in the ledger of sales. An
+            old one takes some seconds for each million sales. A sale without customer has its
+            token's id as NAME. Exit 3 if Kafka knows nothing of it.
             """,
         run: run
     )
@@ -52,10 +52,15 @@ enum PurchaseTraceCommand {
             configuration,
             try TopicSearch.open(configuration)
         )
+        search.isNameTakenForKey =
+            configuration.ingestCustomerKeyFile == nil
+            && key.map { !CustomerID.isWellFormed(Array($0.utf8).span) } ?? false
         return try search.print(as: invocation.output, configuration)
     }
 
-    /// - Throws: exit 2 where a name cannot be replaced for want of the key.
+    /// The key of a customer's records in Kafka.
+    ///
+    /// - Throws: exit 2 where the file that a name is replaced with cannot be read.
     private static func purchaseKey(
         _ name: String,
         _ configuration: Configuration
@@ -67,7 +72,8 @@ enum PurchaseTraceCommand {
             return name
         }
         guard let file = configuration.ingestCustomerKeyFile else {
-            // A sale without customer is keyed by its token: then this is what is meant.
+            // A sale without customer is keyed by its token: then this is what is meant. Where
+            // nothing is found the message says so.
             return name
         }
         do throws(ConfigurationFault) {
@@ -89,6 +95,10 @@ extension PurchaseSearch: Trace {
     var subject: String {
         PlainText.printable(lineItemID, characterCountMax: 130)
             + (isOfOneCustomer ? " under that customer" : "")
+            + (isNameTakenForKey
+                ? ", whose NAME was taken for the key as it stands in Kafka since"
+                    + " \(Setting.ingestCustomerKeyFile.fullName) is not set"
+                : "")
     }
 
     var isUnknown: Bool { events.isEmpty && standing == nil }
