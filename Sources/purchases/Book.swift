@@ -228,6 +228,14 @@ struct Book {
         return places
     }
 
+    /// Whether a record that the store still has was removed since the last commit.
+    func isRemoved(_ place: BookPlace) -> Bool {
+        if let slot = memory.slot(place), slot.isChanged {
+            return slot.record == nil
+        }
+        return state.stagedValue(forKey: place.key.bytes, partition: place.partition) == .some(nil)
+    }
+
     /// Whether a record was put since the last flush.
     func isChanged(_ place: BookPlace) -> Bool { memory.slot(place)?.isChanged ?? false }
 

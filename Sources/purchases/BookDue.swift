@@ -163,6 +163,11 @@ enum BookDue {
         Array(entry.prefix(targetByteCount(of: entry[...])))
     }
 
+    /// The kind of the record that an entry waits for.
+    static func targetKind(of entry: ArraySlice<UInt8>) -> BookKey.Kind? {
+        entry.count > 3 ? BookKey.Kind(rawValue: entry[entry.startIndex + 3]) : nil
+    }
+
     /// How many bytes of an entry these are.
     static func targetByteCount(of entry: ArraySlice<UInt8>) -> Int {
         guard entry.count > 2 else {
@@ -330,7 +335,8 @@ enum BookDue {
         return key.sibling(id)
     }
 
-    private static func period(
+    /// The period of a subscription that Apple has, or may soon have.
+    static func period(
         of item: BookedItem
     ) -> (PurchaseEvent, PaidService.Period)? {
         let isThere = item.live.map { !$0.isRetracted } ?? (item.flight != nil)

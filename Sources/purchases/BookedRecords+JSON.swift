@@ -88,6 +88,7 @@ extension BookedSubscription {
         record.countsArrivals = false
         var before: Int64?
         var last: PaidService.Period?
+        var forgotten: Int64?
         var touchedAt: Timestamp?
         try JSONScanner.scanObject(value.span) { (key, scanner) throws(WireFault) in
             switch key {
@@ -105,12 +106,14 @@ extension BookedSubscription {
                     end: Timestamp(milliseconds: parts[1]),
                     isPaid: parts[2] == 1
                 )
+            case "paidForgotten": try scanner.fill(&forgotten)
             case "countsArrivals": record.countsArrivals = try scanner.bool()
             case "wakesFrom": record.wakesFrom = try scanner.keyBytes()
             case "touchedAt": try scanner.fill(&touchedAt)
             default: try scanner.skip()
             }
         }
+        record.forgotten = Milliseconds(forgotten ?? 0)
         record.paid = before.map { PaidService(before: Milliseconds($0), last: last) }
         record.touchedAt = try JSONScanner.require(touchedAt, "touchedAt")
         self = record
@@ -131,6 +134,7 @@ extension BookedSubscription {
                 writer.integer(last.isPaid ? 1 : 0)
                 writer.endArray()
             }
+            if forgotten.count != 0 { writer.field("paidForgotten", forgotten.count) }
             if countsArrivals { writer.field("countsArrivals", true) }
             writer.field("wakesFrom", key: wakesFrom)
             writer.field("touchedAt", touchedAt.milliseconds)

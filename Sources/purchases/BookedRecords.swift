@@ -60,6 +60,8 @@ struct BookedSubscription: Equatable {
     var otherStarts: [String] = []
     /// Nil where it must be counted anew from the items.
     var paid: PaidService? = PaidService()
+    /// Paid for in periods whose items were forgotten: what a count from the items begins with.
+    var forgotten = Milliseconds(0)
     /// Whether ``paid`` counts events as they come, whatever token they go under: until one comes out
     /// of order, is refused or changed.
     ///

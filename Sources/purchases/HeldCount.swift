@@ -48,13 +48,19 @@ struct HeldCount {
         case .now: .work
         case .token: .token
         case .rate: .rate
+        case .reference(let key, _) where key.kind == .event: .apple
         case .reference, .turn, .base: .reference
         case .queued, .sent: .apple
         }
     }
 
-    private static func cause(of region: BookDue.Region) -> Cause? {
+    private static func cause(
+        of region: BookDue.Region,
+        _ entry: ArraySlice<UInt8>
+    ) -> Cause? {
         switch region {
+        // Its report goes again: it waits for an event, which nothing but the time ends.
+        case .reference where BookDue.targetKind(of: entry) == .event: .apple
         case .base, .reference: .reference
         case .sent, .queued: .apple
         case .token: .token
@@ -70,7 +76,7 @@ struct HeldCount {
         _ note: ArraySlice<UInt8>
     ) -> (part: BookDue.Region, group: Group, number: Int)? {
         guard note.count == 8, let region = entry.first.flatMap(BookDue.Region.init),
-            let cause = cause(of: region), let app = BookDue.app(of: entry, region)
+            let cause = cause(of: region, entry), let app = BookDue.app(of: entry, region)
         else {
             return nil
         }

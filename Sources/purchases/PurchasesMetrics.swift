@@ -33,7 +33,8 @@ final class PurchasesMetrics {
         held = metrics.gauge(
             "purchases_held",
             help: "Sales that are neither reported nor settled otherwise, by app and by what they"
-                + " wait for: token, rate, reference, apple, or work, which is this worker itself.",
+                + " wait for: token, rate, reference, apple (a report of it is asked for, or goes to"
+                + " `report` again), or work, which is this worker itself.",
             labels: ["app", "cause"]
         )
         total = metrics.counter(

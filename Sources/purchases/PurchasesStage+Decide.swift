@@ -157,11 +157,13 @@ extension PurchasesStage {
         }
         var reopened = item
         reopened.standing = .pending
-        let decision = try decideBase(&reopened, place, event, &book, now: plan.now)
+        var decision = try decideBase(&reopened, place, event, &book, now: plan.now)
         switch decision {
         case .queue, .wait(.rate): break
+        // It is owed, and cannot be reported as it is: its dead letter comes with what is due.
+        case .refuse: decision = .wait(.now)
         // As before: nothing is owed as far as is known.
-        case .wait, .notOwed, .repeated, .refuse: return
+        case .wait, .notOwed, .repeated: return
         }
         reopened.reopensUntil = nil
         metrics.count(.reopened, "token", app: place.key.lane.appAppleID)

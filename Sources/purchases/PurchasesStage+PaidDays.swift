@@ -80,6 +80,7 @@ extension PurchasesStage {
             group,
             place.partition,
             adding: period,
+            to: PaidService(before: record.forgotten),
             plan.state
         )
         record.paid = all
@@ -94,10 +95,11 @@ extension PurchasesStage {
         _ group: [UInt8],
         _ partition: Int32,
         adding period: PaidService.Period,
+        to forgotten: PaidService,
         _ state: StagedState
     ) throws(StoreFault) -> (before: Int64, all: PaidService) {
         var before: Int64?
-        var paid = PaidService()
+        var paid = forgotten
         func add(_ next: PaidService.Period) {
             if before == nil, next.start > period.start {
                 before = paid.days(before: period.start)
@@ -106,18 +108,10 @@ extension PurchasesStage {
             paid.add(next)
         }
         try state.scan(.due, partition: partition, from: group, within: group) { key, note in
-            guard key.count > group.count + 8, note.count == 9 else {
+            guard let next = Self.period(key, note, in: group) else {
                 return false
             }
-            add(
-                PaidService.Period(
-                    start: Timestamp(
-                        milliseconds: BigEndian.number(key, at: group.count)
-                    ),
-                    end: Timestamp(milliseconds: BigEndian.number(note, at: 0)),
-                    isPaid: note[8] == 1
-                )
-            )
+            add(next)
             return true
         }
         if let before {
@@ -126,5 +120,68 @@ extension PurchasesStage {
         let days = paid.days(before: period.start)
         paid.add(period)
         return (days, paid)
+    }
+
+    /// The period of an entry of the due table.
+    private static func period(
+        _ key: [UInt8],
+        _ note: [UInt8],
+        in group: [UInt8]
+    ) -> PaidService.Period? {
+        guard key.count > group.count + 8, note.count == 9 else {
+            return nil
+        }
+        return PaidService.Period(
+            start: Timestamp(milliseconds: BigEndian.number(key, at: group.count)),
+            end: Timestamp(milliseconds: BigEndian.number(note, at: 0)),
+            isPaid: note[8] == 1
+        )
+    }
+
+    /// The subscription keeps what its count from the items loses with one that is forgotten.
+    ///
+    /// Its start stays as long as anything refers to it, so that forgotten periods lie between others.
+    func keepPaid(
+        of place: BookPlace,
+        _ book: inout Book,
+        _ state: StagedState
+    ) throws(StoreFault) {
+        guard place.key.kind == .item, let item = try book.item(place),
+            let (sale, period) = BookDue.period(of: item), let id = sale.subscriptionID
+        else {
+            return
+        }
+        let subscription = place.at(place.key.subscription(id))
+        guard var record = try book.subscription(subscription) else {
+            return
+        }
+        let group = BookDue.start(.period, of: subscription.key.bytes)
+        var previous: PaidService.Period?
+        var next: PaidService.Period?
+        var isBehind = false
+        let known = book
+        try state.scan(.due, partition: place.partition, from: group, within: group) {
+            entry,
+            note in
+            guard let found = Self.period(entry, note, in: group),
+                let key = BookDue.key(of: entry, after: group, numberByteCount: 8)
+            else {
+                return false
+            }
+            if key == place.key {
+                isBehind = true
+            } else if known.isRemoved(place.at(key)) {
+                return true
+            } else if isBehind {
+                next = found
+                return false
+            } else {
+                previous = found
+            }
+            return true
+        }
+        let loss = PaidService.loss(of: period, between: previous, and: next)
+        record.forgotten = Milliseconds(record.forgotten.count &+ loss.count)
+        book.put(record, at: subscription)
     }
 }

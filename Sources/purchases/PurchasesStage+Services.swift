@@ -32,8 +32,9 @@ extension PurchasesStage: ReloadingStage {
         )
     }
 
-    /// Reads the apps and the rates again.
+    /// Reads the apps again, and the rates at the next look.
     func reload() {
         (apps as? AppDirectory)?.reload()
+        (rates as? RatesFile)?.reload()
     }
 }

@@ -15,10 +15,13 @@ extension PurchasesStage {
         let now = plan.now
         let isForgettingDue =
             sweep.nextForgetting.map { $0 <= now || $0 > now + limits.forgettingInterval } ?? true
-        if isForgettingDue {
+        let left = sweep.due.forgettable
+        if isForgettingDue || left != nil {
+            sweep.due.forgettable = nil
             sweep.nextForgetting = now + limits.forgettingInterval
             if let horizon = forgetting.horizon(now: now) {
-                try forget(partition, by: horizon, &book, now: now)
+                let start = isForgettingDue ? nil : left
+                try forget(partition, from: start, by: horizon, &book, now: now)
             }
         }
         // Reports first: what is decided now stands in no queue of the store yet.
@@ -285,6 +288,7 @@ extension PurchasesStage {
 
     private func forget(
         _ partition: Int32,
+        from start: Timestamp?,
         by horizon: Timestamp,
         _ book: inout Book,
         now: Timestamp
@@ -292,14 +296,19 @@ extension PurchasesStage {
         guard let state else {
             return
         }
-        let places = try due(
+        let (places, last, _) = try due(
             .forgotten,
             partition,
+            from: start ?? Timestamp(milliseconds: 0),
             by: horizon,
             countMax: limits.forgottenCountMax,
             state
         )
-        .places
+        if places.count == limits.forgottenCountMax {
+            // Until what is forgotten now is committed the table has the same entries; the rest comes
+            // behind them.
+            recent.note(DueNote(forgettable: last), in: partition)
+        }
         for place in places {
             // What was put since the last commit is alive.
             guard state.stagedValue(forKey: place.key.bytes, partition: partition) == nil else {
@@ -308,6 +317,7 @@ extension PurchasesStage {
             if place.key.kind == .token, try isUsed(place, &book) {
                 try touch(place, &book, now: now)
             } else {
+                try keepPaid(of: place, &book, state)
                 try book.forget(place)
             }
         }

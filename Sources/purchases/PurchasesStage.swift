@@ -254,7 +254,9 @@ final class PurchasesStage: TickingStage {
         }
         var next = min(nextMeasure, nextRatesLook)
         for sweep in sweeps.values {
-            if sweep.queuesFrom != nil || sweep.due.hasWaking || sweep.ratesFrom != nil {
+            if sweep.queuesFrom != nil || sweep.due.hasWaking || sweep.due.forgettable != nil
+                || sweep.ratesFrom != nil
+            {
                 return now
             }
             next = min(next, sweep.due.time ?? next, sweep.nextForgetting ?? next)

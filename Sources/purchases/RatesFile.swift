@@ -11,14 +11,14 @@ final class RatesFile: RateSource {
     private let log: Log
     private let health: Health?
     private(set) var rates = ExchangeRates.none
+    /// Of the file that is in force; nil: it is to be read.
     private var version: FileVersion?
 
     init(path: String, log: Log, health: Health? = nil) {
         self.path = path
         self.log = log
         self.health = health
-        version = FileVersion(path)
-        _ = read()
+        _ = read(FileVersion(path))
     }
 
     func refresh() -> Bool {
@@ -26,16 +26,18 @@ final class RatesFile: RateSource {
         guard newest != version else {
             return false
         }
-        version = newest
-        return read()
+        return read(newest)
     }
 
-    private func read() -> Bool {
+    private func read(_ newest: FileVersion?) -> Bool {
         do throws(ConfigurationFault) {
             rates = try ExchangeRatesFile.load(path)
+            version = newest
             health?.setCondition("rates", nil)
             return true
         } catch {
+            // What is mended may look the same: permissions are no part of a version.
+            version = nil
             health?.setCondition("rates", error.sentence)
             log.limited(
                 .error,
@@ -44,6 +46,11 @@ final class RatesFile: RateSource {
             )
             return false
         }
+    }
+
+    /// Has the file read again at the next look, whether or not it seems to have changed.
+    func reload() {
+        version = nil
     }
 }
 

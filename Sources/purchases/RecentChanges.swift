@@ -8,11 +8,14 @@ struct DueNote: Equatable {
     var hasWaking = false
     /// The earliest time that an item waits for.
     var time: Timestamp?
+    /// Records may be left to be forgotten, from this time on.
+    var forgettable: Timestamp?
 
-    var isEmpty: Bool { !hasWaking && time == nil }
+    var isEmpty: Bool { !hasWaking && time == nil && forgettable == nil }
 
     mutating func merge(_ other: DueNote) {
         hasWaking = hasWaking || other.hasWaking
+        forgettable = .earlier(of: forgettable, other.forgettable)
         wait(until: other.time)
     }
 

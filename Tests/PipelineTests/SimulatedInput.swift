@@ -198,8 +198,8 @@ extension SimulatedInputs {
         let days = (-70...2).map { day in
             let date = Date(timeIntervalSince1970: Double(now.milliseconds) / 1_000)
             return (date + Double(day) * 86_400).formatted(.iso8601.year().month().day())
-                + ",ISK,EUR,0.0068333"
+                + ",ISK,EUR,0.0068333\n"
         }
-        return try ExchangeRates(csv: Array(days.joined(separator: "\n").utf8))
+        return try ExchangeRates(csv: Array(days.joined().utf8))
     }
 }

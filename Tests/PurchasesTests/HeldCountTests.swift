@@ -59,4 +59,22 @@ import TokenDomain
         #expect(completeCount > 50)
         #expect(heldMax > 10)
     }
+
+    /// Apple has not been asked: `report` has no room for the token, or reads of its primary later.
+    @Test func `has what report sends back for a while as what waits for Apple`() throws {
+        let bench = PurchasesBench()
+        let stage = bench.launch().stage
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.rejection = { _, _ in PurchasesBench.Reply(reason: "report.account_full") }
+        bench.sale(bench.buy("a", anna))
+        bench.sale(bench.refund("r", of: "unknown", anna, exclusive: 1_000))
+        try bench.settle()
+        let expected = [
+            HeldCount.Group(app: 1, cause: .apple): 1,
+            HeldCount.Group(app: 1, cause: .reference): 1,
+        ]
+        #expect(try counted(stage) == expected)
+        #expect(try held(stage)?.filter { $0.value != 0 } == expected)
+    }
 }

@@ -61,6 +61,8 @@ final class PurchasesBench {
     let rates = Rates()
     let metrics = Metrics()
     let partitionCount: Int
+    /// Of the instances that are launched next.
+    var limits = PurchasesStage.Limits()
     var apple = AppleBook()
     /// What `report` answers beside Apple's errors.
     struct Reply {
@@ -110,7 +112,8 @@ final class PurchasesBench {
             topicPrefix: Self.prefix,
             partitionCount: partitionCount,
             metrics: metrics,
-            log: Log(worker: "purchases", format: .json, now: { 0 }, write: { _ in })
+            log: Log(worker: "purchases", format: .json, now: { 0 }, write: { _ in }),
+            limits: limits
         )
         let disk = disks[number] ?? MemoryDisk()
         disks[number] = disk
@@ -267,6 +270,20 @@ final class PurchasesBench {
             }
         }
         return records
+    }
+
+    /// How many entries the book and its due table have.
+    func entryCount() throws -> Int {
+        var count = try records().count
+        for instance in instances.values {
+            for partition in instance.loop.state.partitions {
+                try instance.loop.state.scan(.due, partition: partition, from: []) { _, _ in
+                    count += 1
+                    return true
+                }
+            }
+        }
+        return count
     }
 
     /// Of all apps: how many sales ended so.

@@ -187,6 +187,43 @@ import TokenWire
         #expect((0...3).map { bench.apple.held("m\($0)")?.days } == [0, 30, 60, 60])
     }
 
+    /// A month is forgotten 410 days after the last word about it.
+    @Test(arguments: [false, true])
+    func `counts paid days anew of two years, also after a restore`(isRestored: Bool) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        let first = PurchasesBench.start
+        bench.token("t", from: first, days: 1_000, customer: anna)
+        for number in 0..<24 as Range<Int64> {
+            var event = month(number, from: first, bench, anna)
+            if number == 0 || number == 9 {
+                // The next one cuts it short, for a change of plan.
+                event.subscriptionEndDate = event.creationDate.map { $0 + .days(45) }
+            }
+            bench.sale(event)
+            try bench.settle()
+            for days in [28, 1, 1] as [Int64] {
+                try bench.pass(.days(days))
+                bench.sale(bench.buy("other", anna) { $0.quantity = 0 })
+                try bench.pass(.minutes(1))
+                bench.clock.now = bench.clock.now + -.minutes(1)
+            }
+        }
+        let book = try bench.records()
+        let known = [0, 5, 23].map { month in book.contains { $0.contains("m\(month) {") } }
+        #expect(known == [true, false, true])
+        if isRestored {
+            bench.crash()
+            bench.loseDisk()
+            bench.launch()
+        }
+        bench.sale(bench.change("m23", anna, .restate) { $0.quantity = 2 })
+        try bench.settle()
+        bench.sale(month(24, from: first, bench, anna))
+        try bench.settle()
+        #expect(["m23", "m24"].map { bench.apple.held($0)?.days } == [690, 720])
+    }
+
     @Test func `restates, retracts with what refers to it, and undoes it`() throws {
         let bench = bench()
         let anna = bench.customer(1)
@@ -247,7 +284,7 @@ import TokenWire
         bench.sale(bench.buy("a", anna) { $0.pricingCurrency = AlphaCode("ISK") })
         try bench.pass(.days(3))
         #expect(try bench.words() == [])
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068".utf8))
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
         bench.rates.isChanged = true
         try bench.pass(.seconds(10))
         #expect(try bench.words() == ["a reported"])
@@ -255,6 +292,29 @@ import TokenWire
         bench.sale(bench.refund("r", of: "a", anna, exclusive: 10_000))
         try bench.settle()
         #expect(try bench.words().last == "r reported")
+    }
+
+    @Test func `takes another reporting currency at a rate of its own`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        bench.sale(
+            bench.buy("a", anna) {
+                $0.pricingCurrency = AlphaCode("ISK")
+                $0.reportingCurrency = AlphaCode("EUR")
+                $0.exchangeRate = try? ExchangeRate("0.0068")
+            }
+        )
+        try bench.settle()
+        #expect(bench.apple.held("a")?.exclusive == 68)
+        bench.sale(bench.change("a", anna, .restate) { $0.reportingCurrency = AlphaCode("USD") })
+        try bench.pass(.days(3))
+        #expect(bench.apple.held("a")?.exclusive == 68)
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,USD,0.0081\n".utf8))
+        bench.rates.isChanged = true
+        try bench.pass(.seconds(10))
+        #expect(bench.apple.held("a")?.exclusive == 81)
+        #expect(try bench.words() == ["a reported", "a reported"])
     }
 
     @Test func `takes a correction of what waits for a rate`() throws {
@@ -289,7 +349,7 @@ import TokenWire
         #expect(bench.apple.held("own")?.exclusive == 70)
         #expect(bench.apple.held("other")?.exclusive == 10_000)
         #expect(bench.deadLetters().isEmpty)
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068".utf8))
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
         bench.rates.isChanged = true
         try bench.pass(.minutes(1))
         #expect(Set(bench.reports.flatMap { $0 }) == ["other", "own", "late", "wrong"])
@@ -380,7 +440,7 @@ import TokenWire
         )
         try bench.pass(.minutes(1))
         month("second", .renewal, 30, 60)
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068".utf8))
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
         bench.rates.isChanged = true
         try bench.pass(.minutes(1))
         #expect(bench.apple.held("second")?.days == 10)
@@ -567,6 +627,48 @@ import TokenWire
         #expect(Set(try bench.words().suffix(2)) == ["a reported", "r reported"])
     }
 
+    /// The account counts what was not owed, was reopened, and is a dead letter then.
+    private func expectAccountCloses(_ bench: PurchasesBench) {
+        let settled =
+            bench.count(.repeated) + bench.count(.reported) + bench.count(.notOwed)
+            - bench.count(.reopened) + bench.count(.deadLetter)
+        #expect(bench.count(.received) == settled)
+    }
+
+    @Test func `refuses what was not owed and breaks a rule once its buy is reported`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna))
+        bench.sale(
+            bench.refund("r", of: "a", anna, exclusive: 1_000) { $0.taxCountry = AlphaCode("FRA") }
+        )
+        try bench.pass(.hours(25))
+        #expect(Set(try bench.words()) == ["a not_owed", "r not_owed"])
+        bench.token("t", customer: anna)
+        try bench.settle()
+        #expect(Set(try bench.words().suffix(2)) == ["a reported", "r rejected"])
+        #expect(bench.deadLetters().map(\.code) == ["purchases.tax_country_mismatch"])
+        expectAccountCloses(bench)
+        // Its replay, corrected, is a sale like any other.
+        bench.sale(bench.refund("r", of: "a", anna, exclusive: 1_000))
+        try bench.settle()
+        #expect(try bench.words().last == "r reported")
+        expectAccountCloses(bench)
+    }
+
+    @Test func `refuses what was not owed where the token that it asked for does not fit`() throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        bench.sale(bench.buy("a", anna) { $0.externalPurchaseID = TokenID("t") })
+        try bench.pass(.hours(25))
+        #expect(try bench.words() == ["a not_owed"])
+        bench.token("t", from: bench.clock.now, customer: anna)
+        try bench.settle()
+        #expect(try bench.words() == ["a not_owed", "a rejected"])
+        #expect(bench.deadLetters().map(\.code) == ["purchases.token_out_of_range"])
+        expectAccountCloses(bench)
+    }
+
     @Test func `settles what Apple holds already as it was sent, and refuses the rest`() throws {
         let bench = bench()
         let anna = bench.customer(1)
@@ -696,18 +798,33 @@ import TokenWire
                 try bench.settle()
             }
         }
-        let state = try #require(bench.instances[0]?.loop.state)
-        var keys = 0
-        for partition in state.partitions {
-            try state.scan(.state, partition: partition, from: []) { _, _ in
-                keys += 1
-                return true
-            }
-            try state.scan(.due, partition: partition, from: []) { _, _ in
-                keys += 1
-                return true
-            }
+        #expect(try bench.entryCount() == 0)
+    }
+
+    @Test func `forgets all that is past use, a part of it in each transaction`() throws {
+        let bench = PurchasesBench()
+        bench.limits.forgottenCountMax = 3
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.token("t", customer: anna)
+        for number in 0..<20 {
+            bench.sale(bench.buy("a\(number)", anna))
         }
-        #expect(keys == 0)
+        try bench.settle()
+        // Nothing is forgotten for a day after such a leap.
+        for span in [.days(900), .hours(13), .hours(13)] as [Milliseconds] {
+            try bench.pass(span)
+            bench.sale(bench.buy("other", anna) { $0.quantity = 0 })
+            try bench.settle()
+        }
+        #expect(try bench.records().count > 20)
+        bench.clock.now = bench.clock.now + .minutes(1)
+        var counts = [try bench.records().count]
+        for _ in 0..<100 {
+            _ = try bench.step()
+            counts.append(try bench.records().count)
+        }
+        #expect(counts.last == 0, "\(counts)")
+        #expect(zip(counts, counts.dropFirst()).allSatisfy { $0 - $1 <= 3 }, "\(counts)")
     }
 }

@@ -363,6 +363,6 @@ import TokenDomain
     }
 
     private func rates(_ bench: PurchasesBench) throws {
-        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068".utf8))
+        bench.rates.rates = try ExchangeRates(csv: Array("2026-01-10,ISK,EUR,0.0068\n".utf8))
     }
 }

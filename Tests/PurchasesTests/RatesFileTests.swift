@@ -40,13 +40,63 @@ import TokenDomain
         #expect(try rate(file) == "0.00695")
     }
 
-    /// Sales that need no rate go on.
-    @Test func `says what is wrong with it at the start, and is read when it is right`() throws {
-        try write("2026-01-10,ISK,EUR,x\n")
+    /// As after a chmod, which is no change of the content.
+    private func writeUnnoticed(_ text: String) throws {
+        let files = FileManager.default
+        let date = try files.attributesOfItem(atPath: path)[.modificationDate] as? Date
+        let before = try #require(FileVersion(path))
+        try write(text)
+        try files.setAttributes([.modificationDate: try #require(date)], ofItemAtPath: path)
+        #expect(FileVersion(path) == before)
+    }
+
+    @Test func `is read again until it can be read, and when the worker is told to`() throws {
+        try write("2026-01-10,ISK,EUR,x.0068\n")
+        let whole = Date(timeIntervalSince1970: 1_768_000_000)
+        try FileManager.default.setAttributes([.modificationDate: whole], ofItemAtPath: path)
+        let file = RatesFile(
+            path: path,
+            log: Log(worker: "purchases", format: .json, now: { 0 }, write: { _ in })
+        )
+        #expect(!file.refresh())
+        try writeUnnoticed("2026-01-10,ISK,EUR,0.0068\n")
+        #expect(file.refresh())
+        #expect(try rate(file) == "0.0068")
+        try writeUnnoticed("2026-01-10,ISK,EUR,0.0069\n")
+        #expect(!file.refresh())
+        file.reload()
+        #expect(file.refresh())
+        #expect(try rate(file) == "0.0069")
+        #expect(!file.refresh())
+    }
+
+    @Test func `is not taken as far as it is written`() throws {
+        try write("2026-01-10,ISK,EUR,0.0068\n")
         let health = Health()
         health.setStarted()
         health.setReady()
         let log = Log(worker: "purchases", format: .json, now: { 0 }, write: { _ in })
+        let file = RatesFile(path: path, log: log, health: health)
+        try write("2026-01-10,ISK,EUR,0.00")
+        #expect(!file.refresh())
+        #expect(try rate(file) == "0.0068")
+        #expect(
+            health.ready.lines.contains { $0.hasPrefix("rates: ") && $0.contains("no line end") }
+        )
+        try write("2026-01-10,ISK,EUR,0.0069\n")
+        #expect(file.refresh())
+        #expect(try rate(file) == "0.0069")
+    }
+
+    /// Sales that need no rate go on.
+    @Test func `says what is wrong with it at the start, and is read when it is right`() throws {
+        let health = Health()
+        health.setStarted()
+        health.setReady()
+        let log = Log(worker: "purchases", format: .json, now: { 0 }, write: { _ in })
+        _ = RatesFile(path: path, log: log, health: health)
+        #expect(health.ready.lines.contains { $0.hasPrefix("rates: ") })
+        try write("2026-01-10,ISK,EUR,x\n")
         let file = RatesFile(path: path, log: log, health: health)
         #expect(try rate(file) == nil)
         #expect(health.ready.lines.contains { $0.hasPrefix("rates: ") && $0.contains("line 1") })

@@ -61,7 +61,12 @@ import TokenDomain
     }
 
     @Test func `accepts every record of its changelog`() throws {
-        let records = try book()
+        var subscription = BookedSubscription(touchedAt: PurchasesBench.start)
+        subscription.forgotten = .days(30)
+        var value: [UInt8] = []
+        subscription.write(to: &value)
+        #expect(try BookedSubscription(reading: value) == subscription)
+        let records = try book() + [String(decoding: value, as: UTF8.self)]
         for wait in [
             "idle", "now", "token", "rate", "reference", "turn", "base", "queued", "sent",
             "reopening",

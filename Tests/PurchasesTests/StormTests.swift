@@ -106,7 +106,7 @@ private struct Storm {
                 }
             }
             return try ExchangeRates(
-                csv: Array(days.map { "\($0),ISK,EUR,\(rate)" }.joined(separator: "\n").utf8)
+                csv: Array(days.map { "\($0),ISK,EUR,\(rate)\n" }.joined().utf8)
             )
         } catch {
             preconditionFailure("\(error)")

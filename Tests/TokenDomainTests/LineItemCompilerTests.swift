@@ -174,6 +174,7 @@ private let euro = ReportingTerms(currency: code("EUR"), rate: nil)
         2025-10-07,ISK,EUR,0.0068
 
         2025-10-08, ISK, EUR, 0.0069
+
         """
 
     @Test(
@@ -209,7 +210,7 @@ private let euro = ReportingTerms(currency: code("EUR"), rate: nil)
         hours: Int64,
         isInside: Bool
     ) throws {
-        let rates = try ExchangeRates(csv: Array("\(day),ISK,EUR,1".utf8))
+        let rates = try ExchangeRates(csv: Array("\(day),ISK,EUR,1\n".utf8))
         let start = try #require(CalendarDay(iso: day)).start
         let edge = start + .hours(hours)
         let outside = edge + Milliseconds(hours > 0 ? 1 : -1)
@@ -218,9 +219,11 @@ private let euro = ReportingTerms(currency: code("EUR"), rate: nil)
     }
 
     @Test(arguments: [
-        ("2025-10-08,ISK,EUR", 1), ("2025-13-08,ISK,EUR,1", 1), ("2025-02-29,ISK,EUR,1", 1),
-        ("# x\n2025-10-08,isk,EUR,1", 2), ("2025-10-08,ISK,EUR,0", 1),
-        ("2025-10-08,ISK,EUR,\"1\"", 1),
+        ("2025-10-08,ISK,EUR\n", 1), ("2025-13-08,ISK,EUR,1\n", 1),
+        ("2025-02-29,ISK,EUR,1\n", 1), ("# x\n2025-10-08,isk,EUR,1\n", 2),
+        ("2025-10-08,ISK,EUR,0\n", 1), ("2025-10-08,ISK,EUR,\"1\"\n", 1),
+        // Cut where it may have been 1.5.
+        ("2025-10-08,ISK,EUR,1.5\n2025-10-09,ISK,EUR,1", 2), ("2025-10-08,ISK,EUR,1\n# x", 2),
     ])
     func `refuses a file at its first bad line`(text: String, line: Int) {
         let fault = #expect(throws: ExchangeRates.Fault.self) {

@@ -128,6 +128,31 @@ private let euro = ReportingTerms(currency: code("EUR"), rate: nil)
 
     @Test(
         arguments: [
+            ("USD", nil, nil), ("USD", "0.0081", "0.0081"), ("EUR", nil, "0.0068"),
+            (nil, "0.0069", "0.0069"),
+        ] as [(String?, String?, String?)]
+    )
+    func `keeps no rate of another reporting currency`(
+        currency: String?,
+        newRate: String?,
+        expected: String?
+    ) throws {
+        let buy = sampleBuy {
+            $0.pricingCurrency = code("ISK")
+            $0.reportingCurrency = code("EUR")
+            $0.exchangeRate = rate("0.0068")
+        }
+        var change = PurchaseEvent(lineItemID: "buy")
+        change.kind = .restate
+        change.reportingCurrency = currency.map(code)
+        change.exchangeRate = newRate.map(rate)
+        let sale = try buy.applying(change, now: saleTime)
+        #expect(sale.reportingCurrency == code(currency ?? "EUR"))
+        #expect(sale.exchangeRate == expected.map(rate))
+    }
+
+    @Test(
+        arguments: [
             (
                 PurchaseRule.creationDateChanged,
                 { @Sendable in $0.creationDate = saleTime + .days(-1) }

@@ -73,6 +73,39 @@ import Testing
         #expect(item["amountTaxExclusive"] as? Int == 70)
     }
 
+    @Test(arguments: [false, true])
+    func `takes another reporting currency at a rate of its own`(isRated: Bool) throws {
+        let foreign = buy.replacingOccurrences(
+            of: "\"EUR\"",
+            with: #""ISK","reportingCurrency":"EUR","exchangeRate":0.007"#
+        )
+        let other =
+            #"{"type":"restate","lineItemId":"a","customer":"anna","appAppleId":1,"#
+            + #""reportingCurrency":"USD"}"#
+        let product = other.replacingOccurrences(
+            of: #""reportingCurrency":"USD""#,
+            with: #""quantity":2"#
+        )
+        let rates = try file(isRated ? "\(Self.day),ISK,USD,0.008\n" : "")
+        let run = try TollwayProcess.run(
+            [
+                "purchase", "check", try file("\(foreign)\n\(other)\n\(product)\n\(refund)\n"),
+                "--rates", rates, "-o", "json",
+            ]
+        )
+        #expect(run.exitCode == 0, "\(run.talk)")
+        let events = try #require(try run.object()["events"] as? [[String: Any]])
+        let items = events.map { $0["item"] as? [String: Any] }
+        #expect(
+            items.map { $0?["exchangeRate"] as? Double }
+                == (isRated ? [0.007, 0.008, 0.008, 0.008] : [0.007, nil, nil, nil])
+        )
+        #expect(
+            events.map { $0["cause"] as? String }
+                == [nil] + Array(repeating: isRated ? nil : "rate", count: 3)
+        )
+    }
+
     @Test func `knows that what refers to a sale that is not owed is not owed`() throws {
         let retraction = #"{"type":"retract","lineItemId":"a","customer":"anna","appAppleId":1}"#
         let run = try TollwayProcess.run(

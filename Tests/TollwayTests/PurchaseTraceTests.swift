@@ -243,6 +243,14 @@ import TokenWire
         // Of somebody else it is another sale.
         #expect(try world.trace(["sale-1", "--customer", "bob"], settings).exitCode == 3)
         #expect(try world.trace(["sale-2"]).exitCode == 3)
+        // Without the key a name is looked for as it is, which is right for a token's id alone.
+        let plain = try world.trace(["sale-1", "--customer", "alice@example.com"])
+        #expect(plain.exitCode == 3)
+        #expect(plain.talk.contains("TOLLWAY_INGEST_CUSTOMER_KEY_FILE is not set"))
+        let known = try world.trace(["sale-1", "--customer", sale.customer?.text ?? ""])
+        #expect(known.exitCode == 0)
+        let other = try world.trace(["sale-2", "--customer", sale.customer?.text ?? ""])
+        #expect(!other.talk.contains("is not set"))
     }
 
     /// As `purchases` writes its book: kind, length and text of the purchase key, environment, app, id.
@@ -272,6 +280,95 @@ import TokenWire
         #expect((object["deadLetters"] as? [[String: Any]])?.count == 1)
     }
 
+    /// A shop numbers its orders anew in each environment.
+    @Test func `keeps the sale of the sandbox apart from that of production`() throws {
+        let world = try World()
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        let key = Self.customer.text
+        let partition = TopicReader.partition(ofKey: Array(key.utf8), partitionCount: 3)
+        let environments = [AppleEnvironment.sandbox, .production]
+        for (index, environment) in environments.enumerated() {
+            var sale = Self.sale("sale-1", at: now + .seconds(Int64(index)))
+            sale.environment = environment
+            // Its app is known by the ledger alone.
+            sale.appAppleID = environment == .sandbox ? nil : 7
+            sale.bundleID = "com.example"
+            try world.write(.purchasesReceived, key: key) { sale.write(to: &$0) }
+            if environment == .sandbox {
+                try world.write(.deadLetters(.purchases), key: key) { sale.write(to: &$0) }
+            }
+            let outcome = PurchaseOutcome(
+                lineItemID: "sale-1",
+                revision: 1,
+                type: .buy,
+                outcome: environment == .sandbox ? .rejected : .reported,
+                externalPurchaseID: environment == .sandbox ? nil : Self.token,
+                requestIdentifier: nil,
+                reason: environment == .sandbox ? "purchases.conflict" : "accepted",
+                errors: [],
+                item: nil,
+                receivedAt: now,
+                settledAt: now,
+                lane: Lane(appAppleID: 7, environment: environment)
+            )
+            try world.write(.purchasesOutcomes, key: key) { outcome.write(to: &$0) }
+            let book =
+                Array("i".utf8) + [0, UInt8(key.utf8.count)] + Array(key.utf8)
+                + [environment == .sandbox ? 1 : 0] + [0x80, 0, 0, 0, 0, 0, 0, 7]
+                + Array("sale-1".utf8)
+            let wait = environment == .sandbox ? "rate" : "idle"
+            let state = #"{"standing":"live","wait":{"for":"\#(wait)"}}"#
+            try world.write(.purchasesState, key: book, Array(state.utf8), partition: partition)
+        }
+        try world.flush()
+        let object = try world.trace(["sale-1", "-o", "json"]).object()
+        let sales = try #require(object["sales"] as? [[String: Any]])
+        #expect(sales.map { $0["environment"] as? String } == ["production", "sandbox"])
+        #expect(sales.map { $0["appAppleId"] as? Int } == [7, 7])
+        #expect(sales.map { $0["outcome"] as? String } == ["reported", "rejected"])
+        #expect(sales.map { $0["waitsFor"] as? String } == ["idle", "rate"])
+        #expect(sales.map { ($0["deadLetters"] as? [Any])?.count } == [0, 1])
+        let current = sales[0]["now"] as? [String]
+        #expect(current == ["Apple has it under \(Self.token.text): revision 1"])
+        #expect(object["outcome"] == nil)
+        let lines = try #require(object["now"] as? [String])
+        #expect(lines.count == 4)
+        #expect(lines[0].hasPrefix("production, app 7: Apple has it"))
+        #expect(lines[1...].allSatisfy { $0.hasPrefix("sandbox, app 7: ") })
+        let text = try world.trace(["sale-1"]).output
+        #expect(text.hasPrefix("sale-1: 2 sales\n"))
+        #expect(text.contains("\nproduction, app 7\nnow: Apple has it"))
+        #expect(text.contains("\nsandbox, app 7\nnow: waits for an exchange rate of UYU"))
+    }
+
+    /// A refused sale of an unknown app has no app in the ledger.
+    @Test(
+        arguments: [
+            ([#"{"bundleId":"x"}"#], [nil], 1),
+            ([#"{"bundleId":"x"}"#, #"{"bundleId":"y"}"#], [], 2),
+            ([#"{"appAppleId":7,"bundleId":"x"}"#, #"{"bundleId":"x"}"#], [7], 1),
+            ([#"{"appAppleId":7}"#, #"{"appAppleId":8}"#], [nil], 3),
+            ([#"{"bundleId":"x"}"#], [7], 1),
+            ([#"{"appAppleId":7}"#, #"{"environment":"sandbox","appAppleId":7}"#], [7], 2),
+            (
+                [#"{"appAppleId":7}"#, #"{"externalPurchaseId":"SANDBOX_t","bundleId":"x"}"#], [7],
+                2
+            ),
+        ] as [([String], [Int64?], Int)]
+    )
+    func `sorts what is of one sale together`(sales: [String], apps: [Int64?], count: Int) {
+        var items = TracedItems()
+        for sale in sales {
+            items.note(TracedSale(Array(sale.utf8).span), of: "c")
+        }
+        for app in apps {
+            let lane = app.map { Lane(appAppleID: $0, environment: .production) }
+            items.note(.init("c", lane)) { $0.standing = BookStanding(Array("{}".utf8).span) }
+        }
+        #expect(items.sorted.count == count)
+        #expect(items.sorted.map(\.receivedCount).reduce(0, +) == sales.count)
+    }
+
     @Test(arguments: [
         ("a/b", #"{"lineItemId":"a\/b"}"#, true), ("é-long-1", #"{"x":"\u00e9-long-1"}"#, true),
         ("é", #"{"x":"\u00e9"}"#, true), ("plain", #"{"x":"plan"}"#, false),
@@ -295,5 +392,51 @@ import TokenWire
         let read = BookStanding(Array(json.utf8).span)
         let standing = try #require(read)
         #expect(PurchaseSearch.words(standing, sale: nil) == words)
+    }
+
+    /// What an item waits for is told by the key of the record.
+    @Test(
+        arguments: [
+            (
+                "e", "refund-1", [0x80, 0, 0, 0, 0, 0, 0, 0], true,
+                "goes to report again at 2025-10-09T08:53:20.000Z: it had no room for this, or knows"
+                    + " another token as the primary of the period"
+            ),
+            (
+                "i", "refund-1", [], false,
+                "waits for its refunds and renewals to be retracted first"
+            ),
+            (
+                "i", "sale-1", [], true,
+                "waits for the sale sale-1 that it refers to until 2025-10-09T08:53:20.000Z"
+            ),
+            (
+                "i", "refund-2", [], true,
+                "waits for the sale refund-2 to be settled first until 2025-10-09T08:53:20.000Z"
+            ),
+            (
+                "s", "sub-1", [], true,
+                "waits for the start of its subscription sub-1 until 2025-10-09T08:53:20.000Z"
+            ),
+        ] as [(String, String, [UInt8], Bool, String)]
+    )
+    func `says what record a sale waits for`(
+        kind: String,
+        name: String,
+        end: [UInt8],
+        hasEnd: Bool,
+        words: String
+    ) throws {
+        let key =
+            Array(kind.utf8) + [0, 1] + Array("c".utf8) + [0, 0x80, 0, 0, 0, 0, 0, 0, 7]
+            + Array(name.utf8) + end
+        let json =
+            #"{"wait":{"for":"reference","key":"\#(Base64URL.encode(key.span))""#
+            + (hasEnd ? #","until":1760000000000}}"# : "}}")
+        let read = BookStanding(Array(json.utf8).span)
+        var sale = TracedSale(Array("{}".utf8).span)
+        sale.lineItemID = "refund-1"
+        sale.referenceLineItemID = "sale-1"
+        #expect(PurchaseSearch.words(try #require(read), sale: sale) == words)
     }
 }

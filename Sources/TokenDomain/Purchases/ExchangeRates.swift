@@ -3,7 +3,7 @@
 ///     2026-03-01,ISK,EUR,0.0068
 ///
 /// `date` is an ISO day (UTC). Blank lines, lines that begin with `#` and a line of the four names
-/// are skipped.
+/// are skipped. The last line has its line end: a file that is cut short may have a number that is.
 package struct ExchangeRates: Sendable {
     /// No rate at all.
     package static let none = ExchangeRates()
@@ -35,9 +35,14 @@ package struct ExchangeRates: Sendable {
     ///
     /// Of two lines for the same day and pair the later one counts.
     package init(csv text: [UInt8]) throws(Fault) {
-        for (index, bytes) in text.split(separator: 0x0a, omittingEmptySubsequences: false)
-            .enumerated()
-        {
+        let lines = text.split(separator: 0x0a, omittingEmptySubsequences: false)
+        for (index, bytes) in lines.enumerated() {
+            guard index < lines.count - 1 || bytes.isEmpty else {
+                throw Fault(
+                    line: index + 1,
+                    message: "the last line has no line end: the file may not be written to its end"
+                )
+            }
             let line = String(decoding: bytes, as: UTF8.self)
                 .split(separator: ",", omittingEmptySubsequences: false)
                 .map { field in

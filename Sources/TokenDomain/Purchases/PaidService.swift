@@ -28,6 +28,14 @@ package struct PaidService: Hashable, Sendable {
             let isPaid = sale.amountTaxInclusive ?? .zero > .zero
             self.init(start: start, end: end, isPaid: isPaid)
         }
+
+        /// What was paid for in it, where another one begins at a time: nil where none does.
+        fileprivate func paid(until next: Timestamp?) -> Milliseconds {
+            guard isPaid else {
+                return Milliseconds(0)
+            }
+            return Milliseconds(max(0, (min(end, next ?? end) - start).count))
+        }
     }
 
     package init(before: Milliseconds = Milliseconds(0), last: Period? = nil) {
@@ -42,11 +50,24 @@ package struct PaidService: Hashable, Sendable {
 
     /// What was paid for before an event that begins now.
     package func paid(before start: Timestamp) -> Milliseconds {
-        guard let last, last.isPaid else {
-            return before
+        Milliseconds(before.count &+ (last?.paid(until: start).count ?? 0))
+    }
+
+    /// How much less periods in a row come to without one of them.
+    ///
+    /// The one before it is cut short by the one behind it then.
+    package static func loss(
+        of period: Period,
+        between previous: Period?,
+        and next: Period?
+    ) -> Milliseconds {
+        let own = period.paid(until: next?.start)
+        guard let previous else {
+            return own
         }
-        let span = min(last.end, start) - last.start
-        return Milliseconds(before.count &+ max(0, span.count))
+        let cut = previous.paid(until: period.start)
+        let uncut = previous.paid(until: next?.start)
+        return Milliseconds(own.count &+ cut.count &- uncut.count)
     }
 
     /// The same in days, to the nearest: periods of local time are an hour short or long at times.

@@ -57,6 +57,10 @@ extension PurchaseEvent {
             sale.reportingCurrency = nil
             sale.exchangeRate = nil
         }
+        if change.reportingCurrency ?? sale.reportingCurrency != sale.reportingCurrency {
+            // So did the rate.
+            sale.exchangeRate = nil
+        }
         sale.productIdentifier = change.productIdentifier ?? productIdentifier
         sale.quantity = change.quantity ?? quantity
         sale.taxCountry = change.taxCountry ?? taxCountry

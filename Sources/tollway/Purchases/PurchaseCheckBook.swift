@@ -36,6 +36,8 @@ struct PurchaseCheckBook {
         var token: TokenID?
         var days: Int64
         var isRetracted = false
+        /// A restatement of it waits for a rate, and what comes after that waits behind it.
+        var waitsForRate = false
     }
 
     /// What has no line item, as far as the file goes.
@@ -233,6 +235,9 @@ struct PurchaseCheckBook {
                 case .waiting: return waits(sale, key)
                 }
             }
+            guard !found.waitsForRate else {
+                return waits(sale, key)
+            }
             parent = found
             let target = ReferenceRules.Target(
                 sale: found.sale,
@@ -300,6 +305,9 @@ struct PurchaseCheckBook {
         _ item: Item,
         _ key: Key
     ) throws(PurchaseFault) -> Step {
+        guard !item.waitsForRate else {
+            return .done(.waits("rate"))
+        }
         var item = item
         let isRetraction = event.kind == .retract
         if let fault = ReferenceRules.fault(ofRestating: item.sale, now: now) {
@@ -310,6 +318,11 @@ struct PurchaseCheckBook {
             return .done(.settled("repeat"))
         }
         let isRefund = sale.kind == .refund
+        guard let terms = isRefund || isRetraction ? item.terms : terms(of: sale, item) else {
+            item.waitsForRate = true
+            items[key] = item
+            return .done(.waits("rate"))
+        }
         let parentID = sale.referenceLineItemID
         let buy = isRefund ? parentID.flatMap { items[self.key(sale, $0)] } : nil
         let own = item.isRetracted ? nil : item.share
@@ -317,7 +330,7 @@ struct PurchaseCheckBook {
             sale,
             LineItemCompiler.Context(
                 revision: isRetraction ? .retraction : .restatement,
-                terms: isRefund ? item.terms : terms(of: sale, item),
+                terms: terms,
                 family: family(of: buy ?? item),
                 previous: isRefund ? own : nil,
                 buy: buy?.sale,
@@ -327,6 +340,7 @@ struct PurchaseCheckBook {
             )
         )
         item.sale = sale
+        item.terms = terms
         item.share = compiled.share
         item.isRetracted = isRetraction
         items[key] = item
@@ -345,12 +359,13 @@ struct PurchaseCheckBook {
         sale.referenceLineItemID ?? sale.subscriptionID.flatMap { starts[key(sale, $0)] }
     }
 
-    private func terms(of sale: PurchaseEvent, _ item: Item) -> ReportingTerms {
+    /// Nil where the file has no rate for what it was restated to.
+    private func terms(of sale: PurchaseEvent, _ item: Item) -> ReportingTerms? {
         let isSame =
             sale.pricingCurrency == item.sale.pricingCurrency
             && sale.reportingCurrency == item.sale.reportingCurrency
             && sale.exchangeRate == item.sale.exchangeRate
-        return isSame ? item.terms : ReportingTerms.of(sale, rates: rates) ?? item.terms
+        return isSame ? item.terms : ReportingTerms.of(sale, rates: rates)
     }
 
     // MARK: Sums

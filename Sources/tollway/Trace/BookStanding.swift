@@ -7,6 +7,8 @@ struct BookStanding: Equatable {
     /// What it waits for: `token`, `rate`, `reference`, `base`, `queued`, `sent`, `now`, `reopening`,
     /// `idle`.
     var wait = "idle"
+    /// The record that it waits for, where that is another sale's or its own.
+    var key: TracedBookKey?
     /// Until when it waits at most, UNIX milliseconds.
     var until: Int64?
     /// The token that it waits to be reported under.
@@ -47,10 +49,21 @@ struct BookStanding: Equatable {
         while let key = try scanner.nextKey() {
             switch (key, try scanner.peekKind()) {
             case ("for", .string): wait = try scanner.string()
+            case ("key", .string): self.key = try Self.key(&scanner)
             case ("until", .number): until = try scanner.integer()
             case ("externalPurchaseId", .string): externalPurchaseID = try scanner.string()
             default: try scanner.skip()
             }
+        }
+    }
+
+    private static func key(_ scanner: inout JSONScanner) throws(WireFault) -> TracedBookKey? {
+        let text = try scanner.string()
+        do throws(Base64Fault) {
+            return TracedBookKey(try Base64URL.decodeStrict(text.utf8.span))
+        } catch {
+            // Of another version: then the words say less.
+            return nil
         }
     }
 

@@ -14,6 +14,8 @@ struct PurchaseSearch {
     private(set) var purchaseKeys: [String]
     /// Whether it was given whose it is.
     let isOfOneCustomer: Bool
+    /// Whether that was a name which nothing replaced with a pseudonym.
+    var isNameTakenForKey = false
     var topics: TopicSearch
     private var trail: DeadLetterTrail
     private let needle: LineItemNeedle
@@ -23,13 +25,9 @@ struct PurchaseSearch {
     private var hasEarlier = false
 
     private(set) var events: [TraceEvent] = []
-    /// The ledger's newest record of it.
-    private(set) var outcome: PurchaseOutcome?
-    /// Where it stands in the worker's book; nil where that was forgotten.
-    private(set) var standing: BookStanding?
-    /// As it came in last.
-    private(set) var sale: TracedSale?
-    private(set) var receivedCount = 0
+    /// What the name stands for: one sale as a rule; the same name may be one of both environments.
+    private(set) var items: [TracedItem] = []
+    private var found = TracedItems()
     /// Of the reports that carry it.
     private var identifiers: Set<String> = []
     /// The tokens that it was to be reported under.
@@ -64,6 +62,7 @@ struct PurchaseSearch {
         for key in purchaseKeys {
             try readSale(Array(key.utf8))
         }
+        items = found.sorted
         try readReports()
         try trail.readSettled(&topics, telling: &events)
         // Events of one time are listed in the order of the pipeline.
@@ -128,12 +127,15 @@ struct PurchaseSearch {
                 return sale.lineItemID == id || sale.referenceLineItemID == id
             }
         )
-        trail.add(
-            try topics.search(.deadLetters(.purchases), key: key) { value in
-                needle.isIn(value) && TracedSale(value).lineItemID == id
-            },
-            telling: &events
-        )
+        let whose = String(decoding: key, as: UTF8.self)
+        let deadLetters = try topics.search(.deadLetters(.purchases), key: key) { value in
+            needle.isIn(value) && TracedSale(value).lineItemID == id
+        }
+        let knownCount = trail.deadLetters.count
+        trail.add(deadLetters, telling: &events)
+        for deadLetter in trail.deadLetters[knownCount...] {
+            found.note(.init(whose, deadLetter.sale)) { $0.deadLetters.append(deadLetter.position) }
+        }
         readAnswers(
             try topics.search(.purchasesAnswered, key: key) { value in
                 needle.isIn(value) && Self.answer(value)?.lineItemIDs.contains(id) == true
@@ -144,37 +146,42 @@ struct PurchaseSearch {
                 needle.isIn(value) && Self.outcome(value)?.lineItemID == id
             }
         )
-        let whose = String(decoding: key, as: UTF8.self)
-        for found in try topics.search(
+        var standings: [Lane: BookStanding] = [:]
+        for record in try topics.search(
             .purchasesState,
             partitionOf: key,
             isWanted: { key, _ in BookStanding.isKey(key, of: id, whose) }
         ) {
-            // A tombstone: it was forgotten.
-            standing = found.value.isEmpty ? nil : BookStanding(found.value.span)
+            if let lane = TracedBookKey(record.key)?.lane {
+                // A tombstone: it was forgotten.
+                standings[lane] = record.value.isEmpty ? nil : BookStanding(record.value.span)
+            }
         }
-        if let token = standing?.externalPurchaseID {
-            tokens.insert(token)
+        for (lane, standing) in standings {
+            found.note(.init(whose, lane)) { $0.standing = standing }
+            if let token = standing.externalPurchaseID {
+                tokens.insert(token)
+            }
         }
     }
 
-    private mutating func readReceived(_ found: [TopicReader.Found]) {
-        for found in found {
-            let sale = TracedSale(found.value.span)
+    private mutating func readReceived(_ records: [TopicReader.Found]) {
+        for record in records {
+            let sale = TracedSale(record.value.span)
             let app = sale.appAppleID.map { "app \($0)" } ?? sale.bundleID ?? "an app not named"
             var text = "received: \(sale.type) of \(app)"
             if sale.lineItemID == lineItemID {
-                self.sale = sale
-                receivedCount += 1
+                found.note(sale, of: String(decoding: record.key, as: UTF8.self))
                 if let reference = sale.referenceLineItemID {
                     text += ", of \(reference)"
                 }
             } else {
                 text = "received: \(sale.type) \(sale.lineItemID ?? "") that refers to it"
             }
+            text += sale.environment == .sandbox ? ", in the sandbox" : ""
             events.append(
                 TraceEvent(
-                    found,
+                    record,
                     stage: "ingest",
                     at: sale.receivedAt.map { Timestamp(milliseconds: $0) },
                     text + (sale.requestID.map { ", request \($0)" } ?? ""),
@@ -212,12 +219,13 @@ struct PurchaseSearch {
         }
     }
 
-    private mutating func readOutcomes(_ found: [TopicReader.Found]) {
-        for found in found {
-            guard let outcome = Self.outcome(found.value.span) else {
+    private mutating func readOutcomes(_ records: [TopicReader.Found]) {
+        for record in records {
+            guard let outcome = Self.outcome(record.value.span) else {
                 continue
             }
-            self.outcome = outcome
+            let whose = String(decoding: record.key, as: UTF8.self)
+            found.note(.init(whose, outcome.lane)) { $0.outcome = outcome }
             if let identifier = outcome.requestIdentifier {
                 identifiers.insert(identifier.lowercased())
             }
@@ -226,11 +234,12 @@ struct PurchaseSearch {
             }
             events.append(
                 TraceEvent(
-                    found,
+                    record,
                     stage: "purchases",
                     at: outcome.settledAt,
                     "\(outcome.type.rawValue), revision \(outcome.revision): "
                         + "\(outcome.outcome.rawValue) (\(outcome.reason))"
+                        + (outcome.lane?.environment == .sandbox ? " in the sandbox" : "")
                         + (outcome.externalPurchaseID.map { " under \($0.text)" } ?? "")
                         + Self.text(outcome.errors),
                     Fact.text("outcome", outcome.outcome.rawValue)

@@ -25,13 +25,14 @@ enum PurchaseTraceCommand {
             Asks Kafka alone: no worker need run. LINE-ITEM is the platform's lineItemId.
             Shows every event of it as it came in, the token that was chosen, the reports that
             carry it with every request to Apple and its answer, its lines in the ledger, its
-            dead letters and what sends them back, and what it waits for now.
+            dead letters and what sends them back, and what it waits for now; each of them
+            apart where the name is one of several: of the sandbox, too, or of another app.
             With --customer one partition of each topic is read; a name is replaced with the
-            key of TOLLWAY_INGEST_CUSTOMER_KEY_FILE as ingest does it. Without, the sale is
-            looked for from the newest records back until one is found: in what came in within
-            seven days, and then in the ledger of sales. An old one takes some seconds for each
-            million sales. A sale without customer has its token's id as NAME. Exit 3 if Kafka knows
-            nothing of it.
+            key of TOLLWAY_INGEST_CUSTOMER_KEY_FILE as ingest does it, and taken as it is where
+            that is not set. Without, the sale is looked for from the newest records back until
+            one is found: in what came in within seven days, and then in the ledger of sales. An
+            old one takes some seconds for each million sales. A sale without customer has its
+            token's id as NAME. Exit 3 if Kafka knows nothing of it.
             """,
         run: run
     )
@@ -52,10 +53,15 @@ enum PurchaseTraceCommand {
             configuration,
             try TopicSearch.open(configuration)
         )
+        search.isNameTakenForKey =
+            configuration.ingestCustomerKeyFile == nil
+            && key.map { !CustomerID.isWellFormed(Array($0.utf8).span) } ?? false
         return try search.print(as: invocation.output, configuration)
     }
 
-    /// - Throws: exit 2 where a name cannot be replaced for want of the key.
+    /// The key of a customer's records in Kafka.
+    ///
+    /// - Throws: exit 2 where the file that a name is replaced with cannot be read.
     private static func purchaseKey(
         _ name: String,
         _ configuration: Configuration
@@ -67,7 +73,8 @@ enum PurchaseTraceCommand {
             return name
         }
         guard let file = configuration.ingestCustomerKeyFile else {
-            // A sale without customer is keyed by its token: then this is what is meant.
+            // A sale without customer is keyed by its token: then this is what is meant. Where
+            // nothing is found the message says so.
             return name
         }
         do throws(ConfigurationFault) {
@@ -89,33 +96,77 @@ extension PurchaseSearch: Trace {
     var subject: String {
         PlainText.printable(lineItemID, characterCountMax: 130)
             + (isOfOneCustomer ? " under that customer" : "")
+            + (isNameTakenForKey
+                ? ", whose NAME was taken for the key as it stands in Kafka since"
+                    + " \(Setting.ingestCustomerKeyFile.fullName) is not set"
+                : "")
     }
 
-    var isUnknown: Bool { events.isEmpty && standing == nil }
+    var isUnknown: Bool { events.isEmpty && items.allSatisfy { $0.standing == nil } }
 
     var text: String {
         var text = PlainText.printable(lineItemID, characterCountMax: 130)
-        if let app = sale?.appAppleID {
-            text += ", app \(app)"
-        } else if let bundle = sale?.bundleID {
-            text += ", app \(PlainText.printable(bundle, characterCountMax: 100))"
+        guard items.count > 1 else {
+            let item = items.first
+            if let app = item?.sale?.appAppleID {
+                text += ", app \(app)"
+            } else if let bundle = item?.sale?.bundleID {
+                text += ", app \(PlainText.printable(bundle, characterCountMax: 100))"
+            }
+            return text + "\n\n" + eventTable + "\n" + now(item)
         }
-        text += "\n\n"
-        let lines = standingLines.map { PlainText.printable($0, characterCountMax: 600) }
-        return text + eventTable + "\nnow: \(lines.joined(separator: "\n     "))\n"
+        text += ": " + CountText.of(items.count, "sale") + "\n\n" + eventTable
+        for item in items {
+            text += "\n\(PlainText.printable(name(item), characterCountMax: 400))\n" + now(item)
+        }
+        return text
     }
 
+    private func now(_ item: TracedItem?) -> String {
+        let lines = standingLines(item).map { PlainText.printable($0, characterCountMax: 600) }
+        return "now: \(lines.joined(separator: "\n     "))\n"
+    }
+
+    private func name(_ item: TracedItem) -> String {
+        item.name(isOfOneCustomer: purchaseKeys.count == 1)
+    }
+
+    /// Of several sales each has an object of its own; what stands beside those is of all.
     var json: String {
         var members: [(name: String, json: String)] = Fact.text("lineItemId", lineItemID)
-        members += Fact.number("appAppleId", sale?.appAppleID)
-        members += Fact.text("bundleId", sale?.bundleID)
-        members.append(
-            (
-                "purchaseKeys",
-                "[" + purchaseKeys.map(JSONText.quoted).joined(separator: ",") + "]"
-            )
+        let keys = (
+            name: "purchaseKeys",
+            json: "[" + purchaseKeys.map(JSONText.quoted).joined(separator: ",") + "]"
         )
-        members += Fact.text("outcome", outcome?.outcome.rawValue)
+        let deadLetters = ("deadLetters", Self.json(deadLetters))
+        guard items.count > 1 else {
+            let item = items.first
+            members += Self.names(item?.sale) + [keys] + facts(item)
+            members.append(("now", Self.json(standingLines(item))))
+            return JSONLines.object(members + [deadLetters] + commonMembers)
+        }
+        let lines = items.flatMap { item in standingLines(item).map { "\(name(item)): \($0)" } }
+        let sales = items.map { item in
+            var members = Fact.text("environment", item.environment.rawValue)
+            members += Fact.number("appAppleId", item.identity.app)
+            members += Fact.text("bundleId", item.sale?.bundleID ?? item.identity.bundleID)
+            members += Fact.text("purchaseKey", item.identity.purchaseKey) + facts(item)
+            members.append(("now", Self.json(standingLines(item))))
+            members.append(("deadLetters", Self.json(self.deadLetters(of: item))))
+            return JSONLines.object(members)
+        }
+        members += [keys, ("now", Self.json(lines)), deadLetters]
+        members.append(("sales", "[" + sales.joined(separator: ",") + "]"))
+        return JSONLines.object(members + commonMembers)
+    }
+
+    private static func names(_ sale: TracedSale?) -> [(name: String, json: String)] {
+        Fact.number("appAppleId", sale?.appAppleID) + Fact.text("bundleId", sale?.bundleID)
+    }
+
+    private func facts(_ item: TracedItem?) -> [(name: String, json: String)] {
+        let (outcome, standing) = (item?.outcome, item?.standing)
+        var members = Fact.text("outcome", outcome?.outcome.rawValue)
         members += Fact.text("reason", outcome?.reason)
         members += Fact.number("revision", outcome.map { Int64($0.revision) })
         members += Fact.text("externalPurchaseId", outcome?.externalPurchaseID?.text)
@@ -123,27 +174,34 @@ extension PurchaseSearch: Trace {
         members += Fact.text("waitsFor", standing?.wait)
         members += Fact.number("waitsUntil", standing?.until)
         members += Fact.number("waitingSince", standing?.waitingSince)
-        members.append(
-            ("now", "[" + standingLines.map(JSONText.quoted).joined(separator: ",") + "]")
-        )
-        members.append(
-            ("deadLetters", "[" + deadLetters.map(\.saleJSON).joined(separator: ",") + "]")
-        )
-        return JSONLines.object(members + commonMembers)
+        return members
+    }
+
+    private static func json(_ lines: [String]) -> String {
+        "[" + lines.map(JSONText.quoted).joined(separator: ",") + "]"
+    }
+
+    private static func json(_ deadLetters: [TraceDeadLetter]) -> String {
+        "[" + deadLetters.map(\.saleJSON).joined(separator: ",") + "]"
     }
 }
 
 extension PurchaseSearch {
-    /// What is owed now, in words.
-    var standingLines: [String] {
+    fileprivate func deadLetters(of item: TracedItem) -> [TraceDeadLetter] {
+        deadLetters.filter { item.deadLetters.contains($0.position) }
+    }
+
+    /// What is owed now of a sale, in words; nil where no record names one.
+    fileprivate func standingLines(_ item: TracedItem?) -> [String] {
         var lines: [String] = []
-        if let standing, let waiting = Self.words(standing, sale: sale) {
+        let standing = item?.standing
+        if let standing, let waiting = Self.words(standing, sale: item?.sale) {
             let since = standing.waitingSince.map {
                 ", since \(WallClock.rfc3339(milliseconds: $0))"
             }
             lines.append(waiting + (since ?? ""))
         }
-        if let outcome {
+        if let outcome = item?.outcome {
             let under = outcome.externalPurchaseID.map { " under \($0.text)" } ?? ""
             switch outcome.outcome {
             case .reported:
@@ -159,12 +217,13 @@ extension PurchaseSearch {
             }
         } else if lines.isEmpty {
             lines.append(
-                receivedCount > 0
+                item?.receivedCount ?? 0 > 0
                     ? "received, and purchases has not settled it: see tollway lag"
                     : "no record says how it ended"
             )
         }
-        for deadLetter in deadLetters where deadLetter.settled == nil {
+        let open = item.map(deadLetters) ?? deadLetters
+        for deadLetter in open where deadLetter.settled == nil {
             lines.append(
                 "an open dead letter, \(deadLetter.code) (\(deadLetter.position)): correct the sale and send"
                     + " it again, then tollway dlq discard --stage \(deadLetter.position.stage.rawValue)"
@@ -187,15 +246,38 @@ extension PurchaseSearch {
             }
             return "waits for an exchange rate of \(currency) within 48 hours of "
                 + (day ?? "its date") + ": \(Setting.exchangeRatesFile.fullName)"
-        case "reference", "base":
-            let reference = sale?.referenceLineItemID.map { " \($0)" } ?? ""
-            return "waits for the sale\(reference) that it refers to\(until)"
+        case "reference": return reference(standing, sale, until)
+        case "base": return "waits for the buy or refund that it changes\(until)"
         case "turn": return "waits for Apple's answer about another item of the same buy"
         case "queued": return "waits for its turn to be reported\(token)"
         case "sent": return "waits for Apple's answer\(token)"
         case "now": return "about to be decided"
         case "reopening": return "a token that comes\(until) reopens it"
         default: return nil
+        }
+    }
+
+    /// What another record is to it, by the kind of that record.
+    private static func reference(
+        _ standing: BookStanding,
+        _ sale: TracedSale?,
+        _ until: String
+    ) -> String {
+        switch standing.key?.kind {
+        case .event:
+            let at = standing.until.map { " at \(WallClock.rfc3339(milliseconds: $0))" } ?? ""
+            return "goes to report again\(at): it had no room for this, or knows another token as"
+                + " the primary of the period"
+        case .subscription:
+            return "waits for the start of its subscription \(standing.key?.name ?? "")\(until)"
+        // Its own, and no time ends it.
+        case .item where standing.until == nil:
+            return "waits for its refunds and renewals to be retracted first"
+        case .item, nil:
+            let name = standing.key?.name ?? sale?.referenceLineItemID
+            let isOther = standing.key != nil && name != sale?.referenceLineItemID
+            return "waits for the sale" + (name.map { " \($0)" } ?? "")
+                + (isOther ? " to be settled first" : " that it refers to") + until
         }
     }
 }

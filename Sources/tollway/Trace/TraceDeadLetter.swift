@@ -17,6 +17,8 @@ struct TraceDeadLetter {
     let deadline: Timestamp?
     /// Of a report that was asked for, or refused.
     let status: ReportStatus?
+    /// The sale that it is, where it is one.
+    let sale: TracedSale
     /// Nil while it is open.
     var settled: SettledDeadLetter?
 
@@ -37,6 +39,7 @@ struct TraceDeadLetter {
         timestamp = found.timestamp
         deadline = subject.deadline(days: deadlineDays)
         status = subject.status
+        sale = TracedSale(found.value.span)
     }
 
     /// Whether a replay of it would be sent on, by what Apple has accepted of the token so far.

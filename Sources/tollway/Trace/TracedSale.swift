@@ -11,6 +11,11 @@ struct TracedSale: Equatable {
     var bundleID: String?
     var customer: String?
     var externalPurchaseID: String?
+    /// Production where the event says nothing, unless its token does.
+    var environment: AppleEnvironment {
+        statedEnvironment ?? externalPurchaseID.map { TokenID($0).environment } ?? .production
+    }
+    private var statedEnvironment: AppleEnvironment?
     var creationDate: Int64?
     var receivedAt: Int64?
     var requestID: String?
@@ -30,6 +35,8 @@ struct TracedSale: Equatable {
                 case ("customer", .string): sale.customer = try scanner.string()
                 case ("externalPurchaseId", .string):
                     sale.externalPurchaseID = try scanner.string()
+                case ("environment", .string):
+                    sale.statedEnvironment = AppleEnvironment(rawValue: try scanner.string())
                 case ("requestId", .string): sale.requestID = try scanner.string()
                 case ("pricingCurrency", .string): sale.pricingCurrency = try scanner.string()
                 case ("appAppleId", .number): sale.appAppleID = try scanner.integerIfAny()

@@ -1,0 +1,123 @@
+internal import Telemetry
+internal import TokenDomain
+
+/// One sale of those that a line item's name stands for: a customer's, of an app, in one of Apple's
+/// environments.
+struct TracedItem {
+    /// What tells one from another; what a record leaves out is nil.
+    struct Identity: Hashable {
+        var purchaseKey: String
+        var environment: AppleEnvironment?
+        var app: Int64?
+        /// Where no record says which app that is.
+        var bundleID: String?
+
+        init(_ purchaseKey: String, _ lane: Lane?) {
+            self.purchaseKey = purchaseKey
+            environment = lane?.environment
+            app = lane?.appAppleID
+        }
+
+        init(_ purchaseKey: String, _ sale: TracedSale) {
+            self.purchaseKey = purchaseKey
+            environment = sale.environment
+            app = sale.appAppleID
+            bundleID = app == nil ? sale.bundleID : nil
+        }
+
+        var isExact: Bool { environment != nil && app != nil }
+
+        /// Whether another one, which says as much or more, may be the same.
+        func mayBe(_ other: Identity) -> Bool {
+            purchaseKey == other.purchaseKey && (app ?? other.app) == other.app
+                && (environment ?? other.environment) == other.environment
+                && (bundleID == nil || other.app != nil || bundleID == other.bundleID)
+        }
+    }
+
+    let identity: Identity
+    /// As it came in last.
+    var sale: TracedSale?
+    /// The ledger's newest record of it.
+    var outcome: PurchaseOutcome?
+    /// Where it stands in the worker's book; nil where that was forgotten.
+    var standing: BookStanding?
+    var receivedCount = 0
+    var deadLetters: [DeadLetterPosition] = []
+
+    /// A record that names none is one of production, as an event is.
+    var environment: AppleEnvironment { identity.environment ?? .production }
+
+    /// Which of several it is, for a person.
+    func name(isOfOneCustomer: Bool) -> String {
+        let app = identity.app.map { "\($0)" } ?? identity.bundleID
+        return environment.rawValue + ", " + (app.map { "app \($0)" } ?? "an app not named")
+            + (isOfOneCustomer ? "" : ", customer \(identity.purchaseKey)")
+    }
+}
+
+/// What was found of a line item's name, sorted by whose it is.
+struct TracedItems {
+    private var items: [(identity: TracedItem.Identity, item: TracedItem)] = []
+    private var apps: [String: Int64] = [:]
+
+    /// Notes what a record says of the sale that it names.
+    mutating func note(
+        _ identity: TracedItem.Identity,
+        _ change: (inout TracedItem) -> Void
+    ) {
+        if let index = items.firstIndex(where: { $0.identity == identity }) {
+            return change(&items[index].item)
+        }
+        var item = TracedItem(identity: identity)
+        change(&item)
+        items.append((identity, item))
+    }
+
+    /// Notes an event as it came in.
+    mutating func note(_ sale: TracedSale, of purchaseKey: String) {
+        if let bundleID = sale.bundleID, let app = sale.appAppleID {
+            apps[bundleID] = app
+        }
+        note(TracedItem.Identity(purchaseKey, sale)) { item in
+            item.sale = sale
+            item.receivedCount += 1
+        }
+    }
+
+    /// The sales, those of production first.
+    ///
+    /// What leaves out app or environment is of the one sale that it may be of.
+    var sorted: [TracedItem] {
+        var sorted: [TracedItem] = items.map(\.item).filter(\.identity.isExact)
+        for (identity, item) in items where !identity.isExact {
+            var identity = identity
+            identity.app = identity.app ?? identity.bundleID.flatMap { apps[$0] }
+            let matches = sorted.indices.filter { identity.mayBe(sorted[$0].identity) }
+            guard matches.count == 1 else {
+                sorted.append(item)
+                continue
+            }
+            sorted[matches[0]].merge(item)
+        }
+        return sorted.enumerated().sorted { one, other in
+            let isSandbox = (one.element.environment, other.element.environment)
+            return isSandbox.0 == isSandbox.1
+                ? one.offset < other.offset : isSandbox.0 == .production
+        }.map(\.element)
+    }
+}
+
+extension TracedItem {
+    /// Takes in what records say that leave out of which app or environment it is.
+    fileprivate mutating func merge(_ other: TracedItem) {
+        if let newer = other.sale, newer.receivedAt ?? 0 >= sale?.receivedAt ?? 0 {
+            sale = newer
+        }
+        if let newer = other.outcome, newer.settledAt >= outcome?.settledAt ?? newer.settledAt {
+            outcome = newer
+        }
+        receivedCount += other.receivedCount
+        deadLetters += other.deadLetters
+    }
+}
