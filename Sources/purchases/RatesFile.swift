@@ -13,6 +13,8 @@ final class RatesFile: RateSource {
     private(set) var rates = ExchangeRates.none
     /// Of the file that is in force; nil: it is to be read.
     private var version: FileVersion?
+    /// Of a file without its last line end: it is taken once it is found the same again.
+    private var unfinished: FileVersion?
 
     init(path: String, log: Log, health: Health? = nil) {
         self.path = path
@@ -31,7 +33,13 @@ final class RatesFile: RateSource {
 
     private func read(_ newest: FileVersion?) -> Bool {
         do throws(ConfigurationFault) {
-            rates = try ExchangeRatesFile.load(path)
+            let found = try ExchangeRatesFile.load(path)
+            guard found.endsInLineEnd || unfinished != nil && newest == unfinished else {
+                (version, unfinished) = (nil, newest)
+                health?.setCondition("rates", "the last line has no line end: is it still written?")
+                return false
+            }
+            rates = found
             version = newest
             health?.setCondition("rates", nil)
             return true

@@ -79,13 +79,23 @@ import TokenDomain
         let file = RatesFile(path: path, log: log, health: health)
         try write("2026-01-10,ISK,EUR,0.00")
         #expect(!file.refresh())
+        try write("2026-01-10,ISK,EUR,0.00695\n2026-01-10,ISK,EUR,0.01")
+        #expect(!file.refresh())
         #expect(try rate(file) == "0.0068")
         #expect(
             health.ready.lines.contains { $0.hasPrefix("rates: ") && $0.contains("no line end") }
         )
-        try write("2026-01-10,ISK,EUR,0.0069\n")
+        try write("2026-01-10,ISK,EUR,0.006")
+        #expect(!file.refresh())
+        try write("2026-01-10,ISK,EUR,0.0069")
+        #expect(!file.refresh())
+        // Nobody goes on with it.
         #expect(file.refresh())
         #expect(try rate(file) == "0.0069")
+        #expect(!health.ready.lines.contains { $0.hasPrefix("rates: ") })
+        try write("2026-01-10,ISK,EUR,0.0071\n")
+        #expect(file.refresh())
+        #expect(try rate(file) == "0.0071")
     }
 
     /// Sales that need no rate go on.

@@ -29,6 +29,9 @@ package struct ExchangeRates: Sendable {
     /// By pair, in order of days, each day once.
     private var entries: [Pair: [Entry]] = [:]
 
+    /// False: the last line may be cut inside its number.
+    package private(set) var endsInLineEnd = true
+
     private init() {}
 
     /// Reads a file.
@@ -36,13 +39,8 @@ package struct ExchangeRates: Sendable {
     /// Of two lines for the same day and pair the later one counts.
     package init(csv text: [UInt8]) throws(Fault) {
         let lines = text.split(separator: 0x0a, omittingEmptySubsequences: false)
+        endsInLineEnd = lines.last?.isEmpty ?? true
         for (index, bytes) in lines.enumerated() {
-            guard index < lines.count - 1 || bytes.isEmpty else {
-                throw Fault(
-                    line: index + 1,
-                    message: "the last line has no line end: the file may not be written to its end"
-                )
-            }
             let line = String(decoding: bytes, as: UTF8.self)
                 .split(separator: ",", omittingEmptySubsequences: false)
                 .map { field in

@@ -18,7 +18,7 @@ enum DoctorCommand {
             .value(
                 "--for",
                 "ROLE",
-                "whose settings, files and rights to look at: a worker or operator; default: all"
+                "whose settings and rights to look at: a worker or operator; default: all"
             ),
         ],
         details: """
@@ -29,10 +29,11 @@ enum DoctorCommand {
             acknowledgements), and transactions under names of doctor's own, ending in -doctor.
             A key that everybody can read is refused. Run it where a worker runs, with that
             worker's environment and --for that worker: what the others would lack there is
-            nothing then. Apple is asked for report, and for an operator that has keys. --test-notification is the one thing that changes something:
-            Apple sends a notification of type TEST, which goes to notifications.other; it waits
-            up to 45 s. Exit 0 if nothing failed (warnings are no failures), 6 if
-            Kafka does not answer, 7 if all that failed is that Apple does not, else 1.
+            nothing then. Apple is asked for report, and for an operator that has keys.
+            --test-notification is the one thing that changes something: Apple sends a
+            notification of type TEST, which goes to notifications.other; it waits up to 45 s.
+            Exit 0 if nothing failed (warnings are no failures), 6 if Kafka does not answer, 7 if
+            all that failed is that Apple does not, else 1.
             """,
         run: run
     )
