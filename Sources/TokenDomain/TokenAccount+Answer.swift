@@ -233,7 +233,10 @@ extension TokenAccount {
         refused.lineItems = nil
         refused.keep([])
         parked.append(refused)
-        parked.removeFirst(max(parked.count - Self.parkedCountMax, 0))
+        while parked.count > Self.parkedCountMax {
+            // The token's own debt keeps its place.
+            parked.remove(at: parked.firstIndex { $0.reason == .request } ?? 0)
+        }
     }
 
     private func answer(
