@@ -60,8 +60,9 @@ extension TokenAccount {
             return waitingNotice == nil && waitingReminder == nil ? .seen : .noticeForSeen
         }
         if isKnown {
+            let repeated = absorbRepeat(distinct)
             return distinct.promotedFrom == nil
-                ? absorbRepeat(distinct) : promote(distinct, now: now, policy: policy)
+                ? repeated : promote(distinct, now: now, policy: policy)
         }
         guard (distinct.appAppleID ?? appAppleID) != nil, (distinct.bundleID ?? bundleID) != nil
         else {
@@ -125,17 +126,13 @@ extension TokenAccount {
     ///
     /// - Parameters:
     ///   - distinct: what was absorbed.
-    ///   - absorption: and how.
     ///   - before: the account as it was; nil where there was none.
     /// - Returns: nil where there is no such customer.
     package func refusal(
         toTell distinct: TokenDistinct,
-        _ absorption: Absorption,
         before: TokenAccount?
     ) -> TokenRefused? {
-        guard let refusedAt, let other = distinct.customer,
-            absorption == .ownerConflict || before?.customer == nil
-        else {
+        guard let refusedAt, let other = distinct.customer, other != before?.customer else {
             return nil
         }
         return TokenRefused(
@@ -189,6 +186,11 @@ extension TokenAccount {
             return .repeated
         }
         ownerConflictCount += 1
+        if lastAccepted == nil, refusedAt == nil {
+            otherCustomers.removeAll { $0 == another }
+            otherCustomers.append(another)
+            otherCustomers.removeFirst(max(otherCustomers.count - Self.otherCustomerCountMax, 0))
+        }
         return .ownerConflict
     }
 

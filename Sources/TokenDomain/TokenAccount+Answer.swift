@@ -161,6 +161,7 @@ extension TokenAccount {
         debt = nil
         waitingNotice = nil
         waitingReminder = nil
+        otherCustomers = []
         oweNextMonth(after: intent, at: answer.answeredAt, policy: policy)
         return effects + advance(now: answer.answeredAt, policy: policy)
     }
@@ -206,17 +207,8 @@ extension TokenAccount {
             )
             park(intent)
         }
-        if errors.contains(where: \.isUnknownToken), refusedAt == nil {
-            refusedAt = answer.answeredAt
-            effects.append(
-                .refusedToken(
-                    TokenRefused(
-                        externalPurchaseID: externalPurchaseID,
-                        customer: customer,
-                        refusedAt: answer.answeredAt
-                    )
-                )
-            )
+        if errors.contains(where: \.isUnknownToken) {
+            effects += tellUnknown(of: intent, at: answer.answeredAt)
         }
         current = nil
         if intent.reason != .request {
@@ -225,6 +217,35 @@ extension TokenAccount {
             waitingReminder = nil
         }
         return effects + advance(now: answer.answeredAt, policy: policy)
+    }
+
+    /// Apple does not know the token: each customer it is said to be of must know, for another of
+    /// theirs takes its place; at first those that were named before, then whoever's sale it hid.
+    private mutating func tellUnknown(
+        of intent: ReportIntent,
+        at time: Timestamp
+    ) -> [ReportEffect] {
+        var told: [CustomerID?] = refusedAt == nil ? [customer] + otherCustomers : []
+        if let purchaseKey = intent.purchaseKey {
+            let isToken = purchaseKey.text == externalPurchaseID.text
+            let asked = isToken ? nil : CustomerID(purchaseKey.text)
+            // A longer one is no customer's, and nobody could read what is told of it.
+            let isReadable = isToken || purchaseKey.text.utf8.count <= CustomerID.byteCount
+            if isReadable, asked != customer, !told.contains(asked) {
+                told.append(asked)
+            }
+        }
+        refusedAt = refusedAt ?? time
+        otherCustomers = []
+        return told.map {
+            .refusedToken(
+                TokenRefused(
+                    externalPurchaseID: externalPurchaseID,
+                    customer: $0,
+                    refusedAt: time
+                )
+            )
+        }
     }
 
     private mutating func park(_ intent: ReportIntent) {

@@ -9,6 +9,8 @@ package struct TokenAccount: Equatable, Sendable {
     package static let parkedCountMax = 8
     /// Accepted reports kept to recognize a replay of them; the oldest is dropped.
     package static let acceptedCountMax = 32
+    /// Other customers kept to tell them where Apple does not know the token; the oldest is dropped.
+    package static let otherCustomerCountMax = 8
 
     /// A report that the token owes by itself.
     package struct Debt: Equatable, Sendable {
@@ -70,6 +72,8 @@ package struct TokenAccount: Equatable, Sendable {
     package var customer: CustomerID?
     /// How many records named another customer than ``customer``.
     package var ownerConflictCount = 0
+    /// The newest of those customers, until Apple has said whether it knows the token.
+    package var otherCustomers: [CustomerID] = []
 
     /// When Apple said that it does not know the token; nil where it never did.
     package var refusedAt: Timestamp?

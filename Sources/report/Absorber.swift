@@ -180,21 +180,18 @@ struct Absorber {
         }
         let verdict = verdict(absorption, trace: trace)
         guard case .distinct(let distinct) = input,
-            let refused = account.refusal(
-                toTell: distinct,
-                absorption,
-                before: before
-            )
+            let refused = account.refusal(toTell: distinct, before: before)
         else {
             return verdict
         }
         output.append(refused, to: &plan)
         // As the loop counts it where nothing goes out.
-        let app = distinct.appAppleID ?? TokenTally.unknownApp
-        switch absorption {
-        case .repeated, .ownerConflict: plan.tally.add(.repeated, app: app)
-        case .alreadyReported: plan.tally.add(.reported, app: app)
-        default: break
+        if let app = Self.app(of: input, record) {
+            switch absorption {
+            case .repeated, .ownerConflict: plan.tally.add(.repeated, app: app)
+            case .alreadyReported: plan.tally.add(.reported, app: app)
+            default: break
+            }
         }
         return .forward(outputCount: 1)
     }

@@ -133,6 +133,34 @@ import Testing
         #expect(account.debt?.reason == .duplicate)
     }
 
+    @Test(arguments: [ReportAnswer.rejected(.refused), .accepted])
+    func `knows the newest of its other customers until Apple has said whether it knows it`(
+        answer: ReportAnswer
+    ) {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(customer: "c1.0"), now: Self.received)
+        let countMax = TokenAccount.otherCustomerCountMax
+        for number in 1...countMax + 2 {
+            let other = Fixtures.distinct(customer: "c1.\(number)")
+            expect(account.take(other, now: Self.received), .ownerConflict)
+        }
+        _ = account.take(Fixtures.distinct(customer: "c1.5"), now: Self.received)
+        let newest = [3, 4, 6, 7, 8, 9, 10, 5].map { CustomerID("c1.\($0)") }
+        #expect(account.otherCustomers == newest && newest.count == countMax)
+        _ = account.advance(now: Self.due, policy: Fixtures.policy)
+        let errors = [AppleError(code: 3, fieldName: "externalPurchaseId", lineItemID: nil)]
+        let effects = account.hear(answer, at: Self.due, httpStatus: 400, errors: errors)
+        let told = effects.compactMap { effect -> CustomerID? in
+            guard case .refusedToken(let refused) = effect else {
+                return nil
+            }
+            return refused.customer
+        }
+        #expect(told == (answer == .accepted ? [] : [CustomerID("c1.0")] + newest))
+        expect(account.take(Fixtures.distinct(customer: "c1.x"), now: Self.due), .ownerConflict)
+        #expect(account.otherCustomers.isEmpty)
+    }
+
     @Test func `waits for the guard before it says UNRECOGNIZED_TOKEN`() {
         var account = Fixtures.account()
         expect(account.take(Fixtures.notice("UNREPORTED"), now: Self.received), .guarded)
