@@ -62,7 +62,8 @@ extension TokenAccount {
         if isKnown {
             let repeated = absorbRepeat(distinct)
             return distinct.promotedFrom == nil
-                ? repeated : promote(distinct, now: now, policy: policy)
+                ? repeated
+                : promote(distinct, origin: origin, now: now, policy: policy)
         }
         guard (distinct.appAppleID ?? appAppleID) != nil, (distinct.bundleID ?? bundleID) != nil
         else {
@@ -147,6 +148,7 @@ extension TokenAccount {
     /// Apple does not know the token that this one was a duplicate of: it takes its place.
     private mutating func promote(
         _ distinct: TokenDistinct,
+        origin: RecordOrigin,
         now: Timestamp,
         policy: ReportPolicy
     ) -> Absorption {
@@ -163,10 +165,13 @@ extension TokenAccount {
             // It may have reached Apple: a GET shows it, and if not, it is withdrawn.
             current?.phase = .doubtful
         }
-        if let debt, debt.reason == .duplicate {
-            self.debt = firstDebt(
+        // What Apple refused to hear is owed no more, but what a primary owes is.
+        parked.removeAll(where: isOutdated)
+        let isUnderWay = current.map { $0.reason != .request } ?? false
+        if debt?.reason == .duplicate || debt == nil && lastAccepted == nil && !isUnderWay {
+            debt = firstDebt(
                 receivedAt: distinct.receivedAt,
-                origin: debt.origin,
+                origin: debt?.origin ?? origin,
                 now: now,
                 policy: policy
             )

@@ -152,7 +152,11 @@ package struct TokenAccount: Equatable, Sendable {
 
     /// Whether a report says that the token is a duplicate, which it is no more.
     func isOutdated(_ intent: ReportIntent) -> Bool {
-        intent.status == .duplicateToken && intent.reason != .request && role == .primary
+        intent.reason != .request && isOutdated(intent.status)
+    }
+
+    func isOutdated(_ status: ReportStatus) -> Bool {
+        status == .duplicateToken && role == .primary
     }
 
     /// Whether it shares a period with others: it expires, and Apple knows duplicates of its type.

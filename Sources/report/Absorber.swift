@@ -165,8 +165,8 @@ struct Absorber {
             return answer(to: request, refusal, of: account, into: &plan)
         }
         count(effects)
-        if case .request = input {
-            // The replay of a refused debt: the token is held once more.
+        if input.isRequest || absorption == .promoted {
+            // The replay of a refused debt, or a primary's in its place: the token is held once more.
             plan.tally.moved(from: accounts.token(at: place), to: account)
         }
         let before = accounts.token(at: place)

@@ -311,6 +311,31 @@ import TokenWire
         #expect(bench.tally.committed.count(of: .reported, app: 1) == 1)
     }
 
+    @Test(arguments: [false, true])
+    func `owes what a primary owes where Apple refused it as a duplicate`(isReplayed: Bool) throws {
+        let bench = ReportBench()
+        let errors = [AppleError(code: 8, fieldName: "status", lineItemID: nil)]
+        bench.script = { _ in .refused(errors) }
+        bench.launch()
+        duplicate(bench)
+        try bench.pass(.hours(49))
+        let deadLetter = try #require(bench.deadLetters().first)
+        bench.script = { _ in .answered }
+        bench.distinct(bench.id(2), promotedFrom: bench.id(1), receivedAt: bench.clock.now)
+        try bench.pass(.minutes(1))
+        if isReplayed {
+            bench.append(.reportsRequested, bench.id(2)) { $0 += deadLetter.value }
+        }
+        try bench.pass(.hours(25))
+        #expect(bench.appleStore.statuses == [bench.id(2).text: ["NO_LINE_ITEM"]])
+        #expect(bench.deadLetters().count == 1)
+        // Taken once more, as by a replay.
+        let tally = bench.tally.committed
+        #expect(tally.count(of: .accepted, app: 1) == 1)
+        #expect(tally.count(of: .deadLetter, app: 1) == 1)
+        #expect(tally.count(of: .reported, app: 1) == 1)
+    }
+
     @Test func `is withdrawn as a duplicate where Apple has not heard of it`() throws {
         let bench = ReportBench()
         bench.script = { _ in .notSent }
