@@ -95,7 +95,7 @@ extension TokenAccount {
             return search([:], in: intent, answer, policy: policy)
         case .notHeld where isOutdated(intent) && intent.takenSince == nil:
             current = nil
-            debt = Debt(dueAt: answer.answeredAt, reason: .hold, origin: intent.origin)
+            oweInstead(of: intent, at: answer.answeredAt)
             return [.cancelled(intent)] + advance(now: answer.answeredAt, policy: policy)
         case .rejected(let kind):
             return refuse(intent, kind, answer, policy: policy)
@@ -149,7 +149,7 @@ extension TokenAccount {
                 .answered(self.answer(to: intent, of: purchaseKey, outcome, errors: []))
             )
         }
-        if isOutdated(intent) {
+        if intent.status == .duplicateToken, isOutdated(intent) {
             effects.append(.promotedLate)
         }
         current = nil
@@ -211,7 +211,9 @@ extension TokenAccount {
             effects += tellUnknown(of: intent, at: answer.answeredAt)
         }
         current = nil
-        if intent.reason != .request {
+        if isOutdated(intent) {
+            oweInstead(of: intent, at: answer.answeredAt)
+        } else if intent.reason != .request {
             debt = nil
             waitingNotice = nil
             waitingReminder = nil
@@ -248,7 +250,15 @@ extension TokenAccount {
         }
     }
 
+    /// A report that is outdated was withdrawn, or refused: the token's own is due.
+    private mutating func oweInstead(of intent: ReportIntent, at time: Timestamp) {
+        debt = debt ?? Debt(dueAt: time, reason: .hold, origin: intent.origin)
+    }
+
     private mutating func park(_ intent: ReportIntent) {
+        guard !isOutdated(intent) else {
+            return
+        }
         var refused = intent
         // Its dead letter has them, and a replay brings them again.
         refused.lineItems = nil

@@ -150,13 +150,17 @@ package struct TokenAccount: Equatable, Sendable {
         role != nil || lastAccepted != nil || intentCount > 0 || !notices.isEmpty
     }
 
-    /// Whether a report says that the token is a duplicate, which it is no more.
+    /// Whether a report of its own says what the token is no more: a duplicate, or unknown.
     func isOutdated(_ intent: ReportIntent) -> Bool {
         intent.reason != .request && isOutdated(intent.status)
     }
 
     func isOutdated(_ status: ReportStatus) -> Bool {
-        status == .duplicateToken && role == .primary
+        switch status {
+        case .duplicateToken: role == .primary
+        case .unrecognizedToken: isKnown
+        case .noLineItem, .lineItem: false
+        }
     }
 
     /// Whether it shares a period with others: it expires, and Apple knows duplicates of its type.
