@@ -102,7 +102,7 @@ enum CommitPlan {
                 next += count
             }
             if let app = plan.apps[index] {
-                if context.worker == .decode {
+                if context.worker == .decode || isReplayed(record, in: batch) {
                     plan.tally.add(.accepted, app: app)
                 }
                 if let fate {
@@ -125,6 +125,19 @@ enum CommitPlan {
 
     /// Marks an output that was removed from the plan.
     private static let droppedTopic = -1
+
+    /// Whether a record was a dead letter before.
+    ///
+    /// Only ``DeadLetter`` and who replays one write this header; what is made of a record does not
+    /// inherit it.
+    private static func isReplayed(_ record: RecordBatch.Record, in batch: RecordBatch) -> Bool {
+        record.headers.count > 0
+            && HeaderList.value(
+                named: DeadLetter.replayIDName,
+                in: record.headers,
+                of: batch.arena
+            ) != nil
+    }
 
     private static func byteCount(of output: OutputBatch.Output) -> Int {
         max(output.key.count, 0) + max(output.value.count, 0) + output.headers.count

@@ -52,18 +52,28 @@ private final class Account: LoopTelemetry {
         "forward", "repeat", "held", "reported", "notice", "large", "bad", "forward",
     ]
 
-    private func account(_ worker: Worker, abortOneIn: Int) throws -> Account {
+    private func account(
+        _ worker: Worker,
+        abortOneIn: Int,
+        isReplay: Bool = false
+    ) throws -> Account {
         let cluster = MemoryCluster(seed: 3)
         cluster.faults.abortOneIn = abortOneIn
         cluster.createTopic("in", partitionCount: 1)
         for topic in WorkerLoop.targets(of: worker) {
             cluster.createTopic(topic.name(prefix: ""), partitionCount: 1)
         }
+        var headers: [UInt8] = []
+        HeaderList.append(name: "other".utf8, value: "x".utf8, to: &headers)
+        if isReplay {
+            HeaderList.append(name: "tollway.dlq.replay_id".utf8, value: "r".utf8, to: &headers)
+        }
         for value in Self.values {
             cluster.append(
                 topic: "in",
                 key: nil,
                 value: Array(value.utf8),
+                headers: headers,
                 timestampMilliseconds: 0
             )
         }
@@ -110,5 +120,15 @@ private final class Account: LoopTelemetry {
             }
             #expect(counts == expected, "aborts one in \(abortOneIn)")
         }
+    }
+
+    /// What was a dead letter was accepted before: it closes the account once more.
+    @Test(arguments: [Worker.decode, .notifications])
+    func `is accepted once more where it is replayed`(worker: Worker) throws {
+        let tally = try account(worker, abortOneIn: 0, isReplay: true).tally
+        #expect(tally.count(of: .accepted, app: 7) == 6)
+        #expect(tally.count(of: .accepted, app: TokenTally.unknownApp) == 1)
+        let first = try account(worker, abortOneIn: 0).tally
+        #expect(first.count(of: .accepted, app: 7) == (worker == .decode ? 6 : 0))
     }
 }
