@@ -16,13 +16,15 @@ enum CommitPlan {
 
     /// Turns verdicts into outputs, and checks that stage and loop agree on them.
     ///
-    /// Outputs before the index `firstOutput` come of earlier batches.
+    /// Outputs before the index `firstOutput` come of earlier batches. `beside` appends what goes out
+    /// beside the dead letter of a record whose outputs are too large.
     static func enact(
         _ plan: inout BatchPlan,
         on batch: RecordBatch,
         from firstOutput: Int,
         context: Context,
-        telemetry: any LoopTelemetry
+        telemetry: any LoopTelemetry,
+        beside: (RecordBatch.Record, inout BatchPlan) -> Int = { _, _ in 0 }
     ) {
         let verdicts = plan.verdicts
         var next = firstOutput
@@ -70,6 +72,12 @@ enum CommitPlan {
                             + " \(context.recordByteCountMax)"
                     )
                     for index in next..<next + count {
+                        plan.outputs.outputs[index].topic = droppedTopic
+                    }
+                    let first = plan.outputs.outputs.count
+                    carryTrace(from: record, to: first..<first + beside(record, &plan))
+                    for index in first..<plan.outputs.outputs.count
+                    where byteCount(of: plan.outputs.outputs[index]) > context.recordByteCountMax {
                         plan.outputs.outputs[index].topic = droppedTopic
                     }
                     writeDeadLetter(

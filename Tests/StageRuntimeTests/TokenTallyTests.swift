@@ -5,8 +5,23 @@ import TokenDomain
 
 @testable import StageRuntime
 
-/// Concludes each record as its value says, for app 7.
+/// Concludes each record as its value says, for app 7; beside a dead letter that is none of its own
+/// goes a `seen` record, and another that is too large.
 private final class ToldStage: Stage {
+    func outputsBesideDeadLetter(
+        _ record: RecordBatch.Record,
+        of batch: RecordBatch,
+        into plan: inout BatchPlan
+    ) -> Int {
+        for value in [Array("seen".utf8), [UInt8](repeating: 1, count: 2_000)] {
+            let placed = plan.outputs.place(value)
+            plan.outputs.outputs.append(
+                OutputBatch.Output(topic: 0, key: .absent, value: placed)
+            )
+        }
+        return 2
+    }
+
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
         for record in batch.records {
             switch String(decoding: batch.arena[record.value.indices], as: UTF8.self) {
@@ -31,6 +46,8 @@ private final class ToldStage: Stage {
 
 private final class Account: LoopTelemetry {
     var tally = TokenTally()
+    /// Values that were forwarded, in order.
+    var forwarded: [[UInt8]] = []
 
     func instant() -> UInt64 { 0 }
     func judged(recordCount: Int, since instant: UInt64) {}
@@ -103,6 +120,8 @@ private final class Account: LoopTelemetry {
             now = now + .seconds(1)
             _ = try loop.step(waitMilliseconds: 0)
         }
+        let target = WorkerLoop.targets(of: worker)[0].name(prefix: "")
+        account.forwarded = cluster.committedRecords(of: target).map { $0.value ?? [] }
         return account
     }
 
@@ -120,6 +139,11 @@ private final class Account: LoopTelemetry {
             }
             #expect(counts == expected, "aborts one in \(abortOneIn)")
         }
+    }
+
+    @Test func `has a seen record where the output is too large for Kafka`() throws {
+        let forwarded = try account(.decode, abortOneIn: 0).forwarded
+        #expect(forwarded == [[1], [1], Array("seen".utf8)])
     }
 
     /// What was a dead letter was accepted before: it closes the account once more.
