@@ -16,13 +16,15 @@ enum CommitPlan {
 
     /// Turns verdicts into outputs, and checks that stage and loop agree on them.
     ///
-    /// Outputs before the index `firstOutput` come of earlier batches.
+    /// Outputs before the index `firstOutput` come of earlier batches. `beside` appends what goes out
+    /// beside the dead letter of a record whose outputs are too large.
     static func enact(
         _ plan: inout BatchPlan,
         on batch: RecordBatch,
         from firstOutput: Int,
         context: Context,
-        telemetry: any LoopTelemetry
+        telemetry: any LoopTelemetry,
+        beside: (RecordBatch.Record, inout BatchPlan) -> Int = { _, _ in 0 }
     ) {
         let verdicts = plan.verdicts
         var next = firstOutput
@@ -72,6 +74,12 @@ enum CommitPlan {
                     for index in next..<next + count {
                         plan.outputs.outputs[index].topic = droppedTopic
                     }
+                    let first = plan.outputs.outputs.count
+                    carryTrace(from: record, to: first..<first + beside(record, &plan))
+                    for index in first..<plan.outputs.outputs.count
+                    where byteCount(of: plan.outputs.outputs[index]) > context.recordByteCountMax {
+                        plan.outputs.outputs[index].topic = droppedTopic
+                    }
                     writeDeadLetter(
                         record,
                         fault,
@@ -102,7 +110,7 @@ enum CommitPlan {
                 next += count
             }
             if let app = plan.apps[index] {
-                if context.worker == .decode {
+                if context.worker == .decode || isReplayed(record, in: batch) {
                     plan.tally.add(.accepted, app: app)
                 }
                 if let fate {
@@ -125,6 +133,19 @@ enum CommitPlan {
 
     /// Marks an output that was removed from the plan.
     private static let droppedTopic = -1
+
+    /// Whether a record was a dead letter before.
+    ///
+    /// Only ``DeadLetter`` and who replays one write this header; what is made of a record does not
+    /// inherit it.
+    private static func isReplayed(_ record: RecordBatch.Record, in batch: RecordBatch) -> Bool {
+        record.headers.count > 0
+            && HeaderList.value(
+                named: DeadLetter.replayIDName,
+                in: record.headers,
+                of: batch.arena
+            ) != nil
+    }
 
     private static func byteCount(of output: OutputBatch.Output) -> Int {
         max(output.key.count, 0) + max(output.value.count, 0) + output.headers.count

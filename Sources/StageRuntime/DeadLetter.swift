@@ -47,6 +47,9 @@ package struct DeadLetter {
     /// Names of headers that a replay drops and a second failure replaces.
     package static let diagnosticPrefixes = ["__dlq.errors.", "tollway.dlq."]
 
+    /// The header that a replayed record carries.
+    package static let replayIDName: StaticString = "tollway.dlq.replay_id"
+
     package var fault: Fault
     package var worker: Worker
     package var origin: Origin
@@ -107,7 +110,7 @@ package struct DeadLetter {
             HeaderList.append(name: name.utf8, value: value.utf8, to: &arena)
         }
         if let replayID = history.replayID {
-            HeaderList.append(name: "tollway.dlq.replay_id".utf8, value: replayID.utf8, to: &arena)
+            HeaderList.append(name: "\(Self.replayIDName)".utf8, value: replayID.utf8, to: &arena)
         }
         precondition(
             arena.count - start <= Self.headerByteCountMax,

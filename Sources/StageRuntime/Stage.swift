@@ -136,8 +136,8 @@ package protocol Stage: AnyObject {
     /// appended before it.
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan)
 
-    /// What must go out beside the dead letter of a record that this stage does not get to judge:
-    /// Kafka refuses what it would make of it.
+    /// What must go out beside the dead letter of a record that Kafka refuses, or does not take, what
+    /// this stage would make of.
     ///
     /// Nothing, unless a stage says otherwise.
     /// - Returns: how many outputs were appended.

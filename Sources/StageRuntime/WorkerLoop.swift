@@ -203,9 +203,7 @@ package final class WorkerLoop {
             stage.judge(batch, into: &plan)
         }
         precondition(plan.verdicts.count == batch.records.count, "one verdict per record")
-        if let fault = plan.storeFault {
-            throw fault
-        }
+        if let fault = plan.storeFault { throw fault }
         CommitPlan.enact(
             &plan,
             on: batch,
@@ -219,7 +217,8 @@ package final class WorkerLoop {
                 deadLetterByteCountMax: limits.deadLetterByteCountMax,
                 now: plan.now
             ),
-            telemetry: telemetry
+            telemetry: telemetry,
+            beside: { [stage, batch] in stage.outputsBesideDeadLetter($0, of: batch, into: &$1) }
         )
         plan.deadLetters.forEach(telemetry.wroteDeadLetter)
         // Exchanged: a plan that kept its outputs would have all of them copied here.

@@ -57,6 +57,14 @@ package struct CircuitBreaker: Equatable, Sendable {
         }
     }
 
+    /// Whether the lane has been found to be in trouble: not while one bad signature is all there is.
+    package var isStopped: Bool {
+        switch state {
+        case .stopped(_, _, let interval), .probing(_, let interval): interval.count > 0
+        case .open: false
+        }
+    }
+
     /// A request starts.
     ///
     /// It must be allowed to.
@@ -81,10 +89,10 @@ package struct CircuitBreaker: Equatable, Sendable {
             // A 429 comes after the key was accepted: it ends a probe too.
             return succeed()
         case .inconclusive:
-            if case .probing(let trouble, let interval) = state {
-                stop(trouble, after: max(interval, Self.probeFirst), now: now)
+            guard case .probing(let trouble, let interval) = state else {
+                return nil
             }
-            return nil
+            return fail(trouble, again: interval, after: interval, now: now)
         case .trouble(let trouble, _):
             return fail(trouble, now: now)
         }
@@ -130,7 +138,17 @@ package struct CircuitBreaker: Equatable, Sendable {
             return .stopped(trouble)
         }
         let next = Milliseconds(min(interval.count * 2, Self.probeMax.count))
-        stop(trouble, after: max(next, Self.probeFirst), now: now)
+        return fail(trouble, again: interval, after: next, now: now)
+    }
+
+    /// A probe failed, sent `interval` after the one before: the first of them is the one that is told.
+    private mutating func fail(
+        _ trouble: LaneTrouble,
+        again interval: Milliseconds,
+        after wait: Milliseconds,
+        now: Timestamp
+    ) -> Change? {
+        stop(trouble, after: max(wait, Self.probeFirst), now: now)
         return interval.count == 0 ? .stopped(trouble) : nil
     }
 

@@ -11,6 +11,10 @@ package struct RateLimiter: Sendable {
     package static let hold = Backoff(base: .seconds(1), cap: .seconds(60))
     private static let holdOfFew = Backoff(base: Milliseconds(250), cap: hold.cap)
 
+    /// So many refusals in a row may say that all is over already, as those of a count that is in
+    /// milliseconds do; after them Apple's clock is not ours.
+    package static let pastEndCountMax = 5
+
     /// Requests per second for the app and environment, over all replicas.
     package var rate: Double
     private var quota: HourQuota?
@@ -117,6 +121,8 @@ package struct RateLimiter: Sendable {
 
     /// Apple said 429, and until when, if it did.
     ///
+    /// An end that is over by our clock is no back-off: it counts for the first refusals in a row
+    /// alone, see ``pastEndCountMax``.
     /// What was sent before a hold began belongs to its refusal, and may only lengthen it.
     ///
     /// - Returns: whether a hold begins.
@@ -127,6 +133,8 @@ package struct RateLimiter: Sendable {
         using generator: inout some RandomNumberGenerator
     ) -> Bool {
         found.answered(isRefused: true, now: now)
+        let isPastEndTaken = (refusedCount ?? 0) < Self.pastEndCountMax
+        let until = until.flatMap { $0 > now || isPastEndTaken ? $0 : nil }
         guard sentAt > heldSince || heldSince > now else {
             heldUntil = max(heldUntil, until ?? heldUntil)
             return false

@@ -60,8 +60,10 @@ extension TokenAccount {
             return waitingNotice == nil && waitingReminder == nil ? .seen : .noticeForSeen
         }
         if isKnown {
+            let repeated = absorbRepeat(distinct)
             return distinct.promotedFrom == nil
-                ? absorbRepeat(distinct) : promote(distinct, now: now, policy: policy)
+                ? repeated
+                : promote(distinct, origin: origin, now: now, policy: policy)
         }
         guard (distinct.appAppleID ?? appAppleID) != nil, (distinct.bundleID ?? bundleID) != nil
         else {
@@ -90,6 +92,7 @@ extension TokenAccount {
         }
         waitingNotice = nil
         waitingReminder = nil
+        takeBackUnknown(at: distinct.receivedAt)
         return .owed
     }
 
@@ -125,17 +128,13 @@ extension TokenAccount {
     ///
     /// - Parameters:
     ///   - distinct: what was absorbed.
-    ///   - absorption: and how.
     ///   - before: the account as it was; nil where there was none.
     /// - Returns: nil where there is no such customer.
     package func refusal(
         toTell distinct: TokenDistinct,
-        _ absorption: Absorption,
         before: TokenAccount?
     ) -> TokenRefused? {
-        guard let refusedAt, let other = distinct.customer,
-            absorption == .ownerConflict || before?.customer == nil
-        else {
+        guard let refusedAt, let other = distinct.customer, other != before?.customer else {
             return nil
         }
         return TokenRefused(
@@ -150,6 +149,7 @@ extension TokenAccount {
     /// Apple does not know the token that this one was a duplicate of: it takes its place.
     private mutating func promote(
         _ distinct: TokenDistinct,
+        origin: RecordOrigin,
         now: Timestamp,
         policy: ReportPolicy
     ) -> Absorption {
@@ -162,19 +162,40 @@ extension TokenAccount {
         guard wasDuplicate, lastAccepted != .duplicateToken else {
             return wasDuplicate ? .promotedLate : .promoted
         }
-        if current?.status == .duplicateToken, current?.reason != .request {
-            // It may have reached Apple: a GET shows it, and if not, it is withdrawn.
-            current?.phase = .doubtful
-        }
-        if let debt, debt.reason == .duplicate {
-            self.debt = firstDebt(
+        doubtOutdated()
+        // What Apple refused to hear is owed no more, but what a primary owes is.
+        parked.removeAll(where: isOutdated)
+        let isUnderWay = current.map { $0.reason != .request } ?? false
+        if debt?.reason == .duplicate || debt == nil && lastAccepted == nil && !isUnderWay {
+            debt = firstDebt(
                 receivedAt: distinct.receivedAt,
-                origin: debt.origin,
+                origin: debt?.origin ?? origin,
                 now: now,
                 policy: policy
             )
         }
         return .promoted
+    }
+
+    /// It came in after it was proven unknown: what says so is withdrawn, unless Apple has it, and
+    /// Apple has asked for what it owes instead.
+    private mutating func takeBackUnknown(at time: Timestamp) {
+        doubtOutdated()
+        for intent in [current].compactMap({ $0 }) + parked where isOutdated(intent) {
+            bringForward(
+                to: min(intent.deadline, time),
+                reason: .unreported,
+                origin: intent.origin
+            )
+        }
+        parked.removeAll(where: isOutdated)
+    }
+
+    /// What is outdated may have reached Apple: a GET shows it, and if not, it is withdrawn.
+    private mutating func doubtOutdated() {
+        if let current, isOutdated(current) {
+            self.current?.phase = .doubtful
+        }
     }
 
     private mutating func absorbRepeat(_ distinct: TokenDistinct) -> Absorption {
@@ -189,6 +210,11 @@ extension TokenAccount {
             return .repeated
         }
         ownerConflictCount += 1
+        if lastAccepted == nil, refusedAt == nil {
+            otherCustomers.removeAll { $0 == another }
+            otherCustomers.append(another)
+            otherCustomers.removeFirst(max(otherCustomers.count - Self.otherCustomerCountMax, 0))
+        }
         return .ownerConflict
     }
 

@@ -91,7 +91,7 @@ extension TokenAccount {
             return search([:], in: intent, answer, policy: policy)
         case .notHeld where isOutdated(intent) && intent.takenSince == nil:
             current = nil
-            debt = Debt(dueAt: answer.answeredAt, reason: .hold, origin: intent.origin)
+            oweInstead(of: intent, at: answer.answeredAt)
             return [.cancelled(intent)] + advance(now: answer.answeredAt, policy: policy)
         case .rejected(let kind):
             return refuse(intent, kind, answer, policy: policy)
@@ -145,7 +145,7 @@ extension TokenAccount {
                 .answered(self.answer(to: intent, of: purchaseKey, outcome, errors: []))
             )
         }
-        if isOutdated(intent) {
+        if intent.status == .duplicateToken, isOutdated(intent) {
             effects.append(.promotedLate)
         }
         current = nil
@@ -157,6 +157,7 @@ extension TokenAccount {
         debt = nil
         waitingNotice = nil
         waitingReminder = nil
+        otherCustomers = []
         oweNextMonth(after: intent, at: answer.answeredAt, policy: policy)
         return effects + advance(now: answer.answeredAt, policy: policy)
     }
@@ -202,20 +203,13 @@ extension TokenAccount {
             )
             park(intent)
         }
-        if errors.contains(where: \.isUnknownToken), refusedAt == nil {
-            refusedAt = answer.answeredAt
-            effects.append(
-                .refusedToken(
-                    TokenRefused(
-                        externalPurchaseID: externalPurchaseID,
-                        customer: customer,
-                        refusedAt: answer.answeredAt
-                    )
-                )
-            )
+        if errors.contains(where: \.isUnknownToken) {
+            effects += tellUnknown(of: intent, at: answer.answeredAt)
         }
         current = nil
-        if intent.reason != .request {
+        if isOutdated(intent) {
+            oweInstead(of: intent, at: answer.answeredAt)
+        } else if intent.reason != .request {
             debt = nil
             waitingNotice = nil
             waitingReminder = nil
@@ -223,13 +217,53 @@ extension TokenAccount {
         return effects + advance(now: answer.answeredAt, policy: policy)
     }
 
+    /// Apple does not know the token: each customer it is said to be of must know, for another of
+    /// theirs takes its place; at first those that were named before, then whoever's sale it hid.
+    private mutating func tellUnknown(
+        of intent: ReportIntent,
+        at time: Timestamp
+    ) -> [ReportEffect] {
+        var told: [CustomerID?] = refusedAt == nil ? [customer] + otherCustomers : []
+        if let purchaseKey = intent.purchaseKey {
+            let isToken = purchaseKey.text == externalPurchaseID.text
+            let asked = isToken ? nil : CustomerID(purchaseKey.text)
+            // A longer one is no customer's, and nobody could read what is told of it.
+            let isReadable = isToken || purchaseKey.text.utf8.count <= CustomerID.byteCount
+            if isReadable, asked != customer, !told.contains(asked) {
+                told.append(asked)
+            }
+        }
+        refusedAt = refusedAt ?? time
+        otherCustomers = []
+        return told.map {
+            .refusedToken(
+                TokenRefused(
+                    externalPurchaseID: externalPurchaseID,
+                    customer: $0,
+                    refusedAt: time
+                )
+            )
+        }
+    }
+
+    /// A report that is outdated was withdrawn, or refused: the token's own is due.
+    private mutating func oweInstead(of intent: ReportIntent, at time: Timestamp) {
+        debt = debt ?? Debt(dueAt: time, reason: .hold, origin: intent.origin)
+    }
+
     private mutating func park(_ intent: ReportIntent) {
+        guard !isOutdated(intent) else {
+            return
+        }
         var refused = intent
         // Its dead letter has them, and a replay brings them again.
         refused.lineItems = nil
         refused.keep([])
         parked.append(refused)
-        parked.removeFirst(max(parked.count - Self.parkedCountMax, 0))
+        while parked.count > Self.parkedCountMax {
+            // The token's own debt keeps its place.
+            parked.remove(at: parked.firstIndex { $0.reason == .request } ?? 0)
+        }
     }
 
     private func answer(

@@ -140,7 +140,10 @@ extension TokenAccount {
         case .accepted(let report):
             return report.says(intent.status, intent.lineItems)
                 ? .alreadyReported : .refused(heldOtherwise)
-        case nil where intent.isRepeat:
+        case nil where intent.isRepeat && isOutdated(intent.status):
+            // What the token owes instead is reported by itself.
+            return .alreadyReported
+        case nil where intent.isRepeat && lastAccepted != nil:
             // Not kept: it had no line items, or others gave way to it.
             return intent.status != .lineItem || hasForgotten(intent.number)
                 ? .alreadyReported : .refused(statusChanged)

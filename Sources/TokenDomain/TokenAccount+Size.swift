@@ -33,6 +33,9 @@ extension TokenAccount {
         var textCount = externalPurchaseID.text.utf8.count + primaryCount
         textCount += (bundleID?.utf8.count ?? 0) + (tokenType?.text.utf8.count ?? 0)
         textCount += customer?.text.utf8.count ?? 0
+        for customer in otherCustomers {
+            textCount += customer.text.utf8.count
+        }
         // The next in line takes the place of the one under way; those before it end up among the
         // parked or the accepted, until others are dropped.
         let askedCount = (current == nil ? 0 : 1) + line.count

@@ -9,6 +9,8 @@ package struct TokenAccount: Equatable, Sendable {
     package static let parkedCountMax = 8
     /// Accepted reports kept to recognize a replay of them; the oldest is dropped.
     package static let acceptedCountMax = 32
+    /// Other customers kept to tell them where Apple does not know the token; the oldest is dropped.
+    package static let otherCustomerCountMax = 8
 
     /// A report that the token owes by itself.
     package struct Debt: Equatable, Sendable {
@@ -70,6 +72,8 @@ package struct TokenAccount: Equatable, Sendable {
     package var customer: CustomerID?
     /// How many records named another customer than ``customer``.
     package var ownerConflictCount = 0
+    /// The newest of those customers, until Apple has said whether it knows the token.
+    package var otherCustomers: [CustomerID] = []
 
     /// When Apple said that it does not know the token; nil where it never did.
     package var refusedAt: Timestamp?
@@ -146,9 +150,17 @@ package struct TokenAccount: Equatable, Sendable {
         role != nil || lastAccepted != nil || intentCount > 0 || !notices.isEmpty
     }
 
-    /// Whether a report says that the token is a duplicate, which it is no more.
+    /// Whether a report of its own says what the token is no more: a duplicate, or unknown.
     func isOutdated(_ intent: ReportIntent) -> Bool {
-        intent.status == .duplicateToken && intent.reason != .request && role == .primary
+        intent.reason != .request && isOutdated(intent.status)
+    }
+
+    func isOutdated(_ status: ReportStatus) -> Bool {
+        switch status {
+        case .duplicateToken: role == .primary
+        case .unrecognizedToken: isKnown
+        case .noLineItem, .lineItem: false
+        }
     }
 
     /// Whether it shares a period with others: it expires, and Apple knows duplicates of its type.

@@ -17,6 +17,7 @@ extension TokenAccount: WireMessage {
         coder.role(&role, atMost: nil)
         coder.member("customer", &customer)
         coder.member("ownerConflictCount", &ownerConflictCount, default: 0)
+        coder.member("otherCustomers", &otherCustomers, default: [])
         coder.member("refusedAt", &refusedAt)
         coder.member("lastAccepted", &lastAccepted)
         coder.member("lastAcceptedAt", &lastAcceptedAt)

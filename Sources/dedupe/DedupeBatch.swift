@@ -14,7 +14,7 @@ struct DedupeBatch {
     /// Index of `tokens.distinct` among the worker's targets.
     static let distinct = 0
     /// Index of `tokens.refused` among the worker's sources.
-    private static let refused = 1
+    static let refused = 1
 
     /// One record of the batch, read.
     struct Candidate {
@@ -88,7 +88,12 @@ struct DedupeBatch {
                 )
             } else if let fault = faults[index] {
                 let isToken = record.topic != Self.refused
-                plan.conclude(.deadLetter(fault), app: isToken ? TokenTally.unknownApp : nil)
+                let seenCount = Self.appendSeen(record, of: batch, into: &plan)
+                plan.conclude(
+                    seenCount == 0
+                        ? .deadLetter(fault) : .deadLetterAndForward(fault, outputCount: seenCount),
+                    app: isToken ? TokenTally.unknownApp : nil
+                )
             } else if let refusal = refusals[index] {
                 try conclude(refusal, into: &plan)
             } else {

@@ -37,6 +37,12 @@ final class DedupeStage: StatefulStage {
         }
     }
 
+    func outputsBesideDeadLetter(
+        _ record: RecordBatch.Record,
+        of batch: RecordBatch,
+        into plan: inout BatchPlan
+    ) -> Int { DedupeBatch.appendSeen(record, of: batch, into: &plan) }
+
     private func remove(_ removal: KeySweep.Expired, in plan: inout BatchPlan) {
         let entries = plan.state.put(
             recordWithKey: plan.outputs.place(removal.changelogKey),

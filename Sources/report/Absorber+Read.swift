@@ -19,6 +19,13 @@ extension Absorber {
         case refusedAccountToken(AccountTokenOutcome, Fault)
         case refused(Fault)
 
+        var isRequest: Bool {
+            if case .request = self {
+                return true
+            }
+            return false
+        }
+
         var externalPurchaseID: TokenID? {
             switch self {
             case .distinct(let distinct): distinct.externalPurchaseID

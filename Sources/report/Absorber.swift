@@ -165,8 +165,8 @@ struct Absorber {
             return answer(to: request, refusal, of: account, into: &plan)
         }
         count(effects)
-        if case .request = input {
-            // The replay of a refused debt: the token is held once more.
+        if input.isRequest || absorption == .promoted {
+            // The replay of a refused debt, or a primary's in its place: the token is held once more.
             plan.tally.moved(from: accounts.token(at: place), to: account)
         }
         let before = accounts.token(at: place)
@@ -180,21 +180,18 @@ struct Absorber {
         }
         let verdict = verdict(absorption, trace: trace)
         guard case .distinct(let distinct) = input,
-            let refused = account.refusal(
-                toTell: distinct,
-                absorption,
-                before: before
-            )
+            let refused = account.refusal(toTell: distinct, before: before)
         else {
             return verdict
         }
         output.append(refused, to: &plan)
         // As the loop counts it where nothing goes out.
-        let app = distinct.appAppleID ?? TokenTally.unknownApp
-        switch absorption {
-        case .repeated, .ownerConflict: plan.tally.add(.repeated, app: app)
-        case .alreadyReported: plan.tally.add(.reported, app: app)
-        default: break
+        if let app = Self.app(of: input, record) {
+            switch absorption {
+            case .repeated, .ownerConflict: plan.tally.add(.repeated, app: app)
+            case .alreadyReported: plan.tally.add(.reported, app: app)
+            default: break
+            }
         }
         return .forward(outputCount: 1)
     }

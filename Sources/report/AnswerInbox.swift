@@ -14,6 +14,9 @@ struct AnswerInbox {
     /// When some were taken in last.
     private var takenAt = Timestamp(milliseconds: 0)
 
+    /// Whose accounts have changed by an answer that is not known to be committed.
+    var unconfirmedPlaces: [AccountPlace] { unconfirmed.map(\.place) }
+
     init(limits: ReportLimits) {
         countMax = limits.answerCountMax
         wholeCountMin = limits.wholeAnswerCountMin

@@ -219,21 +219,21 @@ final class ReportMetrics {
         ownerConflicts.add(1)
     }
 
-    /// The circuit breaker of these queues of one lane changed.
-    func changed(_ queues: [SendQueue], _ change: String, isStopped stopped: Bool) {
-        guard let lane = queues.first?.lane else {
-            return
-        }
-        let app = String(lane.appAppleID)
-        laneChanges.add(1, app, lane.environment.rawValue, change)
-        for queue in queues {
-            isStopped.set(stopped ? 1 : 0, app, lane.environment.rawValue, queue.endpoint.name)
-        }
-    }
-
-    /// Somebody ordered it.
+    /// Its circuit breakers or its rate limiter changed, or somebody ordered it.
     func changed(_ lane: Lane, _ change: String) {
         laneChanges.add(1, String(lane.appAppleID), lane.environment.rawValue, change)
+    }
+
+    /// Nil where no lane is this replica's.
+    func stopped(_ queue: SendQueue, _ stopped: Bool?) {
+        let labels = (
+            String(queue.lane.appAppleID), queue.lane.environment.rawValue, queue.endpoint.name
+        )
+        if let stopped {
+            isStopped.set(stopped ? 1 : 0, labels.0, labels.1, labels.2)
+        } else {
+            isStopped.remove(labels.0, labels.1, labels.2)
+        }
     }
 
     /// Nil where no lane is this replica's.

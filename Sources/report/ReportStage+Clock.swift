@@ -1,4 +1,5 @@
 internal import StageRuntime
+internal import StateStore
 internal import Telemetry
 internal import TokenDomain
 
@@ -12,7 +13,8 @@ extension ReportStage {
     static let backMin = Milliseconds.seconds(1)
 
     /// Notices a jump since the last tick.
-    func noticeClock(now: Timestamp) {
+    func noticeClock(into plan: inout BatchPlan) throws(StoreFault) {
+        let now = plan.now
         defer { tickedAt = now }
         guard let tickedAt else {
             return
@@ -20,6 +22,8 @@ extension ReportStage {
         let jump = now - tickedAt
         if jump < -Self.backMin {
             clockWasSetBack(by: -jump, now: now)
+            // The sweep of the committed store does not see these.
+            try moveRetries(of: inbox.unconfirmedPlaces, by: -jump, into: &plan)
         }
     }
 

@@ -162,13 +162,25 @@ extension ReportStage {
             countMax: limits.dueCountMax
         )
         sweep.retries = slice.rest
-        try change(free(slice.places, table), into: &plan) { debtor in
+        // Where something else is staged for an account, its retry stands in that as well.
+        let places = slice.places.filter { !sender.busy.contains($0) }
+        try moveRetries(of: places, by: retries.setBack, into: &plan)
+    }
+
+    /// Moves those that wait for a retry, as they are now, staged or not.
+    func moveRetries(
+        of places: [AccountPlace],
+        by setBack: Milliseconds,
+        into plan: inout BatchPlan
+    ) throws(StoreFault) {
+        let now = plan.now
+        try change(places, into: &plan) { debtor in
             switch debtor {
             case .token(var account):
-                account.moveRetry(by: retries.setBack, now: now)
+                account.moveRetry(by: setBack, now: now)
                 debtor = .token(account)
             case .transaction(var debt):
-                debt.moveRetry(by: retries.setBack, now: now)
+                debt.moveRetry(by: setBack, now: now)
                 debtor = .transaction(debt)
             }
             return []

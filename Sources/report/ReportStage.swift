@@ -212,9 +212,9 @@ final class ReportStage: TickingStage {
     func tick(into plan: inout BatchPlan) {
         let now = plan.now
         let table = DueTable(state: plan.state)
-        noticeClock(now: now)
-        sender.followOrders(now: now)
         do throws(StoreFault) {
+            try noticeClock(into: &plan)
+            sender.followOrders(now: now)
             learnPartitionCount()
             inbox.add(sender.collect(now: now))
             try settleAnswers(table, into: &plan)

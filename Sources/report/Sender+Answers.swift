@@ -117,7 +117,7 @@ extension Sender {
     }
 
     private func tellHeld(_ queue: SendQueue, until: Timestamp, now: Timestamp) {
-        metrics.changed([queue], "held", isStopped: false)
+        metrics.changed(queue.lane, "held")
         log.limited(
             .warning,
             "Apple limits the rate of a lane",
@@ -135,9 +135,9 @@ extension Sender {
         let environment = LogValue.text(lane.environment.rawValue)
         switch change {
         case .resigning:
-            metrics.changed(queues, "resigning", isStopped: false)
+            metrics.changed(lane, "resigning")
         case .stopped(let trouble):
-            metrics.changed(queues, trouble.rawValue, isStopped: true)
+            metrics.changed(lane, trouble.rawValue)
             log.error(
                 "a lane is stopped: nothing is reported for this app until its probe succeeds",
                 ("appAppleId", app),
@@ -145,7 +145,11 @@ extension Sender {
                 ("because", .text(trouble.rawValue))
             )
         case .reopened:
-            metrics.changed(queues, "reopened", isStopped: false)
+            metrics.changed(lane, "reopened")
+            guard !queues.allSatisfy(isStopped) else {
+                // The other circuit breaker still stops them.
+                return
+            }
             log.info(
                 "a lane works again",
                 ("appAppleId", app),

@@ -32,6 +32,7 @@ extension Sender {
         for (queue, lane) in lanes {
             metrics.paced(queue, requestsPerSecond: lane.limiter.requestsPerSecond(now: now))
             metrics.failing(queue, for: spells[queue]?.lasted(now: now) ?? Milliseconds(0))
+            metrics.stopped(queue, partitions.isEmpty ? nil : isStopped(queue))
         }
         for lane in laneSet {
             metrics.paused(lane, partitions.isEmpty ? nil : pause(of: lane) != nil)
@@ -39,6 +40,11 @@ extension Sender {
             metrics.slack(lane, seconds: deadline.map { Double(($0 - now).count) / 1_000 })
             metrics.held(lane, for: heldTime(of: lane, now: now))
         }
+    }
+
+    /// Whether the circuit breaker of the key or that of the endpoint stops it.
+    func isStopped(_ queue: SendQueue) -> Bool {
+        lanes[queue]?.breaker.isStopped == true || keyBreakers[queue.lane]?.isStopped == true
     }
 
     /// Those that have something to send here, and those that are paused.

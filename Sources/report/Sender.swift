@@ -30,8 +30,10 @@ final class Sender {
     var lanes: [SendQueue: SendLane] = [:]
     /// What Apple thinks of an app's key: a 401 at one endpoint holds every other of the lane.
     var keyBreakers: [Lane: CircuitBreaker] = [:]
-    /// Those of ``lanes`` in the order in which they were opened: each gets its turns in it.
+    /// Those of ``lanes`` in the order in which they were opened.
     private(set) var queues: [SendQueue] = []
+    /// Whose turn is first in the next round, so that none always finds the host's room taken.
+    private var firstTurn = 0
     private(set) var rounds: SendRounds
     /// Debts that are ready for a queue and are not known to be committed.
     private var touched: [(queue: SendQueue, debt: ReadyDebt)] = []
@@ -236,7 +238,9 @@ final class Sender {
         let before = nextTag
         var isCrowded = false
         try lookUpNext(table, now: now)
-        for queue in queues {
+        firstTurn = firstTurn + 1 < queues.count ? firstTurn + 1 : 0
+        for index in queues.indices {
+            let queue = queues[(firstTurn + index) % queues.count]
             while let debt = try nextDebt(queue, table, now: now) {
                 guard lanes[queue]?.limiter.take(now: now) == true else {
                     lanes[queue]?.putBack(debt)

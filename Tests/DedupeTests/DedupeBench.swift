@@ -224,8 +224,14 @@ final class DedupeBench {
                 return reason == "refused_token" ? .refused : .again
             case .deadLetter(let fault):
                 return .deadLetter(fault.code)
-            case .deadLetterAndForward(let fault, _):
-                return .deadLetter("forwarded " + fault.code)
+            case .deadLetterAndForward(let fault, let outputCount):
+                guard outputCount == 1, let output = outputs.popFirst() else {
+                    return .deadLetter("not one output")
+                }
+                let seen = try TokenDistinct(
+                    reading: plan.outputs.arena.span.extracting(output.value.indices)
+                )
+                return .deadLetter("\(fault.code) \(seen.role) \(seen.externalPurchaseID.text)")
             }
         }
     }

@@ -228,7 +228,38 @@ import TokenWire
         let values = [(Int32(0), Array(value.utf8)), (0, good)].map {
             (partition: $0.0, value: $0.1)
         }
-        #expect(try bench.judge(values: values) == [.deadLetter("dedupe.bad_record"), .primary])
+        let answers = try bench.judge(values: values)
+        // A token in our dead letters is not unknown.
+        let hasID = value.contains(#"Id":"a""#)
+        let code = "dedupe.bad_record\(hasID ? " seen a" : "")"
+        #expect(answers == [.deadLetter(code), .primary])
+    }
+
+    @Test func `tells of a token that it cannot read all that can be`() throws {
+        let bench = DedupeBench()
+        let value = """
+            {"externalPurchaseId":"SANDBOX_a","appAppleId":7,"bundleId":3,"tokenType":"SERVICES",\
+            "tokenCreationDate":1000,"customer":"c1.x","receivedAt":2000}
+            """
+        let plan = bench.plan(values: [(0, Array(value.utf8))])
+        let seen = try #require(bench.texts(of: plan).first)
+        #expect(
+            try TokenDistinct(reading: Array(seen.utf8).span)
+                == TokenDistinct(
+                    externalPurchaseID: TokenID("SANDBOX_a"),
+                    appAppleID: 7,
+                    bundleID: nil,
+                    tokenType: .services,
+                    tokenCreationDate: Timestamp(milliseconds: 1_000),
+                    tokenExpirationDate: nil,
+                    customer: nil,
+                    receivedAt: Timestamp(milliseconds: 2_000),
+                    role: .seen
+                )
+        )
+        // A refusal that cannot be read tells of no token that came in.
+        let refusal = bench.plan(values: [(0, Array(value.utf8))], topic: 1)
+        #expect(refusal.outputs.outputs.isEmpty)
     }
 
     @Test(arguments: [
@@ -266,7 +297,7 @@ import TokenWire
                 )
                 let answers = try bench.judge(values: [(0, Array(value.utf8))])
                 #expect(
-                    (answers == [.deadLetter("dedupe.bad_record")]) == (more == 1),
+                    answers.description.contains("dedupe.bad_record") == (more == 1),
                     "\(answers), \(value.prefix(30))"
                 )
             }

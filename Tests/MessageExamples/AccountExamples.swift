@@ -101,6 +101,7 @@ extension MessageExamples {
         account.role = .duplicate(of: TokenID("first"))
         account.customer = CustomerID("c1.x")
         account.ownerConflictCount = 2
+        account.otherCustomers = [CustomerID("c1.y"), CustomerID("c1.z")]
         account.lastAccepted = .noLineItem
         account.lastAcceptedAt = time
         account.intentCount = 5

@@ -44,6 +44,47 @@ import TokenDomain
         #expect(bench.appleStore.accepted.count == 1)
     }
 
+    /// Wherever the transaction is that has the change.
+    @Test(arguments: 0..<8)
+    func `back moves a retry whose account changes just then`(stepCount: Int) throws {
+        let bench = try benchWithRetry()
+        bench.cluster.faults.outcomeDelayMax = 6
+        bench.notice(bench.id(1))
+        for _ in 0..<stepCount {
+            _ = try bench.instances[0]?.loop.step(waitMilliseconds: 0)
+        }
+        bench.clock.now = bench.clock.now + .days(-1)
+        try bench.pass(.minutes(14))
+        #expect(bench.appleStore.accepted.isEmpty)
+        try bench.pass(.minutes(2))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+
+    /// Wherever the transaction is that has the retry.
+    @Test(arguments: 1..<9)
+    func `back moves a retry that is decided just then`(stepCount: Int) throws {
+        let bench = ReportBench()
+        bench.cluster.faults.outcomeDelayMax = 6
+        var isDown = true
+        bench.script = { _ in
+            defer { isDown = false }
+            return isDown ? .status(503, retryAfter: ReportBench.start + .minutes(20)) : .answered
+        }
+        let instance = bench.launch()
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9_999)))
+        while instance.apple.calls.isEmpty {
+            _ = try instance.loop.step(waitMilliseconds: 0)
+        }
+        for _ in 0..<stepCount {
+            _ = try instance.loop.step(waitMilliseconds: 0)
+        }
+        bench.clock.now = bench.clock.now + .days(-1)
+        try bench.pass(.minutes(19))
+        #expect(bench.appleStore.accepted.isEmpty)
+        try bench.pass(.minutes(2))
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+
     @Test func `back while nobody ran delays a retry by what a retry waits at most`() throws {
         let bench = try benchWithRetry()
         bench.crash()

@@ -168,6 +168,24 @@ import TokenDomain
         #expect(bench.appleStore.accepted.count == 100)
     }
 
+    @Test func `have their turn, each of them, where one host has room for a few`() throws {
+        let bench = ReportBench()
+        bench.latency = .seconds(1)
+        bench.launch()
+        let apps: ClosedRange<Int64> = 1...12
+        for number in 0..<400 {
+            for app in apps {
+                let id = bench.id(number * 100 + Int(app))
+                bench.distinct(id, .duplicate(of: bench.id(99_999)), app: app)
+            }
+        }
+        try bench.pass(.seconds(5))
+        let calls = try #require(bench.instances[0]?.apple.calls)
+        for app in apps {
+            #expect(calls.count { $0.lane.appAppleID == app } > 40, "\(app)")
+        }
+    }
+
     @Test func `have a limit each, whatever they have to send`() throws {
         let bench = ReportBench()
         bench.rate = 50

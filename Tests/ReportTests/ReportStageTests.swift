@@ -112,6 +112,41 @@ import TokenWire
         #expect(wasStored.count == 20 && wasStored.allSatisfy { $0 })
     }
 
+    @Test func `closes the account of a token that was a dead letter of its own`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        let id = bench.id(1)
+        var message = TokenDistinct(
+            externalPurchaseID: id,
+            appAppleID: 1,
+            bundleID: nil,
+            tokenType: nil,
+            tokenCreationDate: ReportBench.start + .days(-9),
+            tokenExpirationDate: nil,
+            customer: nil,
+            receivedAt: ReportBench.start,
+            role: .primary
+        )
+        bench.append(.tokensDistinct, id) { message.write(to: &$0) }
+        try bench.pass(.minutes(1))
+        #expect(bench.tally.deadLetterCodes == ["report.bad_record"])
+        message.bundleID = "com.example.1"
+        var value: [UInt8] = []
+        message.write(to: &value)
+        bench.append(
+            .tokensDistinct,
+            key: Array(id.text.utf8),
+            value: value,
+            headers: ["tollway.dlq.replay_id": "r"]
+        )
+        try bench.pass(.days(2))
+        let tally = bench.tally.committed
+        // decode has counted it once.
+        #expect(tally.count(of: .accepted, app: 1) == 1)
+        #expect(tally.count(of: .deadLetter, app: TokenTally.unknownApp) == 1)
+        #expect(tally.count(of: .reported, app: 1) == 1)
+    }
+
     @Test func `buries what Apple refuses, and its replay resumes the same intent`() throws {
         let bench = ReportBench()
         bench.launch()

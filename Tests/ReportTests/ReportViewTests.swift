@@ -49,6 +49,63 @@ import TokenWire
         #expect(try shown(bench).contains(#""state":"open""#))
     }
 
+    /// 1 while that queue of app 1 is shown as stopped.
+    private func stopped(_ bench: ReportBench, _ endpoint: String) -> Double? {
+        let labels = #"{app="1",environment="production",endpoint="\#(endpoint)"}"#
+        return bench.metric("report_lane_stopped\(labels)")
+    }
+
+    @Test func `shows a lane as stopped whatever answers the request that was signed anew`() throws
+    {
+        let bench = ReportBench()
+        var callCount = 0
+        var isKeyGood = false
+        bench.script = { _ in
+            callCount += 1
+            return isKeyGood ? .answered : .status(callCount == 2 ? 500 : 401)
+        }
+        bench.launch()
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9)))
+        try bench.pass(.minutes(20))
+        #expect(stopped(bench, "reports") == 1)
+        let sentence = "a lane is stopped: nothing is reported for this app until its"
+        #expect(bench.logLines.with("\(sentence) probe succeeds").count == 1)
+        isKeyGood = true
+        try bench.pass(.minutes(6))
+        #expect(stopped(bench, "reports") == 0)
+        #expect(bench.logLines.with("a lane works again").count == 1)
+        #expect(bench.appleStore.accepted.count == 1)
+    }
+
+    @Test func `shows each endpoint as stopped for as long as either circuit breaker stops it`()
+        throws
+    {
+        let bench = ReportBench()
+        let transaction = `Account tokens in the report worker`.transaction
+        var isKeyGood = true
+        bench.script = { call in
+            guard isKeyGood else {
+                return .status(401)
+            }
+            return call.externalPurchaseID == transaction ? .answered : .status(403)
+        }
+        bench.launch()
+        bench.distinct(bench.id(1), .duplicate(of: bench.id(9)))
+        try bench.pass(.minutes(3))
+        #expect(stopped(bench, "reports") == 1)
+        isKeyGood = false
+        bench.requestAccountToken(`Account tokens in the report worker`.tokens[0])
+        try bench.pass(.minutes(3))
+        #expect(stopped(bench, "reports") == 1)
+        #expect(stopped(bench, "account_tokens") == 1)
+        isKeyGood = true
+        try bench.pass(.minutes(6))
+        #expect(stopped(bench, "reports") == 1)
+        #expect(stopped(bench, "account_tokens") == 0)
+        bench.instances[0]?.loop.abandon()
+        #expect(lines(bench, "report_lane_stopped").isEmpty)
+    }
+
     @Test func `counts how long a lane is held, and hardly any of it at a rate set too high`()
         throws
     {

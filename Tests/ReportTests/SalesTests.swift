@@ -232,6 +232,46 @@ import TokenWire
         #expect(bench.tally.committed.count(of: .repeated, app: 1) == 2)
     }
 
+    /// It was sent first with one customer, then with another and the dates of their own token.
+    @Test func `is told by every customer whose it was said to be`() throws {
+        let bench = ReportBench()
+        bench.script = { _ in Self.unknown }
+        bench.launch()
+        for customer in ["c1.x", "c1.y", "c1.z", "c1.y"] {
+            bench.distinct(bench.id(1), customer: customer)
+        }
+        try bench.pass(.minutes(1))
+        #expect(try bench.refusedTokens().isEmpty)
+        bench.notice(bench.id(1))
+        try bench.pass(.minutes(1))
+        let told = try bench.refusedTokens()
+        #expect(told.map(\.key).sorted() == ["c1.x", "c1.y", "c1.z"])
+        #expect(told.allSatisfy { $0.refused.customer?.text == $0.key })
+    }
+
+    @Test func `is told by the customer of each sale that is refused for it`() throws {
+        let bench = ReportBench()
+        bench.script = { _ in Self.unknown }
+        bench.launch()
+        bench.distinct(bench.id(1), customer: "c1.x")
+        for key in ["c1.y", "c1.x", "c1.z", bench.id(1).text] {
+            bench.request(
+                bench.id(1),
+                .lineItem,
+                lineItems: #"[{"lineItemId":"a"}]"#,
+                purchaseKey: key
+            )
+            try bench.pass(.minutes(1))
+        }
+        let told = try bench.refusedTokens()
+        #expect(told.map(\.key).sorted() == [bench.id(1).text, "c1.x", "c1.y", "c1.z"])
+        #expect(
+            told.allSatisfy { key, refused in
+                key == refused.customer?.text ?? refused.externalPurchaseID.text
+            }
+        )
+    }
+
     @Test func `is no other refusal`() throws {
         let bench = ReportBench()
         bench.script = { _ in
@@ -277,6 +317,31 @@ import TokenWire
         // What came in once is one token, promoted or not.
         #expect(bench.tally.committed.count(of: .repeated, app: 1) == 0)
         #expect(bench.tally.committed.count(of: .reported, app: 1) == 1)
+    }
+
+    @Test(arguments: [false, true])
+    func `owes what a primary owes where Apple refused it as a duplicate`(isReplayed: Bool) throws {
+        let bench = ReportBench()
+        let errors = [AppleError(code: 8, fieldName: "status", lineItemID: nil)]
+        bench.script = { _ in .refused(errors) }
+        bench.launch()
+        duplicate(bench)
+        try bench.pass(.hours(49))
+        let deadLetter = try #require(bench.deadLetters().first)
+        bench.script = { _ in .answered }
+        bench.distinct(bench.id(2), promotedFrom: bench.id(1), receivedAt: bench.clock.now)
+        try bench.pass(.minutes(1))
+        if isReplayed {
+            bench.append(.reportsRequested, bench.id(2)) { $0 += deadLetter.value }
+        }
+        try bench.pass(.hours(25))
+        #expect(bench.appleStore.statuses == [bench.id(2).text: ["NO_LINE_ITEM"]])
+        #expect(bench.deadLetters().count == 1)
+        // Taken once more, as by a replay.
+        let tally = bench.tally.committed
+        #expect(tally.count(of: .accepted, app: 1) == 1)
+        #expect(tally.count(of: .deadLetter, app: 1) == 1)
+        #expect(tally.count(of: .reported, app: 1) == 1)
     }
 
     @Test func `is withdrawn as a duplicate where Apple has not heard of it`() throws {

@@ -5,8 +5,23 @@ import TokenDomain
 
 @testable import StageRuntime
 
-/// Concludes each record as its value says, for app 7.
+/// Concludes each record as its value says, for app 7; beside a dead letter that is none of its own
+/// goes a `seen` record, and another that is too large.
 private final class ToldStage: Stage {
+    func outputsBesideDeadLetter(
+        _ record: RecordBatch.Record,
+        of batch: RecordBatch,
+        into plan: inout BatchPlan
+    ) -> Int {
+        for value in [Array("seen".utf8), [UInt8](repeating: 1, count: 2_000)] {
+            let placed = plan.outputs.place(value)
+            plan.outputs.outputs.append(
+                OutputBatch.Output(topic: 0, key: .absent, value: placed)
+            )
+        }
+        return 2
+    }
+
     func judge(_ batch: RecordBatch, into plan: inout BatchPlan) {
         for record in batch.records {
             switch String(decoding: batch.arena[record.value.indices], as: UTF8.self) {
@@ -31,6 +46,8 @@ private final class ToldStage: Stage {
 
 private final class Account: LoopTelemetry {
     var tally = TokenTally()
+    /// Values that were forwarded, in order.
+    var forwarded: [[UInt8]] = []
 
     func instant() -> UInt64 { 0 }
     func judged(recordCount: Int, since instant: UInt64) {}
@@ -52,18 +69,28 @@ private final class Account: LoopTelemetry {
         "forward", "repeat", "held", "reported", "notice", "large", "bad", "forward",
     ]
 
-    private func account(_ worker: Worker, abortOneIn: Int) throws -> Account {
+    private func account(
+        _ worker: Worker,
+        abortOneIn: Int,
+        isReplay: Bool = false
+    ) throws -> Account {
         let cluster = MemoryCluster(seed: 3)
         cluster.faults.abortOneIn = abortOneIn
         cluster.createTopic("in", partitionCount: 1)
         for topic in WorkerLoop.targets(of: worker) {
             cluster.createTopic(topic.name(prefix: ""), partitionCount: 1)
         }
+        var headers: [UInt8] = []
+        HeaderList.append(name: "other".utf8, value: "x".utf8, to: &headers)
+        if isReplay {
+            HeaderList.append(name: "tollway.dlq.replay_id".utf8, value: "r".utf8, to: &headers)
+        }
         for value in Self.values {
             cluster.append(
                 topic: "in",
                 key: nil,
                 value: Array(value.utf8),
+                headers: headers,
                 timestampMilliseconds: 0
             )
         }
@@ -93,6 +120,8 @@ private final class Account: LoopTelemetry {
             now = now + .seconds(1)
             _ = try loop.step(waitMilliseconds: 0)
         }
+        let target = WorkerLoop.targets(of: worker)[0].name(prefix: "")
+        account.forwarded = cluster.committedRecords(of: target).map { $0.value ?? [] }
         return account
     }
 
@@ -110,5 +139,20 @@ private final class Account: LoopTelemetry {
             }
             #expect(counts == expected, "aborts one in \(abortOneIn)")
         }
+    }
+
+    @Test func `has a seen record where the output is too large for Kafka`() throws {
+        let forwarded = try account(.decode, abortOneIn: 0).forwarded
+        #expect(forwarded == [[1], [1], Array("seen".utf8)])
+    }
+
+    /// What was a dead letter was accepted before: it closes the account once more.
+    @Test(arguments: [Worker.decode, .notifications])
+    func `is accepted once more where it is replayed`(worker: Worker) throws {
+        let tally = try account(worker, abortOneIn: 0, isReplay: true).tally
+        #expect(tally.count(of: .accepted, app: 7) == 6)
+        #expect(tally.count(of: .accepted, app: TokenTally.unknownApp) == 1)
+        let first = try account(worker, abortOneIn: 0).tally
+        #expect(first.count(of: .accepted, app: 7) == (worker == .decode ? 6 : 0))
     }
 }

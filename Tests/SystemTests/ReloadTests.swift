@@ -63,7 +63,9 @@ struct `Keys read again on SIGHUP` {
         try addKey("RIGKEY0002", file: "key-2.p8", rig)
         rig.signal(1, SIGHUP)
         try reported(20, rig, seconds: 4)
-        #expect(try rig.metric(1, stopped) == 0)
+        try rig.wait(seconds: 5, for: "the lane is shown as open") {
+            try rig.metric(1, stopped) == 0
+        }
         #expect(!rig.log(1).contains("PRIVATE KEY"))
     }
 

@@ -38,6 +38,25 @@ import TokenDomain
         #expect(breaker.state == .open)
     }
 
+    @Test func `is stopped once the request with a new signature has no good answer either`() {
+        var breaker = CircuitBreaker()
+        breaker.started(now: Self.now)
+        expect(Self.hear(.trouble(.unauthorized, until: nil), &breaker), .resigning)
+        #expect(!breaker.isStopped)
+        breaker.started(now: Self.now)
+        #expect(!breaker.isStopped)
+        expect(Self.hear(.inconclusive, &breaker), .stopped(.unauthorized))
+        #expect(breaker.isStopped)
+        let probe = Self.now + .seconds(5)
+        #expect(breaker.opensAt(now: Self.now) == probe)
+        breaker.started(now: probe)
+        #expect(breaker.isStopped)
+        expect(Self.hear(.trouble(.unauthorized, until: nil), &breaker, at: probe), nil)
+        breaker.started(now: probe + .seconds(10))
+        expect(Self.hear(.fine, &breaker, at: probe + .seconds(10)), .reopened)
+        #expect(!breaker.isStopped)
+    }
+
     @Test func `opens again after one bad signature`() {
         var breaker = CircuitBreaker()
         breaker.started(now: Self.now)

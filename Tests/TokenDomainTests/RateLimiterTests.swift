@@ -175,6 +175,28 @@ import TokenDomain
         #expect(span <= Milliseconds(1_030))
     }
 
+    /// Apple's clock is behind ours, or its answer took long.
+    @Test(arguments: [0, -1_000] as [Int64])
+    func `backs off where every end that Apple names is over by our clock`(milliseconds: Int64) {
+        var limiter = Self.limiter(rate: 5)
+        var generator = SeededGenerator(seed: 3)
+        var longest = Milliseconds(0)
+        for count in 0..<12 {
+            let now = Self.start + .minutes(Int64(count))
+            let isHeld = limiter.rateLimited(
+                sentAt: now,
+                until: now + Milliseconds(milliseconds),
+                now: now,
+                using: &generator
+            )
+            #expect(isHeld)
+            let end = limiter.holdEnd(now: now)
+            #expect((end == nil) == (count < RateLimiter.pastEndCountMax))
+            longest = max(longest, (end ?? now) - now)
+        }
+        #expect(longest > .seconds(2))
+    }
+
     @Test func `counts the time it is held from the first refusal to the next 200`() {
         var limiter = Self.limiter(rate: 20)
         #expect(limiter.heldTime(isWaiting: true, now: Self.start) == Milliseconds(0))

@@ -351,6 +351,38 @@ import Testing
         )
     }
 
+    @Test func `gives way to its token's own debt where refused reports are many`() throws {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(), now: Self.due)
+        var deadLetters: [ReportRequested] = []
+        func refuse() {
+            for case .deadLetter(let deadLetter, _, _, _)
+                in account.hear(.rejected(.refused), at: Self.due, httpStatus: 400)
+            {
+                deadLetters.append(deadLetter)
+            }
+        }
+        refuse()
+        for offset in 1...10 as ClosedRange<Int64> {
+            let request = Fixtures.request(.lineItem, lineItems: "[\(offset)]")
+            expect(account.take(request, offset: offset, now: Self.due), .owed)
+            refuse()
+        }
+        #expect(deadLetters.count == 11 && account.parked.count == TokenAccount.parkedCountMax)
+        #expect(account.hasParkedDebt)
+        // Nothing was accepted: what is not kept any more is reported all the same.
+        for (index, number) in [(0, 1), (1, 2), (10, 11)] {
+            var copy = account
+            let replay = deadLetters[index]
+            expect(
+                copy.resume(replay, offset: 20, policy: Fixtures.policy, now: Self.due),
+                .owed
+            )
+            #expect(copy.current?.status == replay.status && copy.current?.number == number)
+            #expect(copy.current?.lineItems == replay.lineItems)
+        }
+    }
+
     @Test func `carries the history of its dead letter into the next one`() {
         var account = Fixtures.account()
         _ = account.take(Fixtures.distinct(), now: Self.due)

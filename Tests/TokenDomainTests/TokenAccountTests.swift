@@ -133,6 +133,34 @@ import Testing
         #expect(account.debt?.reason == .duplicate)
     }
 
+    @Test(arguments: [ReportAnswer.rejected(.refused), .accepted])
+    func `knows the newest of its other customers until Apple has said whether it knows it`(
+        answer: ReportAnswer
+    ) {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(customer: "c1.0"), now: Self.received)
+        let countMax = TokenAccount.otherCustomerCountMax
+        for number in 1...countMax + 2 {
+            let other = Fixtures.distinct(customer: "c1.\(number)")
+            expect(account.take(other, now: Self.received), .ownerConflict)
+        }
+        _ = account.take(Fixtures.distinct(customer: "c1.5"), now: Self.received)
+        let newest = [3, 4, 6, 7, 8, 9, 10, 5].map { CustomerID("c1.\($0)") }
+        #expect(account.otherCustomers == newest && newest.count == countMax)
+        _ = account.advance(now: Self.due, policy: Fixtures.policy)
+        let errors = [AppleError(code: 3, fieldName: "externalPurchaseId", lineItemID: nil)]
+        let effects = account.hear(answer, at: Self.due, httpStatus: 400, errors: errors)
+        let told = effects.compactMap { effect -> CustomerID? in
+            guard case .refusedToken(let refused) = effect else {
+                return nil
+            }
+            return refused.customer
+        }
+        #expect(told == (answer == .accepted ? [] : [CustomerID("c1.0")] + newest))
+        expect(account.take(Fixtures.distinct(customer: "c1.x"), now: Self.due), .ownerConflict)
+        #expect(account.otherCustomers.isEmpty)
+    }
+
     @Test func `waits for the guard before it says UNRECOGNIZED_TOKEN`() {
         var account = Fixtures.account()
         expect(account.take(Fixtures.notice("UNREPORTED"), now: Self.received), .guarded)
@@ -156,6 +184,53 @@ import Testing
         #expect(account.current?.status == .noLineItem && account.current?.reason == .unreported)
         _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
         #expect(account.intentCount == 1)
+    }
+
+    /// UNRECOGNIZED_TOKEN is decided, and the token comes in after all.
+    private static func arrived() -> TokenAccount {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.notice("UNREPORTED"), now: received)
+        _ = account.proveUnknown(now: received + .minutes(15), policy: Fixtures.policy)
+        #expect(account.current?.status == .unrecognizedToken)
+        let distinct = Fixtures.distinct(at: received + .hours(1))
+        expect(account.take(distinct, now: received + .hours(1)), .owed)
+        return account
+    }
+
+    @Test func `is called unknown no more once it has come in, unless Apple has that`() {
+        let time = Self.received + .hours(2)
+        var account = Self.arrived()
+        // It may be on its way: Apple says whether it has arrived.
+        #expect(account.nextRequest == .retrieve)
+        let effects = account.hear(.notHeld, at: time)
+        guard effects.count == 1, case .cancelled(let intent)? = effects.first else {
+            Issue.record("\(effects)")
+            return
+        }
+        #expect(intent.status == .unrecognizedToken)
+        // Apple has asked for it: it is due at once.
+        #expect(account.current?.status == .noLineItem && account.nextRequest == .send)
+        #expect(account.current?.reason == .unreported && account.current?.origin.topic == 1)
+        _ = account.hear(.accepted, at: time)
+        #expect(account.lastAccepted == .noLineItem && !account.owesReport)
+        var told = Self.arrived()
+        #expect(told.hear(.verified, at: time).count == 1)
+        #expect(told.lastAccepted == .unrecognizedToken && told.current == nil && told.debt == nil)
+    }
+
+    @Test func `owes its own report where Apple refused to hear that it is unknown`() {
+        let time = Self.received + .hours(2)
+        var late = Self.arrived()
+        _ = late.hear(.rejected(.conflict), at: time, httpStatus: 400)
+        #expect(late.parked.isEmpty && late.current?.status == .noLineItem && late.isHeld)
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.notice("UNREPORTED"), now: Self.received)
+        _ = account.proveUnknown(now: Self.received + .minutes(15), policy: Fixtures.policy)
+        _ = account.hear(.rejected(.refused), at: Self.received + .hours(1), httpStatus: 400)
+        #expect(account.hasParkedDebt)
+        expect(account.take(Fixtures.distinct(at: time), now: time), .owed)
+        #expect(account.parked.isEmpty && account.isHeld)
+        #expect(account.current?.status == .noLineItem)
     }
 
     @Test func `sends nothing for a token in our own dead letters until it is replayed`() {

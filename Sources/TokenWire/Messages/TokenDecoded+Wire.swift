@@ -57,6 +57,19 @@ extension DecodedFields<String> {
         self = fields
     }
 
+    /// What can be read of a value that as a whole cannot: a member that is wrong is passed over.
+    package init(readableOf value: Span<UInt8>) {
+        var fields = Self()
+        do throws(WireFault) {
+            try JSONScanner.scan(value) { (scanner) throws(WireFault) in
+                try scanner.readMembers({ fields.members(&$0) }, orElse: { _, _ in })
+            }
+        } catch {
+            // What came before the fault stands.
+        }
+        self = fields
+    }
+
     func receivedTime() throws(WireFault) -> Timestamp {
         Timestamp(milliseconds: try JSONScanner.require(receivedAt, "receivedAt"))
     }
