@@ -80,14 +80,7 @@ enum CommitPlan {
                     where byteCount(of: plan.outputs.outputs[index]) > context.recordByteCountMax {
                         plan.outputs.outputs[index].topic = droppedTopic
                     }
-                    writeDeadLetter(
-                        record,
-                        fault,
-                        of: batch,
-                        into: &plan.outputs,
-                        context,
-                        telemetry
-                    )
+                    writeDeadLetter(record, fault, of: batch, into: &plan, context)
                     fate = .deadLetter
                     completed(deadLetter)
                 } else {
@@ -99,11 +92,11 @@ enum CommitPlan {
                 completed(reason)
                 fate = TokenTally.Fate(settledFor: reason)
             case .deadLetter(let fault):
-                writeDeadLetter(record, fault, of: batch, into: &plan.outputs, context, telemetry)
+                writeDeadLetter(record, fault, of: batch, into: &plan, context)
                 completed(deadLetter)
                 fate = .deadLetter
             case .deadLetterAndForward(let fault, let count):
-                writeDeadLetter(record, fault, of: batch, into: &plan.outputs, context, telemetry)
+                writeDeadLetter(record, fault, of: batch, into: &plan, context)
                 completed(deadLetter)
                 fate = .deadLetter
                 carryTrace(from: record, to: next..<next + count)
@@ -155,9 +148,8 @@ enum CommitPlan {
         _ record: RecordBatch.Record,
         _ fault: Fault,
         of batch: RecordBatch,
-        into outputs: inout OutputBatch,
-        _ context: Context,
-        _ telemetry: any LoopTelemetry
+        into plan: inout BatchPlan,
+        _ context: Context
     ) {
         guard let topic = context.deadLetterTopicIndex else {
             preconditionFailure("\(context.worker) has no dead letters")
@@ -178,7 +170,7 @@ enum CommitPlan {
         let trace = TraceHeader.trace(of: record, in: batch)
         let byteCount = (key?.count ?? 0) + max(record.value.count, 0) + record.headers.count
         if byteCount + DeadLetter.headerByteCountMax <= context.deadLetterByteCountMax {
-            outputs.append(
+            plan.outputs.append(
                 deadLetter,
                 topic: topic,
                 key: key,
@@ -190,7 +182,7 @@ enum CommitPlan {
         } else {
             // A compressed batch may hold what no topic would take by itself. The dead letter then
             // gives its size and its offset; without it the worker would stop here for ever.
-            outputs.append(
+            plan.outputs.append(
                 deadLetter,
                 topic: topic,
                 key: nil,
@@ -201,7 +193,7 @@ enum CommitPlan {
                 omittedByteCount: byteCount
             )
         }
-        telemetry.wroteDeadLetter(
+        plan.deadLetters.append(
             WrittenDeadLetter(fault: fault, origin: deadLetter.origin, trace: trace)
         )
     }

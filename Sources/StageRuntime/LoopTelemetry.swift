@@ -11,7 +11,7 @@ package protocol LoopTelemetry: AnyObject {
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp)
     /// So many records ended: `forwarded`, `dead_letter` or the reason they were settled for.
     func completed(_ outcome: String, recordCount: Int)
-    /// One dead letter was written: for a record, or for a debt that a tick found refused.
+    /// One dead letter was committed: for a record, or for a debt that a tick found refused.
     func wroteDeadLetter(_ deadLetter: WrittenDeadLetter)
     /// A transaction is committed, and `tally` counts the tokens that it settled.
     func committed(_ tally: TokenTally)

@@ -38,8 +38,8 @@ package struct BatchPlan {
     package var tally = TokenTally()
     /// Called in turn once the transaction of this plan is known to be committed, and never else.
     private(set) var afterCommit: [() -> Void] = []
-    /// Each dead letter of the stage's own making: the loop counts them.
-    private(set) var deadLetters: [WrittenDeadLetter] = []
+    /// Each dead letter: the loop counts them once they are committed.
+    var deadLetters: [WrittenDeadLetter] = []
     /// The state of the partitions assigned; empty for a stage without state.
     package let state: StagedState
     /// The time at which this batch is judged.

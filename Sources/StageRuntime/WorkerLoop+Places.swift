@@ -12,4 +12,10 @@ extension WorkerLoop {
     func sourcePartition(_ topic: Int, _ partition: Int32) -> TopicPartition {
         TopicPartition(topic: log.sources[topic], partition: partition)
     }
+
+    /// A transaction that is aborted is tried again, and writes its dead letters once.
+    func telling(_ deadLetters: [WrittenDeadLetter]) -> [() -> Void] {
+        deadLetters.isEmpty
+            ? [] : [{ [telemetry] in deadLetters.forEach(telemetry.wroteDeadLetter) }]
+    }
 }

@@ -220,12 +220,11 @@ package final class WorkerLoop {
             telemetry: telemetry,
             beside: { [stage, batch] in stage.outputsBesideDeadLetter($0, of: batch, into: &$1) }
         )
-        plan.deadLetters.forEach(telemetry.wroteDeadLetter)
         // Exchanged: a plan that kept its outputs would have all of them copied here.
         swap(&outputs, &plan.outputs)
         outputs.outputs += plan.aside
         tally.merge(plan.tally)
-        afterCommit += plan.afterCommit
+        afterCommit += telling(plan.deadLetters) + plan.afterCommit
         planMemory = plan.takeMemory()
     }
 
@@ -270,9 +269,8 @@ package final class WorkerLoop {
         precondition(plan.verdicts.isEmpty, "a tick has no records to judge")
         if let fault = plan.storeFault { throw fault }
         outputs = plan.outputs
-        plan.deadLetters.forEach(telemetry.wroteDeadLetter)
         tally.merge(plan.tally)
-        afterCommit += plan.afterCommit
+        afterCommit += telling(plan.deadLetters) + plan.afterCommit
         return outputs.outputs.count != outputCount || state.hasOpenChanges != hadOpenChanges
     }
 

@@ -48,12 +48,15 @@ private final class Account: LoopTelemetry {
     var tally = TokenTally()
     /// Values that were forwarded, in order.
     var forwarded: [[UInt8]] = []
+    var deadLetterCodes: [String] = []
 
     func instant() -> UInt64 { 0 }
     func judged(recordCount: Int, since instant: UInt64) {}
     func received(_ batch: RecordBatch, sources: [String], now: Timestamp) {}
     func completed(_ outcome: String, recordCount: Int) {}
-    func wroteDeadLetter(_ deadLetter: WrittenDeadLetter) {}
+    func wroteDeadLetter(_ deadLetter: WrittenDeadLetter) {
+        deadLetterCodes.append(deadLetter.fault.code)
+    }
     func committed(_ tally: TokenTally) { self.tally.merge(tally) }
     func aborted(code: String) {}
     func assigned(_ partitions: [TopicPartition]) {}
@@ -133,7 +136,9 @@ private final class Account: LoopTelemetry {
     ])
     func `is counted by app, as it was committed`(worker: Worker, expected: [Int64]) throws {
         for abortOneIn in [0, 2] {
-            let tally = try account(worker, abortOneIn: abortOneIn).tally
+            let account = try account(worker, abortOneIn: abortOneIn)
+            let tally = account.tally
+            #expect(account.deadLetterCodes.count == 2, "aborts one in \(abortOneIn)")
             let counts = [7, TokenTally.unknownApp].flatMap { app in
                 TokenTally.Fate.allCases.map { tally.count(of: $0, app: app) }
             }
