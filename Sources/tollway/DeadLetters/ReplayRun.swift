@@ -159,6 +159,7 @@ final class ReplayRun {
             }
             try watch.look()
         }
+        try watch.countAllFailures()
         bar.end()
         Console.say(
             "canary: \(stage.rawValue) has read \(watch.readCount), of which \(watch.failedCount)"
