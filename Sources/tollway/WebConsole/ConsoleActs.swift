@@ -5,9 +5,8 @@ internal import TokenDomain
 
 /// Plans that were shown, and what was done by them.
 ///
-/// Nothing is done without a plan: a replay does exactly what its plan file says, and a discard is
-/// bounded by the time at which it was planned, so that a dead letter that nobody saw does not go.
-/// An order for a lane is planned by its dry run.
+/// Nothing is done without a plan: a replay and a discard do exactly what their plan file says, so
+/// that a dead letter that nobody saw does not go. An order for a lane is planned by its dry run.
 struct ConsoleActs {
     enum Action: String {
         case replay
@@ -38,7 +37,7 @@ struct ConsoleActs {
         var plannedAt: Int64
         /// Of the command that does it, without `--yes` and the reason.
         var arguments: [String]
-        /// Where its positions are written down; nil for a discard.
+        /// Where its positions are written down; nil for an order for a lane.
         var file: URL?
     }
 
@@ -116,6 +115,7 @@ struct ConsoleActs {
             limits.append("--rate=\(rate)")
         }
         let id = Self.newID()
+        let file = folder.appendingPathComponent("plan-\(id).json")
         var plan = Plan(
             id: id,
             action: action,
@@ -123,28 +123,19 @@ struct ConsoleActs {
             goCount: 0,
             what: "dead letters",
             plannedAt: now,
-            arguments: []
+            arguments: ["dlq", action.rawValue],
+            file: file
         )
-        switch action {
-        case .replay:
-            let file = folder.appendingPathComponent("plan-\(id).json")
-            plan.file = file
-            plan.arguments = ["dlq", "replay"]
-            if let count = try ConsoleQuestion.number(body["canary"], in: 1...Self.canaryCountMax) {
-                plan.arguments.append("--canary=\(count)")
-            }
-            return (plan, ["dlq", "plan", "-o", "json"] + filter + limits + ["--", file.path])
-        case .discard:
-            // A later filter of the page's own would stand beside it and win.
-            guard !filter.contains(where: { $0.hasPrefix("--until=") }) else {
-                throw ConsoleFault("a discard ends at the time of its plan: leave until out")
-            }
-            let until = "--until=\(WallClock.rfc3339(milliseconds: now))"
-            plan.arguments = ["dlq", "discard"] + filter + limits + [until]
-            return (plan, plan.arguments + ["-o", "json"])
-        case .pause, .resume, .reset:
-            preconditionFailure("an order for a lane is drafted apart")
+        var question = ["dlq", "plan"]
+        if action == .discard {
+            question.append("--discard")
+        } else if let count = try ConsoleQuestion.number(
+            body["canary"],
+            in: 1...Self.canaryCountMax
+        ) {
+            plan.arguments.append("--canary=\(count)")
         }
+        return (plan, question + ["-o", "json"] + filter + limits + ["--", file.path])
     }
 
     private static func newID() -> String {

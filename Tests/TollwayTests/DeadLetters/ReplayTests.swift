@@ -254,6 +254,25 @@ struct `Sending dead letters back` {
         #expect(try other.dlq("replay", path, "--yes").exitCode == 5)
     }
 
+    @Test func `gives up what a plan names, whatever else matches by then`() throws {
+        let world = try DeadLetterWorld()
+        let folder = try TemporaryFolder()
+        let path = folder.url.appendingPathComponent("plan.json").path
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 11)
+        try maker.write([.unknownApp], each: 4, to: world.settings)
+        #expect(try world.dlq("plan", "--discard", path).exitCode == 2, "no everything")
+        #expect(try world.dlq("plan", "--discard", path, "--stage", "decode").exitCode == 0)
+        try maker.write([.unknownApp], each: 3, to: world.settings)
+        #expect(try world.dlq("replay", path, "--yes").exitCode == 2, "of another act")
+        #expect(try world.dlq("discard", path, "--yes").exitCode == 2, "no reason")
+        #expect(try world.dlq("discard", path, "--stage", "decode").exitCode == 2, "both")
+        let run = try world.dlq("discard", path, "--why", "no tokens", "--yes", "-o", "json")
+        #expect(run.exitCode == 0, "\(run.talk)")
+        #expect(try run.object()["sent"] as? Int == 4)
+        #expect(try world.records(of: .deadLetterArchive).count == 4)
+        #expect(try world.dlq("count").output == "3\n")
+    }
+
     @Test func `patches values, keeps to the oldest, and to a rate`() throws {
         let world = try DeadLetterWorld()
         var maker = DeadLetterMaker(prefix: world.prefix, seed: 6)

@@ -1,0 +1,34 @@
+import Testing
+import TokenDomain
+
+@testable import tollway
+
+@Suite struct `The file of a plan` {
+    private static let rest =
+        #""clusterId":"c","prefix":"t.","filter":"--reason a","records":{"decode/0":"0-9"}"#
+
+    private func plan(_ members: String) throws -> ReplayPlanFile {
+        try ReplayPlanFile(reading: Array("{\(members)}".utf8), path: "plan.json")
+    }
+
+    @Test(
+        arguments: [
+            (#""tollwayReplayPlan":1"#, .replay),
+            (#""tollwayReplayPlan":2,"action":"replay","patch":"{}""#, .replay),
+            (#""tollwayReplayPlan":2,"action":"discard","patch":null"#, .discard),
+        ] as [(String, DeadLetterOrder.Action)]
+    )
+    func `says what it is for`(members: String, action: DeadLetterOrder.Action) throws {
+        let plan = try plan("\(members),\(Self.rest)")
+        #expect(plan.action == action && plan.records.count == 10)
+    }
+
+    @Test(arguments: [
+        #""tollwayReplayPlan":0"#, #""tollwayReplayPlan":3,"action":"replay""#,
+        #""tollwayReplayPlan":2"#, #""tollwayReplayPlan":2,"action":"purge""#,
+        #""tollwayReplayPlan":2,"action":"discard","patch":"{}""#,
+    ])
+    func `is none of another version or for anything else`(members: String) {
+        #expect(throws: CommandFailure.self) { try plan("\(members),\(Self.rest)") }
+    }
+}
