@@ -44,11 +44,10 @@ struct ConsoleActs {
     /// An act that was started.
     struct Act {
         var number: Int
+        /// By which it is done.
+        var plan: Plan
         /// Of the process; nil once it has ended.
         var job: Int?
-        var action: Action
-        var goCount: Int
-        var what: String
         var by: String
         var why: String
         var startedAt: Int64
@@ -57,8 +56,8 @@ struct ConsoleActs {
         var json: String {
             JSONLines.object(
                 [
-                    ("act", "\(number)"), ("action", JSONText.quoted(action.rawValue)),
-                    ("go", "\(goCount)"), ("what", JSONText.quoted(what)),
+                    ("act", "\(number)"), ("action", JSONText.quoted(plan.action.rawValue)),
+                    ("go", "\(plan.goCount)"), ("what", JSONText.quoted(plan.what)),
                     ("by", JSONText.quoted(by)),
                     ("why", JSONText.quoted(why)), ("startedAt", "\(startedAt)"),
                 ]
@@ -237,12 +236,9 @@ struct ConsoleActs {
         guard !isUnderWay else {
             throw ConsoleFault("one is under way: wait for its end, or stop it", status: 409)
         }
-        forget(plan)
         let act = Act(
             number: (acts.last?.number ?? 0) + 1,
-            action: plan.action,
-            goCount: plan.goCount,
-            what: plan.what,
+            plan: plan,
             by: person.name,
             why: why,
             startedAt: now
@@ -253,7 +249,9 @@ struct ConsoleActs {
         return (act, command)
     }
 
+    /// Its process runs; until then the plan can be confirmed again.
     mutating func begin(_ act: Act, job: Int) {
+        plans[act.plan.id] = nil
         var act = act
         act.job = job
         acts.append(act)

@@ -104,7 +104,7 @@ import Testing
                 file.path,
             ]
         )
-        #expect(act.by == "mia" && act.goCount == 3)
+        #expect(act.by == "mia" && act.plan.goCount == 3)
     }
 
     @Test func `discards exactly what a plan wrote down, and nothing that came after`() throws {
@@ -196,6 +196,30 @@ import Testing
         _ = try acts.confirm(next, session: "s", by: Self.mia, now: 3)
     }
 
+    @Test func `keeps a plan whose command found no place`() throws {
+        var acts = ConsoleActs(folder: Self.folder)
+        let plan = try planned(&acts, Self.replay)
+        let body: [String: Any] = ["plan": plan.id, "go": 3, "why": "w"]
+        _ = try acts.confirm(body, session: "s", by: Self.mia, now: 1)
+        // Nothing began, so it is there still.
+        let (act, _) = try acts.confirm(body, session: "s", by: Self.mia, now: 2)
+        acts.begin(act, job: 1)
+        acts.end(act.number, ConsoleJobs.Result(exit: 0, data: [], talk: ""))
+        #expect(throws: ConsoleFault.self) {
+            _ = try acts.confirm(body, session: "s", by: Self.mia, now: 3)
+        }
+    }
+
+    @Test(arguments: [(0, true, true), (2, true, true), (3, false, true), (4, false, false)])
+    func `has a place for acts beside slow questions`(
+        count: Int,
+        isForQuestion: Bool,
+        isForAct: Bool
+    ) {
+        #expect(ConsoleJobs.hasPlace(besides: count, isUrgent: false) == isForQuestion)
+        #expect(ConsoleJobs.hasPlace(besides: count, isUrgent: true) == isForAct)
+    }
+
     @Test(arguments: ["pause", "resume", "reset"])
     func `orders for a lane what its dry run showed`(action: String) throws {
         var acts = ConsoleActs(folder: Self.folder, admin: ["10.0.0.1:9404"])
@@ -223,7 +247,7 @@ import Testing
             now: 1
         )
         #expect(command == words + ["-o", "json", "--yes", "--why=asked to"])
-        #expect(act.what == "the lane of app 7 (sandbox)")
+        #expect(act.plan.what == "the lane of app 7 (sandbox)")
     }
 
     @Test(arguments: [
