@@ -40,7 +40,7 @@ enum ReplayCommand {
             FILE, which must not be there yet, keeps all of it for replay or discard: the dead
             letters one by one, whatever else matches by then.
             \(DeadLetterCommand.filterHelp)
-            Exit 3 if nothing matched.
+            Exit 3 if nothing matched, or nothing would go: FILE is not written then.
             """,
         run: runPlan
     )
@@ -111,6 +111,10 @@ enum ReplayCommand {
         }
         let text = try planned(order, now: now)
         Console.write(text.text(format: invocation.output))
+        guard !text.plan.records.isEmpty else {
+            Console.say("nothing would go")
+            return .nothingMatched
+        }
         guard let path = invocation.operands.first else {
             return .ok
         }

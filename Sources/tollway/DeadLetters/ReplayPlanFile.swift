@@ -68,13 +68,25 @@ struct ReplayPlanFile {
         guard let records = PositionSet(ranges) else {
             throw bad("records are not ascending")
         }
+        guard !records.isEmpty else {
+            throw bad("it names no dead letter")
+        }
+        func count(_ name: String, in range: ClosedRange<Int>) throws(CommandFailure) -> Int? {
+            guard let value = object[name], !(value is NSNull) else {
+                return nil
+            }
+            guard let count = value as? Int, range.contains(count) else {
+                throw bad("\(name) must be from \(range.lowerBound) to \(range.upperBound)")
+            }
+            return count
+        }
         self.action = action
         self.prefix = prefix
         self.clusterID = clusterID
         self.filter = filter
         self.records = records
-        rate = object["rate"] as? Int
-        replayCountMax = object["replaysMax"] as? Int
+        rate = try count("rate", in: 1...DeadLetterOrder.rateMax)
+        replayCountMax = try count("replaysMax", in: 1...DeadLetterOrder.replayCountMaxMax)
         if let text = object["patch"] as? String {
             guard action == .replay else {
                 throw bad("a discard has no patch")

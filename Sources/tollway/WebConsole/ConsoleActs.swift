@@ -1,5 +1,6 @@
 internal import Crypto
 internal import Foundation
+internal import Glibc
 internal import Telemetry
 internal import TokenDomain
 
@@ -185,6 +186,8 @@ struct ConsoleActs {
             object = nil
         }
         guard let goCount = Self.goCount(draft.action, object) else {
+            // A command that was ended may have left half of one.
+            Self.remove(draft.file)
             return nil
         }
         var plan = draft
@@ -203,6 +206,15 @@ struct ConsoleActs {
 
     private mutating func forget(_ plan: Plan) {
         plans[plan.id] = nil
+        Self.remove(plan.file)
+    }
+
+    /// Where there is one: a plan without dead letters has no file.
+    private static func remove(_ file: URL?) {
+        guard let path = file?.path else {
+            return
+        }
+        _ = unsafe unlink(path)
     }
 
     // MARK: - Acts
@@ -265,6 +277,7 @@ struct ConsoleActs {
             return
         }
         acts[index].job = nil
+        Self.remove(acts[index].plan.file)
         acts[index].result = result
     }
 

@@ -210,6 +210,34 @@ import Testing
         }
     }
 
+    @Test func `leaves no file of a plan that is done or forgotten`() throws {
+        let folder = try TemporaryFolder()
+        var acts = ConsoleActs(folder: folder.url)
+        func files() throws -> [String] {
+            try FileManager.default.contentsOfDirectory(atPath: folder.url.path)
+        }
+        func plan(_ data: String, now: Int64) throws -> ConsoleActs.Plan? {
+            let (draft, _) = try acts.draft(Self.replay, session: "s", now: now)
+            try Data().write(to: try #require(draft.file))
+            return acts.keep(draft, Array(data.utf8))
+        }
+        let none = try plan("", now: 0)
+        #expect(try none == nil && files().isEmpty)
+        let kept = try plan(#"{"go":3}"#, now: 0)
+        let done = try #require(kept)
+        let body: [String: Any] = ["plan": done.id, "go": 3, "why": "w"]
+        let (act, _) = try acts.confirm(body, session: "s", by: Self.mia, now: 1)
+        acts.begin(act, job: 1)
+        #expect(try files().count == 1, "its command reads it")
+        acts.end(act.number, ConsoleJobs.Result(exit: 0, data: [], talk: ""))
+        #expect(try files().isEmpty)
+        for number in 0...ConsoleActs.planMilliseconds / 100_000 {
+            _ = try plan(#"{"go":3}"#, now: number * 100_000)
+        }
+        let latest = try plan(#"{"go":3}"#, now: 3 * ConsoleActs.planMilliseconds)
+        #expect(try files() == [latest?.file?.lastPathComponent])
+    }
+
     @Test(arguments: [(0, true, true), (2, true, true), (3, false, true), (4, false, false)])
     func `has a place for acts beside slow questions`(
         count: Int,

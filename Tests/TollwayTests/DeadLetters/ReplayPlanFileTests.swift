@@ -24,6 +24,25 @@ import TokenDomain
     }
 
     @Test(arguments: [
+        #""rate":0"#, #""rate":-1"#, #""rate":1000001"#, #""rate":"10""#, #""rate":1.5"#,
+        #""replaysMax":0"#, #""replaysMax":101"#, #""records":{}"#,
+    ])
+    func `is none with a number that no option takes, or without dead letters`(member: String) {
+        let members =
+            member == #""records":{}"#
+            ? Self.rest.replacing(#""decode/0":"0-9""#, with: "") : "\(Self.rest),\(member)"
+        let failure = #expect(throws: CommandFailure.self) {
+            try plan(#""tollwayReplayPlan":1,\#(members)"#)
+        }
+        #expect(failure?.code == "usage.bad_plan")
+    }
+
+    @Test func `may leave numbers out`() throws {
+        let plan = try plan(#""tollwayReplayPlan":1,"rate":null,"replaysMax":100,\#(Self.rest)"#)
+        #expect(plan.rate == nil && plan.replayCountMax == 100)
+    }
+
+    @Test(arguments: [
         #""tollwayReplayPlan":0"#, #""tollwayReplayPlan":3,"action":"replay""#,
         #""tollwayReplayPlan":2"#, #""tollwayReplayPlan":2,"action":"purge""#,
         #""tollwayReplayPlan":2,"action":"discard","patch":"{}""#,

@@ -191,6 +191,10 @@ struct `Sending dead letters back` {
         try admin.alterConfiguration(ofTopic: name, ["retention.ms": "3600000"])
         let plan = try world.dlq("plan", "-o", "json").object()
         #expect(plan["go"] as? Int == 0 && plan["skipped"] as? Int == 3)
+        let folder = try TemporaryFolder()
+        let path = folder.url.appendingPathComponent("plan.json").path
+        #expect(try world.dlq("plan", path).exitCode == 3)
+        #expect(!FileManager.default.fileExists(atPath: path))
         #expect(try world.dlq("replay", "--yes").exitCode == 3)
         #expect(
             try world.dlq("discard", "--reason", "unknown_app", "--why", "x", "--yes").exitCode == 3
