@@ -14,6 +14,7 @@ enum OffsetsCommand {
                 "NAME",
                 "one of decode, dedupe, report, notifications, purchases; default: all of them"
             ),
+            .value("--why", "TEXT", "a sentence for the audit"),
             .flag("--yes", "do it; without, the plan is shown and nothing changed"),
         ],
         details: """
@@ -22,7 +23,8 @@ enum OffsetsCommand {
             This shows such places, with what is lost, and sets them to the first record there
             is. Places that are sound are never touched. Stop the worker first; Kafka gives its
             membership up 15 s later, and refuses before that. What is read again does no
-            harm: repeats are settled. Exit 3 if every place is sound, 5 without --yes or
+            harm: repeats are settled. The order, with what is lost, and its result go to the
+            audit topic. Exit 3 if every place is sound, 5 without --yes or
             while the worker runs.
             """,
         run: run
@@ -37,6 +39,11 @@ enum OffsetsCommand {
     private static func run(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let workers = try LagCommand.workers(invocation)
         let configuration = try KafkaQuestion.configuration()
+        let order = try HandOrder(
+            "offsets",
+            why: invocation.value("--why"),
+            now: Timestamp(milliseconds: WallClock.nowMilliseconds())
+        )
         let rows = try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> [Row] in
             try lostPlaces(of: workers, prefix: configuration.topicPrefix, admin)
         }
@@ -52,7 +59,22 @@ enum OffsetsCommand {
             Console.say("nothing was changed; say --yes to do it")
             return .refusedBySafetyRule
         }
-        try set(rows, configuration)
+        // Nothing is changed that is not on record.
+        var audit = OffsetsAudit(order: order, rows: rows)
+        try audit.store(configuration)
+        do throws(CommandFailure) {
+            try set(rows, &audit.count, configuration)
+            audit.state = .finished
+        } catch {
+            audit.state = .stopped
+            do throws(CommandFailure) {
+                try audit.store(configuration)
+            } catch {
+                // Why it stopped is the better answer; the audit has the order.
+            }
+            throw error
+        }
+        try audit.store(configuration)
         Console.say(
             "done: " + CountText.of(rows.count, "partition goes", "partitions go")
                 + " on at the first record"
@@ -93,9 +115,9 @@ enum OffsetsCommand {
 
     private static func set(
         _ rows: [Row],
+        _ doneCount: inout Int,
         _ configuration: Configuration
     ) throws(CommandFailure) {
-        var doneCount = 0
         let failure = try KafkaQuestion.ask(configuration) { admin -> (Row, LogFault)? in
             for row in rows {
                 do throws(LogFault) {

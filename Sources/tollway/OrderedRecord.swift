@@ -17,18 +17,41 @@ struct OrderedRecord {
         _ writeValue: (inout [UInt8]) -> Void,
         audit writeAudit: (inout [UInt8]) -> Void
     ) throws(LogFault) -> (partition: Int32, offset: Int64) {
+        // Of this order alone: another operator's must not end it.
+        let transactor = try takeOver(as: order.id)
+        defer { transactor.close() }
+        return try write(by: transactor, writeValue, audit: writeAudit)
+    }
+
+    /// Takes a transactional id that the prefix comes before.
+    ///
+    /// Where all orders of a kind go under one name, what is read after this is what holds: Kafka
+    /// refuses the commit of whoever had the name before, and of this one once another takes it.
+    func takeOver(as name: String) throws(LogFault) -> KafkaTransactor {
         let prefix = configuration.topicPrefix
-        let names = [topic, .audit].map { $0.name(prefix: prefix) }
         let transactor = try KafkaTransactor(
             settings: configuration.kafka,
-            // Of this order alone: another operator's must not end it.
-            transactionalID: "\(prefix)\(order.id)",
-            targets: names
+            transactionalID: "\(prefix)\(name)",
+            targets: [topic, .audit].map { $0.name(prefix: prefix) }
         )
-        defer { transactor.close() }
-        try transactor.takeOver()
+        do throws(LogFault) {
+            try transactor.takeOver()
+        } catch {
+            transactor.close()
+            throw error
+        }
+        return transactor
+    }
+
+    /// The same as ``write(_:audit:)``, under a name that was taken before.
+    func write(
+        by transactor: KafkaTransactor,
+        _ writeValue: (inout [UInt8]) -> Void,
+        audit writeAudit: (inout [UInt8]) -> Void
+    ) throws(LogFault) -> (partition: Int32, offset: Int64) {
+        let name = topic.name(prefix: configuration.topicPrefix)
         let ends = try transactor.commit(outputs(writeValue, writeAudit))
-        guard let (place, end) = ends.first(where: { $0.key.topic == names[0] }) else {
+        guard let (place, end) = ends.first(where: { $0.key.topic == name }) else {
             preconditionFailure("what is committed lies somewhere")
         }
         return (place.partition, end - 1)

@@ -83,7 +83,8 @@ extension `The schemas of Protocols` {
             runCount: 20,
             target: Topic.notificationsReceived.name(prefix: "tollway.")
         )
-        return try repairs() + lanes + changes + [
+        return try repairs() + offsets() + lanes + changes + [
+            written("audit.v1", "topics apply", try topics().write),
             written("audit.v1", "report request", asked.write),
             written("audit.v1", "notifications backfill", fetched.write),
         ]
@@ -120,6 +121,50 @@ extension `The schemas of Protocols` {
                 document: String(decoding: $0, as: UTF8.self)
             )
         }
+    }
+
+    /// What is lost is known of one, and not of the other.
+    private static func offsets() throws -> [Case] {
+        let lost = [(committed: 5, start: 9, end: 20), (committed: 30, start: 0, end: 20)]
+            .compactMap {
+                LostRecords(
+                    TopicPartition(topic: "tollway.tokens.received.v1", partition: 3),
+                    committed: $0.committed,
+                    start: $0.start,
+                    end: $0.end
+                )
+            }
+        precondition(lost.count == 2, "both places are gone")
+        var audit = OffsetsAudit(
+            order: try HandOrder("offsets", why: nil, now: MessageExamples.time),
+            rows: lost.map { OffsetsCommand.Row(worker: .decode, lost: $0) }
+        )
+        let states: [(OffsetsAudit.State, Int)] = [(.running, 0), (.stopped, 1), (.finished, 2)]
+        return states.map { state, count in
+            (audit.state, audit.count) = (state, count)
+            return written("audit.v1", "offsets reset") { arena in
+                audit.append(to: &arena, at: MessageExamples.time.milliseconds)
+            }
+        }
+    }
+
+    /// One that is new, and one with other settings.
+    private static func topics() throws -> TopicsAudit {
+        let there = TopicReview.Present(
+            partitionCount: 12,
+            replicationFactor: 3,
+            configuration: ["min.insync.replicas": "1"]
+        )
+        let reviews = TopicReview.all(
+            prefix: "tollway.",
+            wanted: TopicReview.Wanted(),
+            present: [Topic.audit.name(prefix: "tollway."): there]
+        )
+        return TopicsAudit(
+            order: try HandOrder("topics", why: "a new version", now: MessageExamples.time),
+            reviews: reviews.filter { !$0.isRight },
+            at: MessageExamples.time.milliseconds
+        )
     }
 
     private static func written(

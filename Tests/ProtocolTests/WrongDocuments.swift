@@ -22,6 +22,7 @@ extension `The schemas of Protocols` {
         let asking =
             #""action":"report.request","runId":"request-20260101000000-0123abcd","at":1,"by":"a","#
             + #""externalPurchaseId":"i","appAppleId":1"#
+        let change = #""runId":"topics-20260101000000-0123abcd","at":1,"by":"a""#
         let lane =
             #""appAppleId":1,"environment":"sandbox","at":1,"by":"a@b","why":"x""#
         let settled =
@@ -187,6 +188,16 @@ extension `The schemas of Protocols` {
                 #"{\#(lane),"action":"lanes.pause","runId":"pause-20260101000000-0123abcd"}"#,
                 [
                     #"{"action":"lanes.reset","runId":"reset-20260101000000-0123abcd","at":1,"by":"a"}"#
+                ]
+            ),
+            (
+                "audit.v1",
+                #"{\#(change),"action":"topics.apply","topics":[{"topic":"a","isNew":true,"settings":{}}]}"#,
+                [
+                    #"{\#(change),"action":"topics.apply"}"#,
+                    #"{\#(change),"action":"topics.apply","topics":[]}"#,
+                    #"{\#(change),"action":"topics.apply","topics":[{"topic":"a"}]}"#,
+                    #"{\#(change),"action":"offsets.reset","part":1,"state":"running","count":0}"#,
                 ]
             ),
             (

@@ -35,6 +35,42 @@ extension `Pipelines on the usual ports` {
             #expect(ports.surprises == ["somebody listens on 9403: dedupe is on 20000"])
         }
 
+        @Test(
+            arguments: [
+                ([:], "tollway."), (["TOLLWAY_TOPIC_PREFIX": "mine."], "mine."),
+                (["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "prod:9092"], "up."),
+                (
+                    [
+                        "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "prod:9092",
+                        "TOLLWAY_TOPIC_PREFIX": "mine.",
+                    ], "mine."
+                ),
+            ] as [([String: String], String)]
+        )
+        func `keeps apart from what a given Kafka has`(
+            environment: [String: String],
+            prefix: String
+        ) {
+            let configured = environment["TOLLWAY_TOPIC_PREFIX"] ?? "tollway."
+            #expect(GivenKafka.prefix(environment, configured: configured) == prefix)
+        }
+
+        @Test(
+            arguments: [
+                ([], []), (["decode-up", "decode-up-2", "decode-up-12"], []),
+                (["decode-up", "decode-pod-1"], ["decode-pod-1"]),
+                (
+                    ["decode-upper", "decode-up-a", "up", "rdkafka"],
+                    [
+                        "decode-upper", "decode-up-a", "up", "rdkafka",
+                    ]
+                ),
+            ] as [([String], [String])]
+        )
+        func `knows who reads there by another's order`(names: [String], strangers: [String]) {
+            #expect(GivenKafka.strangers(.decode, among: names) == strangers)
+        }
+
         @Test func `finds another port where one is taken`() throws {
             let taken = try FreePorts.take(count: 1)[0]
             let listener = try Listener(port: taken)

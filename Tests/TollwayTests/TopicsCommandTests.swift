@@ -142,9 +142,21 @@ struct `tollway topics on a real Kafka` {
         #expect(row["first"] as? Int == 0 && row["end"] as? Int == 3)
         #expect(try admin.committedOffsets(ofGroup: group, topic: topic)[2] == 7)
         #expect(try reset("--worker", "dedupe", "--yes").exitCode == 3)
-        #expect(try reset("--yes").exitCode == 0)
+        #expect(try reset("--yes", "--why", "the topic was made anew").exitCode == 0)
         #expect(try admin.committedOffsets(ofGroup: group, topic: topic) == [nil, 0, 0, nil])
         #expect(try reset("--yes").exitCode == 3)
+        let audit = try TollwayProcess.run(
+            ["audit", "ls", "-o", "ndjson", "--action", "offsets", "--action", "topics"],
+            environment: environment
+        ).objects()
+        // The first apply made the audit topic itself.
+        let actions = audit.compactMap { $0["action"] as? String }
+        #expect(actions.sorted() == ["offsets.reset", "offsets.reset", "topics.apply"])
+        let resets = audit.filter { $0["action"] as? String == "offsets.reset" }
+        #expect(Set(resets.map { $0["state"] as? String }) == ["running", "finished"])
+        #expect(resets.allSatisfy { $0["why"] as? String == "the topic was made anew" })
+        let place = (resets.first?["offsets"] as? [[String: Any]])?.first
+        #expect(place?["committed"] as? Int == 7 && place?["first"] as? Int == 0)
     }
 
     private func writeThree(

@@ -34,6 +34,8 @@ struct AuditEntry {
         case "dlq": deadLetters
         case "transactions": repair
         case "report": join([text("status"), text("externalPurchaseId"), app])
+        case "offsets": offsets
+        case "topics": topics
         case "lanes": join([app, text("environment")])
         case "notifications": join([count.map { "\($0) notifications" }, text("filter"), state])
         default: ""
@@ -51,6 +53,23 @@ struct AuditEntry {
         return join([
             CountText.of(transactions.count, "transaction") + " of", topics.joined(separator: ", "),
             state,
+        ])
+    }
+
+    private var offsets: String {
+        let offsets = value["offsets"]?.elements ?? []
+        let workers = Set(offsets.compactMap { $0["worker"]?.text }).sorted()
+        return join([
+            CountText.of(offsets.count, "partition") + " of", workers.joined(separator: ", "),
+            state,
+        ])
+    }
+
+    private var topics: String {
+        let topics = value["topics"]?.elements ?? []
+        return join([
+            CountText.of(topics.count, "topic") + ":",
+            topics.compactMap { $0["topic"]?.text }.joined(separator: ", "),
         ])
     }
 

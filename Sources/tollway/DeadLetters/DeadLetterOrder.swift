@@ -13,6 +13,8 @@ struct DeadLetterOrder {
     }
 
     static let replayCountMaxDefault = 2
+    /// Of what may be asked for.
+    static let replayCountMaxMax = 100
     static let rateMax = 1_000_000
     private static let patchByteCountMax = 64 << 10
 
@@ -78,7 +80,7 @@ struct DeadLetterOrder {
         replayCountMax = try invocation.integer(
             "--replays-max",
             default: Self.replayCountMaxDefault,
-            in: 1...100
+            in: 1...Self.replayCountMaxMax
         )
         if let text = invocation.value("--stop-on-failure-ratio") {
             failureRatioMax = try Self.ratio(text)

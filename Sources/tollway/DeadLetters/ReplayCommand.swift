@@ -30,13 +30,17 @@ enum ReplayCommand {
         summary: "what a replay would do; with FILE, written down for replay to do exactly that",
         operands: "[FILE]",
         operandCountMax: 1,
-        options: DeadLetterFilter.options + [rate, countMax, patch, replaysMax],
+        options: DeadLetterFilter.options + [
+            rate, countMax, patch, replaysMax,
+            .flag("--discard", "what a discard would do, and FILE is for discard"),
+        ],
         details: """
             Changes nothing in Kafka. Counts by group, what is skipped and why, the headers
             that change, values before and after --patch, and how long it takes at --rate.
-            FILE, which must not be there yet, keeps all of it for replay.
+            FILE, which must not be there yet, keeps all of it for replay or discard: the dead
+            letters one by one, whatever else matches by then.
             \(DeadLetterCommand.filterHelp)
-            Exit 3 if nothing matched.
+            Exit 3 if nothing matched, or nothing would go: FILE is not written then.
             """,
         run: runPlan
     )
@@ -73,14 +77,17 @@ enum ReplayCommand {
     static let discard = Verb(
         words: ["dlq", "discard"],
         summary: "give dead letters up: into the archive topic, never back",
+        operands: "[PLAN]",
+        operandCountMax: 1,
         options: DeadLetterFilter.options + [
             .value("--why", "TEXT", "a sentence for the audit; required with --yes"),
             yes, rate, countMax,
         ],
         details: """
             For what will never be good, such as text that is no token. At least one filter is
-            required; a dry run until --yes. The record goes byte for byte, with all its headers
-            and yours, to the archive topic (dlq.tollway.archive.v1), kept for ever.
+            required, or a PLAN of dlq plan --discard; a dry run until --yes. The record goes
+            byte for byte, with all its headers and yours, to the archive topic
+            (dlq.tollway.archive.v1), kept for ever.
             \(DeadLetterCommand.filterHelp)
             Exit 3 if nothing matched, 5 without --yes.
             """,
@@ -91,14 +98,32 @@ enum ReplayCommand {
 
     private static func runPlan(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
-        let text = try planned(try DeadLetterOrder(.replay, invocation, now: now), now: now)
+        let action: DeadLetterOrder.Action = invocation.has("--discard") ? .discard : .replay
+        let order = try DeadLetterOrder(action, invocation, now: now)
+        if action == .discard {
+            guard !invocation.has("--patch"), !invocation.has("--replays-max") else {
+                throw .usage(
+                    "discard_and_change",
+                    "a discard changes nothing and holds nothing back"
+                )
+            }
+            try refuseEverything(order)
+        }
+        let text = try planned(order, now: now)
         Console.write(text.text(format: invocation.output))
+        guard !text.plan.records.isEmpty else {
+            Console.say("nothing would go")
+            return .nothingMatched
+        }
         guard let path = invocation.operands.first else {
             return .ok
         }
         let clusterID = try clusterID(text.order)
         try ReplayPlanFile.write(text, clusterID: clusterID, now: now, to: path)
-        Console.say("written to \(path); tollway dlq replay \(path) --yes does it")
+        let why = action == .discard ? " --why TEXT" : ""
+        Console.say(
+            "written to \(path); tollway dlq \(action.rawValue) \(path)\(why) --yes does it"
+        )
         return .ok
     }
 
@@ -106,36 +131,52 @@ enum ReplayCommand {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
         var order = try DeadLetterOrder(.replay, invocation, now: now)
         if let path = invocation.operands.first {
-            guard order.filter.words.isEmpty else {
-                throw .usage("plan_and_filter", "a plan or a filter, not both")
-            }
             guard !invocation.has("--patch"), !invocation.has("--replays-max") else {
                 throw .usage(
                     "plan_and_change",
                     "the plan says what is changed and skipped: make another with these options"
                 )
             }
-            try take(try ReplayPlanFile(path: path), &order)
+            try takePlan(path, &order)
         }
         return try carryOut(order, invocation, now: now)
     }
 
     private static func runDiscard(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
-        let order = try DeadLetterOrder(.discard, invocation, now: now)
+        var order = try DeadLetterOrder(.discard, invocation, now: now)
         guard order.why != nil || !invocation.has("--yes") else {
             throw .usage("missing_why", "say --why: whoever reads the audit will ask")
         }
-        guard !order.filter.words.isEmpty else {
-            throw .usage("missing_filter", "say which: discard takes no everything")
+        if let path = invocation.operands.first {
+            try takePlan(path, &order)
+        } else {
+            try refuseEverything(order)
         }
         return try carryOut(order, invocation, now: now)
     }
 
-    private static func take(
-        _ plan: ReplayPlanFile,
+    private static func refuseEverything(_ order: DeadLetterOrder) throws(CommandFailure) {
+        guard !order.filter.words.isEmpty else {
+            throw .usage("missing_filter", "say which: discard takes no everything")
+        }
+    }
+
+    private static func takePlan(
+        _ path: String,
         _ order: inout DeadLetterOrder
     ) throws(CommandFailure) {
+        guard order.filter.words.isEmpty else {
+            throw .usage("plan_and_filter", "a plan or a filter, not both")
+        }
+        let plan = try ReplayPlanFile(path: path)
+        guard plan.action == order.action else {
+            throw .usage(
+                "other_plan",
+                "\"\(path)\" is the plan of a \(plan.action.rawValue):"
+                    + " tollway dlq \(plan.action.rawValue) takes it"
+            )
+        }
         guard plan.prefix == order.prefix, plan.clusterID == (try clusterID(order)) else {
             throw CommandFailure(
                 .refusedBySafetyRule,

@@ -25,13 +25,14 @@ extension ReplayPlanFile {
         }
         let members: [(String, String)] = [
             ("tollwayReplayPlan", "\(version)"),
+            ("action", JSONText.quoted(order.action.rawValue)),
             ("made", JSONText.quoted(WallClock.rfc3339(milliseconds: now.milliseconds))),
             ("by", JSONText.quoted(order.by)),
             ("clusterId", JSONText.quoted(clusterID)),
             ("prefix", JSONText.quoted(order.prefix)),
             ("filter", JSONText.quoted(order.filter.text)),
             ("matched", "\(text.plan.matchedCount)"),
-            ("goBack", "\(text.plan.records.count)"),
+            (order.action == .replay ? "goBack" : "go", "\(text.plan.records.count)"),
             ("skipped", "\(text.plan.skippedCount)"),
             ("rate", order.rate.map { "\($0)" } ?? "null"),
             ("secondsAtRate", text.seconds.map { "\($0)" } ?? "null"),
@@ -46,16 +47,22 @@ extension ReplayPlanFile {
             ("groups", lines(text.groups)),
             ("targets", lines(text.targets)),
             ("skipReasons", lines(text.skipReasons)),
+        ]
+        let headers: [(String, String)] = [
             ("headersDropped", JSONText.quoted(DeadLetterShipment.droppedHeaders)),
             ("headersSet", lines(DeadLetterShipment.setHeaders.map { JSONText.quoted($0) })),
+        ]
+        let records: [(String, String)] = [
             (
                 "records",
                 "{\n    "
                     + ranges.map { "\(JSONText.quoted($0.name)): \($0.json)" }
                     .joined(separator: ",\n    ") + "\n  }"
-            ),
+            )
         ]
-        let body = members.map { "  \(JSONText.quoted($0.0)): \($0.1)" }.joined(separator: ",\n")
+        // A discard keeps them all.
+        let all = members + (order.action == .replay ? headers : []) + records
+        let body = all.map { "  \(JSONText.quoted($0.0)): \($0.1)" }.joined(separator: ",\n")
         try write("{\n\(body)\n}\n", to: path)
     }
 

@@ -2,11 +2,14 @@ internal import Foundation
 internal import TokenDomain
 internal import TokenWire
 
-/// A plan on the disk: for people to read and agree upon, and for `replay` to do exactly that.
+/// A plan on the disk: for people to read and agree upon, and for `replay` or `discard` to do exactly
+/// that.
 struct ReplayPlanFile {
     static let byteCountMax = 256 << 20
-    static let version = 1
+    /// The first one had no action: it is a replay's.
+    static let version = 2
 
+    var action: DeadLetterOrder.Action
     var prefix: String
     var clusterID: String
     var filter: String
@@ -35,8 +38,14 @@ struct ReplayPlanFile {
         guard case .success(let value) = parsed, let object = value as? [String: Any] else {
             throw bad("not a JSON object")
         }
-        guard object["tollwayReplayPlan"] as? Int == Self.version else {
-            throw bad("tollwayReplayPlan must be \(Self.version)")
+        guard let version = object["tollwayReplayPlan"] as? Int,
+            (1...Self.version).contains(version)
+        else {
+            throw bad("tollwayReplayPlan must be 1 or \(Self.version)")
+        }
+        let named = (object["action"] as? String).flatMap(DeadLetterOrder.Action.init(rawValue:))
+        guard let action = version == 1 ? .replay : named else {
+            throw bad("action must be replay or discard")
         }
         guard let prefix = object["prefix"] as? String,
             let clusterID = object["clusterId"] as? String,
@@ -59,13 +68,29 @@ struct ReplayPlanFile {
         guard let records = PositionSet(ranges) else {
             throw bad("records are not ascending")
         }
+        guard !records.isEmpty else {
+            throw bad("it names no dead letter")
+        }
+        func count(_ name: String, in range: ClosedRange<Int>) throws(CommandFailure) -> Int? {
+            guard let value = object[name], !(value is NSNull) else {
+                return nil
+            }
+            guard let count = value as? Int, range.contains(count) else {
+                throw bad("\(name) must be from \(range.lowerBound) to \(range.upperBound)")
+            }
+            return count
+        }
+        self.action = action
         self.prefix = prefix
         self.clusterID = clusterID
         self.filter = filter
         self.records = records
-        rate = object["rate"] as? Int
-        replayCountMax = object["replaysMax"] as? Int
+        rate = try count("rate", in: 1...DeadLetterOrder.rateMax)
+        replayCountMax = try count("replaysMax", in: 1...DeadLetterOrder.replayCountMaxMax)
         if let text = object["patch"] as? String {
+            guard action == .replay else {
+                throw bad("a discard has no patch")
+            }
             do {
                 patch = try MergePatch(Array(text.utf8))
             } catch {

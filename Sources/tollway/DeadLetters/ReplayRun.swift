@@ -6,7 +6,7 @@ internal import TokenDomain
 /// A planned change, done: stage by stage, canary first, until the end or until something stops it.
 final class ReplayRun {
     /// How a run ends.
-    enum Ending {
+    enum Ending: Equatable {
         case finished
         case interrupted
         /// Too much failed again.
@@ -15,8 +15,6 @@ final class ReplayRun {
         case canaryUnread
     }
 
-    /// Kafka may lose a transaction so often in one stage.
-    private static let lossCountMax = 5
     private static let lossPauseMilliseconds: Int32 = 1_000
     private static let lookMilliseconds: Int64 = 1_000
     /// Fewer dead letters say nothing about a ratio, but for a canary.
@@ -29,11 +27,10 @@ final class ReplayRun {
     private var watch: ReplayWatch?
     private var lookedAt: Int64 = 0
     private var bar: ReplayBar
-    private(set) var sentCount = 0
-    private(set) var tooLargeCount = 0
-    private var lossCount = 0
-    private var partCount = 0
-    private var ending: Ending?
+    private var tally = ReplayTally()
+
+    var sentCount: Int { tally.sentCount }
+    var tooLargeCount: Int { tally.tooLargeCount }
 
     init(_ order: DeadLetterOrder, plan: ReplayPlan) {
         self.order = order
@@ -51,23 +48,25 @@ final class ReplayRun {
         for (index, (stage, positions, isCanary)) in steps.enumerated() {
             watch = order.failureRatioMax == nil ? nil : try ReplayWatch(order, stage: stage)
             try send(positions.of(stage), stage, limits, isLast: index == steps.count - 1)
-            if isCanary, ending == nil {
+            if isCanary, tally.ending == nil {
                 try awaitCanary(stage)
             }
-            if let ending {
+            if let ending = tally.ending {
                 return ending
             }
         }
         return .finished
     }
 
-    /// Until the stage is done; what Kafka loses is taken over and read anew.
+    /// Until the stage is done, or something ends the run; what Kafka loses is taken over and read
+    /// anew.
     private func send(
         _ positions: PositionSet,
         _ stage: Worker,
         _ limits: [String: Int],
         isLast: Bool
     ) throws(CommandFailure) {
+        tally.beginStage()
         while true {
             let session = try ReplaySession(
                 order,
@@ -77,7 +76,7 @@ final class ReplayRun {
             )
             defer { session.close() }
             session.runCount = sentCount
-            session.part = partCount
+            session.part = tally.partCount
             session.lastState = isLast ? .finished : .running
             session.committed = { [unowned self] count, ends throws(CommandFailure) in
                 try committed(count, ends, pauseMilliseconds: session.pauseMilliseconds)
@@ -85,17 +84,18 @@ final class ReplayRun {
             let end = try session.run()
             // It holds the session.
             session.committed = { _, _ in nil }
-            tooLargeCount += session.tooLargeCount
-            partCount = session.part
-            guard case .lost(let fault) = end else {
-                return
-            }
-            lossCount += 1
-            guard lossCount <= Self.lossCountMax else {
-                throw KafkaQuestion.failure(fault, order.configuration)
+            let next = tally.ended(
+                end,
+                tooLargeCount: session.tooLargeCount,
+                partCount: session.part
+            )
+            switch next {
+            case .nextStage: return
+            case .givenUp(let fault): throw KafkaQuestion.failure(fault, order.configuration)
+            case .again: break
             }
             guard stop.wait(milliseconds: Self.lossPauseMilliseconds) == nil else {
-                ending = .interrupted
+                tally.ending = .interrupted
                 return
             }
         }
@@ -106,7 +106,7 @@ final class ReplayRun {
         _ ends: [TopicPartition: Int64],
         pauseMilliseconds: Int64
     ) throws(CommandFailure) -> DeadLetterAudit.State? {
-        sentCount += count
+        tally.committed(count)
         bar.show(sentCount)
         if count > 0 {
             watch?.sent(ends, count: count)
@@ -115,7 +115,7 @@ final class ReplayRun {
         repeat {
             let left = min(max(0, pauseUntil - WallClock.monotonicMilliseconds()), 200)
             if stop.wait(milliseconds: Int32(left)) != nil {
-                ending = .interrupted
+                tally.ending = .interrupted
                 return .interrupted
             }
             bar.show(sentCount)
@@ -137,7 +137,7 @@ final class ReplayRun {
         else {
             return nil
         }
-        ending = .failureRatio(watch.failureRatio)
+        tally.ending = .failureRatio(watch.failureRatio)
         return .stopped
     }
 
@@ -150,22 +150,23 @@ final class ReplayRun {
         try watch.look()
         while !watch.isAllRead {
             guard WallClock.monotonicMilliseconds() < until else {
-                ending = .canaryUnread
+                tally.ending = .canaryUnread
                 return
             }
             guard stop.wait(milliseconds: 300) == nil else {
-                ending = .interrupted
+                tally.ending = .interrupted
                 return
             }
             try watch.look()
         }
+        try watch.countAllFailures()
         bar.end()
         Console.say(
             "canary: \(stage.rawValue) has read \(watch.readCount), of which \(watch.failedCount)"
                 + " failed again"
         )
         if watch.failureRatio > ratioMax {
-            ending = .failureRatio(watch.failureRatio)
+            tally.ending = .failureRatio(watch.failureRatio)
         }
     }
 

@@ -18,6 +18,9 @@ final class ReplayWatch {
     private let configuration: Configuration
     private let group: String
     private let runID: [UInt8]
+    private let topic: String
+    /// Where it started to read.
+    private let places: [TopicPartition: LogBrowser.Start]
     private let admin: KafkaAdmin
     private let browser: LogBrowser
     private var waiting: [Sent] = []
@@ -31,17 +34,17 @@ final class ReplayWatch {
         group = "\(order.prefix)\(stage.rawValue)"
         runID = Array(order.runID.utf8)
         let topic = Topic.deadLetters(stage).name(prefix: order.prefix)
+        self.topic = topic
         do throws(LogFault) {
             admin = try KafkaAdmin(settings: configuration.kafka)
             browser = try LogBrowser(settings: configuration.kafka, topics: [topic])
             let ends = try admin.endOffsets(ofTopic: topic)
-            let places = ends.enumerated().map { number, end in
-                (
-                    TopicPartition(topic: topic, partition: Int32(number)),
-                    LogBrowser.Start.offset(end)
-                )
-            }
-            try browser.start(at: Dictionary(uniqueKeysWithValues: places))
+            places = Dictionary(
+                uniqueKeysWithValues: ends.enumerated().map { number, end in
+                    (TopicPartition(topic: topic, partition: Int32(number)), .offset(end))
+                }
+            )
+            try browser.start(at: places)
         } catch {
             throw KafkaQuestion.failure(error, order.configuration)
         }
@@ -97,13 +100,31 @@ final class ReplayWatch {
                 recordCountMax: TopicScan.batchRecordCountMax,
                 waitMilliseconds: 100
             )
-            for record in batch.records {
-                let headers = DeadLetterHeaders(record.headers, in: batch.arena.span)
-                let id = batch.arena.span.extracting(headers[.replayID].indices)
-                if id.isEqual(to: runID) {
-                    failedCount += 1
-                }
-            }
+            failedCount += failureCount(in: batch)
         } while !batch.records.isEmpty
+    }
+
+    /// Counts anew, up to the ends that the dead letters have now: once all is read, all failures lie
+    /// before them, and ``look()`` stops where nothing comes for a moment.
+    func countAllFailures() throws(CommandFailure) {
+        let scan = TopicScan(
+            configuration: configuration,
+            topics: [topic],
+            isToHighWatermark: true
+        )
+        var count = 0
+        try scan.run(from: places) { batch throws(CommandFailure) in
+            count += failureCount(in: batch)
+            return true
+        }
+        failedCount = count
+    }
+
+    private func failureCount(in batch: RecordBatch) -> Int {
+        batch.records.count { record in
+            let headers = DeadLetterHeaders(record.headers, in: batch.arena.span)
+            let id = batch.arena.span.extracting(headers[.replayID].indices)
+            return id.isEqual(to: runID)
+        }
     }
 }

@@ -76,7 +76,10 @@ struct DeadLetterJudge {
         guard replayCount < Int64(replayCountMax) else {
             return .skip(.replayedBefore)
         }
-        return .go(target, question(target, deadLetter, subject))
+        return .go(
+            target,
+            Self.question(target, of: deadLetter.stage, failedAt: deadLetter.failedAt, subject)
+        )
     }
 
     /// The topic that it was read from, if its stage reads it; for a debt that Apple refused, the
@@ -92,11 +95,17 @@ struct DeadLetterJudge {
         return request
     }
 
-    private func question(
+    /// Whether Apple's answers decide; nil where it goes in any case.
+    static func question(
         _ target: Topic,
-        _ deadLetter: DeadLetterRecord,
+        of stage: Worker,
+        failedAt: Int64,
         _ subject: DeadLetterSubject
     ) -> LedgerQuestion? {
+        // It joins sales with tokens, also with those that Apple has accepted a report for.
+        guard stage != .purchases else {
+            return nil
+        }
         switch target {
         case .tokensReceived, .tokensDecoded, .tokensDistinct, .reportsRequested:
             let isReport = target == .reportsRequested
@@ -120,7 +129,7 @@ struct DeadLetterJudge {
                 .init(
                     transaction: TextDigest.of(id),
                     value: TextDigest.of(value.lowercased()),
-                    failedAt: deadLetter.failedAt,
+                    failedAt: failedAt,
                     since: subject.requestedAt
                 )
             )

@@ -42,27 +42,39 @@ struct LaneWorld {
                 "Kafka shows no topic \(name): make it with tollway topics apply --yes"
             )
         }
-        var orders = LaneOrders()
-        var unreadableCount = 0
-        do {
-            let browser = try LogBrowser(settings: configuration.kafka, topics: [name])
-            defer { browser.close() }
-            try browser.start()
-            try browser.readToEnd { batch in
-                for record in batch.records where !Self.take(record, batch, &orders) {
-                    unreadableCount += 1
-                }
-            }
-        } catch let fault as LogFault {
-            throw KafkaQuestion.failure(fault, configuration)
-        } catch {
-            preconditionFailure("reading orders fails by Kafka alone: \(error)")
-        }
-        self.orders = orders
+        let unreadableCount: Int
+        (orders, unreadableCount) = try orders(isExact: false)
         if unreadableCount > 0 {
             troubles.append(CountText.of(unreadableCount, "record") + " of \(name) cannot be read")
         }
         return clusterID
+    }
+
+    /// The orders of now: asking the admin ports may have taken half a minute.
+    ///
+    /// To be called once the name of all orders for lanes is taken: it reads to the high watermark,
+    /// so that no order of an earlier owner is left out.
+    func ordersNow() throws(CommandFailure) -> LaneOrders {
+        try orders(isExact: true).orders
+    }
+
+    private func orders(
+        isExact: Bool
+    ) throws(CommandFailure) -> (orders: LaneOrders, unreadableCount: Int) {
+        let scan = TopicScan(
+            configuration: configuration,
+            topics: [Topic.laneOrders.name(prefix: configuration.topicPrefix)],
+            isToHighWatermark: isExact
+        )
+        var orders = LaneOrders()
+        var unreadableCount = 0
+        try scan.run { batch in
+            for record in batch.records where !Self.take(record, batch, &orders) {
+                unreadableCount += 1
+            }
+            return true
+        }
+        return (orders, unreadableCount)
     }
 
     /// - Returns: whether it could be read.

@@ -10,6 +10,9 @@ enum LanesCommand {
         case pause, resume, reset
     }
 
+    /// Of every order for a lane, behind the prefix: one at a time.
+    private static let transactionalName = "lanes"
+
     private static let admin = Verb.Option.value(
         "--admin",
         "HOST:PORT",
@@ -78,7 +81,7 @@ enum LanesCommand {
                 production or sandbox. The order goes into lanes.control.v1, and who gave it,
                 when and why into the audit topic, in one transaction; each report follows
                 within a second: tollway lanes list. Exit 3 if the app is unknown, 5 without
-                --yes, 6 without Kafka.
+                --yes, 6 without Kafka, 75 if another order came in between.
                 """,
             run: { (invocation) throws(CommandFailure) in try run(action, invocation) }
         )
@@ -114,21 +117,12 @@ enum LanesCommand {
         }
         let world = try LaneWorld(invocation, now: now)
         let lane = try world.lane(invocation.operands)
-        let before = world.orders.byLane[lane]
         try refuse(action, lane, isPaused: world.orders.pause(of: lane) != nil)
         guard isReal, let why = hand.why else {
             showDry(action, lane, LaneList(world, only: lane), invocation.output)
             return .refusedBySafetyRule
         }
-        let order = LaneOrder(
-            lane: lane,
-            state: action == .pause ? .paused : .open,
-            resetAt: action == .reset ? now : before?.resetAt,
-            by: hand.by,
-            why: why,
-            at: now
-        )
-        let place = try write(order, action, hand, world.configuration)
+        let (order, place) = try write(action, lane, hand, why: why, world)
         if invocation.output == .table {
             Console.write("\(hand.id): \(done(action)) \(name(of: lane))\n")
             Console.say("each report follows within a second: tollway lanes list")
@@ -166,32 +160,65 @@ enum LanesCommand {
         }
     }
 
-    private static func write(
-        _ order: LaneOrder,
+    /// Refuses to end or to try what was ordered otherwise since the orders were read first.
+    static func refuse(
         _ action: Action,
+        before: LaneOrder?,
+        now: LaneOrder?
+    ) throws(CommandFailure) {
+        // A pause goes through whatever else was ordered: nothing is sent after either.
+        guard action != .pause, let now, now != before else {
+            return
+        }
+        throw CommandFailure(
+            .tryAgain,
+            code: "lanes.changed",
+            "\(name(of: now.lane)) was \(now.state == .paused ? "paused" : "changed") meanwhile by"
+                + " \(now.by): \(now.why); nothing was written: see tollway lanes list"
+        )
+    }
+
+    /// Writes the order, unless another came between what this command has read and now.
+    private static func write(
+        _ action: Action,
+        _ lane: Lane,
         _ hand: HandOrder,
-        _ configuration: Configuration
-    ) throws(CommandFailure) -> String {
+        why: String,
+        _ world: LaneWorld
+    ) throws(CommandFailure) -> (order: LaneOrder, place: String) {
+        let configuration = world.configuration
         let record = OrderedRecord(
             topic: .laneOrders,
-            key: order.key,
+            key: LaneOrder.key(of: lane),
             order: hand,
             configuration: configuration
         )
-        let audit = LaneAudit(
-            action: action,
-            order: hand,
-            lane: order.lane,
-            at: order.at.milliseconds
-        )
+        let transactor: KafkaTransactor
         do throws(LogFault) {
-            let place = try record.write(order.write, audit: audit.write)
+            transactor = try record.takeOver(as: transactionalName)
+        } catch {
+            throw KafkaQuestion.failure(error, configuration)
+        }
+        defer { transactor.close() }
+        let newest = try world.ordersNow().byLane[lane]
+        try refuse(action, before: world.orders.byLane[lane], now: newest)
+        let order = LaneOrder(
+            lane: lane,
+            state: action == .pause ? .paused : .open,
+            resetAt: action == .reset ? world.now : newest?.resetAt,
+            by: hand.by,
+            why: why,
+            at: world.now
+        )
+        let audit = LaneAudit(action: action, order: hand, lane: lane, at: order.at.milliseconds)
+        do throws(LogFault) {
+            let place = try record.write(by: transactor, order.write, audit: audit.write)
             let topic = Topic.laneOrders.name(prefix: configuration.topicPrefix)
-            return "\(topic)/\(place.partition)/\(place.offset)"
+            return (order, "\(topic)/\(place.partition)/\(place.offset)")
         } catch {
             let failure = KafkaQuestion.failure(error, configuration)
             throw CommandFailure(
-                failure.exit == .noKafka ? .noKafka : .failed,
+                [.noKafka, .tryAgain].contains(failure.exit) ? failure.exit : .failed,
                 code: "lanes.unknown_result",
                 "\(failure.message); whether \(hand.id) was written, tollway lanes list shows"
             )

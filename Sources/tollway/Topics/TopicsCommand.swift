@@ -37,7 +37,10 @@ enum TopicsCommand {
     static let apply = Verb(
         words: ["topics", "apply"],
         summary: "make and repair the pipeline's topics",
-        options: shape + [.flag("--yes", "do it; without, the plan is shown and nothing changed")],
+        options: shape + [
+            .value("--why", "TEXT", "a sentence for the audit"),
+            .flag("--yes", "do it; without, the plan is shown and nothing changed"),
+        ],
         details: """
             Does what tollway topics plan shows. Settings that the plan does not name are kept.
             Never takes away partitions or replicas, and adds no partitions to a topic that is
@@ -45,7 +48,8 @@ enum TopicsCommand {
             exit 5. So too where there are less than three replicas or brokers and
             TOLLWAY_KAFKA_SINGLE_BROKER=yes does not say that this is a trial. Without --yes,
             where there is something to do: exit 5 too. May be run again at any time; exit 4 if
-            only a part could be done.
+            only a part could be done. What it does goes into the audit topic first, unless that
+            topic is itself among what is to be made or repaired.
             """,
         run: runApply
     )
@@ -59,6 +63,11 @@ enum TopicsCommand {
 
     private static func runApply(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let configuration = try KafkaQuestion.configuration()
+        let order = try HandOrder(
+            "topics",
+            why: invocation.value("--why"),
+            now: Timestamp(milliseconds: WallClock.nowMilliseconds())
+        )
         let reviews = try reviews(invocation, configuration)
         let due = reviews.filter { !$0.isRight }
         show(reviews, configuration, invocation)
@@ -73,10 +82,11 @@ enum TopicsCommand {
             Console.say("nothing was changed; say --yes to do it")
             return .refusedBySafetyRule
         }
+        try record(due, among: reviews, order, configuration)
         // Each is done when a broker shows it, so that a worker that is started next finds what it
         // needs.
         try change(due, configuration)
-        try changeRest(invocation, configuration)
+        try changeRest(invocation, order, configuration)
         Console.say("done")
         return .ok
     }
@@ -85,9 +95,11 @@ enum TopicsCommand {
     /// it is, and only another look finds what it lacks.
     private static func changeRest(
         _ invocation: Invocation,
+        _ order: HandOrder,
         _ configuration: Configuration
     ) throws(CommandFailure) {
-        let rest = try reviews(invocation, configuration).filter { !$0.isRight }
+        let reviews = try reviews(invocation, configuration)
+        let rest = reviews.filter { !$0.isRight }
         guard rest.allSatisfy(\.refusals.isEmpty) else {
             throw CommandFailure(
                 .partlyDone,
@@ -95,7 +107,29 @@ enum TopicsCommand {
                 "topics changed meanwhile; see tollway topics plan"
             )
         }
+        guard !rest.isEmpty else {
+            return
+        }
+        try record(rest, among: reviews, order, configuration)
         try change(rest, configuration)
+    }
+
+    /// Writes the audit of what is due, before it is done.
+    ///
+    /// Not where the audit topic lacks something itself: what repairs it must not wait for it.
+    private static func record(
+        _ due: [TopicReview],
+        among reviews: [TopicReview],
+        _ order: HandOrder,
+        _ configuration: Configuration
+    ) throws(CommandFailure) {
+        guard reviews.contains(where: { $0.topic == .audit && $0.isRight }) else {
+            let name = Topic.audit.name(prefix: configuration.topicPrefix)
+            return Console.say("not in the audit, as \(name) is to be made or repaired itself")
+        }
+        let audit = TopicsAudit(order: order, reviews: due, at: WallClock.nowMilliseconds())
+        try AuditRecord(runID: order.id, transactionalName: "topics.apply")
+            .store(configuration, audit.write)
     }
 
     private static func show(

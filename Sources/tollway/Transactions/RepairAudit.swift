@@ -29,25 +29,9 @@ struct RepairAudit {
 
     /// Stores the record.
     func write(_ configuration: Configuration) throws(CommandFailure) {
-        let topic = Topic.audit.name(prefix: configuration.topicPrefix)
-        var outputs = OutputBatch()
-        let key = outputs.place(runID.utf8)
-        let start = outputs.arena.count
-        append(to: &outputs.arena, at: WallClock.nowMilliseconds())
-        outputs.outputs.append(
-            OutputBatch.Output(topic: 0, key: key, value: outputs.placed(from: start))
-        )
-        do throws(LogFault) {
-            let transactor = try KafkaTransactor(
-                settings: configuration.kafka,
-                transactionalID: "\(configuration.topicPrefix)transactions.repair",
-                targets: [topic]
-            )
-            defer { transactor.close() }
-            try transactor.takeOver()
-            _ = try transactor.commit(outputs)
-        } catch {
-            throw KafkaQuestion.failure(error, configuration)
+        let record = AuditRecord(runID: runID, transactionalName: "transactions.repair")
+        try record.store(configuration) { arena in
+            append(to: &arena, at: WallClock.nowMilliseconds())
         }
     }
 

@@ -59,7 +59,10 @@ final class UpRun {
         self.counts = counts
         self.environment = environment
         self.http = http
-        prefix = try KafkaQuestion.configuration().topicPrefix
+        prefix = GivenKafka.prefix(
+            environment,
+            configured: try KafkaQuestion.configuration().topicPrefix
+        )
         ports = try LocalPorts.usual()
         processes = DemoProcesses(folder: folder)
         var setup = DemoWorkers.Setup(
@@ -166,6 +169,9 @@ final class UpRun {
         )
         running = cluster
         let settings = try settings(cluster)
+        if case .given = cluster {
+            try GivenKafka.refuseStrangers(prefix: prefix, settings: settings)
+        }
         try cluster.createTopics(prefix: prefix, settings: settings)
         if case .local = cluster, isKept {
             try repairTransactions(settings)

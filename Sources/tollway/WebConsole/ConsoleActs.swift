@@ -1,13 +1,13 @@
 internal import Crypto
 internal import Foundation
+internal import Glibc
 internal import Telemetry
 internal import TokenDomain
 
 /// Plans that were shown, and what was done by them.
 ///
-/// Nothing is done without a plan: a replay does exactly what its plan file says, and a discard is
-/// bounded by the time at which it was planned, so that a dead letter that nobody saw does not go.
-/// An order for a lane is planned by its dry run.
+/// Nothing is done without a plan: a replay and a discard do exactly what their plan file says, so
+/// that a dead letter that nobody saw does not go. An order for a lane is planned by its dry run.
 struct ConsoleActs {
     enum Action: String {
         case replay
@@ -38,18 +38,17 @@ struct ConsoleActs {
         var plannedAt: Int64
         /// Of the command that does it, without `--yes` and the reason.
         var arguments: [String]
-        /// Where its positions are written down; nil for a discard.
+        /// Where its positions are written down; nil for an order for a lane.
         var file: URL?
     }
 
     /// An act that was started.
     struct Act {
         var number: Int
+        /// By which it is done.
+        var plan: Plan
         /// Of the process; nil once it has ended.
         var job: Int?
-        var action: Action
-        var goCount: Int
-        var what: String
         var by: String
         var why: String
         var startedAt: Int64
@@ -58,8 +57,8 @@ struct ConsoleActs {
         var json: String {
             JSONLines.object(
                 [
-                    ("act", "\(number)"), ("action", JSONText.quoted(action.rawValue)),
-                    ("go", "\(goCount)"), ("what", JSONText.quoted(what)),
+                    ("act", "\(number)"), ("action", JSONText.quoted(plan.action.rawValue)),
+                    ("go", "\(plan.goCount)"), ("what", JSONText.quoted(plan.what)),
                     ("by", JSONText.quoted(by)),
                     ("why", JSONText.quoted(why)), ("startedAt", "\(startedAt)"),
                 ]
@@ -116,6 +115,7 @@ struct ConsoleActs {
             limits.append("--rate=\(rate)")
         }
         let id = Self.newID()
+        let file = folder.appendingPathComponent("plan-\(id).json")
         var plan = Plan(
             id: id,
             action: action,
@@ -123,28 +123,19 @@ struct ConsoleActs {
             goCount: 0,
             what: "dead letters",
             plannedAt: now,
-            arguments: []
+            arguments: ["dlq", action.rawValue],
+            file: file
         )
-        switch action {
-        case .replay:
-            let file = folder.appendingPathComponent("plan-\(id).json")
-            plan.file = file
-            plan.arguments = ["dlq", "replay"]
-            if let count = try ConsoleQuestion.number(body["canary"], in: 1...Self.canaryCountMax) {
-                plan.arguments.append("--canary=\(count)")
-            }
-            return (plan, ["dlq", "plan", "-o", "json"] + filter + limits + ["--", file.path])
-        case .discard:
-            // A later filter of the page's own would stand beside it and win.
-            guard !filter.contains(where: { $0.hasPrefix("--until=") }) else {
-                throw ConsoleFault("a discard ends at the time of its plan: leave until out")
-            }
-            let until = "--until=\(WallClock.rfc3339(milliseconds: now))"
-            plan.arguments = ["dlq", "discard"] + filter + limits + [until]
-            return (plan, plan.arguments + ["-o", "json"])
-        case .pause, .resume, .reset:
-            preconditionFailure("an order for a lane is drafted apart")
+        var question = ["dlq", "plan"]
+        if action == .discard {
+            question.append("--discard")
+        } else if let count = try ConsoleQuestion.number(
+            body["canary"],
+            in: 1...Self.canaryCountMax
+        ) {
+            plan.arguments.append("--canary=\(count)")
         }
+        return (plan, question + ["-o", "json"] + filter + limits + ["--", file.path])
     }
 
     private static func newID() -> String {
@@ -195,6 +186,8 @@ struct ConsoleActs {
             object = nil
         }
         guard let goCount = Self.goCount(draft.action, object) else {
+            // A command that was ended may have left half of one.
+            Self.remove(draft.file)
             return nil
         }
         var plan = draft
@@ -213,6 +206,15 @@ struct ConsoleActs {
 
     private mutating func forget(_ plan: Plan) {
         plans[plan.id] = nil
+        Self.remove(plan.file)
+    }
+
+    /// Where there is one: a plan without dead letters has no file.
+    private static func remove(_ file: URL?) {
+        guard let path = file?.path else {
+            return
+        }
+        _ = unsafe unlink(path)
     }
 
     // MARK: - Acts
@@ -246,12 +248,9 @@ struct ConsoleActs {
         guard !isUnderWay else {
             throw ConsoleFault("one is under way: wait for its end, or stop it", status: 409)
         }
-        forget(plan)
         let act = Act(
             number: (acts.last?.number ?? 0) + 1,
-            action: plan.action,
-            goCount: plan.goCount,
-            what: plan.what,
+            plan: plan,
             by: person.name,
             why: why,
             startedAt: now
@@ -262,7 +261,9 @@ struct ConsoleActs {
         return (act, command)
     }
 
+    /// Its process runs; until then the plan can be confirmed again.
     mutating func begin(_ act: Act, job: Int) {
+        plans[act.plan.id] = nil
         var act = act
         act.job = job
         acts.append(act)
@@ -276,6 +277,7 @@ struct ConsoleActs {
             return
         }
         acts[index].job = nil
+        Self.remove(acts[index].plan.file)
         acts[index].result = result
     }
 

@@ -41,6 +41,8 @@ final class ConsoleJobs {
 
     /// Each is a process with a Kafka client.
     static let countMax = 4
+    /// The last place is for acts and for orders for lanes, which cannot wait for slow questions.
+    static let questionCountMax = countMax - 1
     static let readMilliseconds: Int64 = 60_000
     private static let killMilliseconds: Int64 = 12_000
     private static let outputByteCountMax = 8 << 20
@@ -59,18 +61,23 @@ final class ConsoleJobs {
     }
 
     var isIdle: Bool { jobs.isEmpty }
-    var isFull: Bool { jobs.count >= Self.countMax }
 
-    /// Starts a command.
+    /// Whether there is a place, among so many that run.
+    static func hasPlace(besides count: Int, isUrgent: Bool) -> Bool {
+        count < (isUrgent ? countMax : questionCountMax)
+    }
+
+    /// Starts a command; one that is urgent may take the last place.
     ///
     /// - Returns: its number; nil where there are too many, or the system gives no process.
     func start(
         _ arguments: [String],
         as name: String? = nil,
         milliseconds: Int64? = readMilliseconds,
+        isUrgent: Bool = false,
         done: @escaping (Result) -> Void
     ) -> Int? {
-        guard !isFull else {
+        guard Self.hasPlace(besides: jobs.count, isUrgent: isUrgent) else {
             return nil
         }
         number += 1

@@ -187,7 +187,12 @@ final class ConsoleLoop {
                 session: secret,
                 now: WallClock.nowMilliseconds()
             )
-            try ask(request, question, milliseconds: ConsoleActs.planMilliseconds) {
+            try ask(
+                request,
+                question,
+                milliseconds: ConsoleActs.planMilliseconds,
+                isUrgent: draft.action.isOfLane
+            ) {
                 [unowned self] result in
                 acts.keep(draft, result.data).map { plan in
                     Fact.text("plan", plan.id) + Fact.number("go", Int64(plan.goCount))
@@ -201,7 +206,12 @@ final class ConsoleLoop {
                 by: person,
                 now: WallClock.nowMilliseconds()
             )
-            let job = jobs.start(command, as: person.name, milliseconds: nil) {
+            let job = jobs.start(
+                command,
+                as: person.name,
+                milliseconds: nil,
+                isUrgent: true
+            ) {
                 [unowned self] result in
                 acts.end(act.number, result)
             }
@@ -222,7 +232,7 @@ final class ConsoleLoop {
     }
 
     private static let busy = ConsoleFault(
-        "\(ConsoleJobs.countMax) commands run already: try again in a moment",
+        "\(ConsoleJobs.questionCountMax) commands run already: try again in a moment",
         status: 503
     )
 
@@ -231,9 +241,11 @@ final class ConsoleLoop {
         _ request: HTTPRequest,
         _ arguments: [String],
         milliseconds: Int64 = ConsoleJobs.readMilliseconds,
+        isUrgent: Bool = false,
         _ more: @escaping (ConsoleJobs.Result) -> [(name: String, json: String)]
     ) throws(ConsoleFault) {
-        let job = jobs.start(arguments, milliseconds: milliseconds) { [unowned self] result in
+        let job = jobs.start(arguments, milliseconds: milliseconds, isUrgent: isUrgent) {
+            [unowned self] result in
             respond(
                 request,
                 json: JSONLines.object(ConsoleActs.members(result) + more(result))

@@ -38,6 +38,14 @@ import TokenDomain
             #"{"action":"transactions.repair","runId":"r","at":1,"by":"b","transactions":[{"topic":"a"},{"topic":"a"}],"state":"finished"}"#,
             "2 transactions of a"
         ),
+        (
+            #"{"action":"offsets.reset","runId":"r","at":1,"by":"b","state":"stopped","count":1,"offsets":[{"worker":"report"},{"worker":"decode"},{"worker":"decode"}]}"#,
+            "3 partitions of decode, report stopped"
+        ),
+        (
+            #"{"action":"topics.apply","runId":"r","at":1,"by":"b","topics":[{"topic":"a"},{"topic":"b"}]}"#,
+            "2 topics: a, b"
+        ),
         (#"{"action":"made.later","runId":"r","at":1,"by":"b"}"#, ""),
     ])
     func `says in a few words what was done`(text: String, what: String) throws {

@@ -104,16 +104,21 @@ import Testing
                 file.path,
             ]
         )
-        #expect(act.by == "mia" && act.goCount == 3)
+        #expect(act.by == "mia" && act.plan.goCount == 3)
     }
 
-    @Test func `discards nothing that came after its plan`() throws {
+    @Test func `discards exactly what a plan wrote down, and nothing that came after`() throws {
         var acts = ConsoleActs(folder: Self.folder)
-        let body: [String: Any] = ["action": "discard", "filter": ["code": "decode.not_json"]]
+        let body: [String: Any] = [
+            "action": "discard", "filter": ["since": "90m"], "max": 10, "canary": 3,
+        ]
         let (draft, question) = try acts.draft(body, session: "s", now: 1_000)
-        let until = "--until=1970-01-01T00:00:01.000Z"
+        let file = try #require(draft.file)
         #expect(
-            question == ["dlq", "discard", "--code=decode.not_json", until, "-o", "json"]
+            question == [
+                "dlq", "plan", "--discard", "-o", "json", "--since=90m", "--max=10", "--",
+                file.path,
+            ]
         )
         let kept = acts.keep(draft, Array("{\"go\":1}".utf8))
         let plan = try #require(kept)
@@ -123,13 +128,11 @@ import Testing
             by: Self.mia,
             now: 1_001
         )
-        #expect(command.contains(until) && command.contains("--yes"))
-        #expect(throws: ConsoleFault.self) {
-            let later: [String: Any] = [
-                "action": "discard", "filter": ["code": "x", "until": "2099-01-01T00:00:00Z"],
+        #expect(
+            command == [
+                "dlq", "discard", "-o", "json", "--yes", "--why=no token", "--", file.path,
             ]
-            _ = try acts.draft(later, session: "s", now: 0)
-        }
+        )
     }
 
     @Test(arguments: [
@@ -193,6 +196,58 @@ import Testing
         _ = try acts.confirm(next, session: "s", by: Self.mia, now: 3)
     }
 
+    @Test func `keeps a plan whose command found no place`() throws {
+        var acts = ConsoleActs(folder: Self.folder)
+        let plan = try planned(&acts, Self.replay)
+        let body: [String: Any] = ["plan": plan.id, "go": 3, "why": "w"]
+        _ = try acts.confirm(body, session: "s", by: Self.mia, now: 1)
+        // Nothing began, so it is there still.
+        let (act, _) = try acts.confirm(body, session: "s", by: Self.mia, now: 2)
+        acts.begin(act, job: 1)
+        acts.end(act.number, ConsoleJobs.Result(exit: 0, data: [], talk: ""))
+        #expect(throws: ConsoleFault.self) {
+            _ = try acts.confirm(body, session: "s", by: Self.mia, now: 3)
+        }
+    }
+
+    @Test func `leaves no file of a plan that is done or forgotten`() throws {
+        let folder = try TemporaryFolder()
+        var acts = ConsoleActs(folder: folder.url)
+        func files() throws -> [String] {
+            try FileManager.default.contentsOfDirectory(atPath: folder.url.path)
+        }
+        func plan(_ data: String, now: Int64) throws -> ConsoleActs.Plan? {
+            let (draft, _) = try acts.draft(Self.replay, session: "s", now: now)
+            try Data().write(to: try #require(draft.file))
+            return acts.keep(draft, Array(data.utf8))
+        }
+        let none = try plan("", now: 0)
+        #expect(try none == nil && files().isEmpty)
+        let kept = try plan(#"{"go":3}"#, now: 0)
+        let done = try #require(kept)
+        let body: [String: Any] = ["plan": done.id, "go": 3, "why": "w"]
+        let (act, _) = try acts.confirm(body, session: "s", by: Self.mia, now: 1)
+        acts.begin(act, job: 1)
+        #expect(try files().count == 1, "its command reads it")
+        acts.end(act.number, ConsoleJobs.Result(exit: 0, data: [], talk: ""))
+        #expect(try files().isEmpty)
+        for number in 0...ConsoleActs.planMilliseconds / 100_000 {
+            _ = try plan(#"{"go":3}"#, now: number * 100_000)
+        }
+        let latest = try plan(#"{"go":3}"#, now: 3 * ConsoleActs.planMilliseconds)
+        #expect(try files() == [latest?.file?.lastPathComponent])
+    }
+
+    @Test(arguments: [(0, true, true), (2, true, true), (3, false, true), (4, false, false)])
+    func `has a place for acts beside slow questions`(
+        count: Int,
+        isForQuestion: Bool,
+        isForAct: Bool
+    ) {
+        #expect(ConsoleJobs.hasPlace(besides: count, isUrgent: false) == isForQuestion)
+        #expect(ConsoleJobs.hasPlace(besides: count, isUrgent: true) == isForAct)
+    }
+
     @Test(arguments: ["pause", "resume", "reset"])
     func `orders for a lane what its dry run showed`(action: String) throws {
         var acts = ConsoleActs(folder: Self.folder, admin: ["10.0.0.1:9404"])
@@ -220,7 +275,7 @@ import Testing
             now: 1
         )
         #expect(command == words + ["-o", "json", "--yes", "--why=asked to"])
-        #expect(act.what == "the lane of app 7 (sandbox)")
+        #expect(act.plan.what == "the lane of app 7 (sandbox)")
     }
 
     @Test(arguments: [

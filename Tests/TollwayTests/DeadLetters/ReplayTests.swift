@@ -191,6 +191,10 @@ struct `Sending dead letters back` {
         try admin.alterConfiguration(ofTopic: name, ["retention.ms": "3600000"])
         let plan = try world.dlq("plan", "-o", "json").object()
         #expect(plan["go"] as? Int == 0 && plan["skipped"] as? Int == 3)
+        let folder = try TemporaryFolder()
+        let path = folder.url.appendingPathComponent("plan.json").path
+        #expect(try world.dlq("plan", path).exitCode == 3)
+        #expect(!FileManager.default.fileExists(atPath: path))
         #expect(try world.dlq("replay", "--yes").exitCode == 3)
         #expect(
             try world.dlq("discard", "--reason", "unknown_app", "--why", "x", "--yes").exitCode == 3
@@ -252,6 +256,25 @@ struct `Sending dead letters back` {
         #expect(try world.dlq("count", "--reason", "unknown_app").output == "5\n")
         let other = try DeadLetterWorld()
         #expect(try other.dlq("replay", path, "--yes").exitCode == 5)
+    }
+
+    @Test func `gives up what a plan names, whatever else matches by then`() throws {
+        let world = try DeadLetterWorld()
+        let folder = try TemporaryFolder()
+        let path = folder.url.appendingPathComponent("plan.json").path
+        var maker = DeadLetterMaker(prefix: world.prefix, seed: 11)
+        try maker.write([.unknownApp], each: 4, to: world.settings)
+        #expect(try world.dlq("plan", "--discard", path).exitCode == 2, "no everything")
+        #expect(try world.dlq("plan", "--discard", path, "--stage", "decode").exitCode == 0)
+        try maker.write([.unknownApp], each: 3, to: world.settings)
+        #expect(try world.dlq("replay", path, "--yes").exitCode == 2, "of another act")
+        #expect(try world.dlq("discard", path, "--yes").exitCode == 2, "no reason")
+        #expect(try world.dlq("discard", path, "--stage", "decode").exitCode == 2, "both")
+        let run = try world.dlq("discard", path, "--why", "no tokens", "--yes", "-o", "json")
+        #expect(run.exitCode == 0, "\(run.talk)")
+        #expect(try run.object()["sent"] as? Int == 4)
+        #expect(try world.records(of: .deadLetterArchive).count == 4)
+        #expect(try world.dlq("count").output == "3\n")
     }
 
     @Test func `patches values, keeps to the oldest, and to a rate`() throws {

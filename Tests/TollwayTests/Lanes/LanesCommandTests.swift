@@ -63,6 +63,43 @@ import TokenDomain
         #expect(LaneList(observed: [], orders: orders(.open), now: Self.now).rows.isEmpty)
     }
 
+    @Test(
+        arguments: [
+            (.resume, nil, .paused, true), (.reset, nil, .paused, true),
+            (.reset, nil, .open, true), (.resume, .paused, .paused, false),
+            (.reset, .open, .open, false), (.reset, nil, nil, false),
+            (.resume, .paused, nil, false), (.pause, nil, .paused, false),
+            (.pause, .paused, .open, false),
+        ] as [(LanesCommand.Action, LaneOrder.State?, LaneOrder.State?, Bool)]
+    )
+    func `is not undone by who has not seen its newest order`(
+        action: LanesCommand.Action,
+        before: LaneOrder.State?,
+        now: LaneOrder.State?,
+        isRefused: Bool
+    ) throws {
+        let lane = Lane(appAppleID: 1, environment: .production)
+        let before = before.flatMap { orders($0).byLane[lane] }
+        let now = now.flatMap { orders($0).byLane[lane] }
+        guard isRefused else {
+            return try LanesCommand.refuse(action, before: before, now: now)
+        }
+        let failure = #expect(throws: CommandFailure.self) {
+            try LanesCommand.refuse(action, before: before, now: now)
+        }
+        #expect(failure?.exit == .tryAgain && failure?.message.contains("ann@host") == true)
+    }
+
+    @Test func `is not undone by another pause of the same lane`() {
+        let lane = Lane(appAppleID: 1, environment: .production)
+        let before = orders(.paused).byLane[lane]
+        var again = before
+        again?.by = "zoe@host"
+        #expect(throws: CommandFailure.self) {
+            try LanesCommand.refuse(.resume, before: before, now: again)
+        }
+    }
+
     @Test func `is asked of Kafka first`() throws {
         let away = ["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1"]
         for verb in [["list"], ["pause", "1", "production", "--why", "x", "--yes"]] {
