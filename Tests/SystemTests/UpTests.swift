@@ -37,26 +37,6 @@ extension `Pipelines on the usual ports` {
 
         @Test(
             arguments: [
-                ([:], "tollway."), (["TOLLWAY_TOPIC_PREFIX": "mine."], "mine."),
-                (["TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "prod:9092"], "up."),
-                (
-                    [
-                        "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": "prod:9092",
-                        "TOLLWAY_TOPIC_PREFIX": "mine.",
-                    ], "mine."
-                ),
-            ] as [([String: String], String)]
-        )
-        func `keeps apart from what a given Kafka has`(
-            environment: [String: String],
-            prefix: String
-        ) {
-            let configured = environment["TOLLWAY_TOPIC_PREFIX"] ?? "tollway."
-            #expect(GivenKafka.prefix(environment, configured: configured) == prefix)
-        }
-
-        @Test(
-            arguments: [
                 ([], []), (["decode-up", "decode-up-2", "decode-up-12"], []),
                 (["decode-up", "decode-pod-1"], ["decode-pod-1"]),
                 (

@@ -4,18 +4,8 @@ internal import TokenDomain
 
 /// What `tollway up` takes care of on a Kafka that is not its own: a pipeline that others run there.
 enum GivenKafka {
-    /// The topics of `up` there, unless a prefix is set: nobody else's.
-    static let prefix = "up."
     /// For each question; the first to a new cluster waits until Kafka has the topic of the groups.
     private static let deadlineMilliseconds = 60_000
-
-    /// What every topic, group and transactional id of `up` starts with; `configured` is the setting,
-    /// or its default.
-    static func prefix(_ environment: [String: String], configured: String) -> String {
-        let isGiven = environment[Setting.kafkaBootstrapServers] != nil
-        let isChosen = environment[Setting.topicPrefix.fullName] != nil
-        return isGiven && !isChosen ? prefix : configured
-    }
 
     /// Those of a group's members that no `up` has started, by their `group.instance.id`.
     static func strangers(_ worker: Worker, among names: [String]) -> [String] {
@@ -47,8 +37,7 @@ enum GivenKafka {
                 .refusedBySafetyRule,
                 code: "up.live_pipeline",
                 "refused: \(stranger) reads in the group \(group) of this Kafka, and up would join"
-                    + " it with Apple's simulator: leave \(Setting.topicPrefix.fullName) out for"
-                    + " topics \(Self.prefix)*, or set another"
+                    + " it with Apple's simulator: set another \(Setting.topicPrefix.fullName)"
             )
         }
     }

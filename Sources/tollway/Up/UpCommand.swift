@@ -29,12 +29,11 @@ enum UpCommand {
         details: """
             Starts a Kafka, Apple's simulator and every worker as processes of their own, and
             prints where they listen and what to paste to see a token go through. Kafka is
-            the one of TOLLWAY_KAFKA_BOOTSTRAP_SERVERS where that is set, else a node of its own
-            from KAFKA_HOME, else the embedded broker, which forgets everything at the end and
-            takes no replays of dead letters. On a Kafka that is set, topics begin with up.
-            unless TOLLWAY_TOPIC_PREFIX is set too; they are kept, missing ones are made. Exit 5
-            where workers that no up has started read there under that prefix: they are a
-            pipeline that somebody runs, and up would take its records.
+            the one of TOLLWAY_KAFKA_BOOTSTRAP_SERVERS where that is set (its topics are kept,
+            missing ones are made), else a node of its own from KAFKA_HOME, else the embedded
+            broker, which forgets everything at the end and takes no replays of dead letters.
+            Exit 5 where workers that no up has started read under the prefix on a Kafka that is
+            set: they are a pipeline that somebody runs, and up would take its records.
             A process that ends by itself is named and started again. Other TOLLWAY_ settings
             go to every worker; a token nothing was bought with is reported after 10 s unless
             TOLLWAY_REPORT_HOLD says otherwise. Apple's simulator forgets what it issued when

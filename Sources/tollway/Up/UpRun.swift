@@ -59,10 +59,7 @@ final class UpRun {
         self.counts = counts
         self.environment = environment
         self.http = http
-        prefix = GivenKafka.prefix(
-            environment,
-            configured: try KafkaQuestion.configuration().topicPrefix
-        )
+        prefix = try KafkaQuestion.configuration().topicPrefix
         ports = try LocalPorts.usual()
         processes = DemoProcesses(folder: folder)
         var setup = DemoWorkers.Setup(
