@@ -4,8 +4,6 @@ internal import StageRuntime
 /// Reads the part of a topic where something must be: one partition, where the key is known, and
 /// one span of time, where that is.
 struct TopicReader {
-    /// Nobody waits longer for one topic.
-    private static let recordCountMax = 20_000_000
     private static let readCountMax = 20_000
     private static let waitMilliseconds = 500
     /// What is looked at first where the newest is wanted, and how many times more after that.
@@ -137,7 +135,8 @@ struct TopicReader {
         var late: Set<Int32> = []
         var seen: Set<Int32> = []
         var emptyReadCount = 0
-        while readCount < Self.recordCountMax {
+        // To the end, however far: an answer from a part of a topic would look like one from all of it.
+        while true {
             batch.removeAll()
             let isEnd = try browser.read(
                 into: &batch,
