@@ -36,11 +36,19 @@ struct TopicReader {
         var from: Int64?
         /// What is younger ends the search of its partition.
         var until: Int64?
+        /// This offset, and what lies behind it, ends the search of its partition.
+        var untilOffset: Int64?
         /// The last so many offsets alone, whatever `from` says.
         var last: Int64?
 
         var start: LogBrowser.Start {
             last.map { .last($0) } ?? from.map { .timestamp($0) } ?? .earliest
+        }
+
+        /// Whether a record lies behind what is looked at.
+        func ends(before record: RecordBatch.Record) -> Bool {
+            until.map { record.timestampMilliseconds > $0 } ?? false
+                || untilOffset.map { record.offset >= $0 } ?? false
         }
     }
 
@@ -147,7 +155,7 @@ struct TopicReader {
             progress?.show(goal - browser.remainingCount, of: goal)
             for record in batch.records {
                 seen.insert(record.partition)
-                if let until = place.until, record.timestampMilliseconds > until {
+                if place.ends(before: record) {
                     late.insert(record.partition)
                     continue
                 }
@@ -169,7 +177,7 @@ struct TopicReader {
                 )
             }
             // Partitions that have nothing in this span end by themselves.
-            if place.until != nil, !late.isEmpty, late == seen, isQuiet || place.partition != nil {
+            if !late.isEmpty, late == seen, isQuiet || place.partition != nil {
                 break
             }
         }
