@@ -9,6 +9,8 @@ struct LedgerReader {
     let configuration: Configuration
     let selection: LedgerSelection
 
+    /// Asked once for each batch; true ends the reading where it is.
+    var isStopped: () -> Bool = { false }
     /// Records that are none of ours.
     private(set) var unreadableCount = 0
     /// Reports whose line items cannot be read.
@@ -163,6 +165,9 @@ struct LedgerReader {
             progress: progress
         ) {
             batch throws(CommandFailure) in
+            guard !isStopped() else {
+                return false
+            }
             for record in batch.records where !record.value.isAbsent {
                 let value = batch.arena.span.extracting(record.value.indices)
                 let place = LedgerPlace(
