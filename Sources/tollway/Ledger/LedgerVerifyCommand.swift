@@ -254,6 +254,9 @@ final class LedgerVerification {
         if let failure = troubles.values.first {
             return askedCount == 0 ? failure.exit : .partlyDone
         }
+        if unknownAppCount > 0 {
+            return .partlyDone
+        }
         return askedCount == 0 ? .nothingMatched : .ok
     }
 
@@ -312,7 +315,7 @@ final class LedgerVerification {
         if unknownAppCount > 0 {
             lines.append(
                 CountText.of(unknownAppCount, "is", "are") + " of apps that"
-                    + " \(Setting.appsFile.fullName) does not have"
+                    + " \(Setting.appsFile.fullName) does not have: not asked for"
             )
         }
         if unreadableCount > 0 {

@@ -59,6 +59,23 @@ import TokenDomain
         #expect(run.text(.table).contains("interrupted: not all were asked for"))
     }
 
+    @Test func `is done in part where an app has no key`() throws {
+        let world = try World(told(1) + [LedgerMaker.outcome(2, token: "t-2", app: 77)])
+        try world.apple.register(["t-1"])
+        try world.apple.report(LedgerMaker.identifier(1), token: "t-1", status: "NO_LINE_ITEM")
+        let run = try world.verification { false }
+        var reader = LedgerReader(world.configuration, LedgerSelection())
+        try run.askAll(&reader, waitingCountMax: 1_000)
+        #expect(run.askedCount == 1 && run.wrongCount == 0, "\(run.text(.table))")
+        #expect(run.exit == .partlyDone)
+        var selection = LedgerSelection()
+        selection.apps = [77]
+        let other = try world.verification { false }
+        reader = LedgerReader(world.configuration, selection)
+        try other.askSample(&reader, count: 10, seed: 5)
+        #expect(other.askedCount == 0 && other.exit == .partlyDone)
+    }
+
     @Test func `draws the same sample in whatever order the partitions come`() {
         func sample(_ claims: [AppleReports.Claim], seed: UInt64) -> [String] {
             var sample = ClaimSample(countMax: 50, seed: seed)
