@@ -27,7 +27,8 @@ enum LedgerCommand {
             ones. They go to standard error as well, with their decimal point. late_by_seconds is 0
             for what was in time; reports of older versions of Tollway do not say.
             Reads the ledger twice, from the month on to where the first reading ends. Memory is
-            some 180 MB, whatever the ledger's size, and 60 more at a million restatements.
+            some 150 MB, 2 bytes more for each record read (at most 1 GiB), and 60 MB more at a
+            million restatements.
             Exit 1 if a record could not be read, 3 if nothing matches, 6 without Kafka.
             """,
         writesCSV: true,

@@ -26,10 +26,12 @@ struct LedgerReader {
 
     // MARK: Reports
 
-    /// Shows every report's record, in the order of each partition.
+    /// Shows every report's record, in the order of each partition; first of all how many records there
+    /// are at most.
     ///
     /// - Throws: exit 3 where there is no ledger, 6 without Kafka, and what `body` throws.
     mutating func reports(
+        begins: (_ recordCount: Int64) -> Void = { _ in },
         isWanted: (Span<UInt8>) -> Bool = { _ in true },
         _ body: (ReportOutcome, LedgerPlace) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) {
@@ -38,7 +40,8 @@ struct LedgerReader {
         let knownEnds = reportEnds
         var ends: [Int32: Int64] = [:]
         var unreadable = 0
-        try scan(name, "reports of the ledger") { (value, place) throws(CommandFailure) in
+        try scan(name, "reports of the ledger", begins: begins) {
+            (value, place) throws(CommandFailure) in
             ends[place.partition] = place.offset + 1
             if let knownEnds, place.offset >= knownEnds[place.partition] ?? 0 {
                 return true
@@ -150,6 +153,7 @@ struct LedgerReader {
     private func scan(
         _ topic: String,
         _ what: String,
+        begins: (Int64) -> Void = { _ in },
         _ body: (Span<UInt8>, LedgerPlace) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) {
         let start: LogBrowser.Start =
@@ -162,7 +166,8 @@ struct LedgerReader {
             readAheadKilobytes: TopicScan.largeReadAheadKilobytes
         ).run(
             from: places,
-            progress: progress
+            progress: progress,
+            begins: begins
         ) {
             batch throws(CommandFailure) in
             guard !isStopped() else {

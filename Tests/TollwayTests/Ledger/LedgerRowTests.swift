@@ -250,22 +250,62 @@ import TokenWire
     }
 
     @Test func `are told from those that only look so to the filter`() {
-        var repeats = RepeatedReports()
+        var repeats = RepeatedReports(recordCount: 200_000)
         let outcomes = (1...200_000).map { LedgerMaker.outcome($0) }
         for outcome in outcomes {
             repeats.take(bytes(outcome).span)
         }
-        #expect(repeats.suspectCount < 100)
+        #expect(repeats.suspectCount < 500)
         let again = outcomes.filter { repeats.isRepeat($0) }
         #expect(again.isEmpty)
     }
 
     @Test func `are of the apps that were asked for, and what cannot be read is none`() {
         var repeats = RepeatedReports()
+        var selection = LedgerSelection()
+        selection.apps = [1]
         for _ in 0..<2 {
             repeats.take(Array("{".utf8).span)
-            repeats.take(bytes(LedgerMaker.outcome(1, app: 7)).span) { $0 == 1 }
+            repeats.take(bytes(LedgerMaker.outcome(1, app: 7)).span, of: selection)
         }
         #expect(repeats.suspectCount == 0)
+    }
+
+    /// So that the export of one month needs no room for all that came after it.
+    @Test(arguments: [(LedgerSelection.Basis.sale, [2, 3, 5]), (.told, [1, 2])])
+    func `are of the month that was asked for`(basis: LedgerSelection.Basis, numbers: [Int]) {
+        let next = LedgerMaker.time + .days(31)
+        let earlier = LedgerMaker.item("e", at: LedgerMaker.time + .days(-31))
+        let outcomes = [
+            LedgerMaker.outcome(1, items: [earlier]), LedgerMaker.outcome(2),
+            LedgerMaker.outcome(3, items: [earlier, LedgerMaker.item("3")], settledAt: next),
+            LedgerMaker.outcome(4, settledAt: next),
+            LedgerMaker.outcome(5, items: [LedgerMaker.item("5")], settledAt: next),
+        ]
+        var selection = LedgerSelection()
+        selection.month = CalendarMonth(of: LedgerMaker.time)
+        selection.basis = basis
+        let taken = outcomes.filter { outcome in
+            var repeats = RepeatedReports()
+            repeats.take(bytes(outcome).span, of: selection)
+            return repeats.take(bytes(outcome).span, of: selection)
+        }
+        #expect(taken.map(\.requestIdentifier) == numbers.map(LedgerMaker.identifier))
+        // Whatever its month, where it may correct another record.
+        var repeats = RepeatedReports()
+        for _ in 0..<2 {
+            repeats.take(bytes(outcomes[3]).span, of: selection, isAlwaysTaken: true)
+        }
+        #expect(repeats.suspectCount == 1)
+    }
+
+    @Test(
+        arguments: [
+            (0, RepeatedReports.filterByteCountMin), (60_000_000, 120_000_000),
+            (600_000_000, RepeatedReports.filterByteCountMax),
+        ] as [(Int64, Int64)]
+    )
+    func `have a filter of the ledger's size`(recordCount: Int64, byteCount: Int64) {
+        #expect(RepeatedReports.byteCount(of: recordCount) == byteCount)
     }
 }
