@@ -33,7 +33,7 @@ struct TopicScan {
         var marks: [TopicPartition: Int64] = [:]
         let browser = try asking { () throws(LogFault) in
             if isToHighWatermark {
-                marks = try highWatermarks()
+                marks = try highWatermarks().filter { places?[$0.key] != nil || places == nil }
             }
             return try LogBrowser(
                 settings: settings(
@@ -178,7 +178,7 @@ struct TopicScan {
         }
         return CommandFailure(
             .tryAgain,
-            code: "dlq.open_transaction",
+            code: "kafka.open_transaction",
             "a transaction in \(topics.joined(separator: ", ")) does not end; see \"last stable"
                 + " offset\" in the runbook"
         )

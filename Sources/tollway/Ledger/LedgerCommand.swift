@@ -29,7 +29,8 @@ enum LedgerCommand {
             Reads the ledger twice, from the month on to where the first reading ends. Memory is
             some 150 MB, 2 bytes more for each record read (at most 1 GiB), and 60 MB more at a
             million restatements.
-            Exit 1 if a record could not be read, 3 if nothing matches, 6 without Kafka.
+            Exit 1 if a record could not be read, 3 if nothing matches, 6 without Kafka, 75 if a
+            transaction in the ledger does not end.
             """,
         writesCSV: true,
         run: export

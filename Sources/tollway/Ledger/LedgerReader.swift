@@ -29,7 +29,8 @@ struct LedgerReader {
     /// Shows every report's record, in the order of each partition; first of all how many records there
     /// are at most.
     ///
-    /// - Throws: exit 3 where there is no ledger, 6 without Kafka, and what `body` throws.
+    /// - Throws: exit 3 where there is no ledger, 6 without Kafka, 75 where a transaction in it does
+    ///   not end, and what `body` throws.
     mutating func reports(
         begins: (_ recordCount: Int64) -> Void = { _ in },
         isWanted: (Span<UInt8>) -> Bool = { _ in true },
@@ -163,6 +164,8 @@ struct LedgerReader {
         try TopicScan(
             configuration: configuration,
             topics: [topic],
+            // An open transaction would hide what was committed behind it.
+            isToHighWatermark: true,
             readAheadKilobytes: TopicScan.largeReadAheadKilobytes
         ).run(
             from: places,

@@ -31,7 +31,7 @@ enum LedgerVerifyCommand {
             nine days: take a sample for a ledger of that size. One pass over the ledger; memory
             is bounded by the sample. Exit 1 if something differs or is not held, 3 if there is
             nothing to ask for, 4 if Apple could not be asked for an app or environment, 6 without Kafka, 7
-            without Apple, 130 interrupted.
+            without Apple, 75 if a transaction in the ledger does not end, 130 interrupted.
             """,
         run: run
     )

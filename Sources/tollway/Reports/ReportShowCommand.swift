@@ -26,7 +26,7 @@ enum ReportShowCommand {
             each field that it holds otherwise is named. Without either the whole ledger is read:
             ten million records take a minute or two. Exit 1 if Apple holds something else or
             nothing although the ledger says so, 3 if the identifier is unknown, 6 without Kafka,
-            7 without Apple.
+            7 without Apple, 75 if a transaction in the ledger does not end.
             """,
         run: run
     )
