@@ -171,7 +171,7 @@ import TokenWire
         #expect(totals.money.count == 3)
         #expect(totals.supersededCount == 2 && totals.retractedCount == 2)
         #expect(totals.reportCount == 6)
-        #expect(totals.csv.contains("\r\n1,production,EUR,1,1,800,160,960,300,60,360,500\r\n"))
+        #expect(totals.csv.contains("\r\n1,production,EUR,1,1,800,160,960,300,60,360,500,0\r\n"))
     }
 
     /// The replica that wrote the first two was 50 s ahead.
@@ -216,7 +216,32 @@ import TokenWire
     @Test func `leave out amounts that are no whole numbers, and say so`() throws {
         let item = LedgerMaker.item("a").replacing("4126", with: "4126.5")
         let totals = try totals([LedgerMaker.outcome(1, items: [item])])
-        #expect(totals.money.isEmpty && totals.unsummedCount == 1)
+        #expect(totals.unsummedCount == 1)
+        let euro = LedgerTotals.Key(appAppleID: 1, environment: .production, currency: "EUR")
+        #expect(totals.money == [euro: LedgerTotals.Money(unsummedCount: 1)])
+        #expect(totals.objects.count == 1 && totals.objects[0].contains(#""unsummedCount":1"#))
+    }
+
+    @Test func `count rows of sales that were not reported, and say that they are rows`() throws {
+        var totals = LedgerTotals()
+        for revision in 1...2 {
+            let outcome = PurchaseOutcome(
+                lineItemID: "a",
+                revision: revision,
+                type: .buy,
+                outcome: .rejected,
+                externalPurchaseID: nil,
+                requestIdentifier: nil,
+                reason: "purchases.no_rate",
+                errors: [],
+                item: nil,
+                receivedAt: LedgerMaker.time,
+                settledAt: LedgerMaker.time,
+                lane: Lane(appAppleID: 1, environment: .production)
+            )
+            totals.add(try LedgerRow(outcome, LedgerSelection(), "s/0/\(revision)"))
+        }
+        #expect(totals.notes.contains { $0.hasPrefix("2 rows are of sales that were not") })
     }
 }
 
