@@ -43,6 +43,7 @@ enum LedgerCommand {
         var reader = LedgerReader(configuration, selection)
         let corrections = try LedgerCorrections(&reader)
         let unreadableBefore = reader.unreadableCount
+        try reader.lostBeginnings().forEach { Console.say($0) }
         var totals = LedgerTotals()
         let isTotalsOnly = invocation.has("--totals")
         var writer = LedgerWriter(format: invocation.output, isTotalsOnly: isTotalsOnly)

@@ -151,6 +151,32 @@ struct LedgerReader {
 
     // MARK: Both
 
+    /// What a reader must know where Kafka has lost the beginning of a ledger; a sentence for each.
+    func lostBeginnings() throws(CommandFailure) -> [String] {
+        let names = [Topic.reportsOutcomes, .purchasesOutcomes].map {
+            $0.name(prefix: configuration.topicPrefix)
+        }
+        return try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> [String] in
+            let counts = try admin.partitionCounts()
+            var sentences: [String] = []
+            for name in names where counts[name] != nil {
+                let starts = try admin.startOffsets(ofTopic: name)
+                sentences += [Self.lostBeginning(of: name, starts)].compactMap { $0 }
+            }
+            return sentences
+        }
+    }
+
+    /// A ledger is kept for ever: its partitions begin at offset 0.
+    static func lostBeginning(of topic: String, _ starts: [Int64]) -> String? {
+        let lost = starts.indices.filter { starts[$0] > 0 }
+        guard let first = lost.first else {
+            return nil
+        }
+        return "\(topic) has lost its beginning in " + CountText.of(lost.count, "partition")
+            + " (\(first) begins at offset \(starts[first])): what lay there is not in this export"
+    }
+
     private func scan(
         _ topic: String,
         _ what: String,

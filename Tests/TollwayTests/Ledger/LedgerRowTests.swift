@@ -243,6 +243,15 @@ import TokenWire
         }
         #expect(totals.notes.contains { $0.hasPrefix("2 rows are of sales that were not") })
     }
+
+    @Test func `miss what Kafka has lost of the ledger's beginning, and say so`() {
+        #expect(LedgerReader.lostBeginning(of: "t", [0, 0]) == nil)
+        #expect(
+            LedgerReader.lostBeginning(of: "t", [0, 7, 9])
+                == "t has lost its beginning in 2 partitions (1 begins at offset 7): what lay"
+                + " there is not in this export"
+        )
+    }
 }
 
 @Suite struct `Accepted reports that the ledger has twice` {
