@@ -24,9 +24,9 @@ enum LedgerCommand {
             superseded: a later report restates it. repeated: the ledger has the same accepted
             report (request identifier, token, status) in another record as well. The totals count
             each accepted report once, and the newest version of each line item, without retracted
-            ones; unsummed are those whose amounts are no whole numbers. They go to standard error
-            as well, with their decimal point. late_by_seconds is 0 for what was in time; reports
-            of older versions of Tollway do not say.
+            ones; unsummed are those whose amounts are no whole numbers. The totals go to standard
+            error as well, with their decimal point. late_by_seconds is 0 for what was in time;
+            reports of older versions of Tollway do not say.
             Reads the ledger twice, from the month on to where the first reading ends. Memory is
             some 150 MB, 2 bytes more for each record read (at most 1 GiB), and 60 MB more at a
             million restatements.
