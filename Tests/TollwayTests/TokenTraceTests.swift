@@ -144,6 +144,24 @@ import TokenWire
         #expect(place.ends(before: record) == isBehind)
     }
 
+    @Test func `ends a partition after many young records in a row, not after one`() {
+        var late = TopicReader.LateRecords()
+        #expect(!late.isOver)
+        func note(_ partition: Int32, _ count: Int) {
+            for _ in 0..<count {
+                late.note(partition, isLate: true)
+            }
+        }
+        note(0, TopicReader.LateRecords.countMin - 1)
+        late.note(0, isLate: false)
+        note(0, TopicReader.LateRecords.countMin - 1)
+        #expect(!late.isOver)
+        note(0, 1)
+        #expect(late.isOver)
+        note(1, 1)
+        #expect(!late.isOver)
+    }
+
     /// What the stages would have written for one token, read back through the command.
     @Test func `finds a token by its id alone`() throws {
         let id = TokenID("fc8badf8-e5ff-4f57-8194-ee4bcf33a574")

@@ -34,7 +34,7 @@ struct TopicReader {
         var partition: Int32?
         /// The first record not older than this; nil is the first there is.
         var from: Int64?
-        /// What is younger ends the search of its partition.
+        /// What is younger is left out; many in a row end the search of their partition.
         var until: Int64?
         /// This offset, and what lies behind it, ends the search of its partition.
         var untilOffset: Int64?
@@ -140,8 +140,7 @@ struct TopicReader {
         let goal = browser.remainingCount
         var found: [Found] = []
         var batch = RecordBatch()
-        var late: Set<Int32> = []
-        var seen: Set<Int32> = []
+        var late = LateRecords()
         var emptyReadCount = 0
         // To the end, however far: an answer from a part of a topic would look like one from all of it.
         while true {
@@ -154,9 +153,9 @@ struct TopicReader {
             readCount += batch.records.count
             progress?.show(goal - browser.remainingCount, of: goal)
             for record in batch.records {
-                seen.insert(record.partition)
-                if place.ends(before: record) {
-                    late.insert(record.partition)
+                let isLate = place.ends(before: record)
+                late.note(record.partition, isLate: isLate)
+                guard !isLate else {
                     continue
                 }
                 let key = batch.arena.span.extracting(record.key.indices)
@@ -177,11 +176,29 @@ struct TopicReader {
                 )
             }
             // Partitions that have nothing in this span end by themselves.
-            if !late.isEmpty, late == seen, isQuiet || place.partition != nil {
+            if late.isOver, isQuiet || place.partition != nil {
                 break
             }
         }
         return found
+    }
+
+    /// Whether every partition that was seen is past the time that is looked at.
+    ///
+    /// A few younger records prove nothing: a clock that was ahead for a while wrote them.
+    struct LateRecords {
+        static let countMin = 50_000
+
+        /// By partition, the last ones in a row.
+        private var counts: [Int32: Int] = [:]
+
+        mutating func note(_ partition: Int32, isLate: Bool) {
+            counts[partition] = isLate ? counts[partition, default: 0] + 1 : 0
+        }
+
+        var isOver: Bool {
+            !counts.isEmpty && counts.values.allSatisfy { $0 >= Self.countMin }
+        }
     }
 
     private static func found(
