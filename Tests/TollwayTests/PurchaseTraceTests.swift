@@ -341,6 +341,55 @@ import TokenWire
         #expect(text.contains("\nsandbox, app 7\nnow: waits for an exchange rate of UYU"))
     }
 
+    /// What Apple has is not taken back by a change that was refused.
+    @Test func `keeps how a sale stands where a later change was refused`() {
+        func outcome(
+            _ type: PurchaseEvent.Kind,
+            _ outcome: PurchaseOutcome.Outcome
+        ) -> PurchaseOutcome {
+            let now = Timestamp(milliseconds: 1)
+            return PurchaseOutcome(
+                lineItemID: "sale-1",
+                revision: 1,
+                type: type,
+                outcome: outcome,
+                externalPurchaseID: nil,
+                requestIdentifier: nil,
+                reason: "r",
+                errors: [],
+                item: nil,
+                receivedAt: now,
+                settledAt: now
+            )
+        }
+        let rows: [([PurchaseOutcome], stands: PurchaseOutcome?, refused: PurchaseEvent.Kind?)] = [
+            (
+                [outcome(.buy, .reported), outcome(.restate, .rejected)],
+                outcome(.buy, .reported), .restate
+            ),
+            // A second buy of other content.
+            (
+                [outcome(.buy, .reported), outcome(.buy, .rejected)],
+                outcome(.buy, .reported), .buy
+            ),
+            (
+                [
+                    outcome(.buy, .reported), outcome(.restate, .rejected),
+                    outcome(.restate, .reported),
+                ],
+                outcome(.restate, .reported), nil
+            ),
+            ([outcome(.buy, .notOwed), outcome(.buy, .rejected)], outcome(.buy, .rejected), nil),
+            ([outcome(.retract, .rejected)], nil, .retract),
+        ]
+        for (number, row) in rows.enumerated() {
+            var item = TracedItem(identity: .init("c", nil))
+            row.0.forEach { item.settle($0) }
+            #expect(item.outcome == row.stands, "row \(number)")
+            #expect(item.refusedChange?.type == row.refused, "row \(number)")
+        }
+    }
+
     /// A refused sale of an unknown app has no app in the ledger.
     @Test(
         arguments: [

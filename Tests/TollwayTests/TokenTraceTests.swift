@@ -120,6 +120,48 @@ import TokenWire
         #expect(throws: CommandFailure.self) { try TokenOperand.id("") }
     }
 
+    /// A clock that was ahead for a while must not hide what lies behind its records.
+    @Test(
+        arguments: [
+            (999, 90_000, false), (1_000, 1, true), (1_001, 90_000, true),
+        ] as [(offset: Int64, time: Int64, isBehind: Bool)]
+    )
+    func `reads up to an offset, whatever the times of the records say`(
+        offset: Int64,
+        time: Int64,
+        isBehind: Bool
+    ) {
+        let place = TopicReader.Place(topic: "t", partition: 0, from: 0, untilOffset: 1_000)
+        let record = RecordBatch.Record(
+            topic: 0,
+            partition: 0,
+            offset: offset,
+            timestampMilliseconds: time,
+            key: .absent,
+            value: .absent,
+            headers: .absent
+        )
+        #expect(place.ends(before: record) == isBehind)
+    }
+
+    @Test func `ends a partition after many young records in a row, not after one`() {
+        var late = TopicReader.LateRecords()
+        #expect(!late.isOver)
+        func note(_ partition: Int32, _ count: Int) {
+            for _ in 0..<count {
+                late.note(partition, isLate: true)
+            }
+        }
+        note(0, TopicReader.LateRecords.countMin - 1)
+        late.note(0, isLate: false)
+        note(0, TopicReader.LateRecords.countMin - 1)
+        #expect(!late.isOver)
+        note(0, 1)
+        #expect(late.isOver)
+        note(1, 1)
+        #expect(!late.isOver)
+    }
+
     /// What the stages would have written for one token, read back through the command.
     @Test func `finds a token by its id alone`() throws {
         let id = TokenID("fc8badf8-e5ff-4f57-8194-ee4bcf33a574")

@@ -31,10 +31,14 @@ enum AccountCommand {
             Kafka keeps token topics for 7 days: what came in before cannot be counted any more,
             and a sentence says since when it can. The table of a month does not need them: it
             comes from report's state (400 days) and the ledger. active: tokens whose period
-            touches the month, or that were made in it; owed: active, and no report for the month
-            is accepted; Apple wants it 15 days after the month.
+            touches the month, or that were made in it; reported: with an accepted report for it,
+            which is a month's own (however late), one accepted in it, or a token's first within
+            15 days after the month it was made in; owed: active, not reported, and a report for
+            it is still to come: a token that Apple has LINE_ITEM or DUPLICATE_TOKEN of owes none.
+            Apple wants it 15 days after the month. Of production alone, as the sandbox has no
+            deadline.
             Reads every token topic once and the states: ten million tokens take some minutes, and
-            memory is 40 bytes for each token of one partition, 60 for each of its accounts, and
+            memory is 40 bytes for each token of one partition, 75 for each of its accounts, and
             some 50 for each sale of it.
             Exit 1 if an account does not close, 3 without a topic or where nothing of an app of
             --app came in, 6 without Kafka.

@@ -68,7 +68,7 @@ struct SalesLine: Equatable {
     }
 }
 
-/// One app's tokens in one calendar month.
+/// One app's tokens of production in one calendar month.
 struct MonthLine: Equatable {
     /// Tokens whose period touches the month; of those without expiry, the ones made in it.
     var active = 0
@@ -76,7 +76,7 @@ struct MonthLine: Equatable {
     var reported = 0
     /// Of these: with a line item of a sale in the month.
     var withSales = 0
-    /// Active and not reported for the month.
+    /// Active, not reported for the month, and by the rules a report for it is still to come.
     var owed = 0
     /// Of the owed: Apple refused the report, and a person has it.
     var refused = 0

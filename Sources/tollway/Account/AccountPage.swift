@@ -136,6 +136,15 @@ struct AccountPage {
             ]
         }
         text += table.rows.isEmpty ? "none\n" : table.text
+        if months.sandboxCount > 0 {
+            text +=
+                CountText.of(
+                    months.sandboxCount,
+                    "token of the sandbox is",
+                    "tokens of the sandbox are"
+                )
+                + " not counted: Apple wants no report of them by a date\n"
+        }
         return text
     }
 

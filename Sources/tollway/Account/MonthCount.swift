@@ -7,10 +7,10 @@ internal import TokenWire
 /// and which are still owed.
 ///
 /// From report's state, which keeps a token for 400 days after its end, and the ledger. A report
-/// belongs to the month in which it was accepted; one that was owed for a month that is over
-/// (`month`), to that month; one with line items, to the months of its sales as well.
+/// belongs to months as ``OpenMonth`` says; one with line items, to the months of its sales as well.
+/// Of production alone: the sandbox has no deadline.
 struct MonthCount {
-    private struct Marks {
+    struct Marks {
         var isReported = false
         var hasSales = false
     }
@@ -18,6 +18,8 @@ struct MonthCount {
     let month: CalendarMonth
     private let configuration: Configuration
     private(set) var lines: [Int64: MonthLine] = [:]
+    /// Active tokens of the sandbox: in no line.
+    private(set) var sandboxCount = 0
 
     init(_ month: CalendarMonth, _ configuration: Configuration) {
         self.month = month
@@ -33,18 +35,29 @@ struct MonthCount {
         _ partitions: Range<Int32>
     ) throws(CommandFailure) {
         let marks = try marks(partitions)
-        for (digest, token) in accounts.tokens where isActive(token) {
-            var line = lines[token.app, default: MonthLine()]
-            let mark = marks[digest] ?? Marks()
-            line.active += 1
-            line.reported += mark.isReported ? 1 : 0
-            line.withSales += mark.hasSales ? 1 : 0
-            if !mark.isReported {
-                line.owed += 1
-                line.refused += token.hasParkedDebt ? 1 : 0
-            }
-            lines[token.app] = line
+        for (digest, token) in accounts.tokens {
+            take(token, marks[digest] ?? Marks())
         }
+    }
+
+    /// Takes in one token, and what the ledger has of it.
+    mutating func take(_ token: ReportAccounts.Token, _ mark: Marks) {
+        guard isActive(token) else {
+            return
+        }
+        guard token.environment == .production else {
+            sandboxCount += 1
+            return
+        }
+        var line = lines[token.app, default: MonthLine()]
+        line.active += 1
+        line.reported += mark.isReported ? 1 : 0
+        line.withSales += mark.hasSales ? 1 : 0
+        if !mark.isReported, let openSince = token.openSince, openSince <= month {
+            line.owed += 1
+            line.refused += token.hasParkedDebt ? 1 : 0
+        }
+        lines[token.app] = line
     }
 
     private func isActive(_ token: ReportAccounts.Token) -> Bool {
@@ -89,7 +102,9 @@ struct MonthCount {
                     // Counted by ledger export.
                     continue
                 }
-                guard outcome.outcome != .rejected else {
+                guard outcome.outcome != .rejected,
+                    outcome.externalPurchaseID.environment == .production
+                else {
                     continue
                 }
                 let (isFor, hasSales) = Self.belongs(outcome, to: month)
@@ -116,15 +131,11 @@ struct MonthCount {
         return marks
     }
 
-    private static func belongs(
+    static func belongs(
         _ outcome: ReportOutcome,
         to month: CalendarMonth
     ) -> (isFor: Bool, hasSales: Bool) {
-        let told = CalendarMonth(of: outcome.settledAt)
-        // Of a token that ended in this month it is the last report, and no month's that is over.
-        let isEnded = outcome.details.tokenExpirationDate.map { $0 <= outcome.settledAt } ?? false
-        let isOfMonthBefore = outcome.reason == ReportReason.month.rawValue && !isEnded
-        let isFor = isOfMonthBefore ? told == month.adding(1) : told == month
+        let isFor = OpenMonth.isReport(outcome, for: month)
         guard let text = outcome.details.lineItems else {
             return (isFor, outcome.status == .lineItem && isFor)
         }

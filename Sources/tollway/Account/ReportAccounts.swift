@@ -20,7 +20,8 @@ struct ReportAccounts {
         var created: Timestamp?
         var expires: Timestamp?
         var fate: Fate?
-        var owesReport: Bool
+        /// See ``TokenDomain/TokenAccount/openSince``.
+        var openSince: CalendarMonth?
         var hasParkedDebt: Bool
     }
 
@@ -73,7 +74,7 @@ struct ReportAccounts {
 
     func fate(of digest: UInt64) -> Fate? { tokens[digest]?.fate }
 
-    private static func token(_ account: TokenAccount) -> Token {
+    static func token(_ account: TokenAccount) -> Token {
         let fate: Fate? =
             if !account.isKnown {
                 nil
@@ -90,7 +91,7 @@ struct ReportAccounts {
             created: account.tokenCreationDate,
             expires: account.tokenExpirationDate,
             fate: fate,
-            owesReport: account.owesReport,
+            openSince: account.openSince,
             hasParkedDebt: account.hasParkedDebt
         )
     }

@@ -32,7 +32,8 @@ enum AuditCommand {
             replay has one record for each of its transactions. With -o json and ndjson each is the
             record as it is in Kafka (Protocols/audit.v1.schema.json). A filter that the audit
             quotes may hold what was typed into it. Reads the whole topic, or that since --since;
-            memory is bounded by --limit. Exit 3 if nothing matches, 6 without Kafka.
+            memory is bounded by --limit. Exit 3 if nothing matches, 6 without Kafka, 75 if a transaction
+            in the audit does not end.
             """,
         run: run
     )
@@ -103,7 +104,8 @@ enum AuditCommand {
         )
         let progress = ScanProgress("records of the audit")
         var unreadableCount = 0
-        try TopicScan(configuration: configuration, topics: [topic]).run(
+        // An open transaction would hide what was committed behind it.
+        try TopicScan(configuration: configuration, topics: [topic], isToHighWatermark: true).run(
             from: places,
             progress: progress
         ) {

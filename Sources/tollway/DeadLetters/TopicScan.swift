@@ -23,16 +23,17 @@ struct TopicScan {
     /// Reads all of it, from some places or from the beginning of every partition.
     ///
     /// The body gets each batch, empty ones too; false ends the reading. `progress` shows how far it
-    /// is of the whole.
+    /// is of the whole; `begins` gets how many records there are at most, with the markers among them.
     func run(
         from places: [TopicPartition: LogBrowser.Start]? = nil,
         progress: ScanProgress? = nil,
+        begins: (_ recordCount: Int64) -> Void = { _ in },
         _ body: (RecordBatch) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) {
         var marks: [TopicPartition: Int64] = [:]
         let browser = try asking { () throws(LogFault) in
             if isToHighWatermark {
-                marks = try highWatermarks()
+                marks = try highWatermarks().filter { places?[$0.key] != nil || places == nil }
             }
             return try LogBrowser(
                 settings: settings(
@@ -50,6 +51,7 @@ struct TopicScan {
             }
         }
         let goal = browser.remainingCount
+        begins(goal)
         var batch = RecordBatch()
         var lastAt = WallClock.monotonicMilliseconds()
         var isDone = places?.isEmpty ?? false
@@ -176,7 +178,7 @@ struct TopicScan {
         }
         return CommandFailure(
             .tryAgain,
-            code: "dlq.open_transaction",
+            code: "kafka.open_transaction",
             "a transaction in \(topics.joined(separator: ", ")) does not end; see \"last stable"
                 + " offset\" in the runbook"
         )

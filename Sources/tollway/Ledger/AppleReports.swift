@@ -73,11 +73,7 @@ enum AppleReports {
     static func verdict(_ answer: HTTPClientResponse.Answer, on claim: Claim) -> Verdict {
         let body = AppleBody(answer.isCut ? [] : answer.body)
         guard answer.status == 200, let report = body.report else {
-            let isNotHeld =
-                answer.status == 400
-                && body.errors?.contains { $0.code == notFoundCode } == true
-            return isNotHeld
-                ? .notHeld : .unclear("HTTP \(answer.status) without a report")
+            return isNotHeld(answer) ? .notHeld : .unclear(answer.noReportSentence)
         }
         guard let sent = claim.body else {
             let isSame =
@@ -92,8 +88,21 @@ enum AppleReports {
                 ? .unclear("it differs in no field by name") : .differs(differences)
     }
 
+    /// Whether Apple says that it holds no such report.
+    static func isNotHeld(_ answer: HTTPClientResponse.Answer) -> Bool {
+        answer.status == 400 && !answer.isCut
+            && AppleBody(answer.body).errors?.contains { $0.code == notFoundCode } == true
+    }
+
     /// NotFoundError.
     private static let notFoundCode: Int64 = 3
+}
+
+extension HTTPClientResponse.Answer {
+    /// What came instead of a report, in words.
+    var noReportSentence: String {
+        "HTTP \(status) " + (isCut ? "with a body that is too long" : "without a report")
+    }
 }
 
 extension Configuration {

@@ -24,11 +24,14 @@ enum LedgerCommand {
             superseded: a later report restates it. repeated: the ledger has the same accepted
             report (request identifier, token, status) in another record as well. The totals count
             each accepted report once, and the newest version of each line item, without retracted
-            ones. They go to standard error as well, with their decimal point. late_by_seconds is 0
-            for what was in time; reports of older versions of Tollway do not say.
+            ones; unsummed are those whose amounts are no whole numbers. The totals go to standard
+            error as well, with their decimal point. late_by_seconds is 0 for what was in time;
+            reports of older versions of Tollway do not say.
             Reads the ledger twice, from the month on to where the first reading ends. Memory is
-            some 180 MB, whatever the ledger's size, and 60 more at a million restatements.
-            Exit 1 if a record could not be read, 3 if nothing matches, 6 without Kafka.
+            some 150 MB, 2 bytes more for each record read (at most 1 GiB), and 60 MB more at a
+            million restatements.
+            Exit 1 if a record could not be read, 3 if nothing matches, 6 without Kafka, 75 if a
+            transaction in the ledger does not end.
             """,
         writesCSV: true,
         run: export
@@ -40,6 +43,7 @@ enum LedgerCommand {
         var reader = LedgerReader(configuration, selection)
         let corrections = try LedgerCorrections(&reader)
         let unreadableBefore = reader.unreadableCount
+        try reader.lostBeginnings().forEach { Console.say($0) }
         var totals = LedgerTotals()
         let isTotalsOnly = invocation.has("--totals")
         var writer = LedgerWriter(format: invocation.output, isTotalsOnly: isTotalsOnly)

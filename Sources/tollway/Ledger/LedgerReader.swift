@@ -9,6 +9,8 @@ struct LedgerReader {
     let configuration: Configuration
     let selection: LedgerSelection
 
+    /// Asked once for each batch; true ends the reading where it is.
+    var isStopped: () -> Bool = { false }
     /// Records that are none of ours.
     private(set) var unreadableCount = 0
     /// Reports whose line items cannot be read.
@@ -24,10 +26,13 @@ struct LedgerReader {
 
     // MARK: Reports
 
-    /// Shows every report's record, in the order of each partition.
+    /// Shows every report's record, in the order of each partition; first of all how many records there
+    /// are at most.
     ///
-    /// - Throws: exit 3 where there is no ledger, 6 without Kafka, and what `body` throws.
+    /// - Throws: exit 3 where there is no ledger, 6 without Kafka, 75 where a transaction in it does
+    ///   not end, and what `body` throws.
     mutating func reports(
+        begins: (_ recordCount: Int64) -> Void = { _ in },
         isWanted: (Span<UInt8>) -> Bool = { _ in true },
         _ body: (ReportOutcome, LedgerPlace) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) {
@@ -36,7 +41,8 @@ struct LedgerReader {
         let knownEnds = reportEnds
         var ends: [Int32: Int64] = [:]
         var unreadable = 0
-        try scan(name, "reports of the ledger") { (value, place) throws(CommandFailure) in
+        try scan(name, "reports of the ledger", begins: begins) {
+            (value, place) throws(CommandFailure) in
             ends[place.partition] = place.offset + 1
             if let knownEnds, place.offset >= knownEnds[place.partition] ?? 0 {
                 return true
@@ -145,9 +151,36 @@ struct LedgerReader {
 
     // MARK: Both
 
+    /// What a reader must know where Kafka has lost the beginning of a ledger; a sentence for each.
+    func lostBeginnings() throws(CommandFailure) -> [String] {
+        let names = [Topic.reportsOutcomes, .purchasesOutcomes].map {
+            $0.name(prefix: configuration.topicPrefix)
+        }
+        return try KafkaQuestion.ask(configuration) { admin throws(LogFault) -> [String] in
+            let counts = try admin.partitionCounts()
+            var sentences: [String] = []
+            for name in names where counts[name] != nil {
+                let starts = try admin.startOffsets(ofTopic: name)
+                sentences += [Self.lostBeginning(of: name, starts)].compactMap { $0 }
+            }
+            return sentences
+        }
+    }
+
+    /// A ledger is kept for ever: its partitions begin at offset 0.
+    static func lostBeginning(of topic: String, _ starts: [Int64]) -> String? {
+        let lost = starts.indices.filter { starts[$0] > 0 }
+        guard let first = lost.first else {
+            return nil
+        }
+        return "\(topic) has lost its beginning in " + CountText.of(lost.count, "partition")
+            + " (\(first) begins at offset \(starts[first])): what lay there is not in this export"
+    }
+
     private func scan(
         _ topic: String,
         _ what: String,
+        begins: (Int64) -> Void = { _ in },
         _ body: (Span<UInt8>, LedgerPlace) throws(CommandFailure) -> Bool
     ) throws(CommandFailure) {
         let start: LogBrowser.Start =
@@ -157,12 +190,18 @@ struct LedgerReader {
         try TopicScan(
             configuration: configuration,
             topics: [topic],
+            // An open transaction would hide what was committed behind it.
+            isToHighWatermark: true,
             readAheadKilobytes: TopicScan.largeReadAheadKilobytes
         ).run(
             from: places,
-            progress: progress
+            progress: progress,
+            begins: begins
         ) {
             batch throws(CommandFailure) in
+            guard !isStopped() else {
+                return false
+            }
             for record in batch.records where !record.value.isAbsent {
                 let value = batch.arena.span.extracting(record.value.indices)
                 let place = LedgerPlace(

@@ -1,5 +1,6 @@
 internal import StageRuntime
 internal import TokenDomain
+internal import TokenWire
 
 /// Which part of the ledger is asked for.
 ///
@@ -99,6 +100,37 @@ struct LedgerSelection: Equatable {
     func matches(app: Int64?, _ environment: AppleEnvironment?) -> Bool {
         let isApp = apps.isEmpty || app.map { apps.contains($0) } ?? false
         return isApp && (self.environment == nil || self.environment == environment)
+    }
+
+    /// What a record of a report says before it is read whole.
+    struct Report {
+        var app: Int64?
+        /// Nil where no environment is asked for.
+        var environment: AppleEnvironment?
+        var settledAt: Timestamp?
+        /// Its line items' JSON; nil where there are none, or their months do not matter.
+        var items: String?
+    }
+
+    /// Whether a report, or one of its line items, is of the month that is asked for.
+    func mayShow(_ report: Report) -> Bool {
+        guard let month, let settledAt = report.settledAt else {
+            return true
+        }
+        let items: [LedgerLineItem]
+        do throws(WireFault) {
+            items =
+                try report.items.map { (text) throws(WireFault) in
+                    try LedgerLineItem.list(text)
+                } ?? []
+        } catch {
+            // Shown as a report without line items.
+            items = []
+        }
+        guard !items.isEmpty else {
+            return self.month(of: nil, settledAt: settledAt) == month
+        }
+        return items.contains { self.month(of: $0, settledAt: settledAt) == month }
     }
 
     func matches(_ row: LedgerRow) -> Bool {

@@ -15,6 +15,8 @@ struct LedgerTotals {
 
     /// Sums of Apple's integers, in thousandths; wider than any sum of them.
     struct Money: Equatable {
+        /// Line items with amounts that are no whole numbers, or none: in no sum.
+        var unsummedCount = 0
         var buyCount = 0
         var refundCount = 0
         var buyTaxExclusive = Int128(0)
@@ -39,6 +41,7 @@ struct LedgerTotals {
     private(set) var lateBySecondsMax: Int64 = 0
     /// Whether they were in time, the ledger does not say.
     private(set) var undatedCount = 0
+    /// Rows of sales: one sale may have several, and may have been reported since.
     private(set) var notToldCount = 0
     /// Accepted reports that the ledger has in another record as well: in no other count.
     private(set) var repeatCount = 0
@@ -94,16 +97,24 @@ struct LedgerTotals {
     }
 
     private mutating func addMoney(_ row: LedgerRow, _ item: LedgerLineItem) {
-        guard let app = row.appAppleID, let environment = row.environment,
-            let currency = item.reportingCurrency,
+        guard let app = row.appAppleID, let environment = row.environment else {
+            unsummedCount += 1
+            return
+        }
+        let key = Key(
+            appAppleID: app,
+            environment: environment,
+            currency: item.reportingCurrency ?? ""
+        )
+        guard item.reportingCurrency != nil,
             let exclusive = item.amounts.taxExclusive.flatMap({ Int64($0) }),
             let tax = item.amounts.tax.flatMap({ Int64($0) }),
             let inclusive = item.amounts.taxInclusive.flatMap({ Int64($0) })
         else {
             unsummedCount += 1
+            money[key, default: Money()].unsummedCount += 1
             return
         }
-        let key = Key(appAppleID: app, environment: environment, currency: currency)
         var sum = money[key, default: Money()]
         if item.eventType == "REFUND" {
             sum.refundCount += 1
@@ -139,6 +150,7 @@ struct LedgerTotals {
         ("refunds_tax_thousandths", "refundTax"),
         ("refunds_tax_inclusive_thousandths", "refundTaxInclusive"),
         ("net_tax_exclusive_thousandths", "netTaxExclusive"),
+        ("unsummed_line_items", "unsummedCount"),
     ]
 
     private static func values(_ key: Key, _ money: Money) -> [ExportValue] {
@@ -149,7 +161,7 @@ struct LedgerTotals {
         return [
             .number(key.appAppleID), .text(key.environment.rawValue), .text(key.currency),
             .number(Int64(money.buyCount)), .number(Int64(money.refundCount)),
-        ] + amounts.map { .digits("\($0)") }
+        ] + amounts.map { .digits("\($0)") } + [.number(Int64(money.unsummedCount))]
     }
 
     var csv: String {
@@ -216,8 +228,9 @@ struct LedgerTotals {
         }
         if notToldCount > 0 {
             notes.append(
-                CountText.of(notToldCount, "sale was", "sales were")
-                    + " not reported to Apple (kind sale)"
+                CountText.of(notToldCount, "row is", "rows are")
+                    + " of sales that were not reported to Apple (kind sale): one sale may have"
+                    + " several, and may have been reported since"
             )
         }
         if lateCount > 0 {

@@ -31,7 +31,7 @@ enum LedgerVerifyCommand {
             nine days: take a sample for a ledger of that size. One pass over the ledger; memory
             is bounded by the sample. Exit 1 if something differs or is not held, 3 if there is
             nothing to ask for, 4 if Apple could not be asked for an app or environment, 6 without Kafka, 7
-            without Apple, 130 interrupted.
+            without Apple, 75 if a transaction in the ledger does not end, 130 interrupted.
             """,
         run: run
     )
@@ -52,9 +52,10 @@ enum LedgerVerifyCommand {
         let seed = try invocation.integer("--seed", default: -1, in: 0...Int(Int32.max))
         let keys = try AppleKeys(configuration)
         let rate = try rate(invocation, keys)
+        let stop = StopSignal()
         let run = LedgerVerification(
             queue: try AppleReports.queue(configuration, keys, rate: rate),
-            stop: StopSignal(),
+            isStopped: { stop.wait(milliseconds: 0) != nil },
             isKnownApp: { keys.app($0) != nil }
         )
         var reader = LedgerReader(configuration, selection)
@@ -96,7 +97,8 @@ final class LedgerVerification {
     }
 
     private let queue: AppleRequestQueue<AppleReports.Claim>
-    private let stop: StopSignal
+    /// Whether a signal came since it was asked last.
+    private let isStopped: () -> Bool
     private let isKnownApp: (Int64) -> Bool
     private(set) var ledgerCount = 0
     private(set) var askedCount = 0
@@ -114,11 +116,11 @@ final class LedgerVerification {
 
     init(
         queue: AppleRequestQueue<AppleReports.Claim>,
-        stop: StopSignal,
+        isStopped: @escaping () -> Bool,
         isKnownApp: @escaping (Int64) -> Bool
     ) {
         self.queue = queue
-        self.stop = stop
+        self.isStopped = isStopped
         self.isKnownApp = isKnownApp
     }
 
@@ -130,6 +132,7 @@ final class LedgerVerification {
     ) throws(CommandFailure) {
         let selection = reader.selection
         let progress = FetchProgress("reports asked for")
+        reader.isStopped = { [self] in look() }
         try reader.reports { (outcome, place) throws(CommandFailure) in
             guard isAskable(outcome, selection) else {
                 return true
@@ -150,35 +153,33 @@ final class LedgerVerification {
         progress?.end()
     }
 
-    /// Every report has the same chance: reservoir sampling, algorithm R.
+    /// Every report has the same chance.
+    ///
+    /// Interrupted before the sample is drawn from the whole ledger, nothing is asked.
     func askSample(
         _ reader: inout LedgerReader,
         count: Int,
         seed: UInt64
     ) throws(CommandFailure) {
         self.seed = seed
-        var generator = SeededGenerator(seed: seed)
-        var sample: [AppleReports.Claim] = []
+        var sample = ClaimSample(countMax: count, seed: seed)
         let selection = reader.selection
+        reader.isStopped = { [self] in look() }
         try reader.reports { (outcome, place) throws(CommandFailure) in
-            guard isAskable(outcome, selection) else {
-                return stop.wait(milliseconds: 0) == nil
-            }
-            if sample.count < count {
-                sample.append(AppleReports.Claim(outcome: outcome, position: place.text))
-            } else {
-                let index = Int.random(in: 0..<ledgerCount, using: &generator)
-                if index < count {
-                    sample[index] = AppleReports.Claim(outcome: outcome, position: place.text)
-                }
+            if isAskable(outcome, selection) {
+                sample.take(AppleReports.Claim(outcome: outcome, position: place.text))
             }
             return true
         }
         unreadableCount = reader.unreadableCount
-        for claim in sample {
+        guard !isInterrupted else {
+            return
+        }
+        let claims = sample.finish()
+        for claim in claims {
             queue.add(claim, in: claim.lane)
         }
-        var bar = ReplayBar(goal: sample.count)
+        var bar = ReplayBar(goal: claims.count)
         while queue.isBusy, !isInterrupted {
             turn()
             bar.show(askedCount)
@@ -200,11 +201,16 @@ final class LedgerVerification {
         return true
     }
 
+    /// A signal shows once: it is kept.
+    private func look() -> Bool {
+        isInterrupted = isInterrupted || isStopped()
+        return isInterrupted
+    }
+
     // MARK: What Apple says
 
     private func turn() {
-        if stop.wait(milliseconds: 0) != nil {
-            isInterrupted = true
+        guard !look() else {
             return
         }
         for result in queue.turn() {
@@ -247,6 +253,9 @@ final class LedgerVerification {
         }
         if let failure = troubles.values.first {
             return askedCount == 0 ? failure.exit : .partlyDone
+        }
+        if unknownAppCount > 0 {
+            return .partlyDone
         }
         return askedCount == 0 ? .nothingMatched : .ok
     }
@@ -294,6 +303,9 @@ final class LedgerVerification {
                 + (seed.map { " (sample of seed \($0))" } ?? "")
                 + ": \(equalCount) equal, \(wrongCount) not"
         ]
+        if isInterrupted {
+            lines.append("interrupted: not all were asked for, and the ledger may have more")
+        }
         if unprovenCount > 0 {
             lines.append(
                 CountText.of(unprovenCount, "is", "are")
@@ -303,7 +315,7 @@ final class LedgerVerification {
         if unknownAppCount > 0 {
             lines.append(
                 CountText.of(unknownAppCount, "is", "are") + " of apps that"
-                    + " \(Setting.appsFile.fullName) does not have"
+                    + " \(Setting.appsFile.fullName) does not have: not asked for"
             )
         }
         if unreadableCount > 0 {

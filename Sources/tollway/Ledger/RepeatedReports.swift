@@ -8,19 +8,37 @@ internal import TokenWire
 ///
 /// The first reading puts every request identifier into a Bloom filter: what was in it already is a
 /// suspect. The second reading knows for each suspect whether it has been counted. So memory is the
-/// filter, 32 MB, and 8 bytes for each suspect: at ten million reports some thousand, wrong ones
-/// included, which then count as what they are.
+/// filter, 2 bytes for each record of the ledger, and 8 bytes for each suspect: at ten million reports
+/// some ten thousand, wrong ones included, which then count as what they are.
 struct RepeatedReports {
     static let suspectCountMax = 1_000_000
 
+    /// Of a thousand reports one is then a suspect that stands there once.
+    private static let bitsPerRecord: Int64 = 16
+    static let filterByteCountMin: Int64 = 1 << 20
+    /// 500 million reports; there is room for twice as many before the suspects are too many.
+    static let filterByteCountMax: Int64 = 1 << 30
     /// A block of the filter is a line of the processor's cache: one bit in each of its words.
     private static let blockWordCount = 8
-    private static let blockCount = 1 << 19
     private static let wordIndexBitCount: UInt64 = 6
 
-    private var words = [UInt64](repeating: 0, count: blockCount * blockWordCount)
+    private let blockCount: Int
+    private var words: [UInt64]
     private var suspects: Set<UInt64> = []
     private var counted: Set<UInt64> = []
+
+    /// A filter for so many records at most, of which not all need be taken in.
+    init(recordCount: Int64 = 0) {
+        blockCount = Int(Self.byteCount(of: recordCount)) / (Self.blockWordCount * 8)
+        words = [UInt64](repeating: 0, count: blockCount * Self.blockWordCount)
+    }
+
+    /// How large the filter is.
+    static func byteCount(of recordCount: Int64) -> Int64 {
+        // Of more records than this the limit is reached.
+        let counted = min(max(recordCount, 0), filterByteCountMax)
+        return min(max(counted * bitsPerRecord / 8, filterByteCountMin), filterByteCountMax)
+    }
 
     /// How many may stand there twice, by the filter.
     var suspectCount: Int { suspects.count }
@@ -31,21 +49,30 @@ struct RepeatedReports {
 
     /// Takes in a record of the ledger, unread so far; what cannot be read is no report.
     ///
+    /// Only what may have a row in the selection, or `isAlwaysTaken`.
+    ///
     /// - Returns: whether its report may have been taken in before.
     @discardableResult
     mutating func take(
         _ value: Span<UInt8>,
-        isWanted: (Int64?) -> Bool = { _ in true }
+        of selection: LedgerSelection = LedgerSelection(),
+        isAlwaysTaken: Bool = false
     ) -> Bool {
         var identifier: String?
         var outcome: String?
-        var app: Int64?
+        var report = LedgerSelection.Report()
+        let needsItems = selection.month != nil && selection.basis == .sale && !isAlwaysTaken
         do throws(WireFault) {
             try JSONScanner.scanObject(value) { (key, scanner) throws(WireFault) in
                 switch key {
                 case "requestIdentifier": try scanner.fill(&identifier)
                 case "outcome": try scanner.fill(&outcome)
-                case "appAppleId": try scanner.fill(&app)
+                case "appAppleId": try scanner.fill(&report.app)
+                case "settledAt": try scanner.fill(&report.settledAt)
+                case "externalPurchaseId" where selection.environment != nil:
+                    report.environment = TokenID(try scanner.string()).environment
+                case "lineItems" where needsItems:
+                    report.items = String(decoding: try scanner.raw(), as: UTF8.self)
                 default: try scanner.skip()
                 }
             }
@@ -53,7 +80,9 @@ struct RepeatedReports {
             // Counted as unreadable where the rows are read.
             return false
         }
-        guard let identifier, outcome != ReportOutcome.Outcome.rejected.rawValue, isWanted(app)
+        guard let identifier, outcome != ReportOutcome.Outcome.rejected.rawValue,
+            selection.matches(app: report.app, report.environment),
+            isAlwaysTaken || selection.mayShow(report)
         else {
             return false
         }
@@ -68,7 +97,7 @@ struct RepeatedReports {
 
     /// Whether it may have been there before.
     private mutating func insert(_ digest: UInt64) -> Bool {
-        let start = Int(digest % UInt64(Self.blockCount)) * Self.blockWordCount
+        let start = Int(digest % UInt64(blockCount)) * Self.blockWordCount
         // The block takes the low bits of the digest.
         var rest = digest &* 0x9e37_79b9_7f4a_7c15
         var wasThere = true
@@ -118,14 +147,15 @@ struct LedgerCorrections {
     init(_ reader: inout LedgerReader) throws(CommandFailure) {
         var restatements = Restatements()
         var repeats = RepeatedReports()
-        let apps = reader.selection.apps
+        let selection = reader.selection
         var isSuspect = false
         try reader.reports(
+            begins: { repeats = RepeatedReports(recordCount: $0) },
             isWanted: { value in
-                isSuspect = repeats.take(value) { app in
-                    apps.isEmpty || app.map(apps.contains) ?? false
-                }
-                return Self.needle.isIn(value)
+                let isRestatement = Self.needle.isIn(value)
+                // It may correct a date: then it has a row in another month.
+                isSuspect = repeats.take(value, of: selection, isAlwaysTaken: isRestatement)
+                return isRestatement
             },
             { (outcome, place) throws(CommandFailure) in
                 try restatements.take(outcome, at: place, isSuspect: isSuspect)

@@ -101,7 +101,8 @@ final class BackfillRun {
         // Before Apple is asked: what cannot be stored is not fetched.
         try open()
         if isReal {
-            // What is killed says nothing at its end.
+            // What is killed says nothing at its end: by this record it can go on.
+            try storeIfDue(isForced: true, state: .running)
             Console.say("\(order.id) begins: killed, it goes on with --resume \(order.id)")
         }
         beginLanes()
@@ -119,11 +120,11 @@ final class BackfillRun {
                 CountText.of(pageCount, "page") + ", \(plan.doneCount) of"
                     + " \(plan.places.count) lanes done"
             )
-            try storeIfDue(isLast: false, state: .running)
+            try storeIfDue(isForced: false, state: .running)
         }
         let state: BackfillAudit.State =
             isInterrupted ? .interrupted : troubles.isEmpty ? .finished : .stopped
-        try storeIfDue(isLast: true, state: state)
+        try storeIfDue(isForced: true, state: state)
         progress?.end()
         if isInterrupted, isReal {
             Console.say("go on with: tollway notifications backfill --resume \(order.id)")
@@ -247,7 +248,7 @@ final class BackfillRun {
     }
 
     private func storeIfDue(
-        isLast: Bool,
+        isForced: Bool,
         state: BackfillAudit.State
     ) throws(CommandFailure) {
         let now = WallClock.monotonicMilliseconds()
@@ -255,7 +256,7 @@ final class BackfillRun {
             outputs.outputs.count >= Self.recordCountMax
             || outputs.arena.count >= Self.byteCountMax
             || now - partSince >= Self.partMilliseconds && !outputs.outputs.isEmpty
-        guard isReal, isLast || isFull, let transactor else {
+        guard isReal, isForced || isFull, let transactor else {
             return
         }
         part += 1

@@ -25,8 +25,8 @@ enum ReportShowCommand {
             shown as well. With --ask-apple Apple is asked first, since it names the token, and
             each field that it holds otherwise is named. Without either the whole ledger is read:
             ten million records take a minute or two. Exit 1 if Apple holds something else or
-            nothing although the ledger says so, 3 if the identifier is unknown, 6 without Kafka,
-            7 without Apple.
+            nothing although the ledger says so, or does not say, 3 if the identifier is unknown, 6 without Kafka,
+            7 without Apple, 75 if a transaction in the ledger does not end.
             """,
         run: run
     )
@@ -134,10 +134,25 @@ struct AppleHolding {
     /// As Apple answered; nil where it holds nothing.
     var report: JSONValue?
     var lane: Lane?
+    /// What each lane answered.
+    var answers: [Lane: HTTPClientResponse.Answer] = [:]
     /// Lanes that could not be asked.
     var troubles: [Lane: CommandFailure] = [:]
 
     var token: TokenID? { report?["externalPurchaseId"]?.text.map { TokenID($0) } }
+
+    /// Why some lanes do not say whether they hold it: they could not be asked, or answered
+    /// something else.
+    var unclear: [String] {
+        let others = answers.filter { lane, answer in
+            lane != self.lane && !AppleReports.isNotHeld(answer)
+        }
+        return
+            (troubles.values.map(\.message)
+            + others.map { lane, answer in
+                "app \(lane.appAppleID) (\(lane.environment.rawValue)): \(answer.noReportSentence)"
+            }).sorted()
+    }
 
     /// Asks each app and world until one has it.
     ///
@@ -179,6 +194,7 @@ struct AppleHolding {
                 switch result.outcome {
                 case .failure(let trouble): holding.troubles[result.lane] = trouble.failure
                 case .success(let answer):
+                    holding.answers[result.lane] = answer
                     let body = AppleBody(answer.isCut ? [] : answer.body)
                     if answer.status == 200, let report = body.report {
                         holding.report = report

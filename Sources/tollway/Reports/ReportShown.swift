@@ -1,4 +1,5 @@
 internal import AppStoreAPI
+internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
@@ -22,14 +23,15 @@ struct ReportShown {
         guard let apple, let accepted else {
             return nil
         }
-        guard let report = apple.report else {
-            // Where it must lie could perhaps not be asked.
-            return apple.troubles[accepted.lane].map { .unclear($0.message) } ?? .notHeld
+        let lane = accepted.lane
+        guard let answer = apple.answers[lane] else {
+            return .unclear(
+                apple.troubles[lane]?.message
+                    ?? "was not asked: app \(lane.appAppleID) is not in"
+                    + " \(Setting.appsFile.fullName), or not the app of --app"
+            )
         }
-        guard let sent = accepted.body else {
-            return .heldUnproven
-        }
-        return sent.isHeld(as: report) ? .equal : .differs(sent.differences(from: report))
+        return AppleReports.verdict(answer, on: accepted)
     }
 
     var isRight: Bool {
@@ -136,7 +138,7 @@ struct ReportShown {
         case .equal: text += "holds this very report\n"
         case .heldUnproven: text += "holds it; the ledger does not say what was in it\n"
         case .notHeld: text += "does not hold it, although the ledger says so\n"
-        case .unclear(let because): text += "\(Self.printable(because))\n"
+        case .unclear(let because): text += "not known: \(Self.printable(because))\n"
         case .differs(let differences):
             text += "holds it otherwise:\n"
             var table = TextTable(columns: [
@@ -151,10 +153,12 @@ struct ReportShown {
                 ]
             }
             text += table.text
+        case nil where apple.report != nil:
+            text += "holds a report under it that the ledger has not\n"
+        case nil where apple.unclear.isEmpty: text += "holds nothing under it\n"
         case nil:
-            text +=
-                apple.report == nil
-                ? "holds nothing under it\n" : "holds a report under it that the ledger has not\n"
+            text += "holds nothing under it as far as is known\n"
+            text += apple.unclear.map { "          \(Self.printable($0))\n" }.joined()
         }
         return text
     }
@@ -199,9 +203,14 @@ struct ReportShown {
     }
 
     private func appleJSON(_ apple: AppleHolding) -> String {
-        var members: [(name: String, json: String)] = [
-            ("isHeld", apple.report == nil ? "false" : "true")
-        ]
+        let isHeld =
+            switch verdict {
+            case .notHeld: "false"
+            case .unclear where apple.report == nil: "null"
+            case nil where apple.report == nil: apple.unclear.isEmpty ? "false" : "null"
+            case .equal, .heldUnproven, .differs, .unclear, nil: "true"
+            }
+        var members: [(name: String, json: String)] = [("isHeld", isHeld)]
         members += Fact.number("appAppleId", apple.lane?.appAppleID)
         members += Fact.text("environment", apple.lane?.environment.rawValue)
         if let verdict {
@@ -224,7 +233,10 @@ struct ReportShown {
             }
             members.append(("differences", "[" + objects.joined(separator: ",") + "]"))
         }
-        let troubles = apple.troubles.values.map { JSONText.quoted($0.message) }
+        if case .unclear(let because) = verdict {
+            members += Fact.text("because", because)
+        }
+        let troubles = apple.unclear.map { JSONText.quoted($0) }
         members.append(("notAsked", "[" + troubles.joined(separator: ",") + "]"))
         return JSONLines.object(members)
     }

@@ -225,7 +225,7 @@ struct PurchaseSearch {
                 continue
             }
             let whose = String(decoding: record.key, as: UTF8.self)
-            found.note(.init(whose, outcome.lane)) { $0.outcome = outcome }
+            found.note(.init(whose, outcome.lane)) { $0.settle(outcome) }
             if let identifier = outcome.requestIdentifier {
                 identifiers.insert(identifier.lowercased())
             }

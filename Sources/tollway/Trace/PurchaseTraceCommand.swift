@@ -171,6 +171,8 @@ extension PurchaseSearch: Trace {
         members += Fact.number("revision", outcome.map { Int64($0.revision) })
         members += Fact.text("externalPurchaseId", outcome?.externalPurchaseID?.text)
         members += Fact.text("requestIdentifier", outcome?.requestIdentifier)
+        members += Fact.text("refusedChange", item?.refusedChange?.type.rawValue)
+        members += Fact.text("refusedBecause", item?.refusedChange?.reason)
         members += Fact.text("waitsFor", standing?.wait)
         members += Fact.number("waitsUntil", standing?.until)
         members += Fact.number("waitingSince", standing?.waitingSince)
@@ -215,6 +217,12 @@ extension PurchaseSearch {
             case .rejected:
                 lines.append("not reported: \(outcome.reason)")
             }
+        }
+        if let change = item?.refusedChange {
+            lines.append(
+                "its later \(change.type.rawValue) was refused: \(change.reason)"
+                    + (item?.outcome == nil ? "" : "; what was said before stands")
+            )
         } else if lines.isEmpty {
             lines.append(
                 item?.receivedCount ?? 0 > 0

@@ -4,8 +4,6 @@ internal import StageRuntime
 /// Reads the part of a topic where something must be: one partition, where the key is known, and
 /// one span of time, where that is.
 struct TopicReader {
-    /// Nobody waits longer for one topic.
-    private static let recordCountMax = 20_000_000
     private static let readCountMax = 20_000
     private static let waitMilliseconds = 500
     /// What is looked at first where the newest is wanted, and how many times more after that.
@@ -36,13 +34,21 @@ struct TopicReader {
         var partition: Int32?
         /// The first record not older than this; nil is the first there is.
         var from: Int64?
-        /// What is younger ends the search of its partition.
+        /// What is younger is left out; many in a row end the search of their partition.
         var until: Int64?
+        /// This offset, and what lies behind it, ends the search of its partition.
+        var untilOffset: Int64?
         /// The last so many offsets alone, whatever `from` says.
         var last: Int64?
 
         var start: LogBrowser.Start {
             last.map { .last($0) } ?? from.map { .timestamp($0) } ?? .earliest
+        }
+
+        /// Whether a record lies behind what is looked at.
+        func ends(before record: RecordBatch.Record) -> Bool {
+            until.map { record.timestampMilliseconds > $0 } ?? false
+                || untilOffset.map { record.offset >= $0 } ?? false
         }
     }
 
@@ -134,10 +140,10 @@ struct TopicReader {
         let goal = browser.remainingCount
         var found: [Found] = []
         var batch = RecordBatch()
-        var late: Set<Int32> = []
-        var seen: Set<Int32> = []
+        var late = LateRecords()
         var emptyReadCount = 0
-        while readCount < Self.recordCountMax {
+        // To the end, however far: an answer from a part of a topic would look like one from all of it.
+        while true {
             batch.removeAll()
             let isEnd = try browser.read(
                 into: &batch,
@@ -147,9 +153,9 @@ struct TopicReader {
             readCount += batch.records.count
             progress?.show(goal - browser.remainingCount, of: goal)
             for record in batch.records {
-                seen.insert(record.partition)
-                if let until = place.until, record.timestampMilliseconds > until {
-                    late.insert(record.partition)
+                let isLate = place.ends(before: record)
+                late.note(record.partition, isLate: isLate)
+                guard !isLate else {
                     continue
                 }
                 let key = batch.arena.span.extracting(record.key.indices)
@@ -170,11 +176,29 @@ struct TopicReader {
                 )
             }
             // Partitions that have nothing in this span end by themselves.
-            if place.until != nil, !late.isEmpty, late == seen, isQuiet || place.partition != nil {
+            if late.isOver, isQuiet || place.partition != nil {
                 break
             }
         }
         return found
+    }
+
+    /// Whether every partition that was seen is past the time that is looked at.
+    ///
+    /// A few younger records prove nothing: a clock that was ahead for a while wrote them.
+    struct LateRecords {
+        static let countMin = 50_000
+
+        /// By partition, the last ones in a row.
+        private var counts: [Int32: Int] = [:]
+
+        mutating func note(_ partition: Int32, isLate: Bool) {
+            counts[partition] = isLate ? counts[partition, default: 0] + 1 : 0
+        }
+
+        var isOver: Bool {
+            !counts.isEmpty && counts.values.allSatisfy { $0 >= Self.countMin }
+        }
     }
 
     private static func found(

@@ -51,9 +51,16 @@ struct TopicSearch {
         key: [UInt8],
         from: Int64? = nil,
         until: Int64? = nil,
+        untilOffset: Int64? = nil,
         isWanted: (Span<UInt8>) -> Bool = { _ in true }
     ) throws(LogFault) -> [TopicReader.Found] {
-        try search(topic, partitionOf: key, from: from, until: until) { own, value in
+        try search(
+            topic,
+            partitionOf: key,
+            from: from,
+            until: until,
+            untilOffset: untilOffset
+        ) { own, value in
             Self.isEqual(own, key) && isWanted(value)
         }
     }
@@ -64,6 +71,7 @@ struct TopicSearch {
         partitionOf key: [UInt8],
         from: Int64? = nil,
         until: Int64? = nil,
+        untilOffset: Int64? = nil,
         isWanted: (_ key: Span<UInt8>, _ value: Span<UInt8>) -> Bool
     ) throws(LogFault) -> [TopicReader.Found] {
         guard let count = partitionCounts[name(topic)] else {
@@ -74,27 +82,28 @@ struct TopicSearch {
                 topic: name(topic),
                 partition: TopicReader.partition(ofKey: key, partitionCount: count),
                 from: isEmbedded ? nil : from,
-                until: until
+                until: until,
+                untilOffset: untilOffset
             ),
             isWanted: isWanted
         )
     }
 
-    /// The newest record of a key, with those right before it; see
-    /// ``TopicReader/searchNewest(topic:partition:isWanted:)``.
+    /// The newest record of a key, with those right before it, and whether there are records before
+    /// those that were looked at; see ``TopicReader/searchNewest(topic:partition:isWanted:)``.
     mutating func searchNewest(
         _ topic: Topic,
         key: [UInt8]
-    ) throws(LogFault) -> [TopicReader.Found] {
+    ) throws(LogFault) -> (found: [TopicReader.Found], hasEarlier: Bool) {
         guard let count = partitionCounts[name(topic)] else {
-            return []
+            return ([], false)
         }
         return try reader.searchNewest(
             topic: name(topic),
             partition: TopicReader.partition(ofKey: key, partitionCount: count)
         ) { own, _ in
             Self.isEqual(own, key)
-        }.found
+        }
     }
 
     /// The newest records of all partitions that are wanted, and whether there are records before

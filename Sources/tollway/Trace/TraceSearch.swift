@@ -133,13 +133,21 @@ struct TraceSearch {
 
     /// The newest values of the state: found from its end, for there is one of each token that ever
     /// came, and nothing says when this one changed last.
+    ///
+    /// What came before them is read up to their offset, not up to their time: a clock that was ahead
+    /// for a while would end that reading early, and hide the newest.
     private mutating func searchState() throws(LogFault) -> [TopicReader.Found] {
-        let found = try topics.searchNewest(.reportState, key: Array(id.text.utf8))
-        guard let last = found.last?.timestamp, !topics.isEmbedded else {
-            return found
+        let key = Array(id.text.utf8)
+        let (newest, hasEarlier) = try topics.searchNewest(.reportState, key: key)
+        guard hasEarlier, let first = newest.first, let last = newest.last else {
+            return newest
         }
-        let from = last - Self.stateDays * Self.dayMilliseconds
-        return try searchByID(.reportState, from: from, until: last)
+        return try topics.search(
+            .reportState,
+            key: key,
+            from: last.timestamp - Self.stateDays * Self.dayMilliseconds,
+            untilOffset: first.offset
+        ) + newest
     }
 
     /// The reports that wait behind the one under way, in their order.

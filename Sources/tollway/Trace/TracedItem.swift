@@ -38,12 +38,28 @@ struct TracedItem {
     let identity: Identity
     /// As it came in last.
     var sale: TracedSale?
-    /// The ledger's newest record of it.
-    var outcome: PurchaseOutcome?
+    /// How it stands by the ledger; a refused change leaves it as it was.
+    private(set) var outcome: PurchaseOutcome?
+    /// A change after it that was refused; nil where another one was settled since.
+    private(set) var refusedChange: PurchaseOutcome?
     /// Where it stands in the worker's book; nil where that was forgotten.
     var standing: BookStanding?
     var receivedCount = 0
     var deadLetters: [DeadLetterPosition] = []
+
+    /// Takes in the ledger's next record of it.
+    ///
+    /// A refused restatement or retraction, or a second buy of other content, takes nothing back
+    /// that Apple has.
+    mutating func settle(_ next: PurchaseOutcome) {
+        let isChange = next.type == .restate || next.type == .retract
+        if next.outcome == .rejected, isChange || outcome?.outcome == .reported {
+            refusedChange = next
+            return
+        }
+        outcome = next
+        refusedChange = nil
+    }
 
     /// A record that names none is one of production, as an event is.
     var environment: AppleEnvironment { identity.environment ?? .production }
@@ -114,8 +130,10 @@ extension TracedItem {
         if let newer = other.sale, newer.receivedAt ?? 0 >= sale?.receivedAt ?? 0 {
             sale = newer
         }
-        if let newer = other.outcome, newer.settledAt >= outcome?.settledAt ?? newer.settledAt {
-            outcome = newer
+        let others = [other.outcome, other.refusedChange].compactMap { $0 }
+        let own = outcome?.settledAt
+        for newer in others where newer.settledAt >= own ?? newer.settledAt {
+            settle(newer)
         }
         receivedCount += other.receivedCount
         deadLetters += other.deadLetters

@@ -422,13 +422,14 @@ struct `tollway account` {
         try world.state(["b"], accepted: nil)
         try world.commitAll()
         let month = MonthText.of(CalendarMonth(of: world.now))
-        let told = LedgerMaker.outcome(
+        var told = LedgerMaker.outcome(
             1,
             token: "a",
             items: [LedgerMaker.item("i", at: world.now)],
             settledAt: world.now,
             late: 5
         )
+        told.details.tokenCreationDate = world.now
         // A record that was copied back by hand makes no second report.
         try LedgerMaker.write([told, told], to: world.world)
         let run = try account(world, "--month", month)

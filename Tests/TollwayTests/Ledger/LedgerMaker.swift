@@ -65,8 +65,16 @@ enum LedgerMaker {
     }
 
     static func write(_ outcomes: [ReportOutcome], to world: DeadLetterWorld) throws {
-        let topic = Topic.reportsOutcomes.name(prefix: world.prefix)
-        let producer = try KafkaProducer(settings: world.settings, targets: [topic])
+        try write(outcomes, prefix: world.prefix, world.settings)
+    }
+
+    static func write(
+        _ outcomes: [ReportOutcome],
+        prefix: String,
+        _ settings: KafkaSettings
+    ) throws {
+        let topic = Topic.reportsOutcomes.name(prefix: prefix)
+        let producer = try KafkaProducer(settings: settings, targets: [topic])
         defer { producer.close(deadlineMilliseconds: 1_000) }
         var outputs = OutputBatch()
         for outcome in outcomes {

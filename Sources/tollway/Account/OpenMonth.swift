@@ -1,0 +1,69 @@
+internal import TokenDomain
+
+extension TokenAccount {
+    /// The first calendar month that a report is still owed for, by the rules; nil where none is owed.
+    ///
+    /// An accepted LINE_ITEM or DUPLICATE_TOKEN ends what a token owes by itself. A refused report of
+    /// the token's own is owed as long as it may still follow; what was asked for is none of these.
+    var openSince: CalendarMonth? {
+        guard lastAccepted != nil else {
+            return CalendarMonth(number: .min)
+        }
+        let refused = parked.filter {
+            NextStatus.mayFollow(lastAccepted: lastAccepted, requested: $0.status)
+        }
+        var months = (refused + [current].compactMap { $0 }).compactMap { intent in
+            OpenMonth.month(of: intent.reason) { CalendarMonth(of: intent.deadline).adding(-1) }
+        }
+        if let debt {
+            let due = CalendarMonth(of: debt.dueAt)
+            months += [
+                OpenMonth.month(of: debt.reason) {
+                    // A reminder asks for the month it comes in; else the month is over.
+                    debt.reason == .reminder ? due : due.adding(-1)
+                }
+            ].compactMap { $0 }
+        }
+        return months.min()
+    }
+}
+
+/// Which calendar month a report is for.
+enum OpenMonth {
+    /// Nil of what was asked for; the first there is of what is owed once alone.
+    fileprivate static func month(
+        of reason: ReportReason,
+        _ repeated: () -> CalendarMonth
+    ) -> CalendarMonth? {
+        switch reason {
+        case .month, .reminder: repeated()
+        case .request: nil
+        case .hold, .deadline, .duplicate, .unreported, .unknown: CalendarMonth(number: .min)
+        }
+    }
+
+    /// Whether an accepted report is one for a month, whatever sales are in it.
+    ///
+    /// What was owed for a month that is over is due in the next: its deadline says which, however
+    /// late it was accepted. Any other is for the month in which it was accepted, and, in time, for
+    /// that in which its token was made, as the hold may end after it.
+    static func isReport(_ outcome: ReportOutcome, for month: CalendarMonth) -> Bool {
+        let told = CalendarMonth(of: outcome.settledAt)
+        let details = outcome.details
+        let isMonth = outcome.reason == ReportReason.month.rawValue
+        if isMonth || outcome.reason == ReportReason.reminder.rawValue {
+            let due = details.deadline.map { CalendarMonth(of: $0) } ?? told
+            // Of a token that ended in the month it is the last report.
+            let isLast = details.tokenExpirationDate.map {
+                $0 <= outcome.settledAt && CalendarMonth(of: $0) == due
+            }
+            if due.adding(-1) == month || isLast ?? false && due == month {
+                return true
+            }
+        }
+        let isInTime =
+            outcome.settledAt <= month.adding(1).start + ReportPolicy.deadlineAfterMonth
+        let isOfMonth = details.tokenCreationDate.map { CalendarMonth(of: $0) == month } ?? false
+        return !isMonth && told == month || isOfMonth && isInTime
+    }
+}

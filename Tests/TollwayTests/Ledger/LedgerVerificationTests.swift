@@ -1,0 +1,98 @@
+import Kafka
+import LocalKafka
+import StageRuntime
+import Testing
+import TokenDomain
+
+@testable import tollway
+
+@Suite struct `A verification of the ledger` {
+    /// A ledger in the embedded broker.
+    private struct World {
+        let broker: MockBroker
+        let apple: SimulatedApple
+        let configuration: Configuration
+
+        init(_ outcomes: [ReportOutcome]) throws {
+            let topic = Topic.reportsOutcomes.name(prefix: "t.")
+            broker = try MockBroker(topics: [topic: 2])
+            apple = try SimulatedApple()
+            let environment = [
+                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                "TOLLWAY_TOPIC_PREFIX": "t.", "TOLLWAY_DELIVERY": "at-least-once",
+            ]
+            configuration = try Configuration(
+                environment: environment.merging(apple.environment) { $1 },
+                program: .tollway
+            )
+            try LedgerMaker.write(outcomes, prefix: "t.", configuration.kafka)
+        }
+
+        func verification(isStopped: @escaping () -> Bool) throws -> LedgerVerification {
+            let keys = try AppleKeys(configuration)
+            return LedgerVerification(
+                queue: try AppleReports.queue(configuration, keys) { _ in 1_000 },
+                isStopped: isStopped,
+                isKnownApp: { keys.app($0) != nil }
+            )
+        }
+    }
+
+    private func told(_ count: Int, app: Int64 = SimulatedApple.apps[0].0) -> [ReportOutcome] {
+        (1...count).map { LedgerMaker.outcome($0, token: "t-\($0)", app: app) }
+    }
+
+    /// The signal comes once, while the ledger is read.
+    @Test(arguments: [true, false])
+    func `that was interrupted asks nothing more and says so`(isAll: Bool) throws {
+        let world = try World(told(20))
+        var signals = [true]
+        let run = try world.verification { signals.popLast() ?? false }
+        var reader = LedgerReader(world.configuration, LedgerSelection())
+        if isAll {
+            try run.askAll(&reader, waitingCountMax: 1_000)
+        } else {
+            try run.askSample(&reader, count: 10, seed: 5)
+        }
+        #expect(run.isInterrupted && run.askedCount == 0)
+        #expect(run.exit == .interrupted)
+        #expect(run.text(.table).contains("interrupted: not all were asked for"))
+    }
+
+    @Test func `is done in part where an app has no key`() throws {
+        let world = try World(told(1) + [LedgerMaker.outcome(2, token: "t-2", app: 77)])
+        try world.apple.register(["t-1"])
+        try world.apple.report(LedgerMaker.identifier(1), token: "t-1", status: "NO_LINE_ITEM")
+        let run = try world.verification { false }
+        var reader = LedgerReader(world.configuration, LedgerSelection())
+        try run.askAll(&reader, waitingCountMax: 1_000)
+        #expect(run.askedCount == 1 && run.wrongCount == 0, "\(run.text(.table))")
+        #expect(run.exit == .partlyDone)
+        var selection = LedgerSelection()
+        selection.apps = [77]
+        let other = try world.verification { false }
+        reader = LedgerReader(world.configuration, selection)
+        try other.askSample(&reader, count: 10, seed: 5)
+        #expect(other.askedCount == 0 && other.exit == .partlyDone)
+    }
+
+    @Test func `draws the same sample in whatever order the partitions come`() {
+        func sample(_ claims: [AppleReports.Claim], seed: UInt64) -> [String] {
+            var sample = ClaimSample(countMax: 50, seed: seed)
+            claims.forEach { sample.take($0) }
+            return sample.finish().map(\.position)
+        }
+        let claims = (1...2_000).map {
+            // Each report twice, as where one was copied back by hand.
+            AppleReports.Claim(outcome: LedgerMaker.outcome(($0 + 1) / 2), position: "t/0/\($0)")
+        }
+        let drawn = sample(claims, seed: 7)
+        #expect(drawn.count == 50)
+        #expect(sample(claims.reversed(), seed: 7) == drawn)
+        #expect(sample(claims, seed: 8) != drawn)
+        // By chance: neither half of the ledger has them all.
+        let early = drawn.filter { (Int($0.dropFirst(4)) ?? 0) <= 1_000 }.count
+        #expect((10...40).contains(early), "\(early) of 50")
+        #expect(sample(Array(claims.prefix(20)), seed: 7).count == 20)
+    }
+}

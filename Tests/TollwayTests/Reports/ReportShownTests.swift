@@ -1,0 +1,72 @@
+import Testing
+import TokenDomain
+
+@testable import HTTPClient
+@testable import tollway
+
+@Suite struct `A report that Apple was asked for` {
+    private static let lane = Lane(appAppleID: 1, environment: .production)
+
+    private func page(_ answers: [Lane: HTTPClientResponse.Answer], isInLedger: Bool = true)
+        -> ReportShown
+    {
+        var page = ReportShown(
+            identifier: LedgerMaker.identifier(1),
+            apple: AppleHolding(answers: answers)
+        )
+        if isInLedger {
+            page.claims = [.init(outcome: LedgerMaker.outcome(1), position: "t/0/0")]
+        }
+        return page
+    }
+
+    private func answer(
+        _ status: Int,
+        _ body: String = "",
+        isCut: Bool = false
+    ) -> HTTPClientResponse.Answer {
+        HTTPClientResponse.Answer(
+            status: status,
+            headerLines: [],
+            body: Array(body.utf8),
+            isCut: isCut,
+            httpMajorVersion: 2
+        )
+    }
+
+    private var notFound: HTTPClientResponse.Answer {
+        answer(400, #"{"errors":[{"errorCode":3,"errorMessage":"NotFoundError"}]}"#)
+    }
+
+    @Test func `is not held only where Apple says so`() {
+        let held = page([Self.lane: notFound])
+        #expect(held.text.contains("does not hold it, although the ledger says so"))
+        #expect(held.json.contains(#""isHeld":false"#) && !held.isRight)
+        let other = Lane(appAppleID: 2, environment: .production)
+        let rows: [([Lane: HTTPClientResponse.Answer], String)] = [
+            ([other: notFound], "was not asked: app 1 is not in TOLLWAY_APPS_FILE"),
+            ([Self.lane: answer(404)], "HTTP 404 without a report"),
+            (
+                [Self.lane: answer(400, #"{"errors":[{"errorCode":7}]}"#)],
+                "HTTP 400 without a report"
+            ),
+            ([Self.lane: answer(200, "{", isCut: true)], "HTTP 200 with a body that is too long"),
+        ]
+        for (answers, sentence) in rows {
+            let page = page(answers)
+            #expect(page.text.contains("Apple     not known: " + sentence), "\(page.text)")
+            #expect(page.json.contains(#""isHeld":null"#) && page.json.contains(#""isEqual":null"#))
+            #expect(!page.isRight)
+        }
+    }
+
+    @Test func `is unknown to Apple as far as all answered`() {
+        let sandbox = Lane(appAppleID: 1, environment: .sandbox)
+        let all = page([Self.lane: notFound, sandbox: notFound], isInLedger: false)
+        #expect(all.text.hasSuffix("Apple     holds nothing under it\n"))
+        #expect(all.json.contains(#""isHeld":false"#))
+        let some = page([Self.lane: notFound, sandbox: answer(404)], isInLedger: false)
+        #expect(some.text.contains("as far as is known\n          app 1 (sandbox): HTTP 404"))
+        #expect(some.json.contains(#""isHeld":null"#))
+    }
+}
