@@ -65,8 +65,9 @@ package struct LagWatch: Sendable {
 
     /// Takes a look: `committed` has what is done of each partition that is ours.
     ///
-    /// While Kafka is away, or the loop takes no records (state is read, or the next transaction is
-    /// full), nothing is fetched and the watermarks are old: nothing counts as stuck.
+    /// Watermarks are old while nothing is fetched: while Kafka is away, while state is read, and for
+    /// as long as the next transaction is full, which a busy worker's is most of the time. Such time
+    /// does not count as stuck.
     package mutating func look(
         committed: [TopicPartition: Int64],
         marks: [TopicPartition: ConsumerStatistics.Marks],
@@ -83,10 +84,10 @@ package struct LagWatch: Sendable {
             }
             // Where something before it is left to do, the partition may not be fetched just now, and
             // its watermarks may be old.
-            let isBlocked =
-                isReading && marks.lastStable < marks.end && committed >= marks.lastStable
+            let isBlocked = marks.lastStable < marks.end && committed >= marks.lastStable
             if isBlocked, known.lastStable == marks.lastStable, let last = known.lookedAt {
-                known.stuckMilliseconds += min(max((now - last).count, 0), Self.stepMaxMilliseconds)
+                let step = min(max((now - last).count, 0), Self.stepMaxMilliseconds)
+                known.stuckMilliseconds += isReading ? step : 0
             } else {
                 known.stuckMilliseconds = 0
             }

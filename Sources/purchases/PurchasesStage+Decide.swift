@@ -160,6 +160,11 @@ extension PurchasesStage {
         var decision = try decideBase(&reopened, place, event, &book, now: plan.now)
         switch decision {
         case .queue, .wait(.rate): break
+        // Apple has its subscription now: it waits for its token as one that has just come in.
+        case .wait(.token) where isLater(reopened):
+            decision = .wait(.token(until: plan.now + policy.tokenWait))
+        case .refuse(let fault) where fault.rule == .tokenOutOfRange && isLater(reopened):
+            decision = .wait(.token(until: plan.now + policy.tokenWait))
         // It is owed, and cannot be reported as it is: its dead letter comes with what is due.
         case .refuse: decision = .wait(.now)
         // As before: nothing is owed as far as is known.
@@ -168,6 +173,10 @@ extension PurchasesStage {
         reopened.reopensUntil = nil
         metrics.count(.reopened, "token", app: place.key.lane.appAppleID)
         try enact(correctable(decision, reopened), reopened, place, event, &book, into: &plan)
+    }
+
+    private func isLater(_ item: BookedItem) -> Bool {
+        item.sale?.isLaterSubscriptionEvent ?? false
     }
 
     // MARK: Buys and refunds
@@ -213,7 +222,10 @@ extension PurchasesStage {
             kind: kind,
             excluded: item.excluded
         )
-        let until = event.receivedAt + policy.tokenWait
+        var until = event.receivedAt + policy.tokenWait
+        if case .token(let reopened) = item.wait {
+            until = max(until, reopened)
+        }
         let decision = try attribute(asked, place, until: until, &book, now: now)
         guard case .queue = decision, sale.kind == .buy,
             ReportingTerms.of(sale, rates: rates.rates) == nil

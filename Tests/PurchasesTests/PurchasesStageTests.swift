@@ -656,6 +656,49 @@ import TokenWire
         expectAccountCloses(bench)
     }
 
+    /// The platform sends its tokens late, one after the other: the renewal is old by then, or new.
+    @Test(arguments: [(0, true), (30, true), (0, false), (30, false)])
+    func `has a renewal wait for its token once its subscription is reported`(
+        hours: Int64,
+        hasToken: Bool
+    ) throws {
+        let bench = bench()
+        let anna = bench.customer(1)
+        let start = PurchasesBench.start
+        func month(_ name: String, _ event: SubscriptionEvent, _ from: Int64) {
+            bench.sale(
+                bench.buy(name, anna) {
+                    $0.subscriptionID = "s"
+                    $0.subscriptionEvent = event
+                    $0.subscriptionStartDate = start + .days(from)
+                    $0.subscriptionEndDate = start + .days(from + 2)
+                }
+            )
+        }
+        month("first", .start, 0)
+        try bench.pass(.hours(50))
+        month("second", .renewal, 2)
+        try bench.pass(.hours(hours + 1))
+        #expect(try bench.words() == ["first not_owed", "second not_owed"])
+        bench.token("a", days: 2, customer: anna)
+        try bench.pass(.hours(2))
+        #expect(try bench.words().last == "first reported")
+        guard hasToken else {
+            try bench.pass(.hours(25))
+            #expect(try bench.words().last == "second rejected")
+            #expect(bench.deadLetters().map(\.code) == ["purchases.token_out_of_range"])
+            return expectAccountCloses(bench)
+        }
+        // One that does not fit changes nothing.
+        bench.token("c", from: bench.clock.now, customer: anna)
+        try bench.pass(.hours(1))
+        bench.token("b", from: start + .days(1), days: 30, customer: anna)
+        try bench.settle()
+        #expect(try bench.words().last == "second reported")
+        #expect(bench.deadLetters().isEmpty)
+        expectAccountCloses(bench)
+    }
+
     @Test func `refuses what was not owed where the token that it asked for does not fit`() throws {
         let bench = bench()
         let anna = bench.customer(1)

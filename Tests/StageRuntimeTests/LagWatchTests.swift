@@ -119,7 +119,8 @@ import TokenDomain
             }
             #expect(watch.hanging.isEmpty, "\(step) \(isReading)")
         }
-        #expect(watch.partitions[first]?.stuckSeconds == 2)
+        // What was watched before is not forgotten: a busy worker takes nothing most of the time.
+        #expect(watch.partitions[first]?.stuckSeconds == 23)
     }
 }
 

@@ -75,10 +75,12 @@ private final class Account: LoopTelemetry {
     private func account(
         _ worker: Worker,
         abortOneIn: Int,
-        isReplay: Bool = false
+        isReplay: Bool = false,
+        refusing refused: [UInt8]? = nil
     ) throws -> Account {
         let cluster = MemoryCluster(seed: 3)
         cluster.faults.abortOneIn = abortOneIn
+        cluster.faults.refusedValue = refused
         cluster.createTopic("in", partitionCount: 1)
         for topic in WorkerLoop.targets(of: worker) {
             cluster.createTopic(topic.name(prefix: ""), partitionCount: 1)
@@ -144,6 +146,15 @@ private final class Account: LoopTelemetry {
             }
             #expect(counts == expected, "aborts one in \(abortOneIn)")
         }
+    }
+
+    @Test func `has what Kafka refuses as dead letters that came in`() throws {
+        let tally = try account(.decode, abortOneIn: 0, refusing: [1]).tally
+        func count(_ fate: TokenTally.Fate) -> Int64 {
+            tally.count(of: fate, app: 7) + tally.count(of: fate, app: TokenTally.unknownApp)
+        }
+        #expect(count(.accepted) == 7)
+        #expect(count(.deadLetter) == 4)
     }
 
     @Test func `has a seen record where the output is too large for Kafka`() throws {

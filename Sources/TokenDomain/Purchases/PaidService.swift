@@ -71,9 +71,11 @@ package struct PaidService: Hashable, Sendable {
     }
 
     /// The same in days, to the nearest: periods of local time are an hour short or long at times.
+    ///
+    /// Never below zero, though a forgotten period may have cut one short that begins only now.
     package func days(before start: Timestamp) -> Int64 {
         let dayMilliseconds: Int64 = 86_400_000
-        let count = paid(before: start).count
+        let count = max(paid(before: start).count, 0)
         return min(
             count / dayMilliseconds + (count % dayMilliseconds) / (dayMilliseconds / 2),
             Int64(Int32.max)
