@@ -39,6 +39,11 @@ final class RatesFile: RateSource {
                 health?.setCondition("rates", "the last line has no line end: is it still written?")
                 return false
             }
+            guard !found.isEmpty || rates.isEmpty else {
+                version = nil
+                health?.setCondition("rates", "the file has none: those read before are in force")
+                return false
+            }
             rates = found
             version = newest
             health?.setCondition("rates", nil)

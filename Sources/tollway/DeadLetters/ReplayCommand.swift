@@ -66,7 +66,8 @@ enum ReplayCommand {
             kill it, run it again, run it from two terminals (the newer goes on, the older stops,
             exit 75); what is left goes with the next run. Skipped is what Apple has accepted
             already, what would break Apple's order of statuses, and what came back twice.
-            Key, value and own headers are kept. Every step is in the audit topic.
+            Key, value and own headers are kept (of a sale that waited before it was refused, the
+            trace alone). Every step is in the audit topic.
             \(DeadLetterCommand.filterHelp)
             Exit 3 if nothing matched, 5 without --yes or if too much fails again, 75 if another
             run took over, 130 after Ctrl-C.
