@@ -333,8 +333,8 @@ extension TokenAccount {
             return notice.guardedFrom == nil ? .noted : .guarded
         }
         if let lastAcceptedAt {
-            let isNewMonth = CalendarMonth(of: lastAcceptedAt) < CalendarMonth(of: signedDate)
-            guard policy.repeatsMonthly, isNewMonth,
+            let month = CalendarMonth(of: signedDate)
+            guard policy.repeatsMonthly, owesMonth(month, lastAcceptedAt: lastAcceptedAt),
                 NextStatus.owed(lastAccepted: lastAccepted, event: .monthDue) != nil
             else {
                 return .alreadyReported
