@@ -162,7 +162,6 @@ extension TokenAccount {
         guard wasDuplicate, lastAccepted != .duplicateToken else {
             return wasDuplicate ? .promotedLate : .promoted
         }
-        doubtOutdated()
         // What Apple refused to hear is owed no more, but what a primary owes is.
         parked.removeAll(where: isOutdated)
         let isUnderWay = current.map { $0.reason != .request } ?? false
@@ -180,7 +179,6 @@ extension TokenAccount {
     /// It came in after it was proven unknown: what says so is withdrawn, unless Apple has it, and
     /// Apple has asked for what it owes instead.
     private mutating func takeBackUnknown(at time: Timestamp) {
-        doubtOutdated()
         for intent in [current].compactMap({ $0 }) + parked where isOutdated(intent) {
             bringForward(
                 to: min(intent.deadline, time),
@@ -189,13 +187,6 @@ extension TokenAccount {
             )
         }
         parked.removeAll(where: isOutdated)
-    }
-
-    /// What is outdated may have reached Apple: a GET shows it, and if not, it is withdrawn.
-    private mutating func doubtOutdated() {
-        if let current, isOutdated(current) {
-            self.current?.phase = .doubtful
-        }
     }
 
     private mutating func absorbRepeat(_ distinct: TokenDistinct) -> Absorption {

@@ -45,7 +45,7 @@ extension TokenAccount {
             current?.nextAttemptAt = nil
         }
         while current == nil, let next = line.takeNext() {
-            effects += takeTurn(next, policy: policy)
+            effects += takeTurn(next, now: now, policy: policy)
         }
         guard !isBusy, let debt, debt.dueAt <= now else {
             return effects
@@ -67,12 +67,17 @@ extension TokenAccount {
     /// Decides on a report that is due: others have ended since it was asked for.
     private mutating func takeTurn(
         _ intent: ReportIntent,
+        now: Timestamp,
         policy: ReportPolicy
     ) -> [ReportEffect] {
         if let purchaseKey = intent.purchaseKey, let fault = duplicateFault {
             return [.answered(answer(to: intent, of: purchaseKey, fault))]
         }
         let known = known(intent.identifier, number: intent.number)
+        if let outdated = takeOutdated(intent, known) {
+            oweInstead(of: outdated, at: now)
+            return [.cancelled(intent)]
+        }
         if let ending = ending(of: intent, known) {
             switch ending {
             case .alreadyReported: return [.cancelled(intent)]
@@ -93,6 +98,16 @@ extension TokenAccount {
             current = intent
         }
         return []
+    }
+
+    /// Takes a report that was refused, and is outdated since it was asked for again.
+    private mutating func takeOutdated(_ intent: ReportIntent, _ known: Known?) -> ReportIntent? {
+        if case .parked(let index) = known, intent.status == parked[index].status,
+            isOutdated(parked[index])
+        {
+            return parked.remove(at: index)
+        }
+        return isOutdated(intent) ? intent : nil
     }
 
     private func dropped(

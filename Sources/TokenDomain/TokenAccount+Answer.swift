@@ -44,8 +44,15 @@ extension TokenAccount {
             guard intent.search == nil else {
                 return .search
             }
-            return intent.phase == .doubtful ? .retrieve : .send
+            return isDoubtful(intent) ? .retrieve : .send
         }
+    }
+
+    /// Whether a GET goes first: a send may have landed.
+    ///
+    /// Of what is outdated it shows whether Apple has it; if not, it is withdrawn.
+    private func isDoubtful(_ intent: ReportIntent) -> Bool {
+        intent.phase == .doubtful || isOutdated(intent) && intent.takenSince == nil
     }
 
     /// Takes in an answer.
@@ -247,7 +254,10 @@ extension TokenAccount {
     }
 
     /// A report that is outdated was withdrawn, or refused: the token's own is due.
-    private mutating func oweInstead(of intent: ReportIntent, at time: Timestamp) {
+    mutating func oweInstead(of intent: ReportIntent, at time: Timestamp) {
+        guard lastAccepted == nil else {
+            return
+        }
         debt = debt ?? Debt(dueAt: time, reason: .hold, origin: intent.origin)
     }
 

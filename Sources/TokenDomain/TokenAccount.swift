@@ -130,7 +130,9 @@ package struct TokenAccount: Equatable, Sendable {
     }
 
     /// Whether a debt of its own was refused: a person has it, and Apple's asking changes nothing.
-    package var hasParkedDebt: Bool { parked.contains { $0.reason != .request } }
+    package var hasParkedDebt: Bool {
+        parked.contains { $0.reason != .request && !isOutdated($0) }
+    }
 
     /// Whether a report is under way, or asked for and waits its turn.
     var isBusy: Bool { current != nil || !line.isEmpty }

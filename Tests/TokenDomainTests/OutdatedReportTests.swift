@@ -1,0 +1,126 @@
+import Testing
+@testable import TokenDomain
+
+private typealias Fixtures = ReportFixtures
+
+/// A report that the token owed once and owes no more: it became a primary, or it came in after all.
+@Suite struct `An outdated report` {
+    private static let received = Fixtures.received
+    private static let due = received + .days(3)
+    private static let duplicate = TokenRole.duplicate(of: TokenID("first"))
+
+    private static func intent(
+        _ status: ReportStatus,
+        _ reason: ReportReason,
+        _ number: Int = 1
+    ) -> ReportIntent {
+        ReportIntent(
+            number: number,
+            identifier: "\(Fixtures.id.text)#\(number)",
+            status: status,
+            lineItems: nil,
+            reason: reason,
+            origin: Fixtures.origin(1, 1),
+            deadline: received
+        )
+    }
+
+    /// A token that came in, before the report that it makes outdated was dropped or sent.
+    private static func known(
+        parked: [ReportIntent] = [],
+        current: ReportIntent? = nil
+    ) -> TokenAccount {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(), now: received)
+        account.debt = nil
+        account.intentCount = 1
+        account.parked = parked
+        account.current = current
+        return account
+    }
+
+    private static var promotion: TokenDistinct {
+        var distinct = Fixtures.distinct(at: received)
+        distinct.promotedFrom = TokenID("first")
+        return distinct
+    }
+
+    static let reports: [(ReportStatus, ReportReason)] = [
+        (.duplicateToken, .duplicate), (.unrecognizedToken, .unknown),
+    ]
+
+    @Test(arguments: reports)
+    func `stands in no way where an earlier version has kept it among the refused`(
+        status: ReportStatus,
+        reason: ReportReason
+    ) {
+        let intent = Self.intent(status, reason)
+        var asked = Self.known(parked: [intent])
+        #expect(!asked.hasParkedDebt && asked.isHeld)
+        expect(asked.take(Fixtures.notice("UNREPORTED"), now: Self.due), .owed)
+        #expect(asked.current?.status == .noLineItem)
+        // Or its dead letter is replayed.
+        var replayed = Self.known(parked: [intent])
+        let deadLetter = replayed.deadLetter(of: intent, under: intent.identifier)
+        expect(
+            replayed.resume(deadLetter, policy: Fixtures.policy, now: Self.due),
+            .alreadyReported
+        )
+        #expect(replayed.parked.isEmpty && replayed.current?.status == .noLineItem)
+        _ = replayed.hear(.accepted, at: Self.due)
+        #expect(!replayed.owesReport)
+        // Where Apple has a report of it, nothing is owed instead.
+        var reported = Self.known(parked: [intent])
+        reported.lastAccepted = .noLineItem
+        reported.lastAcceptedAt = Self.received
+        expect(
+            reported.resume(deadLetter, policy: Fixtures.policy, now: Self.due),
+            .alreadyReported
+        )
+        #expect(reported.parked.isEmpty && !reported.owesReport)
+    }
+
+    @Test(arguments: reports)
+    func `is asked for and withdrawn where an earlier version has planned it`(
+        status: ReportStatus,
+        reason: ReportReason
+    ) {
+        var account = Self.known(current: Self.intent(status, reason))
+        #expect(account.nextRequest == .retrieve)
+        let effects = account.hear(.notHeld, at: Self.due)
+        guard case .cancelled? = effects.first, effects.count == 1 else {
+            Issue.record("\(effects)")
+            return
+        }
+        #expect(account.current?.status == .noLineItem && account.nextRequest == .send)
+    }
+
+    @Test func `is not sent when its turn comes after the promotion`() {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.distinct(Self.duplicate, customer: "c1.a"), now: Self.received)
+        _ = account.advance(now: Self.due, policy: Fixtures.policy)
+        let refused = account.current
+        #expect(refused?.status == .duplicateToken)
+        _ = account.hear(.rejected(.refused), at: Self.due, httpStatus: 400)
+        #expect(account.hasParkedDebt)
+        let hand = Fixtures.request(.noLineItem)
+        expect(account.take(hand, offset: 1, now: Self.due), .owed)
+        guard let refused else {
+            return
+        }
+        let deadLetter = account.deadLetter(of: refused, under: refused.identifier)
+        expect(
+            account.resume(deadLetter, offset: 2, policy: Fixtures.policy, now: Self.due),
+            .owed
+        )
+        #expect(account.line.count == 1)
+        expect(account.take(Self.promotion, now: Self.due), .promoted)
+        let effects = account.hear(.rejected(.refused), at: Self.due, httpStatus: 400)
+        #expect(account.current?.status == .noLineItem && account.current?.reason != .request)
+        guard case .cancelled(let cancelled)? = effects.last else {
+            Issue.record("\(effects)")
+            return
+        }
+        #expect(cancelled.status == .duplicateToken)
+    }
+}
