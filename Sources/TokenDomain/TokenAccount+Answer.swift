@@ -55,6 +55,12 @@ extension TokenAccount {
         intent.phase == .doubtful || isOutdated(intent) && intent.takenSince == nil
     }
 
+    /// Whether an answer to such a request is awaited: the report may have become outdated while its
+    /// PUT was in flight.
+    private func expects(_ request: ReportRequest) -> Bool {
+        nextRequest == request || request == .send && nextRequest == .retrieve
+    }
+
     /// Takes in an answer.
     ///
     /// One that belongs to no request under way changes nothing: it was taken in before, or the
@@ -64,7 +70,7 @@ extension TokenAccount {
         policy: ReportPolicy
     ) -> [ReportEffect] {
         guard var intent = current, intent.number == answer.number,
-            intent.requestCount == answer.requestCount, nextRequest == answer.request
+            intent.requestCount == answer.requestCount, expects(answer.request)
         else {
             return []
         }

@@ -123,4 +123,46 @@ private typealias Fixtures = ReportFixtures
         }
         #expect(cancelled.status == .duplicateToken)
     }
+
+    @Test(
+        arguments: [(ReportAnswer.accepted, true), (.rejected(.refused), false)]
+    )
+    func `ends with the answer to the request that was in flight`(
+        meaning: ReportAnswer,
+        isAccepted: Bool
+    ) {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.notice("UNREPORTED"), now: Self.received)
+        _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
+        let answer = Fixtures.answer(
+            meaning,
+            to: account,
+            at: Self.due,
+            httpStatus: isAccepted ? 200 : 400
+        )
+        #expect(answer.request == .send)
+        expect(account.take(Fixtures.distinct(at: Self.due), now: Self.due), .owed)
+        #expect(account.nextRequest == .retrieve)
+        let effects = account.absorb(answer, policy: Fixtures.policy)
+        #expect(!effects.isEmpty)
+        #expect(account.lastAccepted == (isAccepted ? .unrecognizedToken : nil))
+        #expect(account.current?.status == (isAccepted ? nil : .noLineItem))
+        // Once.
+        expect(account.absorb(answer, policy: Fixtures.policy).isEmpty, true)
+    }
+
+    @Test func `is doubtful after a request in flight that may have landed`() {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.notice("UNREPORTED"), now: Self.received)
+        _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
+        let answer = Fixtures.answer(
+            .again(isDoubtful: true, notBefore: nil),
+            to: account,
+            at: Self.due
+        )
+        _ = account.take(Fixtures.distinct(at: Self.due), now: Self.due)
+        _ = account.absorb(answer, policy: Fixtures.policy)
+        #expect(account.current?.attempts == 1 && account.nextRequest == .retrieve)
+        #expect(account.current?.nextAttemptAt == Self.due + .seconds(10))
+    }
 }
