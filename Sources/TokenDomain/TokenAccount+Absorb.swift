@@ -57,7 +57,10 @@ extension TokenAccount {
             }
             role = .seen
             fill(from: distinct)
-            return waitingNotice == nil && waitingReminder == nil ? .seen : .noticeForSeen
+            let isAskedFor =
+                waitingNotice != nil || waitingReminder != nil || (current.map(isOutdated) ?? false)
+                || parked.contains(where: isOutdated)
+            return isAskedFor ? .noticeForSeen : .seen
         }
         if isKnown {
             let repeated = absorbRepeat(distinct)

@@ -259,9 +259,20 @@ extension TokenAccount {
         }
     }
 
-    /// A report that is outdated was withdrawn, or refused: the token's own is due.
+    /// A report that is outdated was withdrawn, or refused: the token's own is due, or waits for a
+    /// person to replay the dead letter that has the token.
     mutating func oweInstead(of intent: ReportIntent, at time: Timestamp) {
         guard lastAccepted == nil else {
+            return
+        }
+        guard isKnown else {
+            waitingNotice =
+                waitingNotice
+                ?? WaitingNotice(
+                    receivedAt: min(intent.deadline, time),
+                    guardedFrom: nil,
+                    origin: intent.origin
+                )
             return
         }
         debt = debt ?? Debt(dueAt: time, reason: .hold, origin: intent.origin)

@@ -153,6 +153,8 @@ package struct TokenAccount: Equatable, Sendable {
     }
 
     /// Whether a report of its own says what the token is no more: a duplicate, or unknown.
+    ///
+    /// A token among our dead letters is not unknown.
     func isOutdated(_ intent: ReportIntent) -> Bool {
         intent.reason != .request && isOutdated(intent.status)
     }
@@ -160,7 +162,7 @@ package struct TokenAccount: Equatable, Sendable {
     func isOutdated(_ status: ReportStatus) -> Bool {
         switch status {
         case .duplicateToken: role == .primary
-        case .unrecognizedToken: isKnown
+        case .unrecognizedToken: role != nil
         case .noLineItem, .lineItem: false
         }
     }

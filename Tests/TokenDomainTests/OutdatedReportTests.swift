@@ -165,4 +165,38 @@ private typealias Fixtures = ReportFixtures
         #expect(account.current?.attempts == 1 && account.nextRequest == .retrieve)
         #expect(account.current?.nextAttemptAt == Self.due + .seconds(10))
     }
+
+    @Test func `says of no token in our dead letters that it is unknown`() {
+        var account = Fixtures.account()
+        _ = account.take(Fixtures.notice("UNREPORTED"), now: Self.received)
+        _ = account.proveUnknown(now: Self.due, policy: Fixtures.policy)
+        #expect(account.current?.status == .unrecognizedToken)
+        let seen = Fixtures.distinct(.seen, at: Self.due)
+        var parked = account
+        expect(account.take(seen, now: Self.due), .noticeForSeen)
+        #expect(account.nextRequest == .retrieve)
+        let effects = account.hear(.notHeld, at: Self.due)
+        guard case .cancelled? = effects.first, effects.count == 1 else {
+            Issue.record("\(effects)")
+            return
+        }
+        // A person replays it, and then it owes what Apple has asked for.
+        #expect(account.current == nil && account.debt == nil && account.waitingNotice != nil)
+        expect(account.take(Fixtures.distinct(at: Self.due), now: Self.due), .owed)
+        #expect(account.current?.status == .noLineItem && account.current?.reason == .unreported)
+        // Refused before the dead letter came.
+        _ = parked.hear(.rejected(.refused), at: Self.due, httpStatus: 400)
+        #expect(parked.hasParkedDebt)
+        expect(parked.take(seen, now: Self.due), .noticeForSeen)
+        #expect(!parked.hasParkedDebt)
+        let intent = parked.parked[0]
+        let deadLetter = parked.deadLetter(of: intent, under: intent.identifier)
+        expect(
+            parked.resume(deadLetter, policy: Fixtures.policy, now: Self.due),
+            .alreadyReported
+        )
+        #expect(parked.current == nil && parked.waitingNotice != nil)
+        expect(parked.take(Fixtures.distinct(at: Self.due), now: Self.due), .owed)
+        #expect(parked.current?.status == .noLineItem)
+    }
 }
