@@ -57,7 +57,10 @@ extension TokenAccount {
             }
             role = .seen
             fill(from: distinct)
-            return waitingNotice == nil && waitingReminder == nil ? .seen : .noticeForSeen
+            let isAskedFor =
+                waitingNotice != nil || waitingReminder != nil || (current.map(isOutdated) ?? false)
+                || parked.contains(where: isOutdated)
+            return isAskedFor ? .noticeForSeen : .seen
         }
         if isKnown {
             let repeated = absorbRepeat(distinct)
@@ -162,7 +165,6 @@ extension TokenAccount {
         guard wasDuplicate, lastAccepted != .duplicateToken else {
             return wasDuplicate ? .promotedLate : .promoted
         }
-        doubtOutdated()
         // What Apple refused to hear is owed no more, but what a primary owes is.
         parked.removeAll(where: isOutdated)
         let isUnderWay = current.map { $0.reason != .request } ?? false
@@ -180,7 +182,6 @@ extension TokenAccount {
     /// It came in after it was proven unknown: what says so is withdrawn, unless Apple has it, and
     /// Apple has asked for what it owes instead.
     private mutating func takeBackUnknown(at time: Timestamp) {
-        doubtOutdated()
         for intent in [current].compactMap({ $0 }) + parked where isOutdated(intent) {
             bringForward(
                 to: min(intent.deadline, time),
@@ -189,13 +190,6 @@ extension TokenAccount {
             )
         }
         parked.removeAll(where: isOutdated)
-    }
-
-    /// What is outdated may have reached Apple: a GET shows it, and if not, it is withdrawn.
-    private mutating func doubtOutdated() {
-        if let current, isOutdated(current) {
-            self.current?.phase = .doubtful
-        }
     }
 
     private mutating func absorbRepeat(_ distinct: TokenDistinct) -> Absorption {
@@ -333,8 +327,8 @@ extension TokenAccount {
             return notice.guardedFrom == nil ? .noted : .guarded
         }
         if let lastAcceptedAt {
-            let isNewMonth = CalendarMonth(of: lastAcceptedAt) < CalendarMonth(of: signedDate)
-            guard policy.repeatsMonthly, isNewMonth,
+            let month = CalendarMonth(of: signedDate)
+            guard policy.repeatsMonthly, owesMonth(month, lastAcceptedAt: lastAcceptedAt),
                 NextStatus.owed(lastAccepted: lastAccepted, event: .monthDue) != nil
             else {
                 return .alreadyReported

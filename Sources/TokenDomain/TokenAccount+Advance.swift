@@ -45,7 +45,7 @@ extension TokenAccount {
             current?.nextAttemptAt = nil
         }
         while current == nil, let next = line.takeNext() {
-            effects += takeTurn(next, policy: policy)
+            effects += takeTurn(next, now: now, policy: policy)
         }
         guard !isBusy, let debt, debt.dueAt <= now else {
             return effects
@@ -67,12 +67,17 @@ extension TokenAccount {
     /// Decides on a report that is due: others have ended since it was asked for.
     private mutating func takeTurn(
         _ intent: ReportIntent,
+        now: Timestamp,
         policy: ReportPolicy
     ) -> [ReportEffect] {
         if let purchaseKey = intent.purchaseKey, let fault = duplicateFault {
             return [.answered(answer(to: intent, of: purchaseKey, fault))]
         }
         let known = known(intent.identifier, number: intent.number)
+        if let outdated = takeOutdated(intent, known) {
+            oweInstead(of: outdated, at: now)
+            return [.cancelled(intent)]
+        }
         if let ending = ending(of: intent, known) {
             switch ending {
             case .alreadyReported: return [.cancelled(intent)]
@@ -93,6 +98,16 @@ extension TokenAccount {
             current = intent
         }
         return []
+    }
+
+    /// Takes a report that was refused, and is outdated since it was asked for again.
+    private mutating func takeOutdated(_ intent: ReportIntent, _ known: Known?) -> ReportIntent? {
+        if case .parked(let index) = known, intent.status == parked[index].status,
+            isOutdated(parked[index])
+        {
+            return parked.remove(at: index)
+        }
+        return isOutdated(intent) ? intent : nil
     }
 
     private func dropped(
@@ -205,15 +220,17 @@ extension TokenAccount {
         }
     }
 
-    /// The next month's debt of a token that stays active, once this month's report is accepted.
+    /// The next month's debt of a token that stays active, once a month's report is accepted.
+    ///
+    /// One that is accepted after the expiry is the last.
     mutating func oweNextMonth(after intent: ReportIntent, at time: Timestamp, policy: ReportPolicy)
     {
         guard policy.repeatsMonthly, lastAccepted == .noLineItem, isKnown,
-            hasPeriod, let expiration = tokenExpirationDate
+            hasPeriod, let expiration = tokenExpirationDate, time < expiration
         else {
             return
         }
-        let next = CalendarMonth(of: time).adding(1)
+        let next = monthAfter(intent, at: time, policy: policy)
         guard next.start < expiration else {
             return
         }
@@ -224,5 +241,36 @@ extension TokenAccount {
             reason: .month,
             origin: intent.origin
         )
+    }
+
+    /// The month that follows the one that an accepted report is for.
+    private func monthAfter(
+        _ intent: ReportIntent,
+        at time: Timestamp,
+        policy: ReportPolicy
+    ) -> CalendarMonth {
+        switch intent.reason {
+        case .month:
+            // Its deadline lies in the one that follows, be it the month's or the token's own.
+            return CalendarMonth(of: intent.deadline)
+        case .reminder:
+            let own = policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
+            return own == intent.deadline
+                ? CalendarMonth(of: time).adding(1) : CalendarMonth(of: intent.deadline)
+        case .request:
+            return CalendarMonth(of: time).adding(1)
+        case .hold, .deadline, .duplicate, .unreported, .unknown:
+            // The token's first: it is for the month before, where the token was there and Apple
+            // still takes that month's reports.
+            let earliest = CalendarMonth(of: time + -ReportPolicy.deadlineAfterMonth)
+            return max(CalendarMonth(of: tokenCreationDate ?? time), earliest).adding(1)
+        }
+    }
+
+    /// Whether a month is not reported yet: the last one with an accepted report is before it.
+    func owesMonth(_ month: CalendarMonth, lastAcceptedAt: Timestamp) -> Bool {
+        // A debt is due when its month is over, at that very time.
+        debt.map { CalendarMonth(of: $0.dueAt + Milliseconds(-1)) <= month }
+            ?? (CalendarMonth(of: lastAcceptedAt) < month)
     }
 }

@@ -44,8 +44,21 @@ extension TokenAccount {
             guard intent.search == nil else {
                 return .search
             }
-            return intent.phase == .doubtful ? .retrieve : .send
+            return isDoubtful(intent) ? .retrieve : .send
         }
+    }
+
+    /// Whether a GET goes first: a send may have landed.
+    ///
+    /// Of what is outdated it shows whether Apple has it; if not, it is withdrawn.
+    private func isDoubtful(_ intent: ReportIntent) -> Bool {
+        intent.phase == .doubtful || isOutdated(intent) && intent.takenSince == nil
+    }
+
+    /// Whether an answer to such a request is awaited: the report may have become outdated while its
+    /// PUT was in flight.
+    private func expects(_ request: ReportRequest) -> Bool {
+        nextRequest == request || request == .send && nextRequest == .retrieve
     }
 
     /// Takes in an answer.
@@ -57,7 +70,7 @@ extension TokenAccount {
         policy: ReportPolicy
     ) -> [ReportEffect] {
         guard var intent = current, intent.number == answer.number,
-            intent.requestCount == answer.requestCount, nextRequest == answer.request
+            intent.requestCount == answer.requestCount, expects(answer.request)
         else {
             return []
         }
@@ -246,8 +259,22 @@ extension TokenAccount {
         }
     }
 
-    /// A report that is outdated was withdrawn, or refused: the token's own is due.
-    private mutating func oweInstead(of intent: ReportIntent, at time: Timestamp) {
+    /// A report that is outdated was withdrawn, or refused: the token's own is due, or waits for a
+    /// person to replay the dead letter that has the token.
+    mutating func oweInstead(of intent: ReportIntent, at time: Timestamp) {
+        guard lastAccepted == nil else {
+            return
+        }
+        guard isKnown else {
+            waitingNotice =
+                waitingNotice
+                ?? WaitingNotice(
+                    receivedAt: min(intent.deadline, time),
+                    guardedFrom: nil,
+                    origin: intent.origin
+                )
+            return
+        }
         debt = debt ?? Debt(dueAt: time, reason: .hold, origin: intent.origin)
     }
 

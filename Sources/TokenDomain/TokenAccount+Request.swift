@@ -158,7 +158,7 @@ extension TokenAccount {
             && accepted.allSatisfy { number < $0.number }
     }
 
-    /// Takes a refused intent up again.
+    /// Takes a refused intent up again; where it is outdated, the token's own is owed instead.
     ///
     /// Apple kept nothing of it, so a new body may go under the same identifier; another status may
     /// not.
@@ -171,6 +171,12 @@ extension TokenAccount {
     ) -> Absorption {
         guard parked[index].status == request.status else {
             return .refused(statusChanged)
+        }
+        guard !isOutdated(parked[index]) else {
+            oweInstead(of: parked.remove(at: index), at: time)
+            lastRequestOffset = origin.offset
+            touch(time)
+            return .alreadyReported
         }
         let intent = parked[index].resumed(lineItems: request.lineItems, history: history)
         let absorption = enqueue(intent, request, time: time)

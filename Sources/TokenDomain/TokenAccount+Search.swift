@@ -61,6 +61,10 @@ extension TokenAccount {
         }
         // The newest report that has an item decides: it sent the item last.
         let verified = search.open.filter { held[$0] == true }
+        // An earlier version kept no holders.
+        while search.holders.count < search.verified.count {
+            search.holders.append(intent.identifier)
+        }
         search.verified += verified
         if let identifier = searchedIdentifier(policy: policy) {
             search.holders += verified.map { _ in identifier }

@@ -13,7 +13,12 @@ extension TokenAccount {
     /// for; see ``ReportIntent/keep(_:)``.
     private static let refusalByteCount =
         ReportIntent.refusalCountMax * 2 * 96
-        + ReportIntent.refusalTextByteCountMax * 2 * textFactor
+        + ReportIntent.refusalTextByteCountMax * 2 * textFactor + holderByteCount
+    /// The identifiers of the reports that Apple holds those line items by.
+    ///
+    /// Ours and those of others are UUIDs, so JSON writes them as they are, with quotes and comma.
+    package static let holderByteCount =
+        16 + ReportIntent.refusalCountMax * (TextLimit.identifier.byteCountMax + 3)
     private static let listedByteCount = 96
 
     /// Never less than the bytes of key and value of its record.

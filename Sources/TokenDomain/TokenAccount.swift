@@ -130,7 +130,9 @@ package struct TokenAccount: Equatable, Sendable {
     }
 
     /// Whether a debt of its own was refused: a person has it, and Apple's asking changes nothing.
-    package var hasParkedDebt: Bool { parked.contains { $0.reason != .request } }
+    package var hasParkedDebt: Bool {
+        parked.contains { $0.reason != .request && !isOutdated($0) }
+    }
 
     /// Whether a report is under way, or asked for and waits its turn.
     var isBusy: Bool { current != nil || !line.isEmpty }
@@ -151,6 +153,8 @@ package struct TokenAccount: Equatable, Sendable {
     }
 
     /// Whether a report of its own says what the token is no more: a duplicate, or unknown.
+    ///
+    /// A token among our dead letters is not unknown.
     func isOutdated(_ intent: ReportIntent) -> Bool {
         intent.reason != .request && isOutdated(intent.status)
     }
@@ -158,7 +162,7 @@ package struct TokenAccount: Equatable, Sendable {
     func isOutdated(_ status: ReportStatus) -> Bool {
         switch status {
         case .duplicateToken: role == .primary
-        case .unrecognizedToken: isKnown
+        case .unrecognizedToken: role != nil
         case .noLineItem, .lineItem: false
         }
     }

@@ -93,6 +93,36 @@ import TokenWire
         #expect(limit == 262_144 || refusedCount > 0, "seed \(seed): nothing was too large")
     }
 
+    @Test func `has room for the holders of all line items that are searched for`() {
+        let texts = (0..<ReportIntent.refusalCountMax).map { _ in
+            String(
+                repeating: "\u{1}",
+                count: ReportIntent.refusalTextByteCountMax / ReportIntent.refusalCountMax
+            )
+        }
+        let id = TokenID("1c2d")
+        var account = TokenAccount(externalPurchaseID: id, touchedAt: ReportBench.start)
+        var intent = ReportIntent(
+            number: 1,
+            identifier: String(repeating: "a", count: TextLimit.identifier.byteCountMax),
+            status: .lineItem,
+            lineItems: nil,
+            reason: .request,
+            origin: origin(2, .max),
+            deadline: ReportBench.start
+        )
+        intent.keep(texts.map { AppleError(code: 1, fieldName: nil, lineItemID: $0) })
+        intent.search = LineItemSearch(number: 1, open: [], verified: texts)
+        account.current = intent
+        let byteCount = Self.byteCount(account)
+        let bound = account.byteCountBound
+        account.current?.search?.holders = texts.map { _ in intent.identifier }
+        let added = Self.byteCount(account) - byteCount
+        // Nothing of what the rest needs in the worst case is taken.
+        #expect(intent.refusal.count == texts.count && added > 8_192)
+        #expect(account.byteCountBound == bound && TokenAccount.holderByteCount >= added)
+    }
+
     @Test func `of a transaction is far below what any topic takes`() {
         var debt = AccountTokenDebt(
             originalTransactionID: Self.long(.identifier),

@@ -57,7 +57,7 @@ struct TraceStanding {
                 ?? "as soon as it may"
             let way =
                 intent.search == nil
-                ? intent.phase == .doubtful ? "asked for" : "sent"
+                ? account.nextRequest == .retrieve ? "asked for" : "sent"
                 : "held against earlier reports"
             words.append(
                 "report \(intent.number) (\(intent.status.rawValue)) is \(way) \(next), "

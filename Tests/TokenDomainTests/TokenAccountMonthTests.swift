@@ -1,0 +1,133 @@
+import Testing
+import TokenDomain
+
+private typealias Fixtures = ReportFixtures
+
+@Suite struct `The months of a token` {
+    /// 2026-01 is 0.
+    private static let january = CalendarMonth(of: Fixtures.created)
+    private static var policy: ReportPolicy {
+        var policy = Fixtures.policy
+        policy.repeatsMonthly = true
+        return policy
+    }
+
+    /// A token of 14 months, created on a day of January 2026, and the months that its reports are for.
+    private struct Token {
+        var account = Fixtures.account()
+        var now: Timestamp
+        var months: [Int64] = []
+
+        init(createdAt: Timestamp, expiresAt: Timestamp) {
+            now = createdAt
+            var distinct = Fixtures.distinct(at: createdAt)
+            distinct.tokenCreationDate = createdAt
+            distinct.tokenExpirationDate = expiresAt
+            _ = account.absorb(
+                distinct,
+                origin: Fixtures.origin(0, 1),
+                now: createdAt,
+                policy: `The months of a token`.policy
+            )
+        }
+
+        /// Sends all that falls due before a time; Apple accepts each report after a while, those
+        /// that were due by then after a second.
+        mutating func run(until end: Timestamp, lag: Milliseconds = .seconds(1)) {
+            while let due = account.debt?.dueAt, due < end, months.count < 100 {
+                now = max(now, due)
+                let effects = account.advance(now: now, policy: policy)
+                #expect(effects.isEmpty)
+                accept(lag: lag)
+            }
+            now = max(now, end)
+        }
+
+        mutating func accept(lag: Milliseconds = .seconds(1)) {
+            var lag = lag
+            while let intent = account.current {
+                #expect(intent.status == .noLineItem)
+                let isOver = intent.reason == .month
+                let month = CalendarMonth(of: isOver ? now + Milliseconds(-1) : now)
+                months.append(month.number - january.number)
+                now = now + lag
+                lag = .seconds(1)
+                let answer = Fixtures.answer(.accepted, to: account, at: now)
+                _ = account.absorb(answer, policy: policy)
+            }
+        }
+
+        mutating func remind(_ uuid: String) -> Absorption {
+            let notice = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: uuid, at: now)
+            let origin = Fixtures.origin(1, 1)
+            let absorption = account.absorb(notice, origin: origin, policy: policy)
+            _ = account.advance(now: now, policy: policy)
+            accept()
+            return absorption
+        }
+    }
+
+    @Test func `are each reported once, when they are over`() {
+        // Until the 20th of the 14th month.
+        let expiresAt = Self.january.adding(13).start + .days(19)
+        var token = Token(createdAt: Fixtures.created, expiresAt: expiresAt)
+        token.run(until: expiresAt + .days(60))
+        #expect(token.months == Array(0...13))
+        #expect(token.account.debt == nil)
+        #expect(token.now == expiresAt + .days(60))
+    }
+
+    @Test(arguments: [0, 1, 3, 13, 14, 15, 16, 20, 27, 28] as [Int64])
+    func `end with that of the expiry, whichever day that is`(days: Int64) {
+        for offset in [1, 3_600_000, 43_200_000] as [Int64] {
+            let last = Self.january.adding(12).start
+            let expiresAt = last + .days(days) + Milliseconds(offset)
+            var token = Token(createdAt: Fixtures.created, expiresAt: expiresAt)
+            token.run(until: expiresAt + .days(60))
+            // A report that Apple accepts after the expiry is for the last month too.
+            let isOver = last + .seconds(1) >= expiresAt
+            #expect(token.months == Array(0...(isOver ? 11 : 12)), "\(days) days \(offset) ms")
+        }
+    }
+
+    @Test func `are each reported once where reminders ask for some`() {
+        let expiresAt = Self.january.adding(13).start + .days(19)
+        var token = Token(createdAt: Fixtures.created, expiresAt: expiresAt)
+        for month in 1...13 as ClosedRange<Int64> where month % 3 != 0 {
+            token.run(until: Self.january.adding(month).start + .days(9))
+            // Last month's report was accepted on the first of this month: this one's is owed.
+            expect(token.remind("\(month)"), .owed)
+            expect(token.remind("\(month) again"), .alreadyReported)
+        }
+        token.run(until: expiresAt + .days(60))
+        #expect(token.months == Array(0...13))
+    }
+
+    @Test func `are not skipped by a token that comes on the last day of one`() {
+        let createdAt = Self.january.adding(1).start + .hours(-5)
+        var token = Token(createdAt: createdAt, expiresAt: createdAt + .days(365))
+        token.run(until: Self.january.adding(2).start + .hours(1))
+        // Held until the first of February, for January; February's follows when it is over.
+        #expect(token.account.intentCount == 2)
+        #expect(token.account.debt?.dueAt == Self.january.adding(3).start)
+    }
+
+    @Test func `are caught up after an outage, and only those that were owed`() {
+        let expiresAt = Self.january.adding(13).start + .days(19)
+        var token = Token(createdAt: Fixtures.created, expiresAt: expiresAt)
+        // February's report takes until May.
+        token.run(until: Self.january.adding(2).start)
+        token.run(until: Self.january.adding(2).start + .hours(1), lag: .days(70))
+        token.run(until: Self.january.adding(5).start)
+        // January to April.
+        #expect(token.account.intentCount == 4)
+        #expect(token.account.debt?.dueAt == Self.january.adding(5).start)
+        // A token that comes late owes nothing for the months before.
+        let lateAt = Self.january.adding(6).start + .days(20)
+        var late = Token(createdAt: Fixtures.created, expiresAt: expiresAt)
+        late.now = lateAt
+        _ = late.account.advance(now: lateAt, policy: Self.policy)
+        late.accept()
+        #expect(late.account.debt?.dueAt == Self.january.adding(8).start)
+    }
+}

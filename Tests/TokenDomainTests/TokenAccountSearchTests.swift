@@ -1,0 +1,38 @@
+import Testing
+import TokenDomain
+
+private typealias Fixtures = ReportFixtures
+
+@Suite struct `A search for line items` {
+    /// The reports 1 and 2 were accepted with line items, the third is a sale's.
+    private static func searching(_ search: LineItemSearch) -> TokenAccount {
+        let time = Fixtures.received
+        var account = Fixtures.account()
+        for offset in 1...2 as ClosedRange<Int64> {
+            let request = Fixtures.request(.lineItem, lineItems: "[\(offset)]")
+            _ = account.take(request, offset: offset, now: time)
+            _ = account.hear(.accepted, at: time)
+        }
+        var request = Fixtures.request(.lineItem, lineItems: "[3]")
+        request.purchaseKey = PurchaseKey("c1.x")
+        request.deadline = time
+        _ = account.take(request, offset: 3, now: time)
+        account.current?.search = search
+        return account
+    }
+
+    @Test func `names no report for what an earlier version has found`() {
+        var account = Self.searching(LineItemSearch(number: 1, open: ["b"], verified: ["a"]))
+        let own = account.current?.identifier ?? ""
+        let effects = account.hear(.found(["b": true]), at: Fixtures.received)
+        let answers = effects.compactMap { effect -> PurchaseAnswer? in
+            guard case .answered(let answer) = effect else {
+                return nil
+            }
+            return answer
+        }
+        #expect(answers.map(\.verified) == [["a", "b"]])
+        // As where nothing is known of it: the report's own.
+        #expect(answers.map(\.holders) == [[own, "\(Fixtures.id.text)#1"]])
+    }
+}
