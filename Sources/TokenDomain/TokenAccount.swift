@@ -10,7 +10,7 @@ package struct TokenAccount: Equatable, Sendable {
     /// Accepted reports kept to recognize a replay of them; the oldest is dropped.
     package static let acceptedCountMax = 32
     /// Other customers kept to tell them where Apple does not know the token; the oldest is dropped.
-    package static let otherCustomerCountMax = 8
+    package static let otherCustomerCountMax = 256
 
     /// A report that the token owes by itself.
     package struct Debt: Equatable, Sendable {
