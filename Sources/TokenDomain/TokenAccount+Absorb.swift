@@ -56,6 +56,7 @@ extension TokenAccount {
                 return .repeated
             }
             role = .seen
+            doubtOutdated()
             fill(from: distinct)
             let isAskedFor =
                 waitingNotice != nil || waitingReminder != nil || (current.map(isOutdated) ?? false)
@@ -165,6 +166,7 @@ extension TokenAccount {
         guard wasDuplicate, lastAccepted != .duplicateToken else {
             return wasDuplicate ? .promotedLate : .promoted
         }
+        doubtOutdated()
         // What Apple refused to hear is owed no more, but what a primary owes is.
         parked.removeAll(where: isOutdated)
         let isUnderWay = current.map { $0.reason != .request } ?? false
@@ -182,6 +184,7 @@ extension TokenAccount {
     /// It came in after it was proven unknown: what says so is withdrawn, unless Apple has it, and
     /// Apple has asked for what it owes instead.
     private mutating func takeBackUnknown(at time: Timestamp) {
+        doubtOutdated()
         for intent in [current].compactMap({ $0 }) + parked where isOutdated(intent) {
             bringForward(
                 to: min(intent.deadline, time),
@@ -190,6 +193,14 @@ extension TokenAccount {
             )
         }
         parked.removeAll(where: isOutdated)
+    }
+
+    /// A GET goes first for what is outdated, whatever the state says: it says so for the version before
+    /// this one, which may have the partition next.
+    private mutating func doubtOutdated() {
+        if let current, isOutdated(current) {
+            self.current?.phase = .doubtful
+        }
     }
 
     private mutating func absorbRepeat(_ distinct: TokenDistinct) -> Absorption {

@@ -211,8 +211,9 @@ extension TokenAccount {
             // Apple asks only when the time is over.
             dueAt
         case .month:
-            // It is due when its month is over, or the token is.
-            CalendarMonth(of: dueAt).start + ReportPolicy.deadlineAfterMonth
+            // It is due when its month is over, at that very time, or when the token is.
+            CalendarMonth(of: dueAt + Milliseconds(-1)).adding(1).start
+                + ReportPolicy.deadlineAfterMonth
         case .reminder:
             CalendarMonth(of: dueAt).adding(1).start + ReportPolicy.deadlineAfterMonth
         case .hold, .deadline, .duplicate, .request:
@@ -222,15 +223,28 @@ extension TokenAccount {
 
     /// The next month's debt of a token that stays active, once a month's report is accepted.
     ///
-    /// One that is accepted after the expiry is the last.
-    mutating func oweNextMonth(after intent: ReportIntent, at time: Timestamp, policy: ReportPolicy)
-    {
+    /// One that is accepted after the expiry is the last. `held` is the debt that stood until then: a
+    /// month that is over stays owed where somebody asked for another report meanwhile, and what was
+    /// told since is not told again after a replay of an older month.
+    mutating func oweNextMonth(
+        after intent: ReportIntent,
+        instead held: Debt?,
+        at time: Timestamp,
+        policy: ReportPolicy
+    ) {
         guard policy.repeatsMonthly, lastAccepted == .noLineItem, isKnown,
             hasPeriod, let expiration = tokenExpirationDate, time < expiration
         else {
             return
         }
-        let next = monthAfter(intent, at: time, policy: policy)
+        var next = monthAfter(intent, at: time, policy: policy)
+        if let held, held.reason == .month {
+            if intent.reason == .request, held.dueAt <= time {
+                debt = held
+                return
+            }
+            next = max(next, CalendarMonth(of: held.dueAt + Milliseconds(-1)))
+        }
         guard next.start < expiration else {
             return
         }
@@ -254,9 +268,11 @@ extension TokenAccount {
             // Its deadline lies in the one that follows, be it the month's or the token's own.
             return CalendarMonth(of: intent.deadline)
         case .reminder:
-            let own = policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
-            return own == intent.deadline
-                ? CalendarMonth(of: time).adding(1) : CalendarMonth(of: intent.deadline)
+            // Its deadline lies in the one that follows, but where it is the token's own, or was
+            // brought forward.
+            let month = CalendarMonth(of: intent.deadline)
+            return intent.deadline == month.start + ReportPolicy.deadlineAfterMonth
+                ? month : CalendarMonth(of: min(time, intent.deadline)).adding(1)
         case .request:
             return CalendarMonth(of: time).adding(1)
         case .hold, .deadline, .duplicate, .unreported, .unknown:

@@ -167,11 +167,12 @@ extension TokenAccount {
         keepAccepted(intent, policy: policy)
         // Any accepted report ends the token's own debt; so an accepted LINE_ITEM cancels
         // NO_LINE_ITEM.
+        let held = debt
         debt = nil
         waitingNotice = nil
         waitingReminder = nil
         otherCustomers = []
-        oweNextMonth(after: intent, at: answer.answeredAt, policy: policy)
+        oweNextMonth(after: intent, instead: held, at: answer.answeredAt, policy: policy)
         return effects + advance(now: answer.answeredAt, policy: policy)
     }
 

@@ -17,6 +17,7 @@ private typealias Fixtures = ReportFixtures
         var account = Fixtures.account()
         var now: Timestamp
         var months: [Int64] = []
+        var isLate = false
 
         init(createdAt: Timestamp, expiresAt: Timestamp) {
             now = createdAt
@@ -47,6 +48,8 @@ private typealias Fixtures = ReportFixtures
             var lag = lag
             while let intent = account.current {
                 #expect(intent.status == .noLineItem)
+                // What is sent as soon as it is due is in time.
+                #expect(intent.deadline >= now || isLate)
                 let isOver = intent.reason == .month
                 let month = CalendarMonth(of: isOver ? now + Milliseconds(-1) : now)
                 months.append(month.number - january.number)
@@ -116,6 +119,7 @@ private typealias Fixtures = ReportFixtures
         let expiresAt = Self.january.adding(13).start + .days(19)
         var token = Token(createdAt: Fixtures.created, expiresAt: expiresAt)
         // February's report takes until May.
+        token.isLate = true
         token.run(until: Self.january.adding(2).start)
         token.run(until: Self.january.adding(2).start + .hours(1), lag: .days(70))
         token.run(until: Self.january.adding(5).start)
@@ -129,5 +133,47 @@ private typealias Fixtures = ReportFixtures
         _ = late.account.advance(now: lateAt, policy: Self.policy)
         late.accept()
         #expect(late.account.debt?.dueAt == Self.january.adding(8).start)
+    }
+
+    @Test func `stay owed where another report was asked for when they were over`() {
+        let expiresAt = Self.january.adding(13).start + .days(19)
+        var token = Token(createdAt: Fixtures.created, expiresAt: expiresAt)
+        token.run(until: Self.january.adding(2).start + .hours(-2))
+        // By hand on the last of February, and accepted in March: the lane stood.
+        _ = token.account.absorb(
+            Fixtures.request(.noLineItem),
+            origin: Fixtures.origin(2, 9),
+            time: token.now,
+            policy: Self.policy
+        )
+        _ = token.account.advance(now: token.now, policy: Self.policy)
+        token.now = Self.january.adding(2).start + .days(1)
+        token.isLate = true
+        token.accept()
+        token.isLate = false
+        token.run(until: Self.january.adding(3).start)
+        #expect(token.account.debt?.dueAt == Self.january.adding(3).start)
+        // January, the one by hand, and February.
+        #expect(token.account.intentCount == 3)
+    }
+
+    @Test func `are not told twice where Apple asks again while a reminder is answered`() {
+        let expiresAt = Self.january.adding(13).start + .days(19)
+        var token = Token(createdAt: Fixtures.created, expiresAt: expiresAt)
+        token.run(until: Self.january.adding(2).start + .days(9))
+        let reminder = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: "r", at: token.now)
+        expect(
+            token.account.absorb(reminder, origin: Fixtures.origin(1, 1), policy: Self.policy),
+            .owed
+        )
+        _ = token.account.advance(now: token.now, policy: Self.policy)
+        token.now = token.now + .days(1)
+        let unreported = Fixtures.notice("UNREPORTED", uuid: "u", at: token.now)
+        _ = token.account.absorb(unreported, origin: Fixtures.origin(1, 2), policy: Self.policy)
+        token.now = token.now + .days(1)
+        token.isLate = true
+        token.accept()
+        // March is told: April is next.
+        #expect(token.account.debt?.dueAt == Self.january.adding(4).start)
     }
 }

@@ -45,8 +45,8 @@ enum OpenMonth {
     /// Whether an accepted report is one for a month, whatever sales are in it.
     ///
     /// What was owed for a month that is over is due in the next: its deadline says which, however
-    /// late it was accepted. Any other is for the month in which it was accepted, and, in time, for
-    /// that in which its token was made, as the hold may end after it.
+    /// late it was accepted. A token's first is, in time, for the month in which it was made, as the
+    /// hold may end after it. What was asked for is for the month in which it was accepted, too.
     static func isReport(_ outcome: ReportOutcome, for month: CalendarMonth) -> Bool {
         let told = CalendarMonth(of: outcome.settledAt)
         let details = outcome.details
@@ -61,9 +61,17 @@ enum OpenMonth {
                 return true
             }
         }
-        let isInTime =
-            outcome.settledAt <= month.adding(1).start + ReportPolicy.deadlineAfterMonth
-        let isOfMonth = details.tokenCreationDate.map { CalendarMonth(of: $0) == month } ?? false
-        return !isMonth && told == month || isOfMonth && isInTime
+        let created = details.tokenCreationDate.map { CalendarMonth(of: $0) }
+        // In time for that of the creation, where it is.
+        let first = max(
+            created ?? told,
+            CalendarMonth(of: outcome.settledAt + -ReportPolicy.deadlineAfterMonth)
+        )
+        return switch ReportReason(rawValue: outcome.reason) {
+        case .month: false
+        case .reminder: told == month
+        case .request, nil: told == month || created == month && first == month
+        case .hold, .deadline, .duplicate, .unreported, .unknown: first == month
+        }
     }
 }

@@ -64,13 +64,13 @@ struct TopicScan {
                     waitMilliseconds: Self.waitMilliseconds
                 )
             }
-            advance(&marks, past: batch)
+            let hasMoved = advance(&marks, past: batch)
             progress?.show(goal - browser.remainingCount, of: goal)
             guard try body(batch) else {
                 return
             }
             let now = WallClock.monotonicMilliseconds()
-            if !batch.records.isEmpty || !batch.ends.isEmpty {
+            if hasMoved {
                 lastAt = now
             }
             guard now - lastAt < Self.stallMilliseconds else {
@@ -155,9 +155,24 @@ struct TopicScan {
     }
 
     /// A record, or the end of a partition with its transaction markers, may reach an end offset.
-    private func advance(_ marks: inout [TopicPartition: Int64], past batch: RecordBatch) {
+    ///
+    /// - Returns: whether anything came, where end offsets are waited for of a partition that is not
+    ///   there yet: others may be written for ever, while a transaction holds one back.
+    func advance(_ marks: inout [TopicPartition: Int64], past batch: RecordBatch) -> Bool {
         guard !marks.isEmpty else {
-            return
+            return !batch.records.isEmpty || !batch.ends.isEmpty
+        }
+        let markCount = marks.count
+        var (last, hasMoved) = (TopicPartition(topic: "", partition: -1), false)
+        for record in batch.records {
+            let partition = TopicPartition(
+                topic: topics[record.topic],
+                partition: record.partition
+            )
+            if partition != last {
+                last = partition
+                hasMoved = hasMoved || marks[partition] != nil
+            }
         }
         var reached: [TopicPartition: Int64] = [:]
         for end in batch.ends {
@@ -166,6 +181,7 @@ struct TopicScan {
         for (partition, offset) in reached where offset >= marks[partition] ?? .max {
             marks[partition] = nil
         }
+        return hasMoved || marks.count < markCount
     }
 
     private func stalled(behindTransaction: Bool) -> CommandFailure {

@@ -100,8 +100,8 @@ import TokenDomain
         arguments: [
             (day(12), .hold, day(20), day(11), day(81), [0]),
             // Made on 31 October, and reported after its hold.
-            (day(32, hour: 12), .hold, day(41), day(31, hour: 12), nil, [0, 1]),
-            (day(47), .hold, day(41), day(31), nil, [0, 1]),
+            (day(32, hour: 12), .hold, day(41), day(31, hour: 12), nil, [0]),
+            (day(46, hour: 23), .hold, day(41), day(31), nil, [0]),
             (day(47, hour: 1), .hold, day(41), day(31), nil, [1]),
             // October's own, in time, and two months late.
             (day(32), .month, day(47), day(-9), day(81), [0]),
@@ -109,8 +109,8 @@ import TokenDomain
             // The token ended on 31 October at 20:00, and its last report fell due after that month.
             (day(32), .month, day(32, hour: 20), day(-9), day(31, hour: 20), [0]),
             // It ended on 20 October, and its last report fell due in that month.
-            (day(21), .month, day(16), day(-40), day(20), [0]),
-            (day(35), .month, day(16), day(-40), day(20), [0]),
+            (day(21), .month, day(21), day(-40), day(20), [0]),
+            (day(35), .month, day(21), day(-40), day(20), [0]),
             // A reminder of October, answered in it or after.
             (day(20), .reminder, day(47), day(-9), day(81), [0]),
             (day(32), .reminder, day(47), day(-9), day(81), [0, 1]),
