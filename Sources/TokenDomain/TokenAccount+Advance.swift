@@ -224,27 +224,29 @@ extension TokenAccount {
     /// The next month's debt of a token that stays active, once a month's report is accepted.
     ///
     /// One that is accepted after the expiry is the last. `held` is the debt that stood until then: a
-    /// month that is over stays owed where somebody asked for another report meanwhile, and what was
-    /// told since is not told again after a replay of an older month.
+    /// month that is over stays owed where another report was accepted meanwhile, and what was told
+    /// since is not told again after a replay of an older month. `isFirst`: Apple had none before.
     mutating func oweNextMonth(
         after intent: ReportIntent,
+        isFirst: Bool,
         instead held: Debt?,
         at time: Timestamp,
         policy: ReportPolicy
     ) {
         guard policy.repeatsMonthly, lastAccepted == .noLineItem, isKnown,
-            hasPeriod, let expiration = tokenExpirationDate, time < expiration
+            hasPeriod, let expiration = tokenExpirationDate
         else {
             return
         }
-        var next = monthAfter(intent, at: time, policy: policy)
-        if let held, held.reason == .month {
-            if intent.reason == .request, held.dueAt <= time {
-                debt = held
-                return
-            }
-            next = max(next, CalendarMonth(of: held.dueAt + Milliseconds(-1)))
+        if let month = held?.month, month < CalendarMonth(of: time) {
+            debt = held
+            return
         }
+        guard time < expiration else {
+            return
+        }
+        let following = monthAfter(intent, isFirst: isFirst, at: time, policy: policy)
+        let next = max(following, held?.month ?? following)
         guard next.start < expiration else {
             return
         }
@@ -260,10 +262,17 @@ extension TokenAccount {
     /// The month that follows the one that an accepted report is for.
     private func monthAfter(
         _ intent: ReportIntent,
+        isFirst: Bool,
         at time: Timestamp,
         policy: ReportPolicy
     ) -> CalendarMonth {
+        let own = policy.deadline(creation: tokenCreationDate, expiration: tokenExpirationDate)
         switch intent.reason {
+        case _ where isFirst:
+            // It is for the month before, where the token was there and Apple still takes that
+            // month's reports.
+            let earliest = CalendarMonth(of: time + -ReportPolicy.deadlineAfterMonth)
+            return max(CalendarMonth(of: tokenCreationDate ?? time), earliest).adding(1)
         case .month:
             // Its deadline lies in the one that follows, be it the month's or the token's own.
             return CalendarMonth(of: intent.deadline)
@@ -272,21 +281,28 @@ extension TokenAccount {
             // brought forward.
             let month = CalendarMonth(of: intent.deadline)
             return intent.deadline == month.start + ReportPolicy.deadlineAfterMonth
+                && intent.deadline != own
                 ? month : CalendarMonth(of: min(time, intent.deadline)).adding(1)
-        case .request:
+        case .request, .hold, .deadline, .duplicate, .unreported, .unknown:
             return CalendarMonth(of: time).adding(1)
-        case .hold, .deadline, .duplicate, .unreported, .unknown:
-            // The token's first: it is for the month before, where the token was there and Apple
-            // still takes that month's reports.
-            let earliest = CalendarMonth(of: time + -ReportPolicy.deadlineAfterMonth)
-            return max(CalendarMonth(of: tokenCreationDate ?? time), earliest).adding(1)
         }
     }
 
     /// Whether a month is not reported yet: the last one with an accepted report is before it.
     func owesMonth(_ month: CalendarMonth, lastAcceptedAt: Timestamp) -> Bool {
-        // A debt is due when its month is over, at that very time.
         debt.map { CalendarMonth(of: $0.dueAt + Milliseconds(-1)) <= month }
             ?? (CalendarMonth(of: lastAcceptedAt) < month)
+    }
+}
+
+extension TokenAccount.Debt {
+    /// The calendar month that a repeated report is owed for; nil for a token's first.
+    package var month: CalendarMonth? {
+        switch reason {
+        // It is due when its month is over, at that very time, or when the token is.
+        case .month: CalendarMonth(of: dueAt + Milliseconds(-1))
+        case .reminder: CalendarMonth(of: dueAt)
+        case .hold, .deadline, .duplicate, .unreported, .unknown, .request: nil
+        }
     }
 }

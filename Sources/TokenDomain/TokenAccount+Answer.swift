@@ -162,6 +162,7 @@ extension TokenAccount {
             effects.append(.promotedLate)
         }
         current = nil
+        let isFirst = lastAccepted == nil
         lastAccepted = intent.status
         lastAcceptedAt = answer.answeredAt
         keepAccepted(intent, policy: policy)
@@ -172,7 +173,13 @@ extension TokenAccount {
         waitingNotice = nil
         waitingReminder = nil
         otherCustomers = []
-        oweNextMonth(after: intent, instead: held, at: answer.answeredAt, policy: policy)
+        oweNextMonth(
+            after: intent,
+            isFirst: isFirst,
+            instead: held,
+            at: answer.answeredAt,
+            policy: policy
+        )
         return effects + advance(now: answer.answeredAt, policy: policy)
     }
 

@@ -157,23 +157,49 @@ private typealias Fixtures = ReportFixtures
         #expect(token.account.intentCount == 3)
     }
 
-    @Test func `are not told twice where Apple asks again while a reminder is answered`() {
-        let expiresAt = Self.january.adding(13).start + .days(19)
-        var token = Token(createdAt: Fixtures.created, expiresAt: expiresAt)
-        token.run(until: Self.january.adding(2).start + .days(9))
+    /// The first report of all is by a reminder, and Apple asks again before it is accepted.
+    @Test(arguments: [Int64(1), 9])
+    func `are told once each where Apple asks again for a token's first`(days: Int64) {
+        let createdAt = Self.january.adding(1).start + .days(-6)
+        var token = Token(createdAt: createdAt, expiresAt: createdAt + .days(365))
         let reminder = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: "r", at: token.now)
         expect(
             token.account.absorb(reminder, origin: Fixtures.origin(1, 1), policy: Self.policy),
             .owed
         )
         _ = token.account.advance(now: token.now, policy: Self.policy)
-        token.now = token.now + .days(1)
+        token.now = token.now + .days(days)
         let unreported = Fixtures.notice("UNREPORTED", uuid: "u", at: token.now)
         _ = token.account.absorb(unreported, origin: Fixtures.origin(1, 2), policy: Self.policy)
-        token.now = token.now + .days(1)
+        #expect(token.account.current?.deadline == token.now)
         token.isLate = true
         token.accept()
-        // March is told: April is next.
-        #expect(token.account.debt?.dueAt == Self.january.adding(4).start)
+        // January is told, in it or in February: February is next.
+        #expect(token.account.debt?.dueAt == Self.january.adding(2).start)
+    }
+
+    @Test func `stay owed past a reminder, and past the expiry`() {
+        for expiryDays in [400, 60] as [Int64] {
+            // The token of the 10th of January, until February of next year or the 11th of March.
+            let expiresAt = Fixtures.created + .days(expiryDays)
+            var token = Token(createdAt: Fixtures.created, expiresAt: expiresAt)
+            token.run(until: Self.january.adding(2).start + .days(-4))
+            _ = token.account.absorb(
+                Fixtures.request(.noLineItem),
+                origin: Fixtures.origin(2, 9),
+                time: token.now,
+                policy: Self.policy
+            )
+            _ = token.account.advance(now: token.now, policy: Self.policy)
+            token.now = token.now + .days(1)
+            let reminder = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: "r", at: token.now)
+            _ = token.account.absorb(reminder, origin: Fixtures.origin(1, 1), policy: Self.policy)
+            token.now = expiryDays < 100 ? expiresAt + .hours(2) : Self.january.adding(2).start
+            token.isLate = true
+            // By hand, and then February's.
+            token.accept()
+            token.run(until: token.now + .hours(1))
+            #expect(token.account.intentCount == 3, "\(expiryDays)")
+        }
     }
 }

@@ -16,13 +16,7 @@ extension TokenAccount {
             OpenMonth.month(of: intent.reason) { CalendarMonth(of: intent.deadline).adding(-1) }
         }
         if let debt {
-            let due = CalendarMonth(of: debt.dueAt)
-            months += [
-                OpenMonth.month(of: debt.reason) {
-                    // A reminder asks for the month it comes in; else the month is over.
-                    debt.reason == .reminder ? due : due.adding(-1)
-                }
-            ].compactMap { $0 }
+            months.append(debt.month ?? CalendarMonth(number: .min))
         }
         return months.min()
     }

@@ -163,6 +163,7 @@ struct TopicScan {
             return !batch.records.isEmpty || !batch.ends.isEmpty
         }
         let markCount = marks.count
+        var reached: [TopicPartition: Int64] = [:]
         var (last, hasMoved) = (TopicPartition(topic: "", partition: -1), false)
         for record in batch.records {
             let partition = TopicPartition(
@@ -173,10 +174,11 @@ struct TopicScan {
                 last = partition
                 hasMoved = hasMoved || marks[partition] != nil
             }
+            reached[partition] = record.offset + 1
         }
-        var reached: [TopicPartition: Int64] = [:]
         for end in batch.ends {
-            reached[TopicPartition(topic: topics[end.topic], partition: end.partition)] = end.offset
+            let partition = TopicPartition(topic: topics[end.topic], partition: end.partition)
+            reached[partition] = max(end.offset, reached[partition] ?? 0)
         }
         for (partition, offset) in reached where offset >= marks[partition] ?? .max {
             marks[partition] = nil
