@@ -5,17 +5,9 @@ internal import TokenWire
 
 /// A change to dead letters that somebody asked for.
 struct DeadLetterOrder {
-    enum Action: String {
-        /// Back to the topic where they failed.
-        case replay
-        /// To the archive, for good.
-        case discard
-    }
+    typealias Action = DeadLetterAction
 
     static let replayCountMaxDefault = 2
-    /// Of what may be asked for.
-    static let replayCountMaxMax = 100
-    static let rateMax = 1_000_000
     private static let patchByteCountMax = 64 << 10
 
     var action: Action
@@ -69,7 +61,7 @@ struct DeadLetterOrder {
         by = order.by
         why = order.why
         if invocation.has("--rate") {
-            rate = try invocation.integer("--rate", default: 1, in: 1...Self.rateMax)
+            rate = try invocation.integer("--rate", default: 1, in: 1...DeadLetterAction.rateMax)
         }
         if invocation.has("--max") {
             countMax = try invocation.integer("--max", default: 1, in: 1...Int.max)
@@ -80,7 +72,7 @@ struct DeadLetterOrder {
         replayCountMax = try invocation.integer(
             "--replays-max",
             default: Self.replayCountMaxDefault,
-            in: 1...Self.replayCountMaxMax
+            in: 1...DeadLetterAction.replayCountMaxMax
         )
         if let text = invocation.value("--stop-on-failure-ratio") {
             failureRatioMax = try Self.ratio(text)

@@ -9,7 +9,7 @@ struct ReplayPlanFile {
     /// The first one had no action: it is a replay's.
     static let version = 2
 
-    var action: DeadLetterOrder.Action
+    var action: DeadLetterAction
     var prefix: String
     var clusterID: String
     var filter: String
@@ -43,7 +43,7 @@ struct ReplayPlanFile {
         else {
             throw bad("tollwayReplayPlan must be 1 or \(Self.version)")
         }
-        let named = (object["action"] as? String).flatMap(DeadLetterOrder.Action.init(rawValue:))
+        let named = (object["action"] as? String).flatMap(DeadLetterAction.init(rawValue:))
         guard let action = version == 1 ? .replay : named else {
             throw bad("action must be replay or discard")
         }
@@ -85,8 +85,8 @@ struct ReplayPlanFile {
         self.clusterID = clusterID
         self.filter = filter
         self.records = records
-        rate = try count("rate", in: 1...DeadLetterOrder.rateMax)
-        replayCountMax = try count("replaysMax", in: 1...DeadLetterOrder.replayCountMaxMax)
+        rate = try count("rate", in: 1...DeadLetterAction.rateMax)
+        replayCountMax = try count("replaysMax", in: 1...DeadLetterAction.replayCountMaxMax)
         if let text = object["patch"] as? String {
             guard action == .replay else {
                 throw bad("a discard has no patch")
