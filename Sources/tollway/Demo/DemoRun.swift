@@ -14,8 +14,9 @@ final class DemoRun {
     private static let registrationsPerPost = 1_000
     /// Nothing moved for so long: what is missing will not come.
     private static let stalledSeconds = 60.0
-    /// After the last report was seen, so long nothing more may come.
-    private static let quietSeconds = 2.0
+    /// After the last report was seen, so long nothing more may come: one that Apple has answered with
+    /// 500 three times in a row waits some seconds for its next try.
+    private static let quietSeconds = 10.0
 
     let stream: DemoStream
     let workers: DemoWorkers
