@@ -36,7 +36,7 @@ static int make_step(cstore *store, uint64_t key_count_max, cstore_error *error)
     const uint8_t last = table_has_groups(store->shared, CSTORE_DUE) ? CSTORE_DUE : CSTORE_STATE;
     char *message = NULL;
     bool is_done = false;
-    for (uint64_t i = 0; filter->is_making && !is_done && i < key_count_max; i++) {
+    for (uint64_t i = 0; filter->is_making && i < key_count_max; i++) {
         size_t len;
         const uint8_t *key;
         is_done = !rocksdb_iter_valid(iterator)

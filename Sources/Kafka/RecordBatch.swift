@@ -189,6 +189,18 @@ package struct OutputBatch: Sendable {
         return ByteRange(start: start, count: bytes.count)
     }
 
+    /// Appends an output without headers, whose value is written into the arena.
+    @inline(__always)
+    package mutating func append(
+        topic: Int,
+        key: ByteRange,
+        _ write: (inout [UInt8]) -> Void
+    ) {
+        let start = arena.count
+        write(&arena)
+        outputs.append(Output(topic: topic, key: key, value: placed(from: start)))
+    }
+
     /// What was appended to the arena from `start` on.
     package func placed(from start: Int) -> ByteRange {
         ByteRange(start: start, count: arena.count - start)

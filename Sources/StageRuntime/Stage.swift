@@ -14,6 +14,12 @@ package enum Verdict: Equatable, Sendable {
     case deadLetter(Fault)
     /// The record's own fault, and `outputCount` outputs beside its dead letter (a `seen` record).
     case deadLetterAndForward(Fault, outputCount: Int)
+
+    /// The record's own fault, and what goes out beside its dead letter, if anything does.
+    package static func deadLetter(_ fault: Fault, beside outputCount: Int) -> Verdict {
+        outputCount == 0
+            ? .deadLetter(fault) : .deadLetterAndForward(fault, outputCount: outputCount)
+    }
 }
 
 /// A fixed word that metrics count by.

@@ -3,8 +3,8 @@
 ///     accepted = repeat + dead_letter + reported + what is held
 ///
 /// `decode` counts as accepted what it reads, for only there the app is known; a dead letter that is
-/// replayed is accepted once more, by the worker that takes it. Counted when the transaction is known to be committed, so that
-/// what is done again after an abort counts once.
+/// replayed is accepted once more, by the worker that takes it. Counted when the transaction is known
+/// to be committed, so that what is done again after an abort counts once.
 package struct TokenTally: Equatable, Sendable {
     package enum Fate: String, CaseIterable, Sendable {
         case accepted

@@ -1,4 +1,5 @@
 internal import Kafka
+internal import StateStore
 internal import Telemetry
 internal import TokenDomain
 
@@ -11,9 +12,8 @@ struct TopicCheck {
         var id: String
         /// `max.message.bytes` of its topics, by full name, where they are known.
         var recordByteCountMax: [String: Int] = [:]
-        /// `delete.retention.ms` of its changelog, where that is known: for so long a tombstone is
-        /// there to be read.
-        var tombstoneMilliseconds: Int64?
+        /// `delete.retention.ms` of its changelog: for so long a tombstone is there to be read.
+        var tombstoneMilliseconds = StateDirectory.tombstoneMilliseconds
         /// How many partitions its topics have, by full name.
         var partitionCounts: [String: Int] = [:]
     }
@@ -133,10 +133,12 @@ struct TopicCheck {
         for (name, topic) in present {
             cluster.recordByteCountMax[name] = topic.configuration["max.message.bytes"]
                 .flatMap { Int($0) }
-            if name == worker.changelog?.name(prefix: prefix) {
-                cluster.tombstoneMilliseconds = topic.configuration["delete.retention.ms"]
-                    .flatMap { Int64($0) }
-            }
+        }
+        let retention = worker.changelog.flatMap {
+            present[$0.name(prefix: prefix)]?.configuration["delete.retention.ms"]
+        }
+        if let milliseconds = retention.flatMap({ Int64($0) }) {
+            cluster.tombstoneMilliseconds = milliseconds
         }
         return cluster
     }

@@ -237,8 +237,7 @@ package final class WorkerLoop {
         )
         let outputCount = stage.outputsBesideDeadLetter(batch.records[0], of: batch, into: &plan)
         plan.conclude(
-            outputCount == 0
-                ? .deadLetter(fault) : .deadLetterAndForward(fault, outputCount: outputCount),
+            .deadLetter(fault, beside: outputCount),
             app: isToken(batch.records[0]) ? TokenTally.unknownApp : nil
         )
     }

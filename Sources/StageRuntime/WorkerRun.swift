@@ -270,8 +270,7 @@ package final class WorkerRun {
                 writeBufferByteCount: WorkerSizes(of: worker).writeBufferByteCount,
                 groups: (stage as? any StatefulStage)?.storeGroups ?? StoreGroups()
             ),
-            tombstoneMilliseconds: cluster.tombstoneMilliseconds
-                ?? StateDirectory.tombstoneMilliseconds,
+            tombstoneMilliseconds: cluster.tombstoneMilliseconds,
             clockMilliseconds: { WallClock.nowMilliseconds() }
         )
     }

@@ -206,18 +206,15 @@ extension TokenAccount {
 
     /// What the reason of a debt says of the time left, whatever the token's own deadline.
     private static func deadline(by reason: ReportReason, dueAt: Timestamp) -> Timestamp {
+        if let month = Debt.month(of: reason, dueAt: dueAt) {
+            return month.adding(1).start + ReportPolicy.deadlineAfterMonth
+        }
         switch reason {
         case .unreported, .unknown:
             // Apple asks only when the time is over.
-            dueAt
-        case .month:
-            // It is due when its month is over, at that very time, or when the token is.
-            CalendarMonth(of: dueAt + Milliseconds(-1)).adding(1).start
-                + ReportPolicy.deadlineAfterMonth
-        case .reminder:
-            CalendarMonth(of: dueAt).adding(1).start + ReportPolicy.deadlineAfterMonth
-        case .hold, .deadline, .duplicate, .request:
-            Timestamp(milliseconds: .max)
+            return dueAt
+        case .hold, .deadline, .duplicate, .request, .month, .reminder:
+            return Timestamp(milliseconds: .max)
         }
     }
 
@@ -290,14 +287,15 @@ extension TokenAccount {
 
     /// Whether a month is not reported yet: the last one with an accepted report is before it.
     func owesMonth(_ month: CalendarMonth, lastAcceptedAt: Timestamp) -> Bool {
-        debt.map { CalendarMonth(of: $0.dueAt + Milliseconds(-1)) <= month }
-            ?? (CalendarMonth(of: lastAcceptedAt) < month)
+        debt?.month.map { $0 <= month } ?? (CalendarMonth(of: lastAcceptedAt) < month)
     }
 }
 
 extension TokenAccount.Debt {
     /// The calendar month that a repeated report is owed for; nil for a token's first.
-    package var month: CalendarMonth? {
+    package var month: CalendarMonth? { Self.month(of: reason, dueAt: dueAt) }
+
+    fileprivate static func month(of reason: ReportReason, dueAt: Timestamp) -> CalendarMonth? {
         switch reason {
         // It is due when its month is over, at that very time, or when the token is.
         case .month: CalendarMonth(of: dueAt + Milliseconds(-1))

@@ -315,8 +315,8 @@ extension TokenAccount {
             outcome: outcome,
             errors: errors,
             reason: reason,
-            verified: outcome == .rejected ? intent.search?.verified ?? [] : [],
-            holders: outcome == .rejected ? intent.search?.holders ?? [] : [],
+            verified: intent.search?.verified ?? [],
+            holders: intent.search?.holders ?? [],
             primary: nil
         )
     }

@@ -34,15 +34,7 @@ extension DedupeBatch {
             role: .seen
         )
         let key = plan.outputs.place(seen.externalPurchaseID.text.utf8)
-        let start = plan.outputs.arena.count
-        seen.write(to: &plan.outputs.arena)
-        plan.outputs.outputs.append(
-            OutputBatch.Output(
-                topic: distinct,
-                key: key,
-                value: plan.outputs.placed(from: start)
-            )
-        )
+        plan.outputs.append(topic: distinct, key: key) { seen.write(to: &$0) }
         return 1
     }
 }

@@ -90,8 +90,7 @@ struct DedupeBatch {
                 let isToken = record.topic != Self.refused
                 let seenCount = Self.appendSeen(record, of: batch, into: &plan)
                 plan.conclude(
-                    seenCount == 0
-                        ? .deadLetter(fault) : .deadLetterAndForward(fault, outputCount: seenCount),
+                    .deadLetter(fault, beside: seenCount),
                     app: isToken ? TokenTally.unknownApp : nil
                 )
             } else if let refusal = refusals[index] {

@@ -196,30 +196,14 @@ final class NotificationsStage: ReloadingStage {
 
     private static func write(_ notice: NotificationVerified, into plan: inout BatchPlan) {
         let key = plan.outputs.place(notice.token.externalPurchaseID.text.utf8)
-        let start = plan.outputs.arena.count
-        notice.write(to: &plan.outputs.arena)
-        plan.outputs.outputs.append(
-            OutputBatch.Output(
-                topic: verifiedTopic,
-                key: key,
-                value: plan.outputs.placed(from: start)
-            )
-        )
+        plan.outputs.append(topic: verifiedTopic, key: key) { notice.write(to: &$0) }
     }
 }
 
 extension NotificationsStage {
     private static func write(_ other: NotificationOther, into plan: inout BatchPlan) {
         let key = other.notificationUUID.map { plan.outputs.place($0.utf8) } ?? .absent
-        let start = plan.outputs.arena.count
-        other.write(to: &plan.outputs.arena)
-        plan.outputs.outputs.append(
-            OutputBatch.Output(
-                topic: otherTopic,
-                key: key,
-                value: plan.outputs.placed(from: start)
-            )
-        )
+        plan.outputs.append(topic: otherTopic, key: key) { other.write(to: &$0) }
     }
 }
 

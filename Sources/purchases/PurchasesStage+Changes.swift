@@ -52,7 +52,9 @@ extension PurchasesStage {
             return other.map { .wait(.reference($0, until: now + policy.referenceLook)) }
                 ?? .refuse(fault)
         }
-        if restated.kind == .buy, terms(of: restated, insteadOf: sale, live) == nil {
+        if restated.kind == .buy,
+            ReportingTerms.of(restated, insteadOf: sale, in: live.terms, rates: rates.rates) == nil
+        {
             return .wait(.rate)
         }
         return .queue(live.token)
@@ -84,19 +86,6 @@ extension PurchasesStage {
         } catch {
             return .refuse(error)
         }
-    }
-
-    /// What a restated item is reported in: as before, unless what decides it changed.
-    func terms(
-        of restated: PurchaseEvent,
-        insteadOf sale: PurchaseEvent,
-        _ live: BookedItem.Live
-    ) -> ReportingTerms? {
-        let isSame =
-            restated.pricingCurrency == sale.pricingCurrency
-            && restated.reportingCurrency == sale.reportingCurrency
-            && restated.exchangeRate == sale.exchangeRate
-        return isSame ? live.terms : ReportingTerms.of(restated, rates: rates.rates)
     }
 
     /// The rule of references that a restated item breaks.

@@ -340,7 +340,8 @@ extension PurchasesStage {
                     let restated = try sale.applying(change, now: plan.now)
                     terms =
                         sale.kind == .refund
-                        ? root.live?.terms : self.terms(of: restated, insteadOf: sale, live)
+                        ? root.live?.terms
+                        : .of(restated, insteadOf: sale, in: live.terms, rates: rates.rates)
                     sale = restated
                 } catch {
                     return .refused(error)

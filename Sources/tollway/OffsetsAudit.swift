@@ -27,14 +27,14 @@ struct OffsetsAudit {
 
     func append(to arena: inout [UInt8], at now: Int64) {
         JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("action", OffsetsCommand.reset.words.joined(separator: "."))
-            writer.field("runId", order.id)
-            writer.field("part", state == .running ? 1 : 2)
-            writer.field("state", state.rawValue)
-            writer.field("at", now)
-            writer.field("by", order.by)
-            writer.field("why", order.why)
+            writer.beginAudit(
+                OffsetsCommand.reset.words.joined(separator: "."),
+                order.id,
+                part: (state == .running ? 1 : 2, state.rawValue),
+                at: now,
+                by: order.by,
+                why: order.why
+            )
             writer.field("count", count)
             writer.name("offsets")
             writer.beginArray()

@@ -77,10 +77,7 @@ struct OrderedRecord {
             OutputBatch.Output(topic: 0, key: recordKey, value: value, headers: headers)
         )
         let auditKey = outputs.place(order.id.utf8)
-        let auditStart = outputs.arena.count
-        writeAudit(&outputs.arena)
-        let audit = outputs.placed(from: auditStart)
-        outputs.outputs.append(OutputBatch.Output(topic: 1, key: auditKey, value: audit))
+        outputs.append(topic: 1, key: auditKey, writeAudit)
         return outputs
     }
 }

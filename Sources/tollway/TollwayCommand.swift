@@ -35,6 +35,10 @@ enum TollwayCommand {
         let document =
             "{\"error\":{\"code\":\(JSONText.quoted(failure.code)),"
             + "\"message\":\(JSONText.quoted(failure.message))}}"
-        Console.hasWritten ? Console.say(document) : Console.write(document + "\n")
+        if Console.hasWritten {
+            Console.say(document)
+        } else {
+            Console.write(document + "\n")
+        }
     }
 }

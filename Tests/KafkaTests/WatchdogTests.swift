@@ -6,14 +6,26 @@ import Testing
 /// A coordinator that takes a request and does not answer: librdkafka 2.0.2 waits beyond any timeout
 /// that it is given.
 @Suite struct `A coordinator that hangs` {
+    private static func world(_ mock: MockBroker) -> KafkaWorld {
+        var settings = KafkaWorld(mock: mock).settings
+        settings.watchdogMilliseconds = 1_500
+        return KafkaWorld(mock: mock, delivery: .exactlyOnce, settings: settings)
+    }
+
+    private func expectUnusable(_ fault: LogFault?, _ words: String) {
+        guard case .unusable(let message) = fault else {
+            Issue.record("\(String(describing: fault))")
+            return
+        }
+        #expect(message.contains(words), "\(message)")
+    }
+
     @Test(arguments: [MockBroker.API.addOffsetsToTransaction, .endTransaction])
     func `makes the log unusable after the watchdog's time`(api: MockBroker.API) async throws {
         try await onThread {
             let mock = try MockBroker(topics: ["source": 1, "target": 1])
             defer { mock.close() }
-            var settings = KafkaWorld(mock: mock).settings
-            settings.watchdogMilliseconds = 1_500
-            let world = KafkaWorld(mock: mock, delivery: .exactlyOnce, settings: settings)
+            let world = Self.world(mock)
             let member = try Member(world, group: "g", sources: ["source"], targets: ["target"])
             defer { member.close() }
             // Answered with "try again" for as long as the test lasts.
@@ -28,11 +40,7 @@ import Testing
                     try member.log.takeOutcome(waitMilliseconds: 50)
                 }
             }
-            guard case .unusable(let message) = fault else {
-                Issue.record("\(String(describing: fault))")
-                return
-            }
-            #expect(message.contains("hangs for more than 1500 ms"), "\(message)")
+            expectUnusable(fault, "hangs for more than 1500 ms")
             #expect(ContinuousClock.now - start > .milliseconds(1_400))
         }
     }
@@ -41,9 +49,7 @@ import Testing
         try await onThread {
             let mock = try MockBroker(topics: ["source": 1, "target": 1])
             defer { mock.close() }
-            var settings = KafkaWorld(mock: mock).settings
-            settings.watchdogMilliseconds = 1_500
-            let world = KafkaWorld(mock: mock, delivery: .exactlyOnce, settings: settings)
+            let world = Self.world(mock)
             // COORDINATOR_NOT_AVAILABLE, for as long as the test lasts.
             mock.pushErrors(Array(repeating: 15, count: 2_000), for: .findCoordinator)
             let log = try world.openLog(
@@ -60,11 +66,7 @@ import Testing
                     try log.poll(into: &batch, recordCountMax: 0, waitMilliseconds: 50)
                 }
             }
-            guard case .unusable(let message) = fault else {
-                Issue.record("\(String(describing: fault))")
-                return
-            }
-            #expect(message.contains("transactional id over hangs for more than"), "\(message)")
+            expectUnusable(fault, "transactional id over hangs for more than")
         }
     }
 }

@@ -60,13 +60,29 @@ private typealias Fixtures = ReportFixtures
             }
         }
 
-        mutating func remind(_ uuid: String) -> Absorption {
+        /// Apple reminds, and nothing is sent yet.
+        mutating func hearReminder(_ uuid: String) -> Absorption {
             let notice = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: uuid, at: now)
             let origin = Fixtures.origin(1, 1)
             let absorption = account.absorb(notice, origin: origin, policy: policy)
             _ = account.advance(now: now, policy: policy)
-            accept()
             return absorption
+        }
+
+        mutating func remind(_ uuid: String) -> Absorption {
+            defer { accept() }
+            return hearReminder(uuid)
+        }
+
+        /// Somebody asks for NO_LINE_ITEM; it is not sent yet.
+        mutating func askByHand() {
+            _ = account.absorb(
+                Fixtures.request(.noLineItem),
+                origin: Fixtures.origin(2, 9),
+                time: now,
+                policy: policy
+            )
+            _ = account.advance(now: now, policy: policy)
         }
     }
 
@@ -140,13 +156,7 @@ private typealias Fixtures = ReportFixtures
         var token = Token(createdAt: Fixtures.created, expiresAt: expiresAt)
         token.run(until: Self.january.adding(2).start + .hours(-2))
         // By hand on the last of February, and accepted in March: the lane stood.
-        _ = token.account.absorb(
-            Fixtures.request(.noLineItem),
-            origin: Fixtures.origin(2, 9),
-            time: token.now,
-            policy: Self.policy
-        )
-        _ = token.account.advance(now: token.now, policy: Self.policy)
+        token.askByHand()
         token.now = Self.january.adding(2).start + .days(1)
         token.isLate = true
         token.accept()
@@ -162,12 +172,7 @@ private typealias Fixtures = ReportFixtures
     func `are told once each where Apple asks again for a token's first`(days: Int64) {
         let createdAt = Self.january.adding(1).start + .days(-6)
         var token = Token(createdAt: createdAt, expiresAt: createdAt + .days(365))
-        let reminder = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: "r", at: token.now)
-        expect(
-            token.account.absorb(reminder, origin: Fixtures.origin(1, 1), policy: Self.policy),
-            .owed
-        )
-        _ = token.account.advance(now: token.now, policy: Self.policy)
+        expect(token.hearReminder("r"), .owed)
         token.now = token.now + .days(days)
         let unreported = Fixtures.notice("UNREPORTED", uuid: "u", at: token.now)
         _ = token.account.absorb(unreported, origin: Fixtures.origin(1, 2), policy: Self.policy)
@@ -184,16 +189,9 @@ private typealias Fixtures = ReportFixtures
             let expiresAt = Fixtures.created + .days(expiryDays)
             var token = Token(createdAt: Fixtures.created, expiresAt: expiresAt)
             token.run(until: Self.january.adding(2).start + .days(-4))
-            _ = token.account.absorb(
-                Fixtures.request(.noLineItem),
-                origin: Fixtures.origin(2, 9),
-                time: token.now,
-                policy: Self.policy
-            )
-            _ = token.account.advance(now: token.now, policy: Self.policy)
+            token.askByHand()
             token.now = token.now + .days(1)
-            let reminder = Fixtures.notice("ACTIVE_TOKEN_REMINDER", uuid: "r", at: token.now)
-            _ = token.account.absorb(reminder, origin: Fixtures.origin(1, 1), policy: Self.policy)
+            _ = token.hearReminder("r")
             token.now = expiryDays < 100 ? expiresAt + .hours(2) : Self.january.adding(2).start
             token.isLate = true
             // By hand, and then February's.

@@ -3,7 +3,7 @@
 ///     2026-03-01,ISK,EUR,0.0068
 ///
 /// `date` is an ISO day (UTC). Blank lines, lines that begin with `#` and a line of the four names
-/// are skipped. The last line has its line end: a file that is cut short may have a number that is.
+/// are skipped. See ``endsInLineEnd``: a file that is cut short may end in a number that is.
 package struct ExchangeRates: Sendable {
     /// No rate at all.
     package static let none = ExchangeRates()
@@ -124,6 +124,22 @@ package struct ReportingTerms: Hashable, Sendable {
     package init(currency: AlphaCode, rate: ExchangeRate?) {
         self.currency = currency
         self.rate = rate
+    }
+
+    /// What a restated buy is reported in: as before, unless what decides it changed.
+    ///
+    /// - Returns: nil as of a buy that is new.
+    package static func of(
+        _ restated: PurchaseEvent,
+        insteadOf sale: PurchaseEvent,
+        in terms: ReportingTerms,
+        rates: ExchangeRates
+    ) -> ReportingTerms? {
+        let isSame =
+            restated.pricingCurrency == sale.pricingCurrency
+            && restated.reportingCurrency == sale.reportingCurrency
+            && restated.exchangeRate == sale.exchangeRate
+        return isSame ? terms : of(restated, rates: rates)
     }
 
     /// What a buy is reported in: its own currency where Apple takes it; else what the event says;

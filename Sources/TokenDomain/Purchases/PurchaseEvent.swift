@@ -12,6 +12,9 @@ package struct PurchaseEvent: Hashable, Sendable {
         case restate
         /// Takes back an item that should never have been sent.
         case retract
+
+        /// Of a line item that has a buy or a refund of its own.
+        package var isChange: Bool { self == .restate || self == .retract }
     }
 
     package var kind: Kind = .buy

@@ -101,9 +101,6 @@ extension PurchaseEvent {
         }
     }
 
-    /// A change of a line item that has a buy or a refund of its own.
-    package var isChange: Bool { kind == .restate || kind == .retract }
-
     /// The item that this one points at: the buy of a refund; of a subscription's later event the
     /// start, where the event names it itself.
     package var isLaterSubscriptionEvent: Bool {

@@ -236,7 +236,7 @@ struct SalesCount {
                 line.notOwed += isReported ? 0 : 1
             } else if book.positions.isUnread(.purchasesReceived, record) {
                 line.onTheWay += 1
-            } else if !isFirst || event?.isChange == true {
+            } else if !isFirst || event?.kind.isChange == true {
                 line.repeats += 1
             } else {
                 book.missing.append((position, app))

@@ -1,6 +1,7 @@
 internal import Kafka
 internal import StageRuntime
 internal import TokenDomain
+internal import TokenWire
 
 /// Writes an audit that no other record goes with.
 struct AuditRecord {
@@ -16,11 +17,7 @@ struct AuditRecord {
     ) throws(CommandFailure) {
         var outputs = OutputBatch()
         let key = outputs.place(runID.utf8)
-        let start = outputs.arena.count
-        append(&outputs.arena)
-        outputs.outputs.append(
-            OutputBatch.Output(topic: 0, key: key, value: outputs.placed(from: start))
-        )
+        outputs.append(topic: 0, key: key, append)
         do throws(LogFault) {
             let transactor = try KafkaTransactor(
                 settings: configuration.kafka,
@@ -33,5 +30,28 @@ struct AuditRecord {
         } catch {
             throw KafkaQuestion.failure(error, configuration)
         }
+    }
+}
+
+extension JSONWriter {
+    /// Begins a value of `<prefix>audit.v1` with what all of them have, at UNIX milliseconds.
+    mutating func beginAudit(
+        _ action: String,
+        _ runID: String,
+        part: (number: Int, state: String)? = nil,
+        at: Int64,
+        by: String,
+        why: String?
+    ) {
+        beginObject()
+        field("action", action)
+        field("runId", runID)
+        if let part {
+            field("part", part.number)
+            field("state", part.state)
+        }
+        field("at", at)
+        field("by", by)
+        field("why", why)
     }
 }

@@ -5,12 +5,10 @@ internal import TokenWire
 
 /// A change to dead letters that somebody asked for.
 struct DeadLetterOrder {
-    typealias Action = DeadLetterAction
-
     static let replayCountMaxDefault = 2
     private static let patchByteCountMax = 64 << 10
 
-    var action: Action
+    var action: DeadLetterAction
     var configuration: Configuration
     var filter: DeadLetterFilter
     /// Names the change in headers, progress and audit.
@@ -45,7 +43,7 @@ struct DeadLetterOrder {
     }
 
     init(
-        _ action: Action,
+        _ action: DeadLetterAction,
         _ invocation: Invocation,
         now: Timestamp
     ) throws(CommandFailure) {

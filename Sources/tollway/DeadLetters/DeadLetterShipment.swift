@@ -218,15 +218,7 @@ struct DeadLetterShipment {
     /// Appends the audit of this transaction; its counts are those of ``append(_:in:subject:now:)``.
     mutating func appendAudit(_ audit: DeadLetterAudit) {
         let key = outputs.place(runID)
-        let start = outputs.arena.count
-        audit.write(to: &outputs.arena)
-        outputs.outputs.append(
-            OutputBatch.Output(
-                topic: targets.count + 1,
-                key: key,
-                value: outputs.placed(from: start)
-            )
-        )
+        outputs.append(topic: targets.count + 1, key: key, audit.write)
     }
 }
 
@@ -250,14 +242,14 @@ struct DeadLetterAudit {
 
     func write(to arena: inout [UInt8]) {
         JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("action", "dlq.\(order.action.rawValue)")
-            writer.field("runId", order.runID)
-            writer.field("part", part)
-            writer.field("state", state.rawValue)
-            writer.field("at", at)
-            writer.field("by", order.by)
-            writer.field("why", order.why)
+            writer.beginAudit(
+                "dlq.\(order.action.rawValue)",
+                order.runID,
+                part: (part, state.rawValue),
+                at: at,
+                by: order.by,
+                why: order.why
+            )
             writer.field("filter", order.plan?.filter ?? order.filter.text)
             writer.field("isPlan", order.plan != nil)
             if let patch = order.patch {

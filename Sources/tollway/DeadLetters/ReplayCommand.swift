@@ -99,7 +99,7 @@ enum ReplayCommand {
 
     private static func runPlan(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let now = Timestamp(milliseconds: WallClock.nowMilliseconds())
-        let action: DeadLetterOrder.Action = invocation.has("--discard") ? .discard : .replay
+        let action: DeadLetterAction = invocation.has("--discard") ? .discard : .replay
         let order = try DeadLetterOrder(action, invocation, now: now)
         if action == .discard {
             guard !invocation.has("--patch"), !invocation.has("--replays-max") else {

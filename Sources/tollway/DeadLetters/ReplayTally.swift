@@ -43,11 +43,9 @@ struct ReplayTally {
     ) -> Next {
         self.tooLargeCount = max(self.tooLargeCount, earlierTooLargeCount + tooLargeCount)
         self.partCount = partCount
-        guard case .lost(let fault) = end else {
-            return .nextStage
-        }
-        // The audit of the end was lost alone: to write it in a new session would send more.
-        guard ending == nil else {
+        // Where the run has its end, the audit of that was lost alone: to write it in a new session
+        // would send more.
+        guard case .lost(let fault) = end, ending == nil else {
             return .nextStage
         }
         lossCount += 1

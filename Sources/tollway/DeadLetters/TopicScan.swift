@@ -164,16 +164,20 @@ struct TopicScan {
         }
         let markCount = marks.count
         var reached: [TopicPartition: Int64] = [:]
-        var (last, hasMoved) = (TopicPartition(topic: "", partition: -1), false)
-        for record in batch.records {
+        var hasMoved = false
+        for (index, record) in batch.records.enumerated() {
+            // Records of one partition mostly lie together: one look-up for all of them.
+            let next = index + 1
+            if next < batch.records.count, batch.records[next].partition == record.partition,
+                batch.records[next].topic == record.topic
+            {
+                continue
+            }
             let partition = TopicPartition(
                 topic: topics[record.topic],
                 partition: record.partition
             )
-            if partition != last {
-                last = partition
-                hasMoved = hasMoved || marks[partition] != nil
-            }
+            hasMoved = hasMoved || marks[partition] != nil
             reached[partition] = record.offset + 1
         }
         for end in batch.ends {

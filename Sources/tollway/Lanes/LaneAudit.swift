@@ -11,12 +11,13 @@ struct LaneAudit {
 
     func write(to arena: inout [UInt8]) {
         JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("action", "lanes.\(action.rawValue)")
-            writer.field("runId", order.id)
-            writer.field("at", at)
-            writer.field("by", order.by)
-            writer.field("why", order.why)
+            writer.beginAudit(
+                "lanes.\(action.rawValue)",
+                order.id,
+                at: at,
+                by: order.by,
+                why: order.why
+            )
             writer.field("appAppleId", lane.appAppleID)
             writer.field("environment", lane.environment.rawValue)
             writer.endObject()

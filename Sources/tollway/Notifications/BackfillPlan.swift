@@ -84,14 +84,14 @@ struct BackfillAudit {
 
     func write(to arena: inout [UInt8]) {
         JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("action", Self.action)
-            writer.field("runId", order.id)
-            writer.field("part", part)
-            writer.field("state", state.rawValue)
-            writer.field("at", at)
-            writer.field("by", order.by)
-            writer.field("why", order.why)
+            writer.beginAudit(
+                Self.action,
+                order.id,
+                part: (part, state.rawValue),
+                at: at,
+                by: order.by,
+                why: order.why
+            )
             writer.field("filter", plan.filter)
             writer.field("count", count)
             writer.field("runCount", runCount)

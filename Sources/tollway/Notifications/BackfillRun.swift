@@ -218,11 +218,7 @@ final class BackfillRun {
         guard isReal else {
             return
         }
-        let start = outputs.arena.count
-        notification.write(to: &outputs.arena)
-        outputs.outputs.append(
-            OutputBatch.Output(topic: 0, key: .absent, value: outputs.placed(from: start))
-        )
+        outputs.append(topic: 0, key: .absent) { notification.write(to: &$0) }
     }
 
     private func open() throws(CommandFailure) {
@@ -272,11 +268,7 @@ final class BackfillRun {
             target: topics[0]
         )
         let key = outputs.place(order.id.utf8)
-        let start = outputs.arena.count
-        audit.write(to: &outputs.arena)
-        outputs.outputs.append(
-            OutputBatch.Output(topic: 1, key: key, value: outputs.placed(from: start))
-        )
+        outputs.append(topic: 1, key: key, audit.write)
         do throws(LogFault) {
             _ = try transactor.commit(outputs)
         } catch {

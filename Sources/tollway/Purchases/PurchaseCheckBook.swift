@@ -119,7 +119,7 @@ struct PurchaseCheckBook {
             var left: [(index: Int, event: PurchaseEvent)] = []
             var blocked: Set<Name> = []
             for (index, event) in waiting {
-                guard !event.isChange || blocked.isDisjoint(with: names(of: event)) else {
+                guard !event.kind.isChange || blocked.isDisjoint(with: names(of: event)) else {
                     left.append((index, event))
                     continue
                 }
@@ -130,14 +130,14 @@ struct PurchaseCheckBook {
                 case .later:
                     left.append((index, event))
                     // A change of an item waits behind what still waits for that item.
-                    blocked.formUnion(event.isChange ? names(of: event) : reference(of: event))
+                    blocked.formUnion(event.kind.isChange ? names(of: event) : reference(of: event))
                 }
             }
             waiting = left
         }
         for (index, event) in waiting {
             let field: PurchaseField =
-                event.isChange
+                event.kind.isChange
                 ? .lineItemID : event.kind == .refund ? .referenceLineItemID : .subscriptionID
             result(
                 index,
@@ -318,7 +318,11 @@ struct PurchaseCheckBook {
             return .done(.settled("repeat"))
         }
         let isRefund = sale.kind == .refund
-        guard let terms = isRefund || isRetraction ? item.terms : terms(of: sale, item) else {
+        let terms =
+            isRefund || isRetraction
+            ? item.terms
+            : ReportingTerms.of(sale, insteadOf: item.sale, in: item.terms, rates: rates)
+        guard let terms else {
             item.waitsForRate = true
             items[key] = item
             return .done(.waits("rate"))
@@ -357,15 +361,6 @@ struct PurchaseCheckBook {
 
     private func startID(of sale: PurchaseEvent) -> String? {
         sale.referenceLineItemID ?? sale.subscriptionID.flatMap { starts[key(sale, $0)] }
-    }
-
-    /// Nil where the file has no rate for what it was restated to.
-    private func terms(of sale: PurchaseEvent, _ item: Item) -> ReportingTerms? {
-        let isSame =
-            sale.pricingCurrency == item.sale.pricingCurrency
-            && sale.reportingCurrency == item.sale.reportingCurrency
-            && sale.exchangeRate == item.sale.exchangeRate
-        return isSame ? item.terms : ReportingTerms.of(sale, rates: rates)
     }
 
     // MARK: Sums

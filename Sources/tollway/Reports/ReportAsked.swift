@@ -52,12 +52,13 @@ struct ReportAudit {
 
     func write(to arena: inout [UInt8]) {
         JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("action", ReportCommand.request.words.joined(separator: "."))
-            writer.field("runId", order.id)
-            writer.field("at", at)
-            writer.field("by", order.by)
-            writer.field("why", order.why)
+            writer.beginAudit(
+                ReportCommand.request.words.joined(separator: "."),
+                order.id,
+                at: at,
+                by: order.by,
+                why: order.why
+            )
             writer.field("externalPurchaseId", request.externalPurchaseID.text)
             writer.field("appAppleId", request.appAppleID)
             writer.field("status", request.status.rawValue)

@@ -11,12 +11,13 @@ struct TopicsAudit {
 
     func write(to arena: inout [UInt8]) {
         JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("action", TopicsCommand.apply.words.joined(separator: "."))
-            writer.field("runId", order.id)
-            writer.field("at", at)
-            writer.field("by", order.by)
-            writer.field("why", order.why)
+            writer.beginAudit(
+                TopicsCommand.apply.words.joined(separator: "."),
+                order.id,
+                at: at,
+                by: order.by,
+                why: order.why
+            )
             writer.name("topics")
             writer.beginArray()
             for review in reviews {

@@ -52,8 +52,7 @@ struct TracedItem {
     /// A refused restatement or retraction, or a second buy of other content, takes nothing back
     /// that Apple has.
     mutating func settle(_ next: PurchaseOutcome) {
-        let isChange = next.type == .restate || next.type == .retract
-        if next.outcome == .rejected, isChange || outcome?.outcome == .reported {
+        if next.outcome == .rejected, next.type.isChange || outcome?.outcome == .reported {
             refusedChange = next
             return
         }

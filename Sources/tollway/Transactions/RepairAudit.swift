@@ -38,14 +38,14 @@ struct RepairAudit {
     func append(to arena: inout [UInt8], at now: Int64) {
         let done = transactions.count - refusals.count
         JSONWriter.append(to: &arena) { writer in
-            writer.beginObject()
-            writer.field("action", "transactions.repair")
-            writer.field("runId", runID)
-            writer.field("part", part)
-            writer.field("state", state.rawValue)
-            writer.field("at", now)
-            writer.field("by", by)
-            writer.field("why", why)
+            writer.beginAudit(
+                "transactions.repair",
+                runID,
+                part: (part, state.rawValue),
+                at: now,
+                by: by,
+                why: why
+            )
             writer.field("filter", "")
             writer.field("isPlan", false)
             writer.field("source", Self.source)

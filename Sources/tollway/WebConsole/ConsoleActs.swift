@@ -72,7 +72,6 @@ struct ConsoleActs {
     private static let actCountMax = 50
     private static let deadLetterCountMax = 100_000_000
     private static let canaryCountMax = 100_000
-    private static let rateMax = 1_000_000
 
     private let folder: URL
     /// Admin ports, which tell of lanes.
@@ -111,7 +110,7 @@ struct ConsoleActs {
         if let count = try ConsoleQuestion.number(body["max"], in: 1...Self.deadLetterCountMax) {
             limits.append("--max=\(count)")
         }
-        if let rate = try ConsoleQuestion.number(body["rate"], in: 1...Self.rateMax) {
+        if let rate = try ConsoleQuestion.number(body["rate"], in: 1...DeadLetterAction.rateMax) {
             limits.append("--rate=\(rate)")
         }
         let id = Self.newID()

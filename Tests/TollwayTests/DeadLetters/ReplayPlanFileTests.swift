@@ -16,9 +16,9 @@ import TokenDomain
             (#""tollwayReplayPlan":1"#, .replay),
             (#""tollwayReplayPlan":2,"action":"replay","patch":"{}""#, .replay),
             (#""tollwayReplayPlan":2,"action":"discard","patch":null"#, .discard),
-        ] as [(String, DeadLetterOrder.Action)]
+        ] as [(String, DeadLetterAction)]
     )
-    func `says what it is for`(members: String, action: DeadLetterOrder.Action) throws {
+    func `says what it is for`(members: String, action: DeadLetterAction) throws {
         let plan = try plan("\(members),\(Self.rest)")
         #expect(plan.action == action && plan.records.count == 10)
     }
