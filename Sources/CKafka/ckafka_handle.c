@@ -176,9 +176,12 @@ rd_kafka_conf_t *ck_configure(const char *settings, watch *w, ckafka_fault *faul
 
 char *ck_settings_copy(const char *settings)
 {
-    size_t count = 1;
-    for (const char *at = settings; *at; at += strlen(at) + 1)
-        count += strlen(at) + 1;
+    const char *at = settings;
+    while (*at) { /* by pairs: a value may be empty */
+        const char *value = at + strlen(at) + 1;
+        at = value + strlen(value) + 1;
+    }
+    size_t count = (size_t)(at - settings) + 1;
     char *copy = ck_take_memory(count);
     memcpy(copy, settings, count);
     return copy;

@@ -246,6 +246,7 @@ static int32_t end(ckafka_transaction *t, bool commits, int timeout_ms, int64_t 
 {
     int32_t verdict = CKAFKA_FINE;
     int64_t started = ck_now_ms();
+    unsigned disconnect_count = atomic_load(&t->watch.disconnect_count);
     for (;;) {
         rd_kafka_error_t *error = commits ? rd_kafka_commit_transaction(t->rk, timeout_ms)
                                           : rd_kafka_abort_transaction(t->rk, timeout_ms);
@@ -261,7 +262,8 @@ static int32_t end(ckafka_transaction *t, bool commits, int timeout_ms, int64_t 
         t->is_open = false;
     /* The request may have been sent twice, and a stray one would end the next transaction of this
      * producer; a new one fences it. */
-    if (ck_now_ms() - started > DOUBTFUL_MS)
+    if (ck_now_ms() - started > DOUBTFUL_MS ||
+        atomic_load(&t->watch.disconnect_count) != disconnect_count)
         t->is_worn = true;
     return verdict;
 }

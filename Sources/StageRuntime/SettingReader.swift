@@ -308,6 +308,13 @@ extension SettingReader {
             )
         }
         entries.append(.init(name: name, value: value, source: .environment))
+        guard !value.isEmpty else {
+            throw .invalid(
+                setting: name,
+                value: "",
+                expected: "a value; leave it out to have the client library's default"
+            )
+        }
         if key.hasSuffix(".file"), Self.secretNames.contains(String(key.dropLast(5))) {
             let secret = try SecretFile.read(path: value, setting: name, byteCountMin: 1)
             return (String(key.dropLast(5)), String(decoding: secret, as: UTF8.self))

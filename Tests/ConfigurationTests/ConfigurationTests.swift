@@ -103,6 +103,16 @@ import Testing
         #expect(fault?.sentence.contains(key) == true)
     }
 
+    /// The client library takes some of them, and the handles of one process must not differ.
+    @Test(arguments: ["CLIENT_ID", "CLIENT_RACK", "SSL_CA_LOCATION", "SASL_PASSWORD_FILE"])
+    func `refuses an empty setting of librdkafka`(name: String) {
+        let fault = #expect(throws: ConfigurationFault.self) {
+            try read(["TOLLWAY_KAFKA_\(name)": ""])
+        }
+        #expect(fault?.setting == "TOLLWAY_KAFKA_\(name)")
+        #expect(fault?.sentence.contains("leave it out") == true)
+    }
+
     @Test func `reads host names by commas, without case`() throws {
         let configuration = try read([
             "TOLLWAY_ADMIN_HOSTS": "Decode,decode.tollway.svc", "TOLLWAY_INGEST_HOSTS": "door-1",
