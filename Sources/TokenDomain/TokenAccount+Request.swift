@@ -314,7 +314,8 @@ extension TokenAccount {
         if request.purchaseKey != nil, let fault = duplicateFault {
             return fault
         }
-        guard request.status != .duplicateToken || tokenType?.hasDuplicates ?? true
+        // A token that came in without a type has none; of any other the type may not be known.
+        guard request.status != .duplicateToken || tokenType?.hasDuplicates ?? !isKnown
         else {
             return fault(
                 "duplicate_not_allowed",

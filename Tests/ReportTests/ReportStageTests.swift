@@ -338,6 +338,29 @@ import TokenWire
         #expect(bench.deadLetters().map { $0.headers["tollway.dlq.code"] } == [code])
     }
 
+    /// Apple would answer with code 37.
+    @Test func `buries a DUPLICATE_TOKEN by hand of a token that came without a type`() throws {
+        let bench = ReportBench()
+        bench.launch()
+        let message = TokenDistinct(
+            externalPurchaseID: bench.id(1),
+            appAppleID: 1,
+            bundleID: "com.example.1",
+            tokenType: nil,
+            tokenCreationDate: ReportBench.start,
+            tokenExpirationDate: nil,
+            customer: nil,
+            receivedAt: bench.clock.now,
+            role: .primary
+        )
+        bench.append(.tokensDistinct, bench.id(1)) { message.write(to: &$0) }
+        bench.request(bench.id(1), .duplicateToken)
+        try bench.pass(.days(2))
+        let code = bench.deadLetters().first?.headers["tollway.dlq.code"]
+        #expect(code == "report.duplicate_not_allowed")
+        #expect(bench.appleStore.statuses == [bench.id(1).text: ["NO_LINE_ITEM"]])
+    }
+
     @Test(arguments: [
         ("00000000-0000-4000-8000-000000000001", #"{"touchedAt":1}"#),
         ("\u{ff}1", "x"),

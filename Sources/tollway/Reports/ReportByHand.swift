@@ -77,7 +77,8 @@ struct ReportByHand {
         if status == .unrecognizedToken, account?.isKnown == true || account?.role == .seen {
             return "we have this token: UNRECOGNIZED_TOKEN would be untrue"
         }
-        if status == .duplicateToken, let type = account?.tokenType, !type.hasDuplicates {
+        let hasDuplicates = account?.tokenType?.hasDuplicates ?? (account?.isKnown != true)
+        if status == .duplicateToken, !hasDuplicates {
             return "DUPLICATE_TOKEN is for ACQUISITION and SERVICES"
         }
         let last = account?.lastAccepted

@@ -84,9 +84,14 @@ import TokenDomain
         #expect(
             Self.report(.noLineItem, account, app: 2).refusal?.code == "report.app_mismatch"
         )
-        #expect(Self.report(.duplicateToken, Self.account(.primary, accepted: nil)).refusal == nil)
-        let plain = Self.account(.primary, accepted: nil, type: TokenType(text: "LINK_OUT"))
-        #expect(Self.report(.duplicateToken, plain).refusal != nil)
+        let services = Self.account(.primary, accepted: nil, type: .services)
+        #expect(Self.report(.duplicateToken, services).refusal == nil)
+        for type in [nil, TokenType(text: "LINK_OUT")] {
+            let plain = Self.account(.primary, accepted: nil, type: type)
+            #expect(Self.report(.duplicateToken, plain).refusal != nil)
+        }
+        // Nobody knows its type.
+        #expect(Self.report(.duplicateToken, Self.account(nil, accepted: nil)).refusal == nil)
         let first = Self.report(.noLineItem, account).intent
         #expect(first?.number == 1)
         account.intentCount = 4
