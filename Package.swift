@@ -295,8 +295,8 @@ let package = Package(
         .testTarget(
             name: "ProtocolTests",
             dependencies: [
-                "MessageExamples", "decode", "tollway", "StageRuntime", "Kafka", "Crypto",
-                "TokenDomain", "TokenWire",
+                "MessageExamples", "decode", "dedupe", "tollway", "StageRuntime", "Kafka",
+                "Crypto", "TokenDomain", "TokenWire",
             ],
             exclude: ["validate.py"],
             swiftSettings: strict

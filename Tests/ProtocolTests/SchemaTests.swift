@@ -7,6 +7,7 @@ import TokenDomain
 import TokenWire
 
 @testable import decode
+@testable import dedupe
 @testable import tollway
 
 /// What the programs write, held against `Protocols/` by the jsonschema package of Python.
@@ -81,11 +82,32 @@ import TokenWire
                 $0.write(to: &$1)
             }
             + cases("lanes.control.v1", MessageExamples.laneOrders) { $0.write(to: &$1) }
+            + cases("dedupe.state.v1", dedupeRecords) { $1 = $0.changelogValue() }
             + cases("report.state.v1", MessageExamples.accounts) { $0.write(to: &$1) }
             + cases("report.state.v1", MessageExamples.accountTokenDebts) { $0.write(to: &$1) }
             + cases("report.state.v1", MessageExamples.waitingReports) {
                 WaitingReport.write($0, to: &$1)
             }
+    }
+
+    private static var dedupeRecords: [DedupeRecord] {
+        let key = DedupeKey(high: 1, low: 2)
+        func record(_ place: UInt32?, _ head: PeriodHead? = nil) -> DedupeRecord {
+            DedupeRecord(
+                identity: key,
+                place: place.map { PeriodPlace(period: key, index: $0) },
+                externalPurchaseID: Array("SANDBOX_1".utf8),
+                keysExpire: Timestamp(milliseconds: .max),
+                head: head
+            )
+        }
+        var unheard = record(nil)
+        unheard.isUnheard = true
+        let primary = PeriodHead.Primary(index: 0, id: Array("SANDBOX_0".utf8))
+        var duplicate = record(1, PeriodHead(count: 2, primary: primary))
+        duplicate.token = Array(#"{"externalPurchaseId":"SANDBOX_1","receivedAt":1"#.utf8)
+        let refused = record(2, PeriodHead(count: 3, primary: nil))
+        return [record(nil), record(0), unheard, duplicate, refused]
     }
 
     private static func cases<Message>(

@@ -107,6 +107,16 @@ extension `The schemas of Protocols` {
                 ]
             ),
             (
+                "dedupe.state.v1", #"{"externalPurchaseId":"i","keysExpire":1,"head":[1,0,"i"]}"#,
+                [
+                    "{}", #"{"externalPurchaseId":"i"}"#, #"{"keysExpire":1}"#,
+                    #"{"externalPurchaseId":"i","keysExpire":1,"head":[]}"#,
+                    #"{"externalPurchaseId":"i","keysExpire":1,"head":[0]}"#,
+                    #"{"externalPurchaseId":"i","keysExpire":1,"isUnheard":false}"#,
+                    #"{"externalPurchaseId":"i","keysExpire":1,"token":{}}"#,
+                ]
+            ),
+            (
                 "purchases.state.v1", #"{"offset":7,"touchedAt":1,"hasCustomer":true}"#,
                 [
                     "{}", #"{"offset":7,"touchedAt":1,"appAppleId":1}"#,
