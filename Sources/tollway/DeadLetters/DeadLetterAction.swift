@@ -8,4 +8,6 @@ enum DeadLetterAction: String {
     // Of what may be asked for.
     static let replayCountMaxMax = 100
     static let rateMax = 1_000_000
+    /// Records a second of a replay where nobody says: what comes in meanwhile must not wait behind it.
+    static let replayRateDefault = 1_000
 }

@@ -20,8 +20,10 @@ struct DeadLetterOrder {
     var plan: ReplayPlanFile?
     var patch: MergePatch?
     var replayCountMax = Self.replayCountMaxDefault
-    /// Dead letters a second; nil: as fast as Kafka takes them.
+    /// Dead letters a second, where somebody said.
     var rate: Int?
+    /// Dead letters a second; nil: as fast as Kafka takes them.
+    var pace: Int? { rate ?? (action == .replay ? DeadLetterAction.replayRateDefault : nil) }
     /// Of those that may go, the oldest so many.
     var countMax: Int?
     /// Sent first, and looked after.

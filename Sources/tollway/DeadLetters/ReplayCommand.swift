@@ -10,7 +10,7 @@ enum ReplayCommand {
     private static let rate = Verb.Option.value(
         "--rate",
         "N",
-        "dead letters a second; default: as fast as Kafka takes them"
+        "dead letters a second; default: replay 1000, discard as fast as Kafka takes them"
     )
     private static let countMax = Verb.Option.value("--max", "N", "the oldest N only")
     private static let replaysMax = Verb.Option.value(

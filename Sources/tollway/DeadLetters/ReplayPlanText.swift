@@ -10,7 +10,7 @@ struct ReplayPlanText {
 
     /// Seconds that it takes at the given rate; nil where none is given.
     var seconds: Double? {
-        order.rate.map { Double(plan.records.count) / Double($0) }
+        order.pace.map { Double(plan.records.count) / Double($0) }
     }
 
     func text(format: OutputFormat) -> String {
@@ -61,7 +61,7 @@ struct ReplayPlanText {
             text += "  \(name)\n"
         }
         if let seconds {
-            text += "time: \(Self.time(seconds)) at \(order.rate ?? 0) a second\n"
+            text += "time: \(Self.time(seconds)) at \(order.pace ?? 0) a second\n"
         }
         return text
     }

@@ -91,7 +91,7 @@ final class ReplaySession {
 
     /// Dead letters a transaction, by the rate.
     private var batchCount: Int {
-        guard let rate = order.rate else {
+        guard let rate = order.pace else {
             return Self.batchCountMax
         }
         return min(Self.batchCountMax, max(1, rate / Self.batchesPerSecond))
@@ -205,7 +205,7 @@ final class ReplaySession {
 
     /// How long to wait before the next transaction, by the rate; 0 without.
     var pauseMilliseconds: Int64 {
-        guard let rate = order.rate else {
+        guard let rate = order.pace else {
             return 0
         }
         let due = Int64(sentCount) * 1_000 / Int64(rate)

@@ -131,6 +131,7 @@ struct `Sending dead letters back` {
         try world.account(ofToken: tokens[0], status: .noLineItem)
 
         let plan = try world.dlq("plan", "-o", "json").object()
+        #expect(plan["secondsAtRate"] as? Double == 0.003, "1,000 a second")
         let skipped = (plan["skipReasons"] as? [[String: Any]] ?? []).reduce(into: [:]) {
             counts,
             entry in
