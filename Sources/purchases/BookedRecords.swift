@@ -78,6 +78,9 @@ struct BookedSubscription: Equatable {
         self.touchedAt = touchedAt
     }
 
+    /// The line items of its starts, the newest one first.
+    var starts: [String] { (startLineItemID.map { [$0] } ?? []) + otherStarts }
+
     mutating func note(start name: String, at date: Timestamp?) {
         otherStarts.removeAll { $0 == name }
         var other = name

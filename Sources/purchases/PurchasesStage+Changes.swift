@@ -77,8 +77,9 @@ extension PurchasesStage {
             let restated = try sale.applying(change, now: now)
             item.first = item.first ?? sale
             item.sale = restated
-            if item.reopensUntil == nil {
-                // It was retracted, and its own event forgotten: a token reopens it again.
+            if item.reopensUntil.map({ $0 <= now }) ?? true {
+                // It was retracted or its time is over, and its own event forgotten: a token reopens
+                // it again.
                 item.reopensUntil = now + policy.reopening
                 book.keep(event, of: &item, at: place)
             }

@@ -1,0 +1,107 @@
+import Testing
+import TokenDomain
+
+@testable import purchases
+
+@Suite struct `Starts of a subscription` {
+    private static let zero = PurchasesBench.start
+
+    /// A period of the subscription `s` that begins so many days after the clock of the bench began.
+    private func period(
+        _ id: String,
+        _ event: SubscriptionEvent,
+        day: Int64,
+        _ bench: PurchasesBench
+    ) -> PurchaseEvent {
+        bench.buy(id, bench.customer(1)) {
+            $0.creationDate = Self.zero + .days(day)
+            $0.subscriptionID = "s"
+            $0.subscriptionEvent = event
+            $0.subscriptionStartDate = Self.zero + .days(day)
+            $0.subscriptionEndDate = Self.zero + .days(day + 30)
+        }
+    }
+
+    /// Tokens for the first days of January and of February, and none between.
+    private func addTokens(_ bench: PurchasesBench) {
+        let anna = bench.customer(1)
+        bench.token("a", days: 2, customer: anna)
+        bench.token("b", from: Self.zero + .days(29), days: 30, customer: anna)
+    }
+
+    /// In which order the platform corrects a start with a wrong date, which was not owed.
+    struct Correction: Sendable {
+        var isRenewalFirst = false
+        var isRetractedFirst = true
+        var areTokensLate = false
+    }
+
+    @Test(arguments: [
+        Correction(),
+        Correction(isRetractedFirst: false),
+        Correction(isRenewalFirst: true),
+        Correction(isRenewalFirst: true, isRetractedFirst: false),
+        Correction(isRenewalFirst: true, areTokensLate: true),
+    ])
+    func `has renewals refer to the one that was sent instead of a retracted one`(
+        correction: Correction
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(5)
+        bench.sale(period("wrong", .start, day: 5, bench))
+        try bench.pass(.hours(25))
+        #expect(try bench.words() == ["wrong not_owed"])
+        bench.clock.now = Self.zero + .days(31)
+        let renewal = period("renewal", .renewal, day: 30, bench)
+        if correction.isRenewalFirst {
+            bench.sale(renewal)
+            try bench.settle()
+            #expect(try bench.words().last == "renewal not_owed")
+        }
+        if !correction.areTokensLate {
+            addTokens(bench)
+        }
+        if correction.isRetractedFirst {
+            bench.sale(bench.change("wrong", anna, .retract))
+            try bench.settle()
+        }
+        bench.sale(period("right", .start, day: 0, bench))
+        try bench.pass(.hours(25))
+        if correction.areTokensLate {
+            #expect(try bench.words().last == "right not_owed")
+            addTokens(bench)
+            try bench.pass(.minutes(1))
+        }
+        if !correction.isRetractedFirst {
+            bench.sale(bench.change("wrong", anna, .retract))
+            try bench.settle()
+        }
+        if !correction.isRenewalFirst {
+            bench.sale(renewal)
+        }
+        try bench.pass(.hours(1))
+        #expect(bench.apple.held("renewal")?.reference == "right")
+        #expect(bench.apple.held("wrong") == nil)
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    /// Nothing of a subscription without token is owed, also when its start cannot be reopened any more.
+    @Test func `keeps renewals with a start that was not owed and is past reopening`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.token("a", days: 2, customer: anna)
+        bench.sale(period("first", .start, day: 0, bench))
+        try bench.settle()
+        bench.clock.now = Self.zero + .days(100)
+        bench.sale(period("second", .start, day: 100, bench))
+        try bench.pass(.hours(25))
+        try bench.pass(.days(60))
+        bench.token("late", from: bench.clock.now, days: 30, customer: anna)
+        bench.sale(period("renewal", .renewal, day: 161, bench))
+        try bench.settle()
+        #expect(try bench.words() == ["first reported", "second not_owed", "renewal not_owed"])
+    }
+}
