@@ -16,10 +16,18 @@ extension PurchasesStage {
         let key = place.key.subscription(id)
         let place = place.at(key)
         var record = try book.subscription(place) ?? BookedSubscription(touchedAt: now)
-        // What waits for another start may refer to this one.
+        var others: [(name: String, date: Timestamp)] = []
         for name in record.starts where name != sale.lineItemID {
-            try book.wake(place.at(key.sibling(name)))
+            let other = place.at(key.sibling(name))
+            // What waits for another start may refer to this one.
+            try book.wake(other)
+            if let date = try book.item(other)?.sale?.creationDate {
+                others.append((name, date))
+            }
         }
+        // What was refused may have been sent again as this one. Until another start came, what refers to
+        // the subscription waited for its replay.
+        record.keep(starts: others)
         record.note(start: sale.lineItemID, at: sale.creationDate)
         record.touchedAt = now
         try book.wake(place)

@@ -104,4 +104,49 @@ import TokenDomain
         try bench.settle()
         #expect(try bench.words() == ["first reported", "second not_owed", "renewal not_owed"])
     }
+
+    /// Apple has another line item under the name of the start: the platform sends it under a new one.
+    @Test(arguments: [0, -1, 1] as [Int64])
+    func `has renewals refer to the one that was sent instead of a refused one`(day: Int64) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.clock.now = Self.zero + .days(40)
+        bench.token("t", from: Self.zero + .days(-2), customer: bench.customer(1))
+        bench.script = { _, ids in
+            ids.contains("taken")
+                ? [AppleError(code: 1, fieldName: "lineItemId", lineItemID: "taken")] : nil
+        }
+        bench.sale(period("taken", .start, day: 0, bench))
+        bench.sale(period("before", .renewal, day: 30, bench))
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == ["purchases.conflict"])
+        bench.sale(period("other", .start, day: day, bench))
+        bench.sale(period("after", .renewal, day: 35, bench))
+        try bench.settle()
+        #expect(bench.apple.held("before")?.reference == "other")
+        #expect(bench.apple.held("after")?.reference == "other")
+        #expect(bench.deadLetters().count == 1)
+    }
+
+    /// The customer was here before: a renewal of the new life is none of the old one.
+    @Test func `has renewals wait for a refused one, whatever came before it`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.clock.now = Self.zero + .days(140)
+        bench.token("t", from: Self.zero, customer: bench.customer(1))
+        bench.sale(period("first", .start, day: 0, bench))
+        try bench.settle()
+        bench.script = { _, ids in
+            ids.contains("second")
+                ? [AppleError(code: 4, fieldName: "taxCountry", lineItemID: "second")] : nil
+        }
+        bench.sale(period("second", .start, day: 100, bench))
+        bench.sale(period("renewal", .renewal, day: 130, bench))
+        try bench.settle()
+        #expect(try bench.words() == ["first reported", "second rejected"])
+        bench.script = { _, _ in nil }
+        bench.sale(period("second", .start, day: 100, bench))
+        try bench.settle()
+        #expect(bench.apple.held("renewal")?.reference == "second")
+    }
 }
