@@ -253,6 +253,8 @@ extension PurchasesStage {
         } else {
             book.put(nil, number: item.changeFirst, of: place)
             item.finishTurn(now: plan.now)
+            // It was counted as it came.
+            try recount(item.sale, isKnown: false, place, &book, now: plan.now)
         }
         try book.wake(place)
         try goOn(&item, place, &book, now: plan.now)

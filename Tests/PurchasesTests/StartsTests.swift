@@ -149,4 +149,48 @@ import TokenDomain
         try bench.settle()
         #expect(bench.apple.held("renewal")?.reference == "second")
     }
+
+    @Test func `counts no paid days of what was corrected before it was owed`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(31)
+        bench.sale(period("trial", .start, day: 0, bench))
+        try bench.pass(.hours(25))
+        bench.sale(
+            bench.change("trial", anna, .restate) {
+                $0.amountTaxExclusive = Milliunits(0)
+                $0.taxAmount = Milliunits(0)
+            }
+        )
+        try bench.settle()
+        bench.token("t", customer: anna)
+        try bench.settle()
+        bench.sale(period("renewal", .renewal, day: 30, bench))
+        try bench.settle()
+        #expect(["trial", "renewal"].map { bench.apple.held($0)?.days } == [0, 0])
+    }
+
+    @Test(arguments: [true, false])
+    func `counts no paid days of what was retracted before it was owed`(
+        isRetractedFirst: Bool
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(41)
+        bench.sale(period("wrong", .start, day: 0, bench))
+        try bench.pass(.hours(25))
+        let events = [
+            bench.change("wrong", anna, .retract), period("right", .start, day: 9, bench),
+        ]
+        for event in isRetractedFirst ? events : events.reversed() {
+            bench.sale(event)
+            try bench.settle()
+        }
+        bench.token("t", customer: anna)
+        bench.sale(period("renewal", .renewal, day: 39, bench))
+        try bench.settle()
+        #expect(["right", "renewal"].map { bench.apple.held($0)?.days } == [0, 30])
+    }
 }
