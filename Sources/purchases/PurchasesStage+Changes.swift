@@ -113,7 +113,7 @@ extension PurchasesStage {
         of restated: PurchaseEvent,
         instead item: BookedItem
     ) -> PurchaseFault? {
-        guard item.refunded != .none, let sale = item.sale else {
+        guard item.refunded != .none, let sale = item.sale, let live = item.live else {
             return nil
         }
         let repair = "Retract the refunds first: they have the value of the buy."
@@ -123,10 +123,16 @@ extension PurchasesStage {
         if restated.taxCountry != sale.taxCountry {
             return PurchaseFault(.taxCountryMismatch, .taxCountry, repair: repair)
         }
-        if restated.reportingCurrency != sale.reportingCurrency {
+        let terms = ReportingTerms.of(
+            restated,
+            insteadOf: sale,
+            in: live.terms,
+            rates: rates.rates
+        )
+        if terms?.currency != live.terms.currency {
             return PurchaseFault(.reportingCurrencyMismatch, .reportingCurrency, repair: repair)
         }
-        if restated.exchangeRate != sale.exchangeRate {
+        if terms?.rate != live.terms.rate {
             return PurchaseFault(.exchangeRateMismatch, .exchangeRate, repair: repair)
         }
         return nil
