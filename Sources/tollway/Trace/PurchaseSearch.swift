@@ -242,7 +242,8 @@ struct PurchaseSearch {
                         + (outcome.lane?.environment == .sandbox ? " in the sandbox" : "")
                         + (outcome.externalPurchaseID.map { " under \($0.text)" } ?? "")
                         + Self.text(outcome.errors),
-                    Fact.text("outcome", outcome.outcome.rawValue)
+                    Fact.text("type", outcome.type.rawValue)
+                        + Fact.text("outcome", outcome.outcome.rawValue)
                         + Fact.text("reason", outcome.reason)
                         + Fact.number("revision", Int64(outcome.revision))
                         + Fact.text("externalPurchaseId", outcome.externalPurchaseID?.text)
