@@ -282,6 +282,24 @@ import TokenWire
         )
     }
 
+    /// A platform that writes the topic itself may write anything.
+    @Test(arguments: [Int64.min, 59_999, .max])
+    func `takes the time of the record where a sale was received at no possible time`(
+        milliseconds: Int64
+    ) throws {
+        let world = try World()
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        var sale = Self.sale("sale-1", at: now)
+        sale.receivedAt = Timestamp(milliseconds: milliseconds)
+        try world.write(.purchasesReceived, key: Self.customer.text) { sale.write(to: &$0) }
+        try world.flush()
+        let run = try world.trace(["sale-1", "-o", "json"])
+        #expect(run.exitCode == 0, "\(run.talk)")
+        let told = try #require(run.object()["events"] as? [[String: Any]])
+        let at = try #require(told.first?["at"] as? Int64)
+        #expect(abs(at - now.milliseconds) < 60_000)
+    }
+
     /// As `purchases` writes its book: kind, length and text of the purchase key, environment, app, id.
     @Test func `says what a sale waits for, and what its dead letters want`() throws {
         let world = try World()
