@@ -34,8 +34,9 @@ extension PurchasesStage {
         book.put(record, at: place)
     }
 
-    /// The newest start of a subscription that is not after an event of it, and is not retracted; the newest
-    /// of all where there is none.
+    /// The newest start of a subscription that is not after an event of it, and is not retracted.
+    ///
+    /// Where there is none, the newest retracted one, and else the newest of all.
     func start(
         of sale: PurchaseEvent,
         _ subscription: BookPlace,
@@ -48,6 +49,7 @@ extension PurchasesStage {
             return nil
         }
         var found: (name: String, date: Timestamp)?
+        var retracted: (name: String, date: Timestamp)?
         for name in record.otherStarts.isEmpty ? [] : record.starts {
             let place = subscription.at(subscription.key.sibling(name))
             let item = try book.item(place)
@@ -57,10 +59,13 @@ extension PurchasesStage {
             }
             // What comes before the event may make it live again.
             if let item, item.isRetracted, try !isChanging(item, place, before: event, &book) {
+                if retracted.map({ $0.date < own }) ?? true {
+                    retracted = (name, own)
+                }
                 continue
             }
             found = (name, own)
         }
-        return found?.name ?? newest
+        return found?.name ?? retracted?.name ?? newest
     }
 }

@@ -87,6 +87,32 @@ import TokenDomain
         #expect(bench.deadLetters().isEmpty)
     }
 
+    /// It was never told of, and is none of the subscription that came after it.
+    @Test(arguments: [true, false])
+    func `keeps what was not owed with a retracted start where no other was before it`(
+        isRetractedFirst: Bool
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(40)
+        bench.sale(period("first", .start, day: 0, bench))
+        try bench.pass(.hours(25))
+        bench.sale(period("renewal", .renewal, day: 30, bench))
+        try bench.settle()
+        let events = [
+            bench.change("first", anna, .retract), period("second", .start, day: 40, bench),
+        ]
+        bench.token("t", from: Self.zero + .days(39), customer: anna)
+        for event in isRetractedFirst ? events : events.reversed() {
+            bench.sale(event)
+            try bench.pass(.hours(25))
+        }
+        #expect(bench.deadLetters().isEmpty)
+        #expect(bench.apple.held("second") != nil)
+        #expect(try bench.words().filter { $0.hasPrefix("renewal") } == ["renewal not_owed"])
+    }
+
     /// Nothing of a subscription without token is owed, also when its start cannot be reopened any more.
     @Test func `keeps renewals with a start that was not owed and is past reopening`() throws {
         let bench = PurchasesBench()
