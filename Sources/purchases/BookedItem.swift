@@ -78,7 +78,7 @@ struct BookedItem: Equatable {
     @Boxed var live: Live?
     /// The item that it points at: the buy of a refund, the start of a subscription's later event.
     var parent: String?
-    /// Of what is not owed: until when a token reopens it.
+    /// Of what is not owed: until when a token reopens it, or reopened it; nil where it was retracted.
     var reopensUntil: Timestamp?
     /// How often Apple accepted it.
     var revision = 0
@@ -115,6 +115,11 @@ struct BookedItem: Equatable {
     }
 
     var hasChanges: Bool { changeFirst < changeNext }
+
+    /// Apple has its retraction, or was never told of it.
+    var isRetracted: Bool {
+        live?.isRetracted ?? (standing == .notOwed && reopensUntil == nil)
+    }
 
     /// A buy that waits may not be what it was: changes are known that are not in it.
     var isOutdated: Bool { standing == .pending && (foldedTo ?? changeFirst) < changeNext }

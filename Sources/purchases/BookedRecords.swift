@@ -78,6 +78,17 @@ struct BookedSubscription: Equatable {
         self.touchedAt = touchedAt
     }
 
+    /// The line items of its starts, the newest one first.
+    var starts: [String] { (startLineItemID.map { [$0] } ?? []) + otherStarts }
+
+    /// Keeps these of its starts, which are in the order of ``starts``.
+    mutating func keep(starts kept: [(name: String, date: Timestamp)]) {
+        (startLineItemID, startDate, otherStarts) = (nil, nil, [])
+        for start in kept.reversed() {
+            note(start: start.name, at: start.date)
+        }
+    }
+
     mutating func note(start name: String, at date: Timestamp?) {
         otherStarts.removeAll { $0 == name }
         var other = name

@@ -77,8 +77,9 @@ extension PurchasesStage {
             let restated = try sale.applying(change, now: now)
             item.first = item.first ?? sale
             item.sale = restated
-            if item.reopensUntil == nil {
-                // It was retracted, and its own event forgotten: a token reopens it again.
+            if item.reopensUntil.map({ $0 <= now }) ?? true {
+                // It was retracted or its time is over, and its own event forgotten: a token reopens
+                // it again.
                 item.reopensUntil = now + policy.reopening
                 book.keep(event, of: &item, at: place)
             }
@@ -112,7 +113,7 @@ extension PurchasesStage {
         of restated: PurchaseEvent,
         instead item: BookedItem
     ) -> PurchaseFault? {
-        guard item.refunded != .none, let sale = item.sale else {
+        guard item.refunded != .none, let sale = item.sale, let live = item.live else {
             return nil
         }
         let repair = "Retract the refunds first: they have the value of the buy."
@@ -122,10 +123,16 @@ extension PurchasesStage {
         if restated.taxCountry != sale.taxCountry {
             return PurchaseFault(.taxCountryMismatch, .taxCountry, repair: repair)
         }
-        if restated.reportingCurrency != sale.reportingCurrency {
+        let terms = ReportingTerms.of(
+            restated,
+            insteadOf: sale,
+            in: live.terms,
+            rates: rates.rates
+        )
+        if terms?.currency != live.terms.currency {
             return PurchaseFault(.reportingCurrencyMismatch, .reportingCurrency, repair: repair)
         }
-        if restated.exchangeRate != sale.exchangeRate {
+        if terms?.rate != live.terms.rate {
             return PurchaseFault(.exchangeRateMismatch, .exchangeRate, repair: repair)
         }
         return nil

@@ -45,7 +45,6 @@ extension PurchasesStage {
             }
             guard until <= now else { return }
             book.drop(0, of: &item, at: place)
-            item.reopensUntil = nil
             item.wait(for: .idle, now: now)
             return book.put(item, at: place)
         case .idle, .queued, .sent: return
@@ -168,11 +167,30 @@ extension PurchasesStage {
         // It is owed, and cannot be reported as it is: its dead letter comes with what is due.
         case .refuse: decision = .wait(.now)
         // As before: nothing is owed as far as is known.
-        case .wait, .notOwed, .repeated: return
+        case .wait(.reference(let other, _)) where other.kind == .item:
+            return try refer(item, to: other.name, place, &book, now: plan.now)
+        case .notOwed: return try refer(item, to: reopened.parent, place, &book, now: plan.now)
+        case .wait, .repeated: return
         }
         reopened.reopensUntil = nil
         metrics.count(.reopened, "token", app: place.key.lane.appAppleID)
         try enact(correctable(decision, reopened), reopened, place, event, &book, into: &plan)
+    }
+
+    /// What is not owed waits for another item to reopen it, where it refers to that one now.
+    private func refer(
+        _ item: BookedItem,
+        to parent: String?,
+        _ place: BookPlace,
+        _ book: inout Book,
+        now: Timestamp
+    ) throws(StoreFault) {
+        guard parent != item.parent else {
+            return
+        }
+        var item = item
+        item.parent = parent
+        try goOn(&item, place, &book, now: now)
     }
 
     private func isLater(_ item: BookedItem) -> Bool {
@@ -340,38 +358,6 @@ extension PurchasesStage {
             return try isChanging(item, place.at(key), before: event, &book)
                 ? .decided(.wait(wait)) : .found(key, item)
         }
-    }
-
-    /// The newest start of a subscription that is not after an event of it, and is not retracted; the newest
-    /// of all where there is none.
-    private func start(
-        of sale: PurchaseEvent,
-        _ subscription: BookPlace,
-        _ event: BookedEvent,
-        _ book: inout Book
-    ) throws(StoreFault) -> String? {
-        guard let record = try book.subscription(subscription),
-            let newest = record.startLineItemID, let date = sale.creationDate
-        else {
-            return nil
-        }
-        var found: (name: String, date: Timestamp)?
-        for name in record.otherStarts.isEmpty ? [] : [newest] + record.otherStarts {
-            let place = subscription.at(subscription.key.sibling(name))
-            let item = try book.item(place)
-            let own = item?.sale?.creationDate ?? (name == newest ? record.startDate : nil)
-            guard let own, own <= date, found.map({ $0.date < own }) ?? true else {
-                continue
-            }
-            // What comes before the event may make it live again.
-            if let item, item.live?.isRetracted == true,
-                try !isChanging(item, place, before: event, &book)
-            {
-                continue
-            }
-            found = (name, own)
-        }
-        return found?.name ?? newest
     }
 
     /// Whether a change that came before an event is not settled: what refers to the item is measured

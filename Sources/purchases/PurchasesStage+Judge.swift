@@ -372,25 +372,6 @@ extension PurchasesStage {
         return .settled("held")
     }
 
-    /// The start of a subscription: its later events refer to it.
-    private func noteStart(
-        _ sale: PurchaseEvent,
-        _ place: BookPlace,
-        _ book: inout Book,
-        now: Timestamp
-    ) throws(StoreFault) {
-        guard sale.subscriptionEvent == .start, let id = sale.subscriptionID else {
-            return
-        }
-        let key = place.key.subscription(id)
-        let place = place.at(key)
-        var record = try book.subscription(place) ?? BookedSubscription(touchedAt: now)
-        record.note(start: sale.lineItemID, at: sale.creationDate)
-        record.touchedAt = now
-        try book.wake(place)
-        book.put(record, at: place)
-    }
-
     /// A restatement or a retraction: it takes its place behind what is not settled.
     private func takeChange(
         _ event: BookedEvent,

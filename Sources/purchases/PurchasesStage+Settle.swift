@@ -248,13 +248,15 @@ extension PurchasesStage {
             // The event stays: a token that comes later carries it.
             item.standing = .notOwed
             item.reopensUntil = plan.now + policy.reopening
-            try book.wake(place)
             item.excluded = []
             item.touchedAt = plan.now
         } else {
             book.put(nil, number: item.changeFirst, of: place)
             item.finishTurn(now: plan.now)
+            // It was counted as it came.
+            try recount(item.sale, isKnown: false, place, &book, now: plan.now)
         }
+        try book.wake(place)
         try goOn(&item, place, &book, now: plan.now)
     }
 

@@ -173,6 +173,7 @@ import TokenWire
         #expect(object["externalPurchaseId"] as? String == Self.token.text)
         #expect(object["requestIdentifier"] as? String == Self.identifier)
         #expect(object["purchaseKeys"] as? [String] == [Self.customer.text])
+        #expect(object["type"] as? String == "buy")
         let told = try #require(object["events"] as? [[String: Any]])
         #expect(
             Set(told.map { "\($0["stage"] ?? ""): \($0["event"] ?? "")" }) == [
@@ -251,6 +252,52 @@ import TokenWire
         #expect(known.exitCode == 0)
         let other = try world.trace(["sale-2", "--customer", sale.customer?.text ?? ""])
         #expect(!other.talk.contains("is not set"))
+    }
+
+    @Test func `says that Apple has the retraction of a sale`() throws {
+        let world = try World()
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        try tell(world, at: now)
+        let retracted = PurchaseOutcome(
+            lineItemID: "sale-1",
+            revision: 2,
+            type: .retract,
+            outcome: .reported,
+            externalPurchaseID: Self.token,
+            requestIdentifier: Self.identifier,
+            reason: "accepted",
+            errors: [],
+            item: nil,
+            receivedAt: now,
+            settledAt: now + .seconds(9)
+        )
+        try world.write(.purchasesOutcomes, key: Self.customer.text) { retracted.write(to: &$0) }
+        try world.flush()
+        let object = try world.trace(["sale-1", "-o", "json"]).object()
+        #expect(object["type"] as? String == "retract")
+        #expect(
+            object["now"] as? [String] == [
+                "Apple has its retraction under \(Self.token.text): revision 2"
+            ]
+        )
+    }
+
+    /// A platform that writes the topic itself may write anything.
+    @Test(arguments: [Int64.min, 59_999, .max])
+    func `takes the time of the record where a sale was received at no possible time`(
+        milliseconds: Int64
+    ) throws {
+        let world = try World()
+        let now = Timestamp(milliseconds: Int64(Date().timeIntervalSince1970 * 1_000))
+        var sale = Self.sale("sale-1", at: now)
+        sale.receivedAt = Timestamp(milliseconds: milliseconds)
+        try world.write(.purchasesReceived, key: Self.customer.text) { sale.write(to: &$0) }
+        try world.flush()
+        let run = try world.trace(["sale-1", "-o", "json"])
+        #expect(run.exitCode == 0, "\(run.talk)")
+        let told = try #require(run.object()["events"] as? [[String: Any]])
+        let at = try #require(told.first?["at"] as? Int64)
+        #expect(abs(at - now.milliseconds) < 60_000)
     }
 
     /// As `purchases` writes its book: kind, length and text of the purchase key, environment, app, id.

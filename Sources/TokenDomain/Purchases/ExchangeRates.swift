@@ -126,7 +126,8 @@ package struct ReportingTerms: Hashable, Sendable {
         self.rate = rate
     }
 
-    /// What a restated buy is reported in: as before, unless what decides it changed.
+    /// What a restated buy is reported in: as before, unless what decides it changed; to say what it is
+    /// reported in changes nothing.
     ///
     /// - Returns: nil as of a buy that is new.
     package static func of(
@@ -137,8 +138,8 @@ package struct ReportingTerms: Hashable, Sendable {
     ) -> ReportingTerms? {
         let isSame =
             restated.pricingCurrency == sale.pricingCurrency
-            && restated.reportingCurrency == sale.reportingCurrency
-            && restated.exchangeRate == sale.exchangeRate
+            && [sale.reportingCurrency, terms.currency].contains(restated.reportingCurrency)
+            && [sale.exchangeRate, terms.rate].contains(restated.exchangeRate)
         return isSame ? terms : of(restated, rates: rates)
     }
 

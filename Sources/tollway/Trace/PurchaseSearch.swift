@@ -183,7 +183,10 @@ struct PurchaseSearch {
                 TraceEvent(
                     record,
                     stage: "ingest",
-                    at: sale.receivedAt.map { Timestamp(milliseconds: $0) },
+                    at: TokenReceived.receivedAt(
+                        stated: sale.receivedAt.map { Timestamp(milliseconds: $0) },
+                        recordTime: Timestamp(milliseconds: record.timestamp)
+                    ),
                     text + (sale.requestID.map { ", request \($0)" } ?? ""),
                     Fact.text("type", sale.type) + Fact.text("lineItemId", sale.lineItemID)
                         + Fact.number("appAppleId", sale.appAppleID)
@@ -242,7 +245,8 @@ struct PurchaseSearch {
                         + (outcome.lane?.environment == .sandbox ? " in the sandbox" : "")
                         + (outcome.externalPurchaseID.map { " under \($0.text)" } ?? "")
                         + Self.text(outcome.errors),
-                    Fact.text("outcome", outcome.outcome.rawValue)
+                    Fact.text("type", outcome.type.rawValue)
+                        + Fact.text("outcome", outcome.outcome.rawValue)
                         + Fact.text("reason", outcome.reason)
                         + Fact.number("revision", Int64(outcome.revision))
                         + Fact.text("externalPurchaseId", outcome.externalPurchaseID?.text)
@@ -263,7 +267,10 @@ struct PurchaseSearch {
     private mutating func readReports() throws(LogFault) {
         let (needle, id) = (needle, lineItemID)
         let whose = Set(purchaseKeys)
-        let from = events.map(\.at).min().map { $0 - TraceSearch.slackMilliseconds }
+        let from = events.map(\.at).min().map {
+            (Timestamp(milliseconds: $0) + Milliseconds(-TraceSearch.slackMilliseconds))
+                .milliseconds
+        }
         guard from != nil else {
             return
         }

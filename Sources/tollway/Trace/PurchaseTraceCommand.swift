@@ -166,7 +166,8 @@ extension PurchaseSearch: Trace {
 
     private func facts(_ item: TracedItem?) -> [(name: String, json: String)] {
         let (outcome, standing) = (item?.outcome, item?.standing)
-        var members = Fact.text("outcome", outcome?.outcome.rawValue)
+        var members = Fact.text("type", outcome?.type.rawValue)
+        members += Fact.text("outcome", outcome?.outcome.rawValue)
         members += Fact.text("reason", outcome?.reason)
         members += Fact.number("revision", outcome.map { Int64($0.revision) })
         members += Fact.text("externalPurchaseId", outcome?.externalPurchaseID?.text)
@@ -206,6 +207,8 @@ extension PurchaseSearch {
         if let outcome = item?.outcome {
             let under = outcome.externalPurchaseID.map { " under \($0.text)" } ?? ""
             switch outcome.outcome {
+            case .reported where outcome.type == .retract:
+                lines.append("Apple has its retraction\(under): revision \(outcome.revision)")
             case .reported:
                 lines.append("Apple has it\(under): revision \(outcome.revision)")
             // What it waits for is the newer word.

@@ -1,0 +1,222 @@
+import Testing
+import TokenDomain
+
+@testable import purchases
+
+@Suite struct `Starts of a subscription` {
+    private static let zero = PurchasesBench.start
+
+    /// A period of the subscription `s` that begins so many days after the clock of the bench began.
+    private func period(
+        _ id: String,
+        _ event: SubscriptionEvent,
+        day: Int64,
+        _ bench: PurchasesBench
+    ) -> PurchaseEvent {
+        bench.buy(id, bench.customer(1)) {
+            $0.creationDate = Self.zero + .days(day)
+            $0.subscriptionID = "s"
+            $0.subscriptionEvent = event
+            $0.subscriptionStartDate = Self.zero + .days(day)
+            $0.subscriptionEndDate = Self.zero + .days(day + 30)
+        }
+    }
+
+    /// Tokens for the first days of January and of February, and none between.
+    private func addTokens(_ bench: PurchasesBench) {
+        let anna = bench.customer(1)
+        bench.token("a", days: 2, customer: anna)
+        bench.token("b", from: Self.zero + .days(29), days: 30, customer: anna)
+    }
+
+    /// In which order the platform corrects a start with a wrong date, which was not owed.
+    struct Correction: Sendable {
+        var isRenewalFirst = false
+        var isRetractedFirst = true
+        var areTokensLate = false
+    }
+
+    @Test(arguments: [
+        Correction(),
+        Correction(isRetractedFirst: false),
+        Correction(isRenewalFirst: true),
+        Correction(isRenewalFirst: true, isRetractedFirst: false),
+        Correction(isRenewalFirst: true, areTokensLate: true),
+    ])
+    func `has renewals refer to the one that was sent instead of a retracted one`(
+        correction: Correction
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(5)
+        bench.sale(period("wrong", .start, day: 5, bench))
+        try bench.pass(.hours(25))
+        #expect(try bench.words() == ["wrong not_owed"])
+        bench.clock.now = Self.zero + .days(31)
+        let renewal = period("renewal", .renewal, day: 30, bench)
+        if correction.isRenewalFirst {
+            bench.sale(renewal)
+            try bench.settle()
+            #expect(try bench.words().last == "renewal not_owed")
+        }
+        if !correction.areTokensLate {
+            addTokens(bench)
+        }
+        if correction.isRetractedFirst {
+            bench.sale(bench.change("wrong", anna, .retract))
+            try bench.settle()
+        }
+        bench.sale(period("right", .start, day: 0, bench))
+        try bench.pass(.hours(25))
+        if correction.areTokensLate {
+            #expect(try bench.words().last == "right not_owed")
+            addTokens(bench)
+            try bench.pass(.minutes(1))
+        }
+        if !correction.isRetractedFirst {
+            bench.sale(bench.change("wrong", anna, .retract))
+            try bench.settle()
+        }
+        if !correction.isRenewalFirst {
+            bench.sale(renewal)
+        }
+        try bench.pass(.hours(1))
+        #expect(bench.apple.held("renewal")?.reference == "right")
+        #expect(bench.apple.held("wrong") == nil)
+        #expect(bench.deadLetters().isEmpty)
+    }
+
+    /// It was never told of, and is none of the subscription that came after it.
+    @Test(arguments: [true, false])
+    func `keeps what was not owed with a retracted start where no other was before it`(
+        isRetractedFirst: Bool
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(40)
+        bench.sale(period("first", .start, day: 0, bench))
+        try bench.pass(.hours(25))
+        bench.sale(period("renewal", .renewal, day: 30, bench))
+        try bench.settle()
+        let events = [
+            bench.change("first", anna, .retract), period("second", .start, day: 40, bench),
+        ]
+        bench.token("t", from: Self.zero + .days(39), customer: anna)
+        for event in isRetractedFirst ? events : events.reversed() {
+            bench.sale(event)
+            try bench.pass(.hours(25))
+        }
+        #expect(bench.deadLetters().isEmpty)
+        #expect(bench.apple.held("second") != nil)
+        #expect(try bench.words().filter { $0.hasPrefix("renewal") } == ["renewal not_owed"])
+    }
+
+    /// Nothing of a subscription without token is owed, also when its start cannot be reopened any more.
+    @Test func `keeps renewals with a start that was not owed and is past reopening`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.token("a", days: 2, customer: anna)
+        bench.sale(period("first", .start, day: 0, bench))
+        try bench.settle()
+        bench.clock.now = Self.zero + .days(100)
+        bench.sale(period("second", .start, day: 100, bench))
+        try bench.pass(.hours(25))
+        try bench.pass(.days(60))
+        bench.token("late", from: bench.clock.now, days: 30, customer: anna)
+        bench.sale(period("renewal", .renewal, day: 161, bench))
+        try bench.settle()
+        #expect(try bench.words() == ["first reported", "second not_owed", "renewal not_owed"])
+    }
+
+    /// Apple has another line item under the name of the start: the platform sends it under a new one.
+    @Test(arguments: [0, -1, 1] as [Int64])
+    func `has renewals refer to the one that was sent instead of a refused one`(day: Int64) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.clock.now = Self.zero + .days(40)
+        bench.token("t", from: Self.zero + .days(-2), customer: bench.customer(1))
+        bench.script = { _, ids in
+            ids.contains("taken")
+                ? [AppleError(code: 1, fieldName: "lineItemId", lineItemID: "taken")] : nil
+        }
+        bench.sale(period("taken", .start, day: 0, bench))
+        bench.sale(period("before", .renewal, day: 30, bench))
+        try bench.settle()
+        #expect(bench.deadLetters().map(\.code) == ["purchases.conflict"])
+        bench.sale(period("other", .start, day: day, bench))
+        bench.sale(period("after", .renewal, day: 35, bench))
+        try bench.settle()
+        #expect(bench.apple.held("before")?.reference == "other")
+        #expect(bench.apple.held("after")?.reference == "other")
+        #expect(bench.deadLetters().count == 1)
+    }
+
+    /// The customer was here before: a renewal of the new life is none of the old one.
+    @Test func `has renewals wait for a refused one, whatever came before it`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        bench.clock.now = Self.zero + .days(140)
+        bench.token("t", from: Self.zero, customer: bench.customer(1))
+        bench.sale(period("first", .start, day: 0, bench))
+        try bench.settle()
+        bench.script = { _, ids in
+            ids.contains("second")
+                ? [AppleError(code: 4, fieldName: "taxCountry", lineItemID: "second")] : nil
+        }
+        bench.sale(period("second", .start, day: 100, bench))
+        bench.sale(period("renewal", .renewal, day: 130, bench))
+        try bench.settle()
+        #expect(try bench.words() == ["first reported", "second rejected"])
+        bench.script = { _, _ in nil }
+        bench.sale(period("second", .start, day: 100, bench))
+        try bench.settle()
+        #expect(bench.apple.held("renewal")?.reference == "second")
+    }
+
+    @Test func `counts no paid days of what was corrected before it was owed`() throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(31)
+        bench.sale(period("trial", .start, day: 0, bench))
+        try bench.pass(.hours(25))
+        bench.sale(
+            bench.change("trial", anna, .restate) {
+                $0.amountTaxExclusive = Milliunits(0)
+                $0.taxAmount = Milliunits(0)
+            }
+        )
+        try bench.settle()
+        bench.token("t", customer: anna)
+        try bench.settle()
+        bench.sale(period("renewal", .renewal, day: 30, bench))
+        try bench.settle()
+        #expect(["trial", "renewal"].map { bench.apple.held($0)?.days } == [0, 0])
+    }
+
+    @Test(arguments: [true, false])
+    func `counts no paid days of what was retracted before it was owed`(
+        isRetractedFirst: Bool
+    ) throws {
+        let bench = PurchasesBench()
+        bench.launch()
+        let anna = bench.customer(1)
+        bench.clock.now = Self.zero + .days(41)
+        bench.sale(period("wrong", .start, day: 0, bench))
+        try bench.pass(.hours(25))
+        let events = [
+            bench.change("wrong", anna, .retract), period("right", .start, day: 9, bench),
+        ]
+        for event in isRetractedFirst ? events : events.reversed() {
+            bench.sale(event)
+            try bench.settle()
+        }
+        bench.token("t", customer: anna)
+        bench.sale(period("renewal", .renewal, day: 39, bench))
+        try bench.settle()
+        #expect(["right", "renewal"].map { bench.apple.held($0)?.days } == [0, 30])
+    }
+}
