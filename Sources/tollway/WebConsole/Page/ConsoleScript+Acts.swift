@@ -94,12 +94,18 @@ extension ConsoleScript {
           draw();
         };
 
-        async function readActs() {
+        // One reading at a time; while an act is under way, one a second.
+        function readActs() {
+          app.actsReading ??= readActsOnce().finally(() => { app.actsReading = null; });
+          return app.actsReading;
+        }
+        async function readActsOnce() {
+          clearTimeout(app.actsTimer);
           const before = app.acts.filter(act => act.exit === undefined).length;
           app.acts = (await call('/api/acts')).acts;
           const now = app.acts.filter(act => act.exit === undefined).length;
           if (now < before) forgetDeadLetters();
-          if (now > 0) setTimeout(() => readActs().then(draw, () => {}), 1000);
+          if (now > 0) app.actsTimer = setTimeout(() => readActs().then(draw, () => {}), 1000);
         }
         app.actions.stop = async data => {
           try { await call('/api/acts/stop', { act: Number(data.number) }); } catch (error) {
