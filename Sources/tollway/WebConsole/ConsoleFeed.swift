@@ -112,8 +112,11 @@ struct ConsolePrograms {
     private let executable: URL
     private let environment: [String: String]
 
-    init(environment: [String: String] = ProcessInfo.processInfo.environment) {
-        executable = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+    init(
+        executable: URL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath(),
+        environment: [String: String] = ProcessInfo.processInfo.environment
+    ) {
+        self.executable = executable
         self.environment = environment
     }
 

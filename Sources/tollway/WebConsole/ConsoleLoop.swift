@@ -179,25 +179,33 @@ final class ConsoleLoop {
     ) throws(ConsoleFault) {
         switch request.path {
         case "/api/read":
-            let question = try ConsoleQuestion(body)
-            try ask(request, question.arguments, milliseconds: question.milliseconds) { _ in [] }
+            try jobs.ask(try ConsoleQuestion(body)) { [unowned self] result in
+                respond(request, json: JSONLines.object(ConsoleActs.members(result)))
+            }
         case "/api/plans":
             let (draft, question) = try acts.draft(
                 body,
                 session: secret,
                 now: WallClock.nowMilliseconds()
             )
-            try ask(
-                request,
+            let job = jobs.start(
                 question,
                 milliseconds: ConsoleActs.planMilliseconds,
                 isUrgent: draft.action.isOfLane
             ) {
                 [unowned self] result in
-                acts.keep(draft, result.data).map { plan in
+                let plan = acts.keep(draft, result.data)
+                let members = plan.map { plan in
                     Fact.text("plan", plan.id) + Fact.number("go", Int64(plan.goCount))
                         + Fact.text("what", plan.what)
-                } ?? []
+                }
+                respond(
+                    request,
+                    json: JSONLines.object(ConsoleActs.members(result) + (members ?? []))
+                )
+            }
+            guard job != nil else {
+                throw ConsoleJobs.busy
             }
         case "/api/acts":
             let (act, command) = try acts.confirm(
@@ -216,7 +224,7 @@ final class ConsoleLoop {
                 acts.end(act.number, result)
             }
             guard let job else {
-                throw Self.busy
+                throw ConsoleJobs.busy
             }
             acts.begin(act, job: job)
             respond(request, json: JSONLines.object([("act", "\(act.number)")]))
@@ -228,31 +236,6 @@ final class ConsoleLoop {
             }
             jobs.interrupt(job)
             respond(request, json: JSONLines.object([("act", "\(act.number)")]))
-        }
-    }
-
-    private static let busy = ConsoleFault(
-        "\(ConsoleJobs.questionCountMax) commands run already: try again in a moment",
-        status: 503
-    )
-
-    /// Runs a command that changes nothing, and answers when it has ended.
-    private func ask(
-        _ request: HTTPRequest,
-        _ arguments: [String],
-        milliseconds: Int64 = ConsoleJobs.readMilliseconds,
-        isUrgent: Bool = false,
-        _ more: @escaping (ConsoleJobs.Result) -> [(name: String, json: String)]
-    ) throws(ConsoleFault) {
-        let job = jobs.start(arguments, milliseconds: milliseconds, isUrgent: isUrgent) {
-            [unowned self] result in
-            respond(
-                request,
-                json: JSONLines.object(ConsoleActs.members(result) + more(result))
-            )
-        }
-        guard job != nil else {
-            throw Self.busy
         }
     }
 
@@ -287,7 +270,7 @@ final class ConsoleLoop {
 
     private func listen(_ request: HTTPRequest, now: Int64) {
         guard streams.count < Self.streamCountMax else {
-            return refuse(request, Self.busy)
+            return refuse(request, ConsoleJobs.busy)
         }
         server.beginStream(
             to: request.id,

@@ -30,4 +30,25 @@ struct `The console's script` {
         #expect(seen["asked"] as? Int == 10)
         #expect(seen["more"] as? Int == 0)
     }
+
+    // MARK: - What is read
+
+    @Test func `asks for an account once, however often its button is clicked`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ accounts: [], closes: true });
+            await page.go('/account');
+            const before = page.asked().length;
+            page.hold();
+            for (let number = 0; number < 3; number += 1) await page.click('data-act', 'account');
+            const clicked = page.asked().length - before;
+            await page.release();
+            await page.click('data-act', 'account');
+            return { clicked, then: page.asked().length - before };
+            """
+        )
+        #expect(seen["clicked"] as? Int == 1)
+        #expect(seen["then"] as? Int == 2)
+    }
 }

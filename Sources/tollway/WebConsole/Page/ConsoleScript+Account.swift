@@ -72,7 +72,7 @@ extension ConsoleScript {
         } };
         app.submits.month = form => go('/account' + (form.get('month')
           ? '?month=' + encodeURIComponent(form.get('month')) : ''));
-        app.actions.account = data => { app.cache[data.name].isOld = true; draw(); };
+        app.actions.account = data => readAgain(data.name);
         app.actions.export = data => {
           const file = new Blob([JSON.stringify(app.cache[data.name].data, null, 2)],
             { type: 'application/json' });

@@ -105,7 +105,7 @@ extension ConsoleScript {
               ['until', found.waitsUntil && when(found.waitsUntil)],
               ['since', found.waitingSince && when(found.waitingSince)]])];
         } };
-        app.actions.repurchase = data => { app.cache[data.name].isOld = true; draw(); };
+        app.actions.repurchase = data => readAgain(data.name);
 
         """#
 }

@@ -152,7 +152,7 @@ enum ConsoleScript {
         // A question whose answer is kept while the view shows it.
         function load(name, question, isAgain) {
           const known = app.cache[name];
-          if (known && !isAgain && !known.isOld) return known;
+          if (known && (known.isLoading || (!isAgain && !known.isOld))) return known;
           const entry = { data: known && known.data, isLoading: true, at: known && known.at,
             since: Date.now() };
           app.cache[name] = entry;
@@ -161,6 +161,11 @@ enum ConsoleScript {
             entry.exit = error.exit; })
             .finally(() => { entry.isLoading = false; draw(); });
           return entry;
+        }
+        function readAgain(name) {
+          const entry = app.cache[name];
+          if (entry && !entry.isLoading) entry.isOld = true;
+          draw();
         }
         // What is known of dead letters is old now; it stays on the page until it is read anew.
         function forgetDeadLetters() {
