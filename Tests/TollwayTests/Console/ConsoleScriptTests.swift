@@ -41,14 +41,84 @@ struct `The console's script` {
             await page.go('/account');
             const before = page.asked().length;
             page.hold();
-            for (let number = 0; number < 3; number += 1) await page.click('data-act', 'account');
+            for (let number = 0; number < 3; number += 1) await page.click('data-act', 'again');
             const clicked = page.asked().length - before;
             await page.release();
-            await page.click('data-act', 'account');
+            await page.click('data-act', 'again');
             return { clicked, then: page.asked().length - before };
             """
         )
         #expect(seen["clicked"] as? Int == 1)
         #expect(seen["then"] as? Int == 2)
+    }
+
+    @Test func `asks for a token again when somebody traces it again`() throws {
+        let seen = try ScriptPage.run(
+            "/token",
+            """
+            const found = { externalPurchaseId: 'a', now: ['due'], deadLetters: [], events: [],
+              notes: [], traceIds: [] };
+            page.answer = () => ({ error: { message: 'Kafka knows nothing of a' } });
+            await page.event();
+            await page.submit('search', { id: 'a' });
+            const first = page.main.textContent;
+            page.answer = () => found;
+            await page.click('data-act', 'again');
+            const again = page.main.textContent;
+            await page.submit('search', { id: 'a' });
+            const asked = page.asked().length;
+            await page.event();
+            await page.submit('search', { id: 'https://a.example/' });
+            return { first, again, asked, text: page.asked().length - asked };
+            """
+        )
+        let first = try #require(seen["first"] as? String)
+        #expect(first.contains("Kafka knows nothing of a") && first.contains("asked now"))
+        #expect((seen["again"] as? String)?.contains("as of now") == true)
+        #expect(seen["asked"] as? Int == 3)
+        // The answer to a token's text is the answer to its id.
+        #expect(seen["text"] as? Int == 1)
+    }
+
+    @Test(arguments: [
+        "/token/a", "/purchase/a", "/account", "/audit", "/dead-letters?stage=decode",
+        "/dead-letters/decode/0/1",
+    ])
+    func `keeps no error, and reads on request`(path: String) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ status: 503, detail: 'too many' });
+            await page.event();
+            await page.go('\(path)');
+            const text = page.main.textContent;
+            await page.turn(2000);
+            await page.event();
+            const failed = page.asked().length;
+            await page.click('data-act', 'again');
+            const again = page.asked().length;
+            await page.go('/pipeline');
+            await page.go('\(path)');
+            return { failed, again, back: page.asked().length, text };
+            """
+        )
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains("too many") && text.contains("Read again"), "\(text)")
+        #expect(text.contains("asked now"), "\(text)")
+        #expect(seen["failed"] as? Int == 1)
+        #expect(seen["again"] as? Int == 2)
+        #expect(seen["back"] as? Int == 3)
+    }
+
+    @Test func `reads an account anew on request alone, and other views with each visit`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ accounts: [], closes: true, deadLetters: [] });
+            for (const path of ['/account', '/audit', '/account', '/audit']) await page.go(path);
+            return { asked: page.asked().map(question => question.ask) };
+            """
+        )
+        #expect(seen["asked"] as? [String] == ["account", "audit", "audit"])
     }
 }

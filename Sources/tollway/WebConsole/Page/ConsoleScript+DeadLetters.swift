@@ -86,6 +86,7 @@ extension ConsoleScript {
             el('h1', null, (filter.code || filter.stage || ['Dead letters']).join(', ')),
             (filter.code || []).map(advise),
             filterForm(filter, isAll),
+            asOf(name, entry),
             loading(entry, 'the newest dead letters'),
             records.length > 0 && table([{ title: 'Dead letter' }, { title: 'Failed' },
               { title: 'Due at Apple' }, { title: 'App' }, { title: 'Attempts', n: true },
@@ -118,14 +119,15 @@ extension ConsoleScript {
 
         function deadLetterView(position) {
           const isShown = app.revealed === position;
-          const entry = load('dead-letter ' + position + isShown, { ask: 'dead-letter', id: position,
-            reveal: isShown });
+          const name = 'dead-letter ' + position + isShown;
+          const entry = load(name, { ask: 'dead-letter', id: position, reveal: isShown });
           const record = entry.data && entry.data.deadLetters && entry.data.deadLetters[0];
           const head = [el('p', { class: 'crumbs' }, el('a', { href: '/dead-letters' }, 'Dead letters'),
             record ? [' / ', el('a', { href: addressOf({ stage: record.stage, code: record.code,
               fingerprint: record.fingerprint }) }, record.code)] : ''),
-          el('h1', null, 'Dead letter ', el('span', { class: 'mono' }, position))];
-          if (!record) return [...head, loading(entry, 'the dead letter')];
+          el('h1', null, 'Dead letter ', el('span', { class: 'mono' }, position)),
+          asOf(name, entry), loading(entry, 'the dead letter')];
+          if (!record) return head;
           const from = record.source;
           return [...head, advise(record.code),
             el('div', { class: 'card' }, facts([

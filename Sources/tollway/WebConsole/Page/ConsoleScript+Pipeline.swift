@@ -105,7 +105,8 @@ extension ConsoleScript {
             el('p', { class: 'dim' }, 'tollway doctor, with the environment of this console:'
               + ' settings, Kafka, topics, rights, disk. It changes nothing.'),
             el('p', null, el('button', { 'data-act': 'doctor' }, doctor && doctor.data
-              ? 'Look again' : 'Look closer')),
+              ? 'Look again' : 'Look closer'), ' ', doctor && doctor.at
+              && el('span', { class: 'dim' }, 'as of ', when(doctor.at))),
             doctor && loading(doctor, 'what doctor finds'),
             doctor && doctor.data && table([{ title: 'Verdict' }, { title: 'Area' },
               { title: 'Found' }, { title: 'What to do' }], doctor.data.findings.map(finding => [

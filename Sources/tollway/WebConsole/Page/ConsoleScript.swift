@@ -7,7 +7,7 @@ enum ConsoleScript {
     static let core = #"""
         'use strict';
         const app = { snap: null, gotAt: 0, age: 0, session: null, views: {},
-          acts: [], cache: {}, actions: {}, submits: {}, generation: 0 };
+          acts: [], cache: {}, actions: {}, submits: {} };
 
         function el(tag, attributes, ...children) {
           const node = document.createElement(tag);
@@ -158,14 +158,28 @@ enum ConsoleScript {
           app.cache[name] = entry;
           ask(question).then(data => { entry.data = data; entry.at = Date.now();
             entry.error = null; entry.exit = 0; }, error => { entry.error = error.message;
-            entry.exit = error.exit; })
+            entry.exit = error.exit; entry.failedAt = Date.now(); })
             .finally(() => { entry.isLoading = false; draw(); });
           return entry;
         }
-        function readAgain(name) {
-          const entry = app.cache[name];
+        app.actions.again = data => {
+          const entry = app.cache[data.name];
           if (entry && !entry.isLoading) entry.isOld = true;
           draw();
+        };
+        // Who comes to a view sees what is true now. An account reads all tokens: its answer stays,
+        // with its time beside it; no error does.
+        function forgetAnswers(fresh) {
+          for (const [name, entry] of Object.entries(app.cache))
+            if (!entry.isLoading && name !== fresh && (entry.error || !name.startsWith('account ')))
+              entry.isOld = true;
+        }
+        // Since when an answer is known or an error stands, and a button that asks again.
+        function asOf(name, entry, text) {
+          return el('p', null, el('button', { type: 'button', 'data-act': 'again',
+            'data-name': name }, text || 'Read again'), ' ', entry.at && el('span', { class: 'dim' },
+            'as of ', when(entry.at)), !entry.isLoading && entry.error && el('span', { class: 'dim' },
+            entry.at ? ', ' : '', 'asked ', when(entry.failedAt)));
         }
         // What is known of dead letters is old now; it stays on the page until it is read anew.
         function forgetDeadLetters() {
@@ -188,9 +202,9 @@ enum ConsoleScript {
           return { view: parts[0] || 'pipeline', rest: parts.slice(1),
             query: new URLSearchParams(location.search) };
         }
-        function go(path) {
+        function go(path, fresh) {
           history.pushState(null, '', path);
-          app.generation += 1;
+          forgetAnswers(fresh);
           draw();
           const main = document.getElementById('main');
           main.focus({ preventScroll: true });
@@ -328,7 +342,7 @@ enum ConsoleScript {
           app.submits[event.target.dataset.submit](new FormData(event.target),
             event.target.dataset);
         });
-        window.addEventListener('popstate', () => draw());
+        window.addEventListener('popstate', () => { forgetAnswers(); draw(); });
         setInterval(drawState, 1000);
         follow();
 
