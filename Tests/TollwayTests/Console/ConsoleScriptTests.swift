@@ -121,4 +121,52 @@ struct `The console's script` {
         )
         #expect(seen["asked"] as? [String] == ["account", "audit", "audit"])
     }
+
+    // MARK: - What is not known
+
+    @Test(arguments: [
+        "page.snap.troubles = ['Kafka: a request took too long']",
+        "page.snap.deadLetterTotal = null; page.snap.reported = null;"
+            + " page.snap.areDeadLettersAll = false",
+        "page.snap.clusterId = null; page.snap.troubles = ['Kafka: no broker answers']",
+    ])
+    func `says of nothing that it is well where Kafka could not be read`(what: String) throws {
+        let seen = try ScriptPage.run(
+            "/dead-letters",
+            """
+            page.answer = () => ({ error: { message: 'no answer' } });
+            \(what);
+            await page.event();
+            const letters = page.main.textContent, banner = page.banner.textContent;
+            await page.go('/apple');
+            return { letters, banner, apple: page.main.textContent };
+            """
+        )
+        let letters = try #require(seen["letters"] as? String)
+        #expect(!letters.contains("No dead letter is open"), "\(letters)")
+        #expect(letters.contains("How many are open is not known"), "\(letters)")
+        let apple = try #require(seen["apple"] as? String)
+        #expect(!apple.contains("Nothing."), "\(apple)")
+        #expect(apple.contains("Not known: Kafka could not be read."), "\(apple)")
+        let hasTrouble = what.contains("troubles")
+        #expect(!hasTrouble || !apple.contains("Nothing is wrong"), "\(apple)")
+        #expect(!hasTrouble || (seen["banner"] as? String)?.contains("Kafka") == true)
+    }
+
+    @Test(arguments: [("({ groups: [] })", true), ("({ error: { message: 'no answer' } })", false)])
+    func `says that no dead letter is open where that was read`(
+        answer: String,
+        isSaid: Bool
+    ) throws {
+        let seen = try ScriptPage.run(
+            "/dead-letters",
+            """
+            page.answer = () => \(answer);
+            await page.event();
+            return { letters: page.main.textContent };
+            """
+        )
+        let letters = try #require(seen["letters"] as? String)
+        #expect(letters.contains("No dead letter is open.") == isSaid, "\(letters)")
+    }
 }

@@ -96,6 +96,7 @@ extension ConsoleScript {
           const snap = app.snap;
           if (!snap) return [el('h1', null, 'Apple'), el('p', null, 'Taking a first look…')];
           const days = forecastRows(), answers = snap.answers.filter(answer => answer.count > 0);
+          const reported = snap.reported || [];
           return [el('h1', null, 'Apple'), adviceList(['apple']),
             el('h2', null, 'Lanes'),
             snap.lanes.length ? el('div', { class: 'cards' }, snap.lanes.map(laneCard))
@@ -120,10 +121,11 @@ extension ConsoleScript {
                 answer.code || '–', number(answer.count), rate(answer.perSecond)]), 'Answers')
               : el('p', { class: 'dim' }, 'Apple has answered nothing since the workers started.'),
             el('h2', null, 'Told to Apple in the last hour'),
-            snap.reported.length ? table([{ title: 'App' }, { title: 'Reports', n: true }],
-              snap.reported.map(one => [one.appAppleId + ' ' + one.environment,
+            reported.length ? table([{ title: 'App' }, { title: 'Reports', n: true }],
+              reported.reported.map(one => [one.appAppleId + ' ' + one.environment,
                 number(one.count)]), 'Reports of the last hour')
-              : el('p', { class: 'dim' }, 'Nothing.'),
+              : el('p', { class: 'dim' }, snap.reported && snap.clusterId && !kafkaTroubles().length
+                ? 'Nothing.' : 'Not known: Kafka could not be read.'),
           ];
         } };
 

@@ -24,6 +24,8 @@ extension ConsoleScript {
           const isRead = app.cache.groups || (snap && snap.areDeadLettersAll
             && snap.deadLetterTotal <= 50000);
           const entry = isRead ? load('groups', { ask: 'groups' }) : {};
+          const isKnown = snap && snap.clusterId && typeof snap.deadLetterTotal === 'number'
+            && (snap.deadLetterTotal > 0 || !kafkaTroubles().length);
           const read = entry.data ? entry.data.groups : [];
           const counted = snap ? snap.deadLetters : [];
           const rows = read.length ? read.map(group => [
@@ -43,8 +45,9 @@ extension ConsoleScript {
             { title: 'Message and kind' }]
             : [{ title: 'Code' }, { title: 'Dead letters', n: true }, { title: 'Last' }];
           return [
-            el('p', { class: 'dim' }, !snap ? '' : !snap.clusterId
-              ? 'How many are open is not known: Kafka does not answer. '
+            el('p', { class: 'dim' }, !snap ? '' : !isKnown
+              ? 'How many are open is not known: Kafka '
+                + (snap.clusterId ? 'could not be read. ' : 'does not answer. ')
               : number(snap.deadLetterTotal) + ' are open'
                 + (snap.areDeadLettersAll ? '' : ', and more are being read') + '. ',
               entry.at ? ['Groups as of ', when(entry.at), '. '] : '',
@@ -52,8 +55,8 @@ extension ConsoleScript {
                 : 'Read kinds, apps and deadlines')),
             loading(entry, 'kinds, apps and deadlines of every open dead letter'),
             rows.length > 0 ? table(columns, rows, 'Groups')
-              : !entry.isLoading && snap && snap.clusterId && snap.areDeadLettersAll
-                && el('p', { class: 'ok' }, 'No dead letter is open.'),
+              : !entry.isLoading && !entry.error && isKnown && snap.areDeadLettersAll
+                && snap.deadLetterTotal === 0 && el('p', { class: 'ok' }, 'No dead letter is open.'),
           ];
         }
         app.actions.groups = () => { load('groups', { ask: 'groups' }, true); draw(); };

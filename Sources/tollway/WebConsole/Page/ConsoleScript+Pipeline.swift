@@ -4,6 +4,9 @@ extension ConsoleScript {
         function adviceList(places) {
           const all = (app.snap ? app.snap.advice : []).filter(advice =>
             !places || places.includes(advice.place));
+          const unread = all.length ? [] : kafkaTroubles();
+          if (unread.length) return el('ul', { class: 'advice' }, unread.map(one =>
+            el('li', { class: 'error' }, one)));
           if (!all.length) return el('ul', { class: 'advice' }, el('li', { class: 'good' },
             app.snap ? 'Nothing is wrong that can be seen from here.' : 'Taking a first look…'));
           return el('ul', { class: 'advice' }, all.map(advice =>

@@ -196,6 +196,11 @@ enum ConsoleScript {
           return null;
         }
 
+        // What Kafka did not say although it answers: of that the snapshot knows nothing.
+        function kafkaTroubles() {
+          return (app.snap ? app.snap.troubles : []).filter(one => one.startsWith('Kafka: '));
+        }
+
         // Where the page is.
         function place() {
           const parts = location.pathname.split('/').filter(Boolean).map(decodeURIComponent);
@@ -252,6 +257,8 @@ enum ConsoleScript {
             lines.push('What is shown is ' + span(seconds) + ' old: no new snapshot comes.');
           if (app.snap && !app.snap.clusterId)
             lines.push('Kafka does not answer at ' + app.snap.servers + '.');
+          else if (kafkaTroubles().length)
+            lines.push('Not all of Kafka could be read. ' + kafkaTroubles().join('; '));
           const line = lines.join(' ');
           if (banner.textContent !== line) banner.textContent = line;
           const foot = app.session ? 'Tollway ' + app.session.version + ' · ' + app.session.person
