@@ -169,4 +169,25 @@ struct `The console's script` {
         let letters = try #require(seen["letters"] as? String)
         #expect(letters.contains("No dead letter is open.") == isSaid, "\(letters)")
     }
+
+    @Test(arguments: ["report", "decode"])
+    func `says what Apple is owed where a report answers alone`(worker: String) throws {
+        let seen = try ScriptPage.run(
+            "/apple",
+            """
+            page.snap.instances = [{ address: 'h:9404', worker: '\(worker)', isReady: true }];
+            for (const place of ['report', 'kafka', 'ingest']) page.snap.advice.push({ place,
+              severity: 'error', what: place + ' is ill', todo: 'see', section: 's' });
+            await page.event();
+            return { apple: page.main.textContent };
+            """
+        )
+        let apple = try #require(seen["apple"] as? String)
+        let isKnown = worker == "report"
+        #expect(apple.contains("No report is due, and none will be.") == isKnown, "\(apple)")
+        #expect(apple.contains("Apple has answered nothing since") == isKnown, "\(apple)")
+        #expect(apple.contains("Not known: no report answers.") == !isKnown, "\(apple)")
+        #expect(apple.contains("report is ill") && apple.contains("kafka is ill"), "\(apple)")
+        #expect(!apple.contains("ingest is ill"), "\(apple)")
+    }
 }
