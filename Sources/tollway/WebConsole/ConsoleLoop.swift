@@ -129,7 +129,9 @@ final class ConsoleLoop {
     ) throws(ConsoleGate.Refusal) {
         switch (request.method, request.path) {
         case ("GET", "/api/session"):
-            respond(request, json: session(person, now: now))
+            let known = request.header("x-tollway-session")
+            let secret = sessions.open(for: person, known: known, now: now)
+            respond(request, json: Self.session(secret, person))
         case ("GET", "/api/events"):
             listen(request, now: now)
         case ("GET", "/api/acts"):
@@ -143,7 +145,7 @@ final class ConsoleLoop {
             ("POST", "/api/acts/stop"):
             let secret = request.header("x-tollway-session")
             guard sessions.accepts(secret, of: person, now: now), let secret else {
-                throw .crossSite
+                throw .noSession
             }
             do throws(ConsoleFault) {
                 try post(request, try Self.object(request), secret, person, now: now)
@@ -241,18 +243,18 @@ final class ConsoleLoop {
 
     // MARK: - Snapshots
 
-    private func session(_ person: ConsoleGate.Person, now: Int64) -> String {
+    private static func session(_ secret: String, _ person: ConsoleGate.Person) -> String {
         let workers = Worker.allCases.map { worker in
             JSONLines.object([
                 ("worker", JSONText.quoted(worker.rawValue)),
-                ("sources", Self.topics(worker.sources)),
-                ("targets", Self.topics(worker.targets)),
+                ("sources", topics(worker.sources)),
+                ("targets", topics(worker.targets)),
                 // What it writes besides is Apple's answer, which comes back.
                 ("asksApple", "\(worker == .report)"),
             ])
         }
         return JSONLines.object([
-            ("session", JSONText.quoted(sessions.open(for: person, now: now))),
+            ("session", JSONText.quoted(secret)),
             ("person", JSONText.quoted(person.name)),
             ("version", JSONText.quoted(BuildInfo.version)),
             ("pipeline", "[" + workers.joined(separator: ",") + "]"),

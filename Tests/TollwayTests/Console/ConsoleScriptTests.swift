@@ -190,4 +190,39 @@ struct `The console's script` {
         #expect(apple.contains("report is ill") && apple.contains("kafka is ill"), "\(apple)")
         #expect(!apple.contains("ingest is ill"), "\(apple)")
     }
+
+    // MARK: - Requests
+
+    @Test func `opens a session anew where its own has ended`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            await page.event();
+            page.session.session = 's2';
+            page.answer = (path, body, call) => body && call.session !== 's2'
+              ? { status: 403, detail: 'ended' } : { findings: [] };
+            await page.click('data-act', 'doctor');
+            const calls = page.calls.slice(-3).map(call => call.path + ' ' + call.session);
+            return { calls, text: page.main.textContent };
+            """
+        )
+        #expect(
+            seen["calls"] as? [String] == ["/api/read s1", "/api/session s1", "/api/read s2"]
+        )
+        #expect((seen["text"] as? String)?.contains("Look again as of now") == true)
+    }
+
+    @Test func `asks once where it is refused for another reason`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            await page.event();
+            page.answer = (path, body) => body && { status: 403, detail: 'another page' };
+            await page.click('data-act', 'doctor');
+            return { asked: page.asked().length, text: page.main.textContent };
+            """
+        )
+        #expect(seen["asked"] as? Int == 2)
+        #expect((seen["text"] as? String)?.contains("another page") == true)
+    }
 }

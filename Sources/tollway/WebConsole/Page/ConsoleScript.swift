@@ -96,14 +96,12 @@ enum ConsoleScript {
         }
 
         // Requests.
-        async function call(path, body) {
+        async function call(path, body, isAgain) {
           const headers = { Accept: 'application/json' };
           const key = sessionStorage.getItem('key');
           if (key) headers.Authorization = 'Bearer ' + key;
-          if (body) {
-            headers['Content-Type'] = 'application/json';
-            headers['X-Tollway-Session'] = app.session ? app.session.session : '';
-          }
+          if (app.session) headers['X-Tollway-Session'] = app.session.session;
+          if (body) headers['Content-Type'] = 'application/json';
           let response;
           try {
             response = await fetch(path, { method: body ? 'POST' : 'GET', headers,
@@ -112,6 +110,11 @@ enum ConsoleScript {
             throw new Error('The console does not answer: is it still running?');
           }
           if (response.status === 401) { askKey(); throw new Error('A key is needed.'); }
+          if (response.status === 403 && body && !isAgain) {
+            // The session of a page that was open for long may have ended.
+            app.session = await call('/api/session');
+            return call(path, body, true);
+          }
           const answer = await response.json();
           if (!response.ok) {
             const fault = new Error(answer.detail || 'HTTP ' + response.status);
