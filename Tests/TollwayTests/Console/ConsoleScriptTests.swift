@@ -225,4 +225,49 @@ struct `The console's script` {
         #expect(seen["asked"] as? Int == 2)
         #expect((seen["text"] as? String)?.contains("another page") == true)
     }
+
+    @Test func `shows a fault of one view in its place`() throws {
+        let seen = try ScriptPage.run(
+            "/token/%",
+            """
+            page.answer = () => ({ findings: null });
+            await page.event();
+            const percent = page.main.textContent, asked = page.asked();
+            await page.go('/pipeline');
+            await page.click('data-act', 'doctor');
+            await page.event();
+            const fault = page.main.textContent;
+            await page.turn(4000);
+            await page.go('/apple');
+            return { percent, asked, fault, streams: page.streams.length,
+              banner: page.banner.textContent, apple: page.main.textContent,
+              faults: page.faults.length };
+            """
+        )
+        #expect((seen["percent"] as? String)?.contains("This view cannot be drawn") == true)
+        #expect((seen["asked"] as? [[String: String]])?.first?["id"] == "%")
+        let fault = try #require(seen["fault"] as? String)
+        #expect(fault.contains("Pipeline") && fault.contains("cannot be drawn"), "\(fault)")
+        #expect(seen["streams"] as? Int == 1)
+        #expect(seen["banner"] as? String == "")
+        #expect((seen["apple"] as? String)?.contains("Lanes") == true)
+        #expect(seen["faults"] as? Int ?? 0 > 0)
+    }
+
+    @Test func `leaves no stream open beside the next one`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            await page.event();
+            page.answer = path => path === '/api/acts' && { status: 500, detail: 'no acts' };
+            await page.event({ isActing: true });
+            const banner = page.banner.textContent;
+            page.answer = () => ({});
+            await page.turn(2000);
+            return { ended: page.streams.map(stream => stream.isEnded === true), banner };
+            """
+        )
+        #expect(seen["ended"] as? [Bool] == [true, false])
+        #expect(seen["banner"] as? String == "no acts")
+    }
 }

@@ -205,8 +205,12 @@ enum ConsoleScript {
         }
 
         // Where the page is.
+        function decoded(part) {
+          // What is no encoding is taken as it was typed.
+          try { return decodeURIComponent(part); } catch { return part; }
+        }
         function place() {
-          const parts = location.pathname.split('/').filter(Boolean).map(decodeURIComponent);
+          const parts = location.pathname.split('/').filter(Boolean).map(decoded);
           return { view: parts[0] || 'pipeline', rest: parts.slice(1),
             query: new URLSearchParams(location.search) };
         }
@@ -229,6 +233,16 @@ enum ConsoleScript {
           if (!view || !app.session) return false;
           return !view.ask || app.session.asks.includes(view.ask);
         }
+        // A fault of one view is shown in its place: the page goes on.
+        function view(name, here) {
+          try {
+            return app.views[name].draw(here);
+          } catch (error) {
+            console.error(error);
+            return [el('h1', null, app.views[name].title),
+              el('p', { class: 'bad' }, 'This view cannot be drawn: ' + error.message)];
+          }
+        }
         function draw() {
           if (app.needsKey || !app.session) return;
           const here = place();
@@ -240,8 +254,7 @@ enum ConsoleScript {
           const main = document.getElementById('main');
           const key = location.pathname + location.search;
           if (main.dataset.key !== key) { main.dataset.key = key; main.replaceChildren(); }
-          const drawn = name ? app.views[name].draw(here)
-            : [el('h1', null, 'There is no such view')];
+          const drawn = name ? view(name, here) : [el('h1', null, 'There is no such view')];
           document.title = (name ? app.views[name].title : 'Not found') + ' – Tollway';
           fill(main, drawn);
           drawState();
@@ -307,6 +320,8 @@ enum ConsoleScript {
             }
           } finally {
             clearTimeout(timer);
+            // No stream stays open beside the next one.
+            silence.abort();
           }
         }
         // The console sends an event every five seconds.
