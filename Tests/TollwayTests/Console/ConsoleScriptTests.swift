@@ -270,4 +270,43 @@ struct `The console's script` {
         #expect(seen["ended"] as? [Bool] == [true, false])
         #expect(seen["banner"] as? String == "no acts")
     }
+
+    @Test(arguments: [nil, "a-key-of-16-byteZ", "a-key-of-16-bytes\u{200b}"])
+    func `says that a key is not known`(key: String?) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ status: 401, detail: 'A key is needed.' });
+            await page.turn(20000);
+            return { text: page.main.textContent, key: page.kept.get('key') || '',
+              sent: page.calls.length };
+            """,
+            key: key
+        )
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains("Your key for this console"), "\(text)")
+        #expect(text.contains("That key is not known.") == (key != nil), "\(text)")
+        #expect(seen["key"] as? String == "")
+        let isSent = key?.hasSuffix("\u{200b}") != true
+        #expect((seen["sent"] as? Int ?? 0 > 0) == isSent)
+    }
+
+    @Test func `says beside an act why it could not be stopped`() throws {
+        let seen = try ScriptPage.run(
+            "/dead-letters",
+            """
+            page.answer = () => ({ groups: [] });
+            page.acts = [{ act: 1, action: 'replay', go: 2, what: 'dead letters', by: 'mia',
+              why: 'w', startedAt: 0, talk: '' }];
+            await page.event({ isActing: true });
+            page.answer = path => path.startsWith('/api/acts') && { status: 500, detail: 'no stop' };
+            await page.click('data-act', 'stop');
+            page.answer = () => ({});
+            await page.event({ isActing: true });
+            return { text: page.main.textContent, faults: page.faults };
+            """
+        )
+        #expect((seen["text"] as? String)?.contains("Stop no stop") == true)
+        #expect(seen["faults"] as? [String] == [])
+    }
 }

@@ -99,6 +99,11 @@ enum ConsoleScript {
         async function call(path, body, isAgain) {
           const headers = { Accept: 'application/json' };
           const key = sessionStorage.getItem('key');
+          // No header can carry such a one: a zero-width space, say, that was copied with it.
+          if (key && /[^\x20-\x7e\xa0-\xff]/.test(key)) {
+            askKey();
+            throw new Error('A key is needed.');
+          }
           if (key) headers.Authorization = 'Bearer ' + key;
           if (app.session) headers['X-Tollway-Session'] = app.session.session;
           if (body) headers['Content-Type'] = 'application/json';
@@ -138,14 +143,18 @@ enum ConsoleScript {
           if (!answer.data) throw new Error(answer.talk || 'exit code ' + answer.exit);
           return answer.data;
         }
+        // The key that was sent, if any, is none of this console's.
         function askKey() {
-          if (document.getElementById('key')) return;
+          const isWrong = sessionStorage.getItem('key') !== null;
+          sessionStorage.removeItem('key');
+          if (document.getElementById('key') && !isWrong) return;
           app.needsKey = true;
           fill(document.getElementById('main'), el('form', { 'data-submit': 'key', class: 'card' },
             el('label', { class: 'wide' }, 'Your key for this console',
               el('input', { id: 'key', name: 'key', type: 'password', required: true,
                 autocomplete: 'off' })),
-            el('button', { class: 'main' }, 'Come in')));
+            el('button', { class: 'main' }, 'Come in'),
+            isWrong && el('p', { class: 'bad', role: 'alert' }, 'That key is not known.')));
         }
         app.submits.key = form => {
           sessionStorage.setItem('key', form.get('key').trim());
