@@ -309,4 +309,54 @@ struct `The console's script` {
         #expect((seen["text"] as? String)?.contains("Stop no stop") == true)
         #expect(seen["faults"] as? [String] == [])
     }
+
+    // MARK: - Filters
+
+    @Test func `links groups without a code to what a filter finds`() throws {
+        let seen = try ScriptPage.run(
+            "/dead-letters",
+            """
+            const group = { stage: 'decode', count: 1, firstFailedAt: 0, lastFailedAt: 0, apps: [],
+              message: 'm' };
+            const hrefs = () => page.main.all().map(node => node.getAttribute('href'))
+              .filter(href => href && href.includes('?'));
+            page.snap.deadLetterTotal = 3;
+            page.snap.deadLetters = ['unknown', 'other', 'decode.x'].map(code =>
+              ({ stage: 'decode', code, count: 1, newest: 0 }));
+            page.answer = () => ({ groups: [] });
+            await page.event();
+            const counted = hrefs();
+            page.answer = () => ({ groups: [{ ...group, code: '(none)', fingerprint: 'ab' },
+              { ...group, code: 'decode.x', fingerprint: '' }] });
+            await page.click('data-act', 'groups');
+            return { counted, read: hrefs() };
+            """
+        )
+        let stage = "/dead-letters?stage=decode"
+        #expect(seen["counted"] as? [String] == [stage, stage, "\(stage)&code=decode.x"])
+        #expect(
+            seen["read"] as? [String] == ["\(stage)&fingerprint=ab", "\(stage)&code=decode.x"]
+        )
+    }
+
+    @Test(arguments: [("A", true), ("A&code=B", false), ("A&stage=report", false)])
+    func `cuts a list at the newest of one group alone`(codes: String, isCut: Bool) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.snap.deadLetterTotal = 2;
+            page.snap.deadLetters = ['A', 'B'].map((code, index) =>
+              ({ stage: 'decode', code, count: 1, newest: 1000000 * (index + 1) }));
+            page.answer = () => ({ deadLetters: [] });
+            await page.event();
+            await page.go('/dead-letters?stage=decode&code=\(codes)');
+            return { filter: page.asked()[0].filter,
+              fields: page.main.all().filter(node => node.getAttribute('name') === 'code')
+                .map(node => node.value) };
+            """
+        )
+        let filter = try #require(seen["filter"] as? [String: Any])
+        #expect((filter["until"] != nil) == isCut)
+        #expect(seen["fields"] as? [String] == (codes.hasSuffix("B") ? ["A", "B"] : ["A"]))
+    }
 }

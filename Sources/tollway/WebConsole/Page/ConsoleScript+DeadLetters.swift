@@ -11,10 +11,13 @@ extension ConsoleScript {
           }
           return filter;
         }
+        // Names of groups whose dead letters have no code, or each another: no filter finds these.
+        const notCodes = ['unknown', 'other', '(none)'];
         function addressOf(filter) {
           const query = new URLSearchParams();
           for (const [name, values] of Object.entries(filter))
-            for (const value of [values].flat()) query.append(name, value);
+            for (const value of [values].flat())
+              if (value && !(name === 'code' && notCodes.includes(value))) query.append(name, value);
           return '/dead-letters?' + query;
         }
 
@@ -62,17 +65,19 @@ extension ConsoleScript {
         app.actions.groups = () => { load('groups', { ask: 'groups' }, true); draw(); };
 
         function advise(code) {
+          if (!code) return null;
           const advice = app.session.deadLetterAdvice[code];
           return el('ul', { class: 'advice' }, el('li', { class: 'warning' }, advice
             ? [el('b', null, advice.means), el('br'), advice.todo] : 'What ' + code + ' means is in'
               + ' RUNBOOK.md, “Dead letters grow”.'));
         }
 
-        // Where the dead letters of a group were last seen: the command begins there, not at the end.
+        // Where the dead letters of one group were last seen: the command begins there, not at the end.
         function narrowed(filter, isAll) {
-          const group = app.snap && app.snap.areDeadLettersAll && !isAll && !filter.until
-            && app.snap.deadLetters.find(one => one.stage === (filter.stage || [])[0]
-              && one.code === (filter.code || [])[0]);
+          const isOne = [filter.stage, filter.code].every(values => values && values.length === 1);
+          const group = isOne && app.snap && app.snap.areDeadLettersAll && !isAll && !filter.until
+            && app.snap.deadLetters.find(one => one.stage === filter.stage[0]
+              && one.code === filter.code[0]);
           return group && group.newest ? { ...filter,
             until: new Date(group.newest + 600000).toISOString() } : filter;
         }
@@ -103,8 +108,8 @@ extension ConsoleScript {
           ];
         }
         function filterForm(filter, isAll) {
-          const field = (name, title) => el('label', null, title, el('input', { name,
-            value: (filter[name] || []).join(' '), autocomplete: 'off' }));
+          const field = (name, title) => el('label', null, title, (filter[name] || ['']).map(value =>
+            el('input', { name, value, autocomplete: 'off' })));
           return el('details', null, el('summary', null, 'Filter'),
             el('form', { 'data-submit': 'filter' }, field('stage', 'Stage'), field('code', 'Code'),
               field('fingerprint', 'Kind'), field('app', 'App'),
