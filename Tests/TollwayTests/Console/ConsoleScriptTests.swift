@@ -31,6 +31,25 @@ struct `The console's script` {
         #expect(seen["more"] as? Int == 0)
     }
 
+    @Test func `plans for the lane whose button was clicked, whatever is drawn meanwhile`() throws {
+        let seen = try ScriptPage.run(
+            "/apple",
+            """
+            const lane = (appAppleId, state) => ({ appAppleId, state, environment: 'production',
+              endpoint: 'e', inFlight: 0, days: [] });
+            page.snap.lanes = [lane(1, 'open')];
+            await page.event();
+            page.answer = () => ({ exit: 0, data: { lanes: [] }, plan: 'p', go: 1, what: 'w' });
+            // The click draws what came since the page was drawn: another lane in the same place.
+            app.snap.lanes.unshift(lane(2, 'paused'));
+            await page.click('data-act', 'lane');
+            return page.calls.find(call => call.path === '/api/plans').body;
+            """
+        )
+        #expect(seen["app"] as? String == "1")
+        #expect(seen["action"] as? String == "pause")
+    }
+
     // MARK: - What is read
 
     @Test func `asks for an account once, however often its button is clicked`() throws {

@@ -362,7 +362,8 @@ enum ConsoleScript {
           const button = event.target.closest('[data-act]');
           if (button) {
             event.preventDefault();
-            app.actions[button.dataset.act](button.dataset);
+            // A copy: what is drawn meanwhile may make another button of this one.
+            app.actions[button.dataset.act]({ ...button.dataset });
             return;
           }
           const link = event.target.closest('a[href^="/"]');
@@ -374,7 +375,7 @@ enum ConsoleScript {
         document.addEventListener('submit', event => {
           event.preventDefault();
           app.submits[event.target.dataset.submit](new FormData(event.target),
-            event.target.dataset);
+            { ...event.target.dataset });
         });
         window.addEventListener('popstate', () => { forgetAnswers(); draw(); });
         setInterval(drawState, 1000);
