@@ -7,15 +7,17 @@ internal import Telemetry
 /// there, the page answers.
 final class ConsoleFeed {
     private static let intervalText = "2s"
-    private static let lineByteCountMax = 8 << 20
     private static let restartMilliseconds: Int64 = 2_000
     private static let readByteCount = 64 << 10
 
     private let programs: ConsolePrograms
     private let arguments: [String]
+    private let lineByteCountMax: Int
     private var process: Process?
     private var output: FileHandle?
     private var partial: [UInt8] = []
+    /// Whether what comes belongs to a line that was too long, up to its end.
+    private var isSkipping = false
     private var startedAt: Int64 = 0
     /// JSON; empty before the first.
     private(set) var newest: [UInt8] = []
@@ -24,8 +26,9 @@ final class ConsoleFeed {
     /// Of the newest, by the clock that never goes back.
     private(set) var takenAt: Int64 = 0
 
-    init(programs: ConsolePrograms, admin: [String]) {
+    init(programs: ConsolePrograms, admin: [String], lineByteCountMax: Int = 8 << 20) {
         self.programs = programs
+        self.lineByteCountMax = lineByteCountMax
         arguments =
             ["top", "-o", "ndjson", "--interval", Self.intervalText, "--count", "1000000"]
             + admin.flatMap { ["--admin", $0] }
@@ -50,6 +53,7 @@ final class ConsoleFeed {
     private func start(now: Int64) {
         startedAt = now
         partial = []
+        isSkipping = false
         let pipe = Pipe()
         guard let started = programs.start(arguments, output: pipe) else {
             return
@@ -77,12 +81,22 @@ final class ConsoleFeed {
         return isNew
     }
 
-    private func take(_ bytes: ArraySlice<UInt8>, now: Int64) -> Bool {
+    /// Takes what the process wrote; at the end of a line that is a snapshot.
+    func take(_ bytes: ArraySlice<UInt8>, now: Int64) -> Bool {
+        var bytes = bytes
+        if isSkipping {
+            guard let end = bytes.firstIndex(of: UInt8(ascii: "\n")) else {
+                return false
+            }
+            bytes = bytes[(end + 1)...]
+            isSkipping = false
+        }
         partial += bytes
         guard let end = partial.lastIndex(of: UInt8(ascii: "\n")) else {
-            if partial.count > Self.lineByteCountMax {
-                // No line of ours is so long; what follows is none either.
+            if partial.count > lineByteCountMax {
+                // No line of ours is so long.
                 partial = []
+                isSkipping = true
             }
             return false
         }
@@ -112,8 +126,11 @@ struct ConsolePrograms {
     private let executable: URL
     private let environment: [String: String]
 
-    init(environment: [String: String] = ProcessInfo.processInfo.environment) {
-        executable = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+    init(
+        executable: URL = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath(),
+        environment: [String: String] = ProcessInfo.processInfo.environment
+    ) {
+        self.executable = executable
         self.environment = environment
     }
 

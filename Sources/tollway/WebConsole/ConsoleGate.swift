@@ -24,12 +24,14 @@ struct ConsoleGate {
         case noKey
         /// From a page of another site.
         case crossSite
+        /// From a page whose session has ended, or is none.
+        case noSession
 
         var status: Int {
             switch self {
             case .misdirected: 421
             case .noKey: 401
-            case .crossSite: 403
+            case .crossSite, .noSession: 403
             }
         }
 
@@ -38,6 +40,8 @@ struct ConsoleGate {
             case .misdirected: "The Host header is none of this console's."
             case .noKey: "A key is needed."
             case .crossSite: "The request does not come from this console's own page."
+            case .noSession:
+                "This page's session has ended, or the console was started anew: load the page again."
             }
         }
     }

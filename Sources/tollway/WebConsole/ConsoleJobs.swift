@@ -16,26 +16,34 @@ final class ConsoleJobs {
     }
 
     private final class Job {
+        let arguments: [String]
         let process: Process
         let output: URL
         let talk: URL
         /// Nil: it takes the time it needs.
         let deadline: Int64?
+        /// Whether it changes something.
+        let isAct: Bool
         var killAt: Int64?
-        let done: (Result) -> Void
+        /// Of each who asked.
+        var done: [(Result) -> Void]
 
         init(
+            _ arguments: [String],
             _ process: Process,
             output: URL,
             talk: URL,
             deadline: Int64?,
+            isAct: Bool,
             done: @escaping (Result) -> Void
         ) {
+            self.arguments = arguments
             self.process = process
             self.output = output
             self.talk = talk
             self.deadline = deadline
-            self.done = done
+            self.isAct = isAct
+            self.done = [done]
         }
     }
 
@@ -54,6 +62,8 @@ final class ConsoleJobs {
     private let folder: URL
     private var jobs: [Int: Job] = [:]
     private var number = 0
+    /// Of the last job that had begun when an act ended.
+    private var actEndNumber = 0
 
     init(programs: ConsolePrograms, folder: URL) {
         self.programs = programs
@@ -65,6 +75,41 @@ final class ConsoleJobs {
     /// Whether there is a place, among so many that run.
     static func hasPlace(besides count: Int, isUrgent: Bool) -> Bool {
         count < (isUrgent ? countMax : questionCountMax)
+    }
+
+    static let busy = ConsoleFault(
+        "\(questionCountMax) commands run already: try again in a moment",
+        status: 503
+    )
+
+    /// Asks a question; one that runs already answers both who ask it.
+    ///
+    /// - Throws: why it cannot be asked now.
+    func ask(
+        _ question: ConsoleQuestion,
+        done: @escaping (Result) -> Void
+    ) throws(ConsoleFault) {
+        // What began before an act ended may not have seen what it did.
+        let same = jobs.first {
+            $0.key > actEndNumber && $0.value.arguments == question.arguments
+        }
+        if let same {
+            same.value.done.append(done)
+            return
+        }
+        let verb = question.arguments.first
+        guard !question.isAlone || !jobs.values.contains(where: { $0.arguments.first == verb })
+        else {
+            throw ConsoleFault(
+                "Another \(verb ?? "") is being read, and there is memory for one: try again when"
+                    + " it has ended",
+                status: 503
+            )
+        }
+        let job = start(question.arguments, milliseconds: question.milliseconds, done: done)
+        guard job != nil else {
+            throw Self.busy
+        }
     }
 
     /// Starts a command; one that is urgent may take the last place.
@@ -97,10 +142,12 @@ final class ConsoleJobs {
                 return nil
             }
             jobs[number] = Job(
+                arguments,
                 process,
                 output: output,
                 talk: talk,
                 deadline: milliseconds.map { WallClock.monotonicMilliseconds() + $0 },
+                isAct: name != nil,
                 done: done
             )
             return number
@@ -120,7 +167,11 @@ final class ConsoleJobs {
         for (number, job) in jobs {
             guard job.process.isRunning else {
                 jobs[number] = nil
-                job.done(result(job))
+                if job.isAct {
+                    actEndNumber = self.number
+                }
+                let result = result(job)
+                job.done.forEach { $0(result) }
                 continue
             }
             if let deadline = job.deadline, now >= deadline, job.killAt == nil {

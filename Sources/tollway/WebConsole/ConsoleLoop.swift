@@ -129,7 +129,9 @@ final class ConsoleLoop {
     ) throws(ConsoleGate.Refusal) {
         switch (request.method, request.path) {
         case ("GET", "/api/session"):
-            respond(request, json: session(person, now: now))
+            let known = request.header("x-tollway-session")
+            let secret = sessions.open(for: person, known: known, now: now)
+            respond(request, json: Self.session(secret, person))
         case ("GET", "/api/events"):
             listen(request, now: now)
         case ("GET", "/api/acts"):
@@ -143,7 +145,7 @@ final class ConsoleLoop {
             ("POST", "/api/acts/stop"):
             let secret = request.header("x-tollway-session")
             guard sessions.accepts(secret, of: person, now: now), let secret else {
-                throw .crossSite
+                throw .noSession
             }
             do throws(ConsoleFault) {
                 try post(request, try Self.object(request), secret, person, now: now)
@@ -179,25 +181,33 @@ final class ConsoleLoop {
     ) throws(ConsoleFault) {
         switch request.path {
         case "/api/read":
-            let question = try ConsoleQuestion(body)
-            try ask(request, question.arguments, milliseconds: question.milliseconds) { _ in [] }
+            try jobs.ask(try ConsoleQuestion(body)) { [unowned self] result in
+                respond(request, json: JSONLines.object(ConsoleActs.members(result)))
+            }
         case "/api/plans":
             let (draft, question) = try acts.draft(
                 body,
                 session: secret,
                 now: WallClock.nowMilliseconds()
             )
-            try ask(
-                request,
+            let job = jobs.start(
                 question,
                 milliseconds: ConsoleActs.planMilliseconds,
                 isUrgent: draft.action.isOfLane
             ) {
                 [unowned self] result in
-                acts.keep(draft, result.data).map { plan in
+                let plan = acts.keep(draft, result.data)
+                let members = plan.map { plan in
                     Fact.text("plan", plan.id) + Fact.number("go", Int64(plan.goCount))
                         + Fact.text("what", plan.what)
-                } ?? []
+                }
+                respond(
+                    request,
+                    json: JSONLines.object(ConsoleActs.members(result) + (members ?? []))
+                )
+            }
+            guard job != nil else {
+                throw ConsoleJobs.busy
             }
         case "/api/acts":
             let (act, command) = try acts.confirm(
@@ -216,7 +226,7 @@ final class ConsoleLoop {
                 acts.end(act.number, result)
             }
             guard let job else {
-                throw Self.busy
+                throw ConsoleJobs.busy
             }
             acts.begin(act, job: job)
             respond(request, json: JSONLines.object([("act", "\(act.number)")]))
@@ -231,45 +241,20 @@ final class ConsoleLoop {
         }
     }
 
-    private static let busy = ConsoleFault(
-        "\(ConsoleJobs.questionCountMax) commands run already: try again in a moment",
-        status: 503
-    )
-
-    /// Runs a command that changes nothing, and answers when it has ended.
-    private func ask(
-        _ request: HTTPRequest,
-        _ arguments: [String],
-        milliseconds: Int64 = ConsoleJobs.readMilliseconds,
-        isUrgent: Bool = false,
-        _ more: @escaping (ConsoleJobs.Result) -> [(name: String, json: String)]
-    ) throws(ConsoleFault) {
-        let job = jobs.start(arguments, milliseconds: milliseconds, isUrgent: isUrgent) {
-            [unowned self] result in
-            respond(
-                request,
-                json: JSONLines.object(ConsoleActs.members(result) + more(result))
-            )
-        }
-        guard job != nil else {
-            throw Self.busy
-        }
-    }
-
     // MARK: - Snapshots
 
-    private func session(_ person: ConsoleGate.Person, now: Int64) -> String {
+    private static func session(_ secret: String, _ person: ConsoleGate.Person) -> String {
         let workers = Worker.allCases.map { worker in
             JSONLines.object([
                 ("worker", JSONText.quoted(worker.rawValue)),
-                ("sources", Self.topics(worker.sources)),
-                ("targets", Self.topics(worker.targets)),
+                ("sources", topics(worker.sources)),
+                ("targets", topics(worker.targets)),
                 // What it writes besides is Apple's answer, which comes back.
                 ("asksApple", "\(worker == .report)"),
             ])
         }
         return JSONLines.object([
-            ("session", JSONText.quoted(sessions.open(for: person, now: now))),
+            ("session", JSONText.quoted(secret)),
             ("person", JSONText.quoted(person.name)),
             ("version", JSONText.quoted(BuildInfo.version)),
             ("pipeline", "[" + workers.joined(separator: ",") + "]"),
@@ -287,7 +272,7 @@ final class ConsoleLoop {
 
     private func listen(_ request: HTTPRequest, now: Int64) {
         guard streams.count < Self.streamCountMax else {
-            return refuse(request, Self.busy)
+            return refuse(request, ConsoleJobs.busy)
         }
         server.beginStream(
             to: request.id,

@@ -6,6 +6,8 @@ struct ConsoleQuestion: Equatable {
     var arguments: [String]
     /// How long its answer may take.
     var milliseconds: Int64 = ConsoleJobs.readMilliseconds
+    /// Whether one of its verb runs at a time.
+    var isAlone = false
 
     /// Values of one option, and the length of one.
     private static let valueCountMax = 20
@@ -63,7 +65,8 @@ struct ConsoleQuestion: Equatable {
             if let month = body["month"] {
                 arguments.append("--month=\(try Self.text(month))")
             }
-            // It reads every token topic.
+            // It reads every token topic, and its memory grows with them (SIZING.md).
+            isAlone = true
             milliseconds = ConsoleActs.planMilliseconds
         default:
             break

@@ -170,16 +170,32 @@ import Testing
         var sessions = ConsoleSessions()
         let secret = sessions.open(for: mia, now: 0)
         #expect(secret.count == 64)
+        let others = [
+            sessions.accepts(secret, of: ConsoleGate.Person(name: "noah"), now: 0),
+            sessions.accepts(nil, of: mia, now: 0), sessions.accepts("", of: mia, now: 0),
+        ]
+        #expect(others == [false, false, false])
+        // Each use makes it last.
         let last = ConsoleSessions.milliseconds - 1
-        #expect(sessions.accepts(secret, of: mia, now: last))
-        #expect(!sessions.accepts(secret, of: mia, now: last + 1))
-        #expect(!sessions.accepts(secret, of: ConsoleGate.Person(name: "noah"), now: 0))
-        #expect(!sessions.accepts(nil, of: mia, now: 0))
-        #expect(!sessions.accepts("", of: mia, now: 0))
-        // The oldest is closed.
-        for number in 1...ConsoleSessions.countMax {
-            _ = sessions.open(for: mia, now: Int64(number))
+        let accepted = [last, 2 * last, 3 * last + 1].map {
+            sessions.accepts(secret, of: mia, now: $0)
         }
-        #expect(!sessions.accepts(secret, of: mia, now: 1))
+        #expect(accepted == [true, true, false])
+    }
+
+    @Test func `closes the page that was unused for longest`() {
+        let mia = ConsoleGate.Person(name: "mia")
+        var sessions = ConsoleSessions()
+        let secrets = (0..<ConsoleSessions.countMax).map { sessions.open(for: mia, now: Int64($0)) }
+        // A page that comes again takes no place.
+        let again = sessions.open(for: mia, known: secrets[0], now: 1_000)
+        #expect(again == secrets[0])
+        let guessed = sessions.open(for: mia, known: "guessed", now: 1_001)
+        #expect(guessed != "guessed")
+        let accepted = secrets.map { sessions.accepts($0, of: mia, now: 1_002) }
+        #expect(accepted[0] && !accepted[1] && accepted.count { $0 } == secrets.count - 1)
+        let noah = ConsoleGate.Person(name: "noah")
+        let other = sessions.open(for: noah, known: secrets[0], now: 1_003)
+        #expect(other != secrets[0])
     }
 }

@@ -52,11 +52,9 @@ extension ConsoleScript {
               el('label', null, 'Month (UTC)', el('input', { type: 'month', name: 'month',
                 value: month || '' })),
               el('button', { class: 'main' }, 'Show'),
-              el('button', { type: 'button', 'data-act': 'account', 'data-name': name },
-                'Read again'),
               entry.data && el('button', { type: 'button', 'data-act': 'export',
                 'data-name': name }, 'Export')),
-            entry.at && el('p', { class: 'dim' }, 'as of ', when(entry.at)),
+            asOf(name, entry),
             loading(entry, 'every token and every sale'),
             entry.data && el('ul', { class: 'advice' }, el('li', { class: entry.data.closes
               ? 'good' : 'error' }, el('b', null, entry.data.closes ? 'Every account closes.'
@@ -72,7 +70,6 @@ extension ConsoleScript {
         } };
         app.submits.month = form => go('/account' + (form.get('month')
           ? '?month=' + encodeURIComponent(form.get('month')) : ''));
-        app.actions.account = data => { app.cache[data.name].isOld = true; draw(); };
         app.actions.export = data => {
           const file = new Blob([JSON.stringify(app.cache[data.name].data, null, 2)],
             { type: 'application/json' });
@@ -87,8 +84,7 @@ extension ConsoleScript {
           const lines = entry.data ? Object.values(entry.data).find(Array.isArray) || [] : [];
           const known = ['at', 'action', 'by', 'why', 'runId'];
           return [el('h1', null, 'Audit'),
-            el('p', null, el('button', { 'data-act': 'audit' }, 'Read again'), ' ',
-              entry.at && el('span', { class: 'dim' }, 'as of ', when(entry.at))),
+            asOf('audit', entry),
             loading(entry, 'who changed what'),
             lines.length > 0 && table([{ title: 'When' }, { title: 'What' }, { title: 'By' },
               { title: 'Why' }, { title: 'More' }], lines.map(line => [when(line.at),
@@ -96,7 +92,6 @@ extension ConsoleScript {
                 !known.includes(name) && value !== null && typeof value !== 'object')
                 .map(([name, value]) => name + ' ' + value).join(', ')]), 'Audit')];
         } };
-        app.actions.audit = () => { load('audit', { ask: 'audit' }, true); draw(); };
 
         """#
 }

@@ -94,18 +94,27 @@ extension ConsoleScript {
           draw();
         };
 
-        async function readActs() {
+        // One reading at a time; while an act is under way, one a second.
+        function readActs() {
+          app.actsReading ??= readActsOnce().finally(() => { app.actsReading = null; });
+          return app.actsReading;
+        }
+        async function readActsOnce() {
+          clearTimeout(app.actsTimer);
           const before = app.acts.filter(act => act.exit === undefined).length;
           app.acts = (await call('/api/acts')).acts;
           const now = app.acts.filter(act => act.exit === undefined).length;
           if (now < before) forgetDeadLetters();
-          if (now > 0) setTimeout(() => readActs().then(draw, () => {}), 1000);
+          if (now > 0) app.actsTimer = setTimeout(() => readActs().then(draw, () => {}), 1000);
         }
         app.actions.stop = async data => {
-          try { await call('/api/acts/stop', { act: Number(data.number) }); } catch (error) {
-            app.fault = error.message;
+          try {
+            await call('/api/acts/stop', { act: Number(data.number) });
+            app.stopFault = null;
+            await readActs();
+          } catch (error) {
+            app.stopFault = { number: Number(data.number), message: error.message };
           }
-          await readActs();
           draw();
         };
         const exits = { 0: 'done', 3: 'nothing was to be done', 4: 'partly done',
@@ -123,8 +132,9 @@ extension ConsoleScript {
                   : exits[act.exit] || 'failed') + (act.data && act.data.sent !== undefined
                   ? ': ' + number(act.data.sent) + ' sent' : act.data && act.data.error
                     ? ': ' + act.data.error.message : '')),
-              act.exit === undefined ? el('button', { class: 'danger', 'data-act': 'stop',
-                'data-number': act.act }, 'Stop') : el('span', { class: 'dim' },
+              act.exit === undefined ? [el('button', { class: 'danger', 'data-act': 'stop',
+                'data-number': act.act }, 'Stop'), app.stopFault && app.stopFault.number === act.act
+                && el('span', { class: 'bad' }, ' ', app.stopFault.message)] : el('span', { class: 'dim' },
                 act.talk.trim().split('\n').slice(-1)[0])]), 'Acts')];
         }
 

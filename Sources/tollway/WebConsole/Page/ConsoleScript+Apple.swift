@@ -96,7 +96,9 @@ extension ConsoleScript {
           const snap = app.snap;
           if (!snap) return [el('h1', null, 'Apple'), el('p', null, 'Taking a first look…')];
           const days = forecastRows(), answers = snap.answers.filter(answer => answer.count > 0);
-          return [el('h1', null, 'Apple'), adviceList(['apple']),
+          const reported = snap.reported || [];
+          // Lanes, deadlines and answers are what report's admin ports say.
+          return [el('h1', null, 'Apple'), adviceList(['apple', 'report', 'kafka']),
             el('h2', null, 'Lanes'),
             snap.lanes.length ? el('div', { class: 'cards' }, snap.lanes.map(laneCard))
               : el('p', { class: 'dim' }, hasReport()
@@ -107,7 +109,8 @@ extension ConsoleScript {
             days.length ? table([{ title: 'Lane' }, { title: 'Day (UTC)' },
               { title: 'Deadlines of due reports', n: true }, { title: 'Fall due', n: true },
               { title: 'At the rate allowed now' }], days, 'Reports by day')
-              : el('p', { class: 'dim' }, 'No report is due, and none will be.'),
+              : el('p', { class: 'dim' }, hasReport() ? 'No report is due, and none will be.'
+                : 'Not known: no report answers.'),
             el('h2', null, 'Answers'),
             answers.length ? table([{ title: 'App' }, { title: 'Answer' },
               { title: 'Apple’s code' }, { title: 'Since the start', n: true },
@@ -118,12 +121,15 @@ extension ConsoleScript {
                 /^[0-9]/.test(answer.status) ? 'HTTP ' + answer.status
                   : answer.status.replaceAll('_', ' ')),
                 answer.code || '–', number(answer.count), rate(answer.perSecond)]), 'Answers')
-              : el('p', { class: 'dim' }, 'Apple has answered nothing since the workers started.'),
+              : el('p', { class: 'dim' }, hasReport()
+                ? 'Apple has answered nothing since the workers started.'
+                : 'Not known: no report answers.'),
             el('h2', null, 'Told to Apple in the last hour'),
-            snap.reported.length ? table([{ title: 'App' }, { title: 'Reports', n: true }],
-              snap.reported.map(one => [one.appAppleId + ' ' + one.environment,
+            reported.length ? table([{ title: 'App' }, { title: 'Reports', n: true }],
+              reported.reported.map(one => [one.appAppleId + ' ' + one.environment,
                 number(one.count)]), 'Reports of the last hour')
-              : el('p', { class: 'dim' }, 'Nothing.'),
+              : el('p', { class: 'dim' }, snap.reported && snap.clusterId && !kafkaTroubles().length
+                ? 'Nothing.' : 'Not known: Kafka could not be read.'),
           ];
         } };
 

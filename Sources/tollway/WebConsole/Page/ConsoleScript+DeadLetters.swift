@@ -11,10 +11,13 @@ extension ConsoleScript {
           }
           return filter;
         }
+        // Names of groups whose dead letters have no code, or each another: no filter finds these.
+        const notCodes = ['unknown', 'other', '(none)'];
         function addressOf(filter) {
           const query = new URLSearchParams();
           for (const [name, values] of Object.entries(filter))
-            for (const value of [values].flat()) query.append(name, value);
+            for (const value of [values].flat())
+              if (value && !(name === 'code' && notCodes.includes(value))) query.append(name, value);
           return '/dead-letters?' + query;
         }
 
@@ -24,6 +27,8 @@ extension ConsoleScript {
           const isRead = app.cache.groups || (snap && snap.areDeadLettersAll
             && snap.deadLetterTotal <= 50000);
           const entry = isRead ? load('groups', { ask: 'groups' }) : {};
+          const isKnown = snap && snap.clusterId && typeof snap.deadLetterTotal === 'number'
+            && (snap.deadLetterTotal > 0 || !kafkaTroubles().length);
           const read = entry.data ? entry.data.groups : [];
           const counted = snap ? snap.deadLetters : [];
           const rows = read.length ? read.map(group => [
@@ -43,8 +48,9 @@ extension ConsoleScript {
             { title: 'Message and kind' }]
             : [{ title: 'Code' }, { title: 'Dead letters', n: true }, { title: 'Last' }];
           return [
-            el('p', { class: 'dim' }, !snap ? '' : !snap.clusterId
-              ? 'How many are open is not known: Kafka does not answer. '
+            el('p', { class: 'dim' }, !snap ? '' : !isKnown
+              ? 'How many are open is not known: Kafka '
+                + (snap.clusterId ? 'could not be read. ' : 'does not answer. ')
               : number(snap.deadLetterTotal) + ' are open'
                 + (snap.areDeadLettersAll ? '' : ', and more are being read') + '. ',
               entry.at ? ['Groups as of ', when(entry.at), '. '] : '',
@@ -52,24 +58,26 @@ extension ConsoleScript {
                 : 'Read kinds, apps and deadlines')),
             loading(entry, 'kinds, apps and deadlines of every open dead letter'),
             rows.length > 0 ? table(columns, rows, 'Groups')
-              : !entry.isLoading && snap && snap.clusterId && snap.areDeadLettersAll
-                && el('p', { class: 'ok' }, 'No dead letter is open.'),
+              : !entry.isLoading && !entry.error && isKnown && snap.areDeadLettersAll
+                && snap.deadLetterTotal === 0 && el('p', { class: 'ok' }, 'No dead letter is open.'),
           ];
         }
         app.actions.groups = () => { load('groups', { ask: 'groups' }, true); draw(); };
 
         function advise(code) {
+          if (!code) return null;
           const advice = app.session.deadLetterAdvice[code];
           return el('ul', { class: 'advice' }, el('li', { class: 'warning' }, advice
             ? [el('b', null, advice.means), el('br'), advice.todo] : 'What ' + code + ' means is in'
               + ' RUNBOOK.md, “Dead letters grow”.'));
         }
 
-        // Where the dead letters of a group were last seen: the command begins there, not at the end.
+        // Where the dead letters of one group were last seen: the command begins there, not at the end.
         function narrowed(filter, isAll) {
-          const group = app.snap && app.snap.areDeadLettersAll && !isAll && !filter.until
-            && app.snap.deadLetters.find(one => one.stage === (filter.stage || [])[0]
-              && one.code === (filter.code || [])[0]);
+          const isOne = [filter.stage, filter.code].every(values => values && values.length === 1);
+          const group = isOne && app.snap && app.snap.areDeadLettersAll && !isAll && !filter.until
+            && app.snap.deadLetters.find(one => one.stage === filter.stage[0]
+              && one.code === filter.code[0]);
           return group && group.newest ? { ...filter,
             until: new Date(group.newest + 600000).toISOString() } : filter;
         }
@@ -86,6 +94,7 @@ extension ConsoleScript {
             el('h1', null, (filter.code || filter.stage || ['Dead letters']).join(', ')),
             (filter.code || []).map(advise),
             filterForm(filter, isAll),
+            asOf(name, entry),
             loading(entry, 'the newest dead letters'),
             records.length > 0 && table([{ title: 'Dead letter' }, { title: 'Failed' },
               { title: 'Due at Apple' }, { title: 'App' }, { title: 'Attempts', n: true },
@@ -99,8 +108,8 @@ extension ConsoleScript {
           ];
         }
         function filterForm(filter, isAll) {
-          const field = (name, title) => el('label', null, title, el('input', { name,
-            value: (filter[name] || []).join(' '), autocomplete: 'off' }));
+          const field = (name, title) => el('label', null, title, (filter[name] || ['']).map(value =>
+            el('input', { name, value, autocomplete: 'off' })));
           return el('details', null, el('summary', null, 'Filter'),
             el('form', { 'data-submit': 'filter' }, field('stage', 'Stage'), field('code', 'Code'),
               field('fingerprint', 'Kind'), field('app', 'App'),
@@ -118,14 +127,15 @@ extension ConsoleScript {
 
         function deadLetterView(position) {
           const isShown = app.revealed === position;
-          const entry = load('dead-letter ' + position + isShown, { ask: 'dead-letter', id: position,
-            reveal: isShown });
+          const name = 'dead-letter ' + position + isShown;
+          const entry = load(name, { ask: 'dead-letter', id: position, reveal: isShown });
           const record = entry.data && entry.data.deadLetters && entry.data.deadLetters[0];
           const head = [el('p', { class: 'crumbs' }, el('a', { href: '/dead-letters' }, 'Dead letters'),
             record ? [' / ', el('a', { href: addressOf({ stage: record.stage, code: record.code,
               fingerprint: record.fingerprint }) }, record.code)] : ''),
-          el('h1', null, 'Dead letter ', el('span', { class: 'mono' }, position))];
-          if (!record) return [...head, loading(entry, 'the dead letter')];
+          el('h1', null, 'Dead letter ', el('span', { class: 'mono' }, position)),
+          asOf(name, entry), loading(entry, 'the dead letter')];
+          if (!record) return head;
           const from = record.source;
           return [...head, advise(record.code),
             el('div', { class: 'card' }, facts([

@@ -4,6 +4,9 @@ extension ConsoleScript {
         function adviceList(places) {
           const all = (app.snap ? app.snap.advice : []).filter(advice =>
             !places || places.includes(advice.place));
+          const unread = all.length ? [] : kafkaTroubles();
+          if (unread.length) return el('ul', { class: 'advice' }, unread.map(one =>
+            el('li', { class: 'error' }, one)));
           if (!all.length) return el('ul', { class: 'advice' }, el('li', { class: 'good' },
             app.snap ? 'Nothing is wrong that can be seen from here.' : 'Taking a first look…'));
           return el('ul', { class: 'advice' }, all.map(advice =>
@@ -105,7 +108,8 @@ extension ConsoleScript {
             el('p', { class: 'dim' }, 'tollway doctor, with the environment of this console:'
               + ' settings, Kafka, topics, rights, disk. It changes nothing.'),
             el('p', null, el('button', { 'data-act': 'doctor' }, doctor && doctor.data
-              ? 'Look again' : 'Look closer')),
+              ? 'Look again' : 'Look closer'), ' ', doctor && doctor.at
+              && el('span', { class: 'dim' }, 'as of ', when(doctor.at))),
             doctor && loading(doctor, 'what doctor finds'),
             doctor && doctor.data && table([{ title: 'Verdict' }, { title: 'Area' },
               { title: 'Found' }, { title: 'What to do' }], doctor.data.findings.map(finding => [

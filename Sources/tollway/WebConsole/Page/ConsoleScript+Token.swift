@@ -27,9 +27,10 @@ extension ConsoleScript {
             draw();
             try {
               const found = await ask({ ask: 'token', id });
-              app.cache['token ' + found.externalPurchaseId] = { data: found, at: Date.now() };
+              const name = 'token ' + found.externalPurchaseId;
+              app.cache[name] = { data: found, at: Date.now() };
               app.search = null;
-              go('/token/' + encodeURIComponent(found.externalPurchaseId));
+              go('/token/' + encodeURIComponent(found.externalPurchaseId), name);
             } catch (error) {
               app.search = { error: error.message, exit: error.exit };
               draw();
@@ -62,14 +63,10 @@ extension ConsoleScript {
           if (!id) return [...head, app.search && loading(app.search, 'its way'),
             el('p', { class: 'dim' }, 'Where it came in, what each stage made of it, what Apple was'
               + ' told and answered, and what is owed now.')];
-          const entry = load('token ' + id, { ask: 'token', id });
+          const name = 'token ' + id, entry = load(name, { ask: 'token', id });
           const found = entry.data;
-          if (!found) return [...head, loading(entry, 'its way')];
-          return [...head,
-            el('p', null, el('button', { 'data-act': 'retrace', 'data-id': id }, 'Read again'), ' ',
-              el('span', { class: 'dim' }, 'as of ', when(entry.at))),
-            loading(entry, 'its way'),
-            standing(found, [['token', found.externalPurchaseId],
+          return [...head, asOf(name, entry), loading(entry, 'its way'),
+            found && standing(found, [['token', found.externalPurchaseId],
               ['environment', found.environment],
               ['app', found.appAppleId && found.appAppleId + ' ' + (found.bundleId || '')],
               ['role', found.role], ['last accepted', found.lastAccepted],
@@ -78,8 +75,6 @@ extension ConsoleScript {
               ['trace', found.traceIds.join(', ')]]),
           ];
         } };
-        app.actions.retrace = data => { load('token ' + data.id, { ask: 'token', id: data.id },
-          true); draw(); };
 
         app.views.purchase = { title: 'Purchase', ask: 'purchase', draw(here) {
           const id = here.rest[0];
@@ -91,12 +86,8 @@ extension ConsoleScript {
           if (app.customer) question.customer = app.customer;
           const name = 'purchase ' + id + ' ' + (app.customer || '');
           const entry = load(name, question), found = entry.data;
-          if (!found) return [...head, loading(entry, 'its way')];
-          return [...head,
-            el('p', null, el('button', { 'data-act': 'repurchase', 'data-name': name }, 'Read again'),
-              ' ', el('span', { class: 'dim' }, 'as of ', when(entry.at))),
-            loading(entry, 'its way'),
-            standing(found, [['sale', found.lineItemId],
+          return [...head, asOf(name, entry), loading(entry, 'its way'),
+            found && standing(found, [['sale', found.lineItemId],
               ['app', found.appAppleId || found.bundleId], ['outcome', found.outcome],
               ['reason', found.reason], ['revision', found.revision],
               ['token', found.externalPurchaseId && el('a', { href: '/token/'
@@ -105,7 +96,6 @@ extension ConsoleScript {
               ['until', found.waitsUntil && when(found.waitsUntil)],
               ['since', found.waitingSince && when(found.waitingSince)]])];
         } };
-        app.actions.repurchase = data => { app.cache[data.name].isOld = true; draw(); };
 
         """#
 }

@@ -7,7 +7,7 @@ enum ConsoleScript {
     static let core = #"""
         'use strict';
         const app = { snap: null, gotAt: 0, age: 0, session: null, views: {},
-          acts: [], cache: {}, actions: {}, submits: {}, generation: 0 };
+          acts: [], cache: {}, actions: {}, submits: {} };
 
         function el(tag, attributes, ...children) {
           const node = document.createElement(tag);
@@ -96,14 +96,17 @@ enum ConsoleScript {
         }
 
         // Requests.
-        async function call(path, body) {
+        async function call(path, body, isAgain) {
           const headers = { Accept: 'application/json' };
           const key = sessionStorage.getItem('key');
-          if (key) headers.Authorization = 'Bearer ' + key;
-          if (body) {
-            headers['Content-Type'] = 'application/json';
-            headers['X-Tollway-Session'] = app.session ? app.session.session : '';
+          // No header can carry such a one: a zero-width space, say, that was copied with it.
+          if (key && /[^\x20-\x7e\xa0-\xff]/.test(key)) {
+            askKey();
+            throw new Error('A key is needed.');
           }
+          if (key) headers.Authorization = 'Bearer ' + key;
+          if (app.session) headers['X-Tollway-Session'] = app.session.session;
+          if (body) headers['Content-Type'] = 'application/json';
           let response;
           try {
             response = await fetch(path, { method: body ? 'POST' : 'GET', headers,
@@ -112,6 +115,11 @@ enum ConsoleScript {
             throw new Error('The console does not answer: is it still running?');
           }
           if (response.status === 401) { askKey(); throw new Error('A key is needed.'); }
+          if (response.status === 403 && body && !isAgain) {
+            // The session of a page that was open for long may have ended.
+            app.session = await call('/api/session');
+            return call(path, body, true);
+          }
           const answer = await response.json();
           if (!response.ok) {
             const fault = new Error(answer.detail || 'HTTP ' + response.status);
@@ -135,14 +143,18 @@ enum ConsoleScript {
           if (!answer.data) throw new Error(answer.talk || 'exit code ' + answer.exit);
           return answer.data;
         }
+        // The key that was sent, if any, is none of this console's.
         function askKey() {
-          if (document.getElementById('key')) return;
+          const isWrong = sessionStorage.getItem('key') !== null;
+          sessionStorage.removeItem('key');
+          if (document.getElementById('key') && !isWrong) return;
           app.needsKey = true;
           fill(document.getElementById('main'), el('form', { 'data-submit': 'key', class: 'card' },
             el('label', { class: 'wide' }, 'Your key for this console',
               el('input', { id: 'key', name: 'key', type: 'password', required: true,
                 autocomplete: 'off' })),
-            el('button', { class: 'main' }, 'Come in')));
+            el('button', { class: 'main' }, 'Come in'),
+            isWrong && el('p', { class: 'bad', role: 'alert' }, 'That key is not known.')));
         }
         app.submits.key = form => {
           sessionStorage.setItem('key', form.get('key').trim());
@@ -152,15 +164,34 @@ enum ConsoleScript {
         // A question whose answer is kept while the view shows it.
         function load(name, question, isAgain) {
           const known = app.cache[name];
-          if (known && !isAgain && !known.isOld) return known;
+          if (known && (known.isLoading || (!isAgain && !known.isOld))) return known;
           const entry = { data: known && known.data, isLoading: true, at: known && known.at,
             since: Date.now() };
           app.cache[name] = entry;
           ask(question).then(data => { entry.data = data; entry.at = Date.now();
             entry.error = null; entry.exit = 0; }, error => { entry.error = error.message;
-            entry.exit = error.exit; })
+            entry.exit = error.exit; entry.failedAt = Date.now(); })
             .finally(() => { entry.isLoading = false; draw(); });
           return entry;
+        }
+        app.actions.again = data => {
+          const entry = app.cache[data.name];
+          if (entry && !entry.isLoading) entry.isOld = true;
+          draw();
+        };
+        // Who comes to a view sees what is true now. An account reads all tokens: its answer stays,
+        // with its time beside it; no error does.
+        function forgetAnswers(fresh) {
+          for (const [name, entry] of Object.entries(app.cache))
+            if (!entry.isLoading && name !== fresh && (entry.error || !name.startsWith('account ')))
+              entry.isOld = true;
+        }
+        // Since when an answer is known or an error stands, and a button that asks again.
+        function asOf(name, entry, text) {
+          return el('p', null, el('button', { type: 'button', 'data-act': 'again',
+            'data-name': name }, text || 'Read again'), ' ', entry.at && el('span', { class: 'dim' },
+            'as of ', when(entry.at)), !entry.isLoading && entry.error && el('span', { class: 'dim' },
+            entry.at ? ', ' : '', 'asked ', when(entry.failedAt)));
         }
         // What is known of dead letters is old now; it stays on the page until it is read anew.
         function forgetDeadLetters() {
@@ -177,15 +208,24 @@ enum ConsoleScript {
           return null;
         }
 
+        // What Kafka did not say although it answers: of that the snapshot knows nothing.
+        function kafkaTroubles() {
+          return (app.snap ? app.snap.troubles : []).filter(one => one.startsWith('Kafka: '));
+        }
+
         // Where the page is.
+        function decoded(part) {
+          // What is no encoding is taken as it was typed.
+          try { return decodeURIComponent(part); } catch { return part; }
+        }
         function place() {
-          const parts = location.pathname.split('/').filter(Boolean).map(decodeURIComponent);
+          const parts = location.pathname.split('/').filter(Boolean).map(decoded);
           return { view: parts[0] || 'pipeline', rest: parts.slice(1),
             query: new URLSearchParams(location.search) };
         }
-        function go(path) {
+        function go(path, fresh) {
           history.pushState(null, '', path);
-          app.generation += 1;
+          forgetAnswers(fresh);
           draw();
           const main = document.getElementById('main');
           main.focus({ preventScroll: true });
@@ -202,6 +242,16 @@ enum ConsoleScript {
           if (!view || !app.session) return false;
           return !view.ask || app.session.asks.includes(view.ask);
         }
+        // A fault of one view is shown in its place: the page goes on.
+        function view(name, here) {
+          try {
+            return app.views[name].draw(here);
+          } catch (error) {
+            console.error(error);
+            return [el('h1', null, app.views[name].title),
+              el('p', { class: 'bad' }, 'This view cannot be drawn: ' + error.message)];
+          }
+        }
         function draw() {
           if (app.needsKey || !app.session) return;
           const here = place();
@@ -213,8 +263,7 @@ enum ConsoleScript {
           const main = document.getElementById('main');
           const key = location.pathname + location.search;
           if (main.dataset.key !== key) { main.dataset.key = key; main.replaceChildren(); }
-          const drawn = name ? app.views[name].draw(here)
-            : [el('h1', null, 'There is no such view')];
+          const drawn = name ? view(name, here) : [el('h1', null, 'There is no such view')];
           document.title = (name ? app.views[name].title : 'Not found') + ' – Tollway';
           fill(main, drawn);
           drawState();
@@ -233,6 +282,8 @@ enum ConsoleScript {
             lines.push('What is shown is ' + span(seconds) + ' old: no new snapshot comes.');
           if (app.snap && !app.snap.clusterId)
             lines.push('Kafka does not answer at ' + app.snap.servers + '.');
+          else if (kafkaTroubles().length)
+            lines.push('Not all of Kafka could be read. ' + kafkaTroubles().join('; '));
           const line = lines.join(' ');
           if (banner.textContent !== line) banner.textContent = line;
           const foot = app.session ? 'Tollway ' + app.session.version + ' · ' + app.session.person
@@ -278,6 +329,8 @@ enum ConsoleScript {
             }
           } finally {
             clearTimeout(timer);
+            // No stream stays open beside the next one.
+            silence.abort();
           }
         }
         // The console sends an event every five seconds.
@@ -309,7 +362,8 @@ enum ConsoleScript {
           const button = event.target.closest('[data-act]');
           if (button) {
             event.preventDefault();
-            app.actions[button.dataset.act](button.dataset);
+            // A copy: what is drawn meanwhile may make another button of this one.
+            app.actions[button.dataset.act]({ ...button.dataset });
             return;
           }
           const link = event.target.closest('a[href^="/"]');
@@ -321,9 +375,9 @@ enum ConsoleScript {
         document.addEventListener('submit', event => {
           event.preventDefault();
           app.submits[event.target.dataset.submit](new FormData(event.target),
-            event.target.dataset);
+            { ...event.target.dataset });
         });
-        window.addEventListener('popstate', () => draw());
+        window.addEventListener('popstate', () => { forgetAnswers(); draw(); });
         setInterval(drawState, 1000);
         follow();
 

@@ -1,0 +1,100 @@
+import Foundation
+import Glibc
+import Testing
+
+@testable import tollway
+
+@Suite(.timeLimit(.minutes(1))) struct `The console's jobs` {
+    /// Commands that note that they began, and end with the test's leave.
+    private struct Place {
+        let folder: TemporaryFolder
+        let jobs: ConsoleJobs
+        private let begun: URL
+        private let leave: URL
+
+        init() throws {
+            folder = try TemporaryFolder()
+            begun = try folder.file("begun", Data())
+            leave = begun.deletingLastPathComponent().appendingPathComponent("leave")
+            let isMade = unsafe mkfifo(leave.path, 0o600) == 0
+            try #require(isMade)
+            let script = """
+                #!/bin/sh
+                [ "$1" = act ] && exit
+                read -r line < \(leave.path)
+                echo "$*" >> \(begun.path)
+                echo '{"accounts":[]}'
+                """
+            let program = try folder.file("program", Data(script.utf8))
+            try FileManager.default.setAttributes(
+                [.posixPermissions: 0o700],
+                ofItemAtPath: program.path
+            )
+            jobs = ConsoleJobs(
+                programs: ConsolePrograms(
+                    executable: program,
+                    environment: ["PATH": "/usr/bin:/bin"]
+                ),
+                folder: begun.deletingLastPathComponent()
+            )
+        }
+
+        /// Lets those that run end; what each was asked.
+        func end() throws -> [String] {
+            // Both sides: it opens without a reader, and each reader gets its line.
+            let handle = try FileHandle(forUpdating: leave)
+            try handle.write(contentsOf: Data(repeating: 0x0a, count: ConsoleJobs.countMax))
+            while !jobs.isIdle {
+                jobs.turn(now: 0)
+                sched_yield()
+            }
+            try handle.close()
+            return try String(contentsOf: begun, encoding: .utf8)
+                .split(separator: "\n").map(String.init)
+        }
+    }
+
+    @Test func `answer all who ask the same while it runs`() throws {
+        let place = try Place()
+        var answers: [String] = []
+        for name in ["mia", "noah", "ada", "bob", "eve"] {
+            try place.jobs.ask(ConsoleQuestion(["ask": "account"])) { result in
+                answers.append("\(name) \(result.exit) \(!result.data.isEmpty)")
+            }
+        }
+        #expect(try place.end() == ["account -o json"])
+        #expect(
+            answers.sorted() == [
+                "ada 0 true", "bob 0 true", "eve 0 true", "mia 0 true", "noah 0 true",
+            ]
+        )
+    }
+
+    @Test func `are one account at a time, whatever the month`() throws {
+        let place = try Place()
+        try place.jobs.ask(ConsoleQuestion(["ask": "account"])) { _ in }
+        #expect(throws: ConsoleFault.self) {
+            try place.jobs.ask(ConsoleQuestion(["ask": "account", "month": "2026-10"])) { _ in }
+        }
+        try place.jobs.ask(ConsoleQuestion(["ask": "groups"])) { _ in }
+        #expect(try place.end().sorted() == ["account -o json", "dlq groups -o json"])
+        try place.jobs.ask(ConsoleQuestion(["ask": "account", "month": "2026-10"])) { _ in }
+        #expect(try place.end().last == "account -o json --month=2026-10")
+    }
+
+    @Test func `answer after an act with what was asked after it`() throws {
+        let place = try Place()
+        let question = try ConsoleQuestion(["ask": "groups"])
+        var count = 0
+        try place.jobs.ask(question) { _ in count += 1 }
+        var isOver = false
+        _ = place.jobs.start(["act"], as: "mia", isUrgent: true) { _ in isOver = true }
+        while !isOver {
+            place.jobs.turn(now: 0)
+            sched_yield()
+        }
+        try place.jobs.ask(question) { _ in count += 1 }
+        #expect(try place.end() == ["dlq groups -o json", "dlq groups -o json"])
+        #expect(count == 2)
+    }
+}

@@ -1,0 +1,381 @@
+import Foundation
+import Testing
+
+@testable import tollway
+
+@Suite(.enabled(if: ScriptPage.isThere, ScriptPage.skipped))
+struct `The console's script` {
+    // MARK: - Acts
+
+    @Test func `reads the acts once a second, however many events come`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.acts = [{ act: 1, action: 'replay', go: 2, what: 'dead letters', by: 'mia',
+              why: 'w', startedAt: 0, talk: '' }];
+            for (let number = 0; number < 30; number += 1) {
+              await page.event({ isActing: true });
+              await page.turn(2000);
+            }
+            const before = page.count('/api/acts');
+            await page.turn(10000);
+            const asked = page.count('/api/acts') - before;
+            page.acts[0].exit = 0;
+            await page.turn(1000);
+            const last = page.count('/api/acts');
+            await page.turn(1500);
+            return { asked, more: page.count('/api/acts') - last };
+            """
+        )
+        #expect(seen["asked"] as? Int == 10)
+        #expect(seen["more"] as? Int == 0)
+    }
+
+    @Test func `plans for the lane whose button was clicked, whatever is drawn meanwhile`() throws {
+        let seen = try ScriptPage.run(
+            "/apple",
+            """
+            const lane = (appAppleId, state) => ({ appAppleId, state, environment: 'production',
+              endpoint: 'e', inFlight: 0, days: [] });
+            page.snap.lanes = [lane(1, 'open')];
+            await page.event();
+            page.answer = () => ({ exit: 0, data: { lanes: [] }, plan: 'p', go: 1, what: 'w' });
+            // The click draws what came since the page was drawn: another lane in the same place.
+            app.snap.lanes.unshift(lane(2, 'paused'));
+            await page.click('data-act', 'lane');
+            return page.calls.find(call => call.path === '/api/plans').body;
+            """
+        )
+        #expect(seen["app"] as? String == "1")
+        #expect(seen["action"] as? String == "pause")
+    }
+
+    // MARK: - What is read
+
+    @Test func `asks for an account once, however often its button is clicked`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ accounts: [], closes: true });
+            await page.go('/account');
+            const before = page.asked().length;
+            page.hold();
+            for (let number = 0; number < 3; number += 1) await page.click('data-act', 'again');
+            const clicked = page.asked().length - before;
+            await page.release();
+            await page.click('data-act', 'again');
+            return { clicked, then: page.asked().length - before };
+            """
+        )
+        #expect(seen["clicked"] as? Int == 1)
+        #expect(seen["then"] as? Int == 2)
+    }
+
+    @Test func `asks for a token again when somebody traces it again`() throws {
+        let seen = try ScriptPage.run(
+            "/token",
+            """
+            const found = { externalPurchaseId: 'a', now: ['due'], deadLetters: [], events: [],
+              notes: [], traceIds: [] };
+            page.answer = () => ({ error: { message: 'Kafka knows nothing of a' } });
+            await page.event();
+            await page.submit('search', { id: 'a' });
+            const first = page.main.textContent;
+            page.answer = () => found;
+            await page.click('data-act', 'again');
+            const again = page.main.textContent;
+            await page.submit('search', { id: 'a' });
+            const asked = page.asked().length;
+            await page.event();
+            await page.submit('search', { id: 'https://a.example/' });
+            return { first, again, asked, text: page.asked().length - asked };
+            """
+        )
+        let first = try #require(seen["first"] as? String)
+        #expect(first.contains("Kafka knows nothing of a") && first.contains("asked now"))
+        #expect((seen["again"] as? String)?.contains("as of now") == true)
+        #expect(seen["asked"] as? Int == 3)
+        // The answer to a token's text is the answer to its id.
+        #expect(seen["text"] as? Int == 1)
+    }
+
+    @Test(arguments: [
+        "/token/a", "/purchase/a", "/account", "/audit", "/dead-letters?stage=decode",
+        "/dead-letters/decode/0/1",
+    ])
+    func `keeps no error, and reads on request`(path: String) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ status: 503, detail: 'too many' });
+            await page.event();
+            await page.go('\(path)');
+            const text = page.main.textContent;
+            await page.turn(2000);
+            await page.event();
+            const failed = page.asked().length;
+            await page.click('data-act', 'again');
+            const again = page.asked().length;
+            await page.go('/pipeline');
+            await page.go('\(path)');
+            return { failed, again, back: page.asked().length, text };
+            """
+        )
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains("too many") && text.contains("Read again"), "\(text)")
+        #expect(text.contains("asked now"), "\(text)")
+        #expect(seen["failed"] as? Int == 1)
+        #expect(seen["again"] as? Int == 2)
+        #expect(seen["back"] as? Int == 3)
+    }
+
+    @Test func `reads an account anew on request alone, and other views with each visit`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ accounts: [], closes: true, deadLetters: [] });
+            for (const path of ['/account', '/audit', '/account', '/audit']) await page.go(path);
+            return { asked: page.asked().map(question => question.ask) };
+            """
+        )
+        #expect(seen["asked"] as? [String] == ["account", "audit", "audit"])
+    }
+
+    // MARK: - What is not known
+
+    @Test(arguments: [
+        "page.snap.troubles = ['Kafka: a request took too long']",
+        "page.snap.deadLetterTotal = null; page.snap.reported = null;"
+            + " page.snap.areDeadLettersAll = false",
+        "page.snap.clusterId = null; page.snap.troubles = ['Kafka: no broker answers']",
+    ])
+    func `says of nothing that it is well where Kafka could not be read`(what: String) throws {
+        let seen = try ScriptPage.run(
+            "/dead-letters",
+            """
+            page.answer = () => ({ error: { message: 'no answer' } });
+            \(what);
+            await page.event();
+            const letters = page.main.textContent, banner = page.banner.textContent;
+            await page.go('/apple');
+            return { letters, banner, apple: page.main.textContent };
+            """
+        )
+        let letters = try #require(seen["letters"] as? String)
+        #expect(!letters.contains("No dead letter is open"), "\(letters)")
+        #expect(letters.contains("How many are open is not known"), "\(letters)")
+        let apple = try #require(seen["apple"] as? String)
+        #expect(!apple.contains("Nothing."), "\(apple)")
+        #expect(apple.contains("Not known: Kafka could not be read."), "\(apple)")
+        let hasTrouble = what.contains("troubles")
+        #expect(!hasTrouble || !apple.contains("Nothing is wrong"), "\(apple)")
+        #expect(!hasTrouble || (seen["banner"] as? String)?.contains("Kafka") == true)
+    }
+
+    @Test(arguments: [("({ groups: [] })", true), ("({ error: { message: 'no answer' } })", false)])
+    func `says that no dead letter is open where that was read`(
+        answer: String,
+        isSaid: Bool
+    ) throws {
+        let seen = try ScriptPage.run(
+            "/dead-letters",
+            """
+            page.answer = () => \(answer);
+            await page.event();
+            return { letters: page.main.textContent };
+            """
+        )
+        let letters = try #require(seen["letters"] as? String)
+        #expect(letters.contains("No dead letter is open.") == isSaid, "\(letters)")
+    }
+
+    @Test(arguments: ["report", "decode"])
+    func `says what Apple is owed where a report answers alone`(worker: String) throws {
+        let seen = try ScriptPage.run(
+            "/apple",
+            """
+            page.snap.instances = [{ address: 'h:9404', worker: '\(worker)', isReady: true }];
+            for (const place of ['report', 'kafka', 'ingest']) page.snap.advice.push({ place,
+              severity: 'error', what: place + ' is ill', todo: 'see', section: 's' });
+            await page.event();
+            return { apple: page.main.textContent };
+            """
+        )
+        let apple = try #require(seen["apple"] as? String)
+        let isKnown = worker == "report"
+        #expect(apple.contains("No report is due, and none will be.") == isKnown, "\(apple)")
+        #expect(apple.contains("Apple has answered nothing since") == isKnown, "\(apple)")
+        #expect(apple.contains("Not known: no report answers.") == !isKnown, "\(apple)")
+        #expect(apple.contains("report is ill") && apple.contains("kafka is ill"), "\(apple)")
+        #expect(!apple.contains("ingest is ill"), "\(apple)")
+    }
+
+    // MARK: - Requests
+
+    @Test func `opens a session anew where its own has ended`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            await page.event();
+            page.session.session = 's2';
+            page.answer = (path, body, call) => body && call.session !== 's2'
+              ? { status: 403, detail: 'ended' } : { findings: [] };
+            await page.click('data-act', 'doctor');
+            const calls = page.calls.slice(-3).map(call => call.path + ' ' + call.session);
+            return { calls, text: page.main.textContent };
+            """
+        )
+        #expect(
+            seen["calls"] as? [String] == ["/api/read s1", "/api/session s1", "/api/read s2"]
+        )
+        #expect((seen["text"] as? String)?.contains("Look again as of now") == true)
+    }
+
+    @Test func `asks once where it is refused for another reason`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            await page.event();
+            page.answer = (path, body) => body && { status: 403, detail: 'another page' };
+            await page.click('data-act', 'doctor');
+            return { asked: page.asked().length, text: page.main.textContent };
+            """
+        )
+        #expect(seen["asked"] as? Int == 2)
+        #expect((seen["text"] as? String)?.contains("another page") == true)
+    }
+
+    @Test func `shows a fault of one view in its place`() throws {
+        let seen = try ScriptPage.run(
+            "/token/%",
+            """
+            page.answer = () => ({ findings: null });
+            await page.event();
+            const percent = page.main.textContent, asked = page.asked();
+            await page.go('/pipeline');
+            await page.click('data-act', 'doctor');
+            await page.event();
+            const fault = page.main.textContent;
+            await page.turn(4000);
+            await page.go('/apple');
+            return { percent, asked, fault, streams: page.streams.length,
+              banner: page.banner.textContent, apple: page.main.textContent,
+              faults: page.faults.length };
+            """
+        )
+        #expect((seen["percent"] as? String)?.contains("This view cannot be drawn") == true)
+        #expect((seen["asked"] as? [[String: String]])?.first?["id"] == "%")
+        let fault = try #require(seen["fault"] as? String)
+        #expect(fault.contains("Pipeline") && fault.contains("cannot be drawn"), "\(fault)")
+        #expect(seen["streams"] as? Int == 1)
+        #expect(seen["banner"] as? String == "")
+        #expect((seen["apple"] as? String)?.contains("Lanes") == true)
+        #expect(seen["faults"] as? Int ?? 0 > 0)
+    }
+
+    @Test func `leaves no stream open beside the next one`() throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            await page.event();
+            page.answer = path => path === '/api/acts' && { status: 500, detail: 'no acts' };
+            await page.event({ isActing: true });
+            const banner = page.banner.textContent;
+            page.answer = () => ({});
+            await page.turn(2000);
+            return { ended: page.streams.map(stream => stream.isEnded === true), banner };
+            """
+        )
+        #expect(seen["ended"] as? [Bool] == [true, false])
+        #expect(seen["banner"] as? String == "no acts")
+    }
+
+    @Test(arguments: [nil, "a-key-of-16-byteZ", "a-key-of-16-bytes\u{200b}"])
+    func `says that a key is not known`(key: String?) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.answer = () => ({ status: 401, detail: 'A key is needed.' });
+            await page.turn(20000);
+            return { text: page.main.textContent, key: page.kept.get('key') || '',
+              sent: page.calls.length };
+            """,
+            key: key
+        )
+        let text = try #require(seen["text"] as? String)
+        #expect(text.contains("Your key for this console"), "\(text)")
+        #expect(text.contains("That key is not known.") == (key != nil), "\(text)")
+        #expect(seen["key"] as? String == "")
+        let isSent = key?.hasSuffix("\u{200b}") != true
+        #expect((seen["sent"] as? Int ?? 0 > 0) == isSent)
+    }
+
+    @Test func `says beside an act why it could not be stopped`() throws {
+        let seen = try ScriptPage.run(
+            "/dead-letters",
+            """
+            page.answer = () => ({ groups: [] });
+            page.acts = [{ act: 1, action: 'replay', go: 2, what: 'dead letters', by: 'mia',
+              why: 'w', startedAt: 0, talk: '' }];
+            await page.event({ isActing: true });
+            page.answer = path => path.startsWith('/api/acts') && { status: 500, detail: 'no stop' };
+            await page.click('data-act', 'stop');
+            page.answer = () => ({});
+            await page.event({ isActing: true });
+            return { text: page.main.textContent, faults: page.faults };
+            """
+        )
+        #expect((seen["text"] as? String)?.contains("Stop no stop") == true)
+        #expect(seen["faults"] as? [String] == [])
+    }
+
+    // MARK: - Filters
+
+    @Test func `links groups without a code to what a filter finds`() throws {
+        let seen = try ScriptPage.run(
+            "/dead-letters",
+            """
+            const group = { stage: 'decode', count: 1, firstFailedAt: 0, lastFailedAt: 0, apps: [],
+              message: 'm' };
+            const hrefs = () => page.main.all().map(node => node.getAttribute('href'))
+              .filter(href => href && href.includes('?'));
+            page.snap.deadLetterTotal = 3;
+            page.snap.deadLetters = ['unknown', 'other', 'decode.x'].map(code =>
+              ({ stage: 'decode', code, count: 1, newest: 0 }));
+            page.answer = () => ({ groups: [] });
+            await page.event();
+            const counted = hrefs();
+            page.answer = () => ({ groups: [{ ...group, code: '(none)', fingerprint: 'ab' },
+              { ...group, code: 'decode.x', fingerprint: '' }] });
+            await page.click('data-act', 'groups');
+            return { counted, read: hrefs() };
+            """
+        )
+        let stage = "/dead-letters?stage=decode"
+        #expect(seen["counted"] as? [String] == [stage, stage, "\(stage)&code=decode.x"])
+        #expect(
+            seen["read"] as? [String] == ["\(stage)&fingerprint=ab", "\(stage)&code=decode.x"]
+        )
+    }
+
+    @Test(arguments: [("A", true), ("A&code=B", false), ("A&stage=report", false)])
+    func `cuts a list at the newest of one group alone`(codes: String, isCut: Bool) throws {
+        let seen = try ScriptPage.run(
+            "/pipeline",
+            """
+            page.snap.deadLetterTotal = 2;
+            page.snap.deadLetters = ['A', 'B'].map((code, index) =>
+              ({ stage: 'decode', code, count: 1, newest: 1000000 * (index + 1) }));
+            page.answer = () => ({ deadLetters: [] });
+            await page.event();
+            await page.go('/dead-letters?stage=decode&code=\(codes)');
+            return { filter: page.asked()[0].filter,
+              fields: page.main.all().filter(node => node.getAttribute('name') === 'code')
+                .map(node => node.value) };
+            """
+        )
+        let filter = try #require(seen["filter"] as? [String: Any])
+        #expect((filter["until"] != nil) == isCut)
+        #expect(seen["fields"] as? [String] == (codes.hasSuffix("B") ? ["A", "B"] : ["A"]))
+    }
+}
