@@ -44,6 +44,7 @@ missing_tools() {
         echo python3-venv
     fi
     command -v shellcheck >/dev/null || echo shellcheck
+    command -v node >/dev/null || echo nodejs
 }
 
 # has_validators: whether Python has what the tests hold Protocols/ and the simulator against.
