@@ -64,7 +64,8 @@ struct PurchaseCheckBook {
         case later
     }
 
-    let tokens: [PurchaseCheckInput.OwnedToken]?
+    /// By purchase key; nil where nobody asks which token carries a sale.
+    let tokens: [String: [CustomerToken]]?
     private let rates: ExchangeRates
     private let now: Timestamp
     private var appsByBundle: [String: Int64] = [:]
@@ -74,7 +75,7 @@ struct PurchaseCheckBook {
     private var paid: [Key: PaidService] = [:]
 
     init(tokens: [PurchaseCheckInput.OwnedToken]?, rates: ExchangeRates, now: Timestamp) {
-        self.tokens = tokens
+        self.tokens = tokens.map(Self.byKey)
         self.rates = rates
         self.now = now
         for token in tokens ?? [] {

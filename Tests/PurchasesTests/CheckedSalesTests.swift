@@ -1,0 +1,190 @@
+import Simulation
+import StageRuntime
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import purchases
+@testable import tollway
+
+/// `tollway purchase check` beside the worker: the same sales, told one after the other.
+///
+/// Each must make the same line items under the same tokens, and refuse the same events by the same
+/// rules.
+@Suite struct `Sales that were checked offline` {
+    private static let start = PurchasesBench.start
+
+    /// A file of sales, and whose tokens are known.
+    struct Case: CustomTestStringConvertible, Sendable {
+        var testDescription: String
+        var events: @Sendable (Shop) -> [PurchaseEvent]
+
+        init(_ description: String, _ events: @escaping @Sendable (Shop) -> [PurchaseEvent]) {
+            testDescription = description
+            self.events = events
+        }
+    }
+
+    @Test(arguments: cases)
+    func `come to what the worker makes of them`(_ sales: Case) throws {
+        let trial = try CheckTrial(sales.events(Shop()))
+        #expect(trial.checked == trial.worked)
+    }
+
+    private static let cases = [
+        Case("a token of nobody, asked for by a customer") { shop in
+            [shop.buy("a") { $0.externalPurchaseID = TokenID("nobody's") }]
+        },
+        Case("a token of nobody, asked for by nobody") { shop in
+            [
+                shop.buy("a") {
+                    $0.customer = nil
+                    $0.externalPurchaseID = TokenID("nobody's")
+                }
+            ]
+        },
+        Case("a token of a customer, asked for by nobody") { shop in
+            [
+                shop.buy("a") {
+                    $0.customer = nil
+                    $0.externalPurchaseID = TokenID("anna's")
+                }
+            ]
+        },
+    ]
+}
+
+/// Sales of a customer whose token is known.
+struct Shop {
+    let bench = PurchasesBench()
+    let date = PurchasesBench.start + .days(-100)
+
+    var anna: CustomerID { bench.customer(1) }
+    /// Has no token.
+    var otto: CustomerID { bench.customer(2) }
+
+    let france: (inout PurchaseEvent) -> Void = { $0.taxCountry = AlphaCode("FRA") }
+
+    func buy(
+        _ id: String,
+        _ change: (inout PurchaseEvent) -> Void = { _ in }
+    ) -> PurchaseEvent {
+        bench.buy(id, anna) { sale in
+            sale.creationDate = date
+            change(&sale)
+        }
+    }
+
+    func refund(
+        _ id: String,
+        of buy: String,
+        _ change: (inout PurchaseEvent) -> Void = { _ in }
+    ) -> PurchaseEvent {
+        bench.refund(id, of: buy, anna, exclusive: 3_000) { sale in
+            sale.creationDate = date + .days(1)
+            change(&sale)
+        }
+    }
+
+    func restate(
+        _ id: String,
+        _ change: (inout PurchaseEvent) -> Void
+    ) -> PurchaseEvent {
+        bench.change(id, anna, .restate, change)
+    }
+
+    func retract(_ id: String) -> PurchaseEvent { bench.change(id, anna, .retract) }
+
+    /// A month of a subscription; the first is its start where nothing else is said.
+    func month(
+        _ number: Int64,
+        _ event: SubscriptionEvent? = nil,
+        named name: String? = nil,
+        _ change: (inout PurchaseEvent) -> Void = { _ in }
+    ) -> PurchaseEvent {
+        buy(name ?? "m\(number)") { sale in
+            let start = date + .days(30 * number - 500)
+            sale.creationDate = date + .days(number)
+            sale.subscriptionID = "s"
+            sale.subscriptionEvent = event ?? (number == 0 ? .start : .renewal)
+            sale.subscriptionStartDate = start
+            sale.subscriptionEndDate = start + .days(30)
+            change(&sale)
+        }
+    }
+}
+
+/// The same sales offline and at the worker.
+struct CheckTrial {
+    /// What each made of the sales, in one order.
+    private(set) var checked: [String]
+    private(set) var worked: [String]
+
+    private static let rates = "date,from,to,rate\n2025-10-02,ISK,EUR,0.0068\n"
+
+    /// `isPatient`: what finds no token is not owed before the next event is told.
+    init(_ events: [PurchaseEvent], isPatient: Bool = false) throws {
+        let bench = PurchasesBench()
+        bench.rates.rates = try ExchangeRates(csv: Array(Self.rates.utf8))
+        bench.launch()
+        let created = PurchasesBench.start + .days(-200)
+        let owners = [("anna's", bench.customer(1)), ("nobody's", nil)]
+        for (id, customer) in owners {
+            bench.token(id, from: created, customer: customer)
+        }
+        try bench.settle()
+        for event in events {
+            bench.sale(event)
+            try isPatient ? bench.pass(.hours(25)) : bench.settle()
+        }
+        let now = bench.clock.now
+        try bench.pass(.hours(25))
+        // What refers to nothing is waited for so long.
+        try bench.pass(.days(31))
+        let codes = bench.deadLetters().map(\.code)
+        worked = try bench.outcomes().compactMap { outcome in
+            switch outcome.outcome {
+            case .reported:
+                "\(outcome.item ?? "") under \(outcome.externalPurchaseID?.text ?? "")"
+            case .notOwed: "\(outcome.lineItemID) not_owed"
+            case .rejected: "\(outcome.lineItemID) \(outcome.reason)"
+            }
+        }.sorted()
+        #expect(
+            codes.sorted()
+                == (try bench.outcomes()).filter { $0.outcome == .rejected }.map(\.reason).sorted()
+        )
+
+        var book = PurchaseCheckBook(
+            tokens: owners.map { id, customer in
+                PurchaseCheckInput.OwnedToken(
+                    token: ExternalPurchaseToken(
+                        externalPurchaseID: TokenID(id),
+                        appAppleID: 1,
+                        bundleID: "com.example.1",
+                        tokenType: TokenType(.services),
+                        tokenCreationDate: created,
+                        tokenExpirationDate: created + .days(365)
+                    ),
+                    customer: customer?.text
+                )
+            },
+            rates: bench.rates.rates,
+            now: now
+        )
+        let lines = events.enumerated().map { index, event in
+            var text: [UInt8] = []
+            event.write(to: &text)
+            return PurchaseCheckLine(line: index + 1, text: text)
+        }
+        checked = book.check(lines).compactMap { result in
+            switch result.end {
+            case .lineItem(let json, let token):
+                "\(String(decoding: json, as: UTF8.self)) under \(token?.text ?? "")"
+            case .faults(let faults): "\(result.lineItemID) \(faults[0].code)"
+            case .settled("not_owed"): "\(result.lineItemID) not_owed"
+            case .settled, .waits: nil
+            }
+        }.sorted()
+    }
+}
