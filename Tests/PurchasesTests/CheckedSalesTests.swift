@@ -51,6 +51,32 @@ import TokenWire
                 }
             ]
         },
+        Case("another sale under the name of one that is not owed") { shop in
+            [
+                shop.buy("a") { $0.customer = shop.otto },
+                shop.buy("a") {
+                    $0.customer = shop.otto
+                    $0.taxCountry = AlphaCode("FRA")
+                },
+            ]
+        },
+        Case("another sale under the name of one that waits for a rate") { shop in
+            [
+                shop.buy("a") { $0.pricingCurrency = AlphaCode("UYU") },
+                shop.buy("a") { $0.quantity = 2 },
+                shop.restate("a") { $0.pricingCurrency = AlphaCode("EUR") },
+                shop.buy("a") { $0.pricingCurrency = AlphaCode("UYU") },
+            ]
+        },
+        Case("a bad correction of what is not owed") { shop in
+            [
+                shop.buy("a") { $0.customer = shop.otto },
+                shop.restate("a") {
+                    $0.customer = shop.otto
+                    $0.creationDate = shop.date + .days(1)
+                },
+            ]
+        },
     ]
 }
 

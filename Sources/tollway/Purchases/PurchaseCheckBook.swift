@@ -41,10 +41,12 @@ struct PurchaseCheckBook {
     }
 
     /// What has no line item, as far as the file goes.
-    private enum Unreported {
-        case notOwed
-        /// For a rate, or with what it refers to.
-        case waiting(PurchaseEvent)
+    struct Unreported {
+        var sale: PurchaseEvent
+        /// As it was sent: its repeats are known by it.
+        var first: PurchaseEvent
+        /// False: it waits for a rate, or with what it refers to.
+        var isNotOwed: Bool
     }
 
     private struct Key: Hashable {
@@ -193,12 +195,16 @@ struct PurchaseCheckBook {
                 if let item = items[key] {
                     return try change(event, item, key)
                 }
-                switch unreported[key] {
-                case nil: return .later
-                case .waiting(let sale) where event.kind == .restate:
-                    return try base(sale.applying(event, now: now), key)
-                case .notOwed, .waiting: return notOwed(key)
+                guard let waiting = unreported[key] else {
+                    return .later
                 }
+                guard event.kind == .restate else {
+                    return notOwed(waiting.sale, waiting.first, key)
+                }
+                let restated = try waiting.sale.applying(event, now: now)
+                return try waiting.isNotOwed
+                    ? notOwed(restated, waiting.first, key)
+                    : report(restated, first: waiting.first, key)
             }
         } catch {
             return .done(.faults([error]))
@@ -209,8 +215,10 @@ struct PurchaseCheckBook {
         _ sale: PurchaseEvent,
         _ key: Key
     ) throws(PurchaseFault) -> Step {
-        if let known = items[key] {
-            guard sale == known.sale || sale == known.first else {
+        let known =
+            items[key].map { ($0.sale, $0.first) } ?? unreported[key].map { ($0.sale, $0.first) }
+        if let known {
+            guard sale == known.0 || sale == known.1 else {
                 throw PurchaseFault(
                     .conflict,
                     .lineItemID,
@@ -219,6 +227,15 @@ struct PurchaseCheckBook {
             }
             return .done(.settled("repeat"))
         }
+        return try report(sale, first: sale, key)
+    }
+
+    /// Compiles a sale that is new, or waited and was corrected.
+    private mutating func report(
+        _ sale: PurchaseEvent,
+        first: PurchaseEvent,
+        _ key: Key
+    ) throws(PurchaseFault) -> Step {
         var parent: Item?
         var parentID: String?
         if sale.kind == .refund || sale.isLaterSubscriptionEvent {
@@ -230,14 +247,13 @@ struct PurchaseCheckBook {
             }
             let parentKey = self.key(sale, parentID)
             guard let found = items[parentKey] else {
-                switch unreported[parentKey] {
-                case nil: return .later
-                case .notOwed: return notOwed(key)
-                case .waiting: return waits(sale, key)
+                guard let waiting = unreported[parentKey] else {
+                    return .later
                 }
+                return waiting.isNotOwed ? notOwed(sale, first, key) : waits(sale, first, key)
             }
             guard !found.waitsForRate else {
-                return waits(sale, key)
+                return waits(sale, first, key)
             }
             parent = found
             let target = ReferenceRules.Target(
@@ -256,12 +272,12 @@ struct PurchaseCheckBook {
         let token = try token(of: sale, parent)
         guard tokens == nil || token != nil else {
             noteStart(sale)
-            return notOwed(key)
+            return notOwed(sale, first, key)
         }
         let terms = sale.kind == .refund ? parent?.terms : ReportingTerms.of(sale, rates: rates)
         guard let terms else {
             noteStart(sale)
-            return waits(sale, key)
+            return waits(sale, first, key)
         }
         unreported[key] = nil
         let days = days(before: sale)
@@ -278,7 +294,7 @@ struct PurchaseCheckBook {
         )
         items[key] = Item(
             sale: sale,
-            first: sale,
+            first: first,
             terms: terms,
             share: compiled.share,
             token: token,
@@ -291,13 +307,21 @@ struct PurchaseCheckBook {
         return .done(.lineItem(json: compiled.item.json, token: token))
     }
 
-    private mutating func notOwed(_ key: Key) -> Step {
-        unreported[key] = .notOwed
+    private mutating func notOwed(
+        _ sale: PurchaseEvent,
+        _ first: PurchaseEvent,
+        _ key: Key
+    ) -> Step {
+        unreported[key] = Unreported(sale: sale, first: first, isNotOwed: true)
         return .done(.settled("not_owed"))
     }
 
-    private mutating func waits(_ sale: PurchaseEvent, _ key: Key) -> Step {
-        unreported[key] = .waiting(sale)
+    private mutating func waits(
+        _ sale: PurchaseEvent,
+        _ first: PurchaseEvent,
+        _ key: Key
+    ) -> Step {
+        unreported[key] = Unreported(sale: sale, first: first, isNotOwed: false)
         return .done(.waits("rate"))
     }
 
