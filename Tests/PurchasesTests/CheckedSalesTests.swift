@@ -77,6 +77,20 @@ import TokenWire
                 },
             ]
         },
+        Case("what refers to another customer's sale, or has its name") { shop in
+            [
+                shop.buy("a"),
+                shop.buy("a") {
+                    $0.customer = nil
+                    $0.externalPurchaseID = TokenID("nobody's")
+                },
+                shop.refund("r", of: "a") { $0.customer = shop.otto },
+                shop.restate("a") {
+                    $0.customer = shop.otto
+                    $0.taxCountry = AlphaCode("FRA")
+                },
+            ]
+        },
     ]
 }
 

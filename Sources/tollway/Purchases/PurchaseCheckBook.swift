@@ -49,10 +49,15 @@ struct PurchaseCheckBook {
         var isNotOwed: Bool
     }
 
+    /// Customers have books of their own, as at the worker.
     private struct Key: Hashable {
+        var owner: String
         var app: Int64
         var environment: AppleEnvironment
         var id: String
+
+        /// At Apple it is a name for the whole app.
+        var atApple: Key { Key(owner: "", app: app, environment: environment, id: id) }
     }
 
     private enum Name: Hashable {
@@ -72,6 +77,8 @@ struct PurchaseCheckBook {
     private let now: Timestamp
     private var appsByBundle: [String: Int64] = [:]
     private var items: [Key: Item] = [:]
+    /// Names that Apple has, of whomever they are.
+    private var taken: Set<Key> = []
     private var unreported: [Key: Unreported] = [:]
     private var starts: [Key: String] = [:]
     private var paid: [Key: PaidService] = [:]
@@ -182,7 +189,12 @@ struct PurchaseCheckBook {
     private func key(_ event: PurchaseEvent, _ id: String) -> Key {
         // An app that is only named by its bundle has no number here.
         let app = event.appAppleID ?? event.bundleID.flatMap { appsByBundle[$0] } ?? 0
-        return Key(app: app, environment: event.environment, id: id)
+        return Key(
+            owner: event.purchaseKey ?? "",
+            app: app,
+            environment: event.environment,
+            id: id
+        )
     }
 
     private mutating func step(_ event: PurchaseEvent) -> Step {
@@ -292,6 +304,13 @@ struct PurchaseCheckBook {
                 daysOfPaidService: days
             )
         )
+        guard taken.insert(key.atApple).inserted else {
+            throw PurchaseFault(
+                .conflict,
+                .lineItemID,
+                repair: "Send another lineItemId: another customer has a sale of this name."
+            )
+        }
         items[key] = Item(
             sale: sale,
             first: first,
