@@ -77,6 +77,20 @@ import TokenWire
                 },
             ]
         },
+        Case("another country for a buy with a refund") { shop in
+            [shop.buy("a"), shop.refund("r", of: "a"), shop.restate("a", shop.france)]
+        },
+        Case("another currency for a buy whose refund was retracted, and that refund again") {
+            shop in
+            [
+                shop.buy("a"), shop.refund("r", of: "a"), shop.retract("r"),
+                shop.restate("a") { $0.pricingCurrency = AlphaCode("ISK") },
+                shop.restate("r") { _ in },
+            ]
+        },
+        Case("another country for a refund") { shop in
+            [shop.buy("a"), shop.refund("r", of: "a"), shop.restate("r", shop.france)]
+        },
         Case("what refers to another customer's sale, or has its name") { shop in
             [
                 shop.buy("a"),

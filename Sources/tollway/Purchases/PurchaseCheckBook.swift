@@ -34,10 +34,16 @@ struct PurchaseCheckBook {
         var share: NetFamily.Share
         var family = NetFamily()
         var token: TokenID?
+        /// The buy of a refund, the start of a later event of a subscription.
+        var parent: Key?
         var days: Int64
         var isRetracted = false
         /// A restatement of it waits for a rate, and what comes after that waits behind it.
         var waitsForRate = false
+
+        var target: ReferenceRules.Target {
+            ReferenceRules.Target(sale: sale, terms: terms, isRetracted: isRetracted)
+        }
     }
 
     /// What has no line item, as far as the file goes.
@@ -50,7 +56,7 @@ struct PurchaseCheckBook {
     }
 
     /// Customers have books of their own, as at the worker.
-    private struct Key: Hashable {
+    struct Key: Hashable {
         var owner: String
         var app: Int64
         var environment: AppleEnvironment
@@ -66,17 +72,17 @@ struct PurchaseCheckBook {
     }
 
     /// What a step of an event says: nothing yet where it refers to what comes later.
-    private enum Step {
+    enum Step {
         case done(PurchaseCheckResult.End)
         case later
     }
 
     /// By purchase key; nil where nobody asks which token carries a sale.
     let tokens: [String: [CustomerToken]]?
-    private let rates: ExchangeRates
-    private let now: Timestamp
+    let rates: ExchangeRates
+    let now: Timestamp
     private var appsByBundle: [String: Int64] = [:]
-    private var items: [Key: Item] = [:]
+    var items: [Key: Item] = [:]
     /// Names that Apple has, of whomever they are.
     private var taken: Set<Key> = []
     private var unreported: [Key: Unreported] = [:]
@@ -268,15 +274,10 @@ struct PurchaseCheckBook {
                 return waits(sale, first, key)
             }
             parent = found
-            let target = ReferenceRules.Target(
-                sale: found.sale,
-                terms: found.terms,
-                isRetracted: found.isRetracted
-            )
             let fault =
                 sale.kind == .refund
-                ? ReferenceRules.fault(ofRefund: sale, of: target, isNew: true, now: now)
-                : ReferenceRules.fault(ofLater: sale, after: target)
+                ? ReferenceRules.fault(ofRefund: sale, of: found.target, isNew: true, now: now)
+                : ReferenceRules.fault(ofLater: sale, after: found.target)
             if let fault {
                 throw fault
             }
@@ -317,6 +318,7 @@ struct PurchaseCheckBook {
             terms: terms,
             share: compiled.share,
             token: token,
+            parent: parentID.map { self.key(sale, $0) },
             days: days
         )
         note(sale, key)
@@ -344,76 +346,13 @@ struct PurchaseCheckBook {
         return .done(.waits("rate"))
     }
 
-    private mutating func change(
-        _ event: PurchaseEvent,
-        _ item: Item,
-        _ key: Key
-    ) throws(PurchaseFault) -> Step {
-        guard !item.waitsForRate else {
-            return .done(.waits("rate"))
-        }
-        var item = item
-        let isRetraction = event.kind == .retract
-        if let fault = ReferenceRules.fault(ofRestating: item.sale, now: now) {
-            throw fault
-        }
-        let sale = isRetraction ? item.sale : try item.sale.applying(event, now: now)
-        if isRetraction ? item.isRetracted : sale == item.sale && !item.isRetracted {
-            return .done(.settled("repeat"))
-        }
-        let isRefund = sale.kind == .refund
-        let terms =
-            isRefund || isRetraction
-            ? item.terms
-            : ReportingTerms.of(sale, insteadOf: item.sale, in: item.terms, rates: rates)
-        guard let terms else {
-            item.waitsForRate = true
-            items[key] = item
-            return .done(.waits("rate"))
-        }
-        let parentID = sale.referenceLineItemID
-        let buy = isRefund ? parentID.flatMap { items[self.key(sale, $0)] } : nil
-        let own = item.isRetracted ? nil : item.share
-        let compiled = try LineItemCompiler.compile(
-            sale,
-            LineItemCompiler.Context(
-                revision: isRetraction ? .retraction : .restatement,
-                terms: terms,
-                family: family(of: buy ?? item),
-                previous: isRefund ? own : nil,
-                buy: buy?.sale,
-                startLineItemID: isRefund
-                    ? nil : sale.isLaterSubscriptionEvent ? startID(of: sale) : nil,
-                daysOfPaidService: item.days
-            )
-        )
-        item.sale = sale
-        item.terms = terms
-        item.share = compiled.share
-        item.isRetracted = isRetraction
-        items[key] = item
-        if isRefund, let parentID {
-            count(
-                compiled.share,
-                insteadOf: own,
-                isRetracted: isRetraction,
-                in: self.key(sale, parentID)
-            )
-        }
-        return .done(.lineItem(json: compiled.item.json, token: item.token))
-    }
-
-    private func startID(of sale: PurchaseEvent) -> String? {
-        sale.referenceLineItemID ?? sale.subscriptionID.flatMap { starts[key(sale, $0)] }
-    }
-
     // MARK: Sums
 
-    private func family(of buy: Item) -> NetFamily {
+    func family(of buy: Item) -> NetFamily {
         NetFamily(bought: buy.share, refunded: buy.family.refunded)
     }
 
-    private mutating func count(
+    mutating func count(
         _ share: NetFamily.Share,
         insteadOf previous: NetFamily.Share?,
         isRetracted: Bool,
