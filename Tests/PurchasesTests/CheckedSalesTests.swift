@@ -91,6 +91,33 @@ import TokenWire
         Case("another country for a refund") { shop in
             [shop.buy("a"), shop.refund("r", of: "a"), shop.restate("r", shop.france)]
         },
+        Case("a refund restated after its buy was retracted") { shop in
+            [
+                shop.buy("a"), shop.refund("r", of: "a"), shop.retract("a"),
+                shop.restate("r") {
+                    $0.taxAmount = .zero
+                    $0.amountTaxExclusive = Milliunits(3_000)
+                },
+            ]
+        },
+        Case("a month restated after its start was retracted") { shop in
+            [
+                shop.month(0), shop.month(1), shop.retract("m0"),
+                shop.restate("m1") { $0.quantity = 2 },
+            ]
+        },
+        Case("a retraction with all that refers to it") { shop in
+            [
+                shop.month(0), shop.month(1),
+                shop.refund("r", of: "m1") {
+                    $0.creationDate = shop.date + .days(31)
+                }, shop.month(2), shop.retract("m2"), shop.retract("m0"), shop.retract("r"),
+                shop.restate("m0") { _ in }, shop.restate("m1") { _ in },
+            ]
+        },
+        Case("a refund behind the retraction of a buy that stands last") { shop in
+            [shop.retract("a"), shop.buy("a"), shop.refund("r", of: "a")]
+        },
         Case("what refers to another customer's sale, or has its name") { shop in
             [
                 shop.buy("a"),

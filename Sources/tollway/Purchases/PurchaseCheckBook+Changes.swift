@@ -11,42 +11,77 @@ extension PurchaseCheckBook {
         guard !item.waitsForRate else {
             return .done(.waits("rate"))
         }
-        var item = item
-        let isRetraction = event.kind == .retract
         if let fault = ReferenceRules.fault(ofRestating: item.sale, now: now) {
             throw fault
         }
-        let sale = isRetraction ? item.sale : try item.sale.applying(event, now: now)
-        if isRetraction ? item.isRetracted : sale == item.sale && !item.isRetracted {
-            return .done(.settled("repeat"))
+        guard event.kind == .restate else {
+            return .done(try retract(item, key))
         }
-        let isRefund = sale.kind == .refund
         let parent = item.parent.flatMap { items[$0] }
-        if !isRetraction {
-            // What the item must be to the one that it refers to is not known yet.
-            guard parent?.waitsForRate != true else {
-                return .done(.waits("rate"))
-            }
-            if let fault = fault(of: sale, insteadOf: item, parent) {
-                throw fault
-            }
-        }
-        let buy = isRefund ? parent : nil
-        let terms =
-            isRetraction
-            ? item.terms
-            : buy?.terms
-                ?? ReportingTerms.of(sale, insteadOf: item.sale, in: item.terms, rates: rates)
-        guard let terms else {
-            item.waitsForRate = true
-            items[key] = item
+        // What the item must be to the one that it refers to is not known yet.
+        guard parent?.waitsForRate != true else {
             return .done(.waits("rate"))
         }
+        let sale = try item.sale.applying(event, now: now)
+        guard sale != item.sale || item.isRetracted else {
+            return .done(.settled("repeat"))
+        }
+        if let fault = fault(of: sale, insteadOf: item, parent) {
+            throw fault
+        }
+        let terms =
+            sale.kind == .refund
+            ? parent?.terms
+            : ReportingTerms.of(sale, insteadOf: item.sale, in: item.terms, rates: rates)
+        guard let terms else {
+            items[key]?.waitsForRate = true
+            return .done(.waits("rate"))
+        }
+        return .done(try report(sale, .restatement, terms, insteadOf: item, key))
+    }
+
+    /// Retracts an item, and what refers to it first: Apple takes children first.
+    private mutating func retract(
+        _ item: Item,
+        _ key: Key
+    ) throws(PurchaseFault) -> PurchaseCheckResult.End {
+        guard !item.isRetracted else {
+            return .settled("repeat")
+        }
+        for child in (children[key] ?? []).sorted(by: { $0.id < $1.id }) {
+            guard let known = items[child], !known.isRetracted else {
+                continue
+            }
+            // Its own retraction comes behind a restatement that waits.
+            guard !known.waitsForRate else {
+                items[key]?.waitsForRate = true
+                return .waits("rate")
+            }
+            let end = try retract(known, child)
+            guard case .lineItem = end else {
+                items[key]?.waitsForRate = true
+                return end
+            }
+            retracted.append((child.id, end))
+        }
+        // Its refunds are no longer in its net amount.
+        return try report(item.sale, .retraction, item.terms, insteadOf: items[key] ?? item, key)
+    }
+
+    private mutating func report(
+        _ sale: PurchaseEvent,
+        _ revision: LineItem.Revision,
+        _ terms: ReportingTerms,
+        insteadOf item: Item,
+        _ key: Key
+    ) throws(PurchaseFault) -> PurchaseCheckResult.End {
+        let isRefund = sale.kind == .refund
+        let buy = isRefund ? item.parent.flatMap { items[$0] } : nil
         let own = item.isRetracted ? nil : item.share
         let compiled = try LineItemCompiler.compile(
             sale,
             LineItemCompiler.Context(
-                revision: isRetraction ? .retraction : .restatement,
+                revision: revision,
                 terms: terms,
                 family: family(of: buy ?? item),
                 previous: isRefund ? own : nil,
@@ -55,6 +90,8 @@ extension PurchaseCheckBook {
                 daysOfPaidService: item.days
             )
         )
+        let isRetraction = revision == .retraction
+        var item = item
         item.sale = sale
         item.terms = terms
         item.share = compiled.share
@@ -63,7 +100,7 @@ extension PurchaseCheckBook {
         if isRefund, let parent = item.parent {
             count(compiled.share, insteadOf: own, isRetracted: isRetraction, in: parent)
         }
-        return .done(.lineItem(json: compiled.item.json, token: item.token))
+        return .lineItem(json: compiled.item.json, token: item.token)
     }
 
     /// The rule of references that a restated item breaks.

@@ -61,14 +61,10 @@ struct PurchaseCheckBook {
         var app: Int64
         var environment: AppleEnvironment
         var id: String
+        var isSubscription = false
 
         /// At Apple it is a name for the whole app.
         var atApple: Key { Key(owner: "", app: app, environment: environment, id: id) }
-    }
-
-    private enum Name: Hashable {
-        case item(Key)
-        case subscription(Key)
     }
 
     /// What a step of an event says: nothing yet where it refers to what comes later.
@@ -81,11 +77,15 @@ struct PurchaseCheckBook {
     let tokens: [String: [CustomerToken]]?
     let rates: ExchangeRates
     let now: Timestamp
-    private var appsByBundle: [String: Int64] = [:]
+    var appsByBundle: [String: Int64] = [:]
     var items: [Key: Item] = [:]
     /// Names that Apple has, of whomever they are.
     private var taken: Set<Key> = []
     private var unreported: [Key: Unreported] = [:]
+    /// What refers to an item that Apple has.
+    var children: [Key: [Key]] = [:]
+    /// Line items of a step beside its own: what is retracted with the item that it refers to.
+    var retracted: [(id: String, end: PurchaseCheckResult.End)] = []
     private var starts: [Key: String] = [:]
     private var paid: [Key: PaidService] = [:]
 
@@ -98,101 +98,9 @@ struct PurchaseCheckBook {
         }
     }
 
-    /// Judges all events of a file.
-    ///
-    /// What refers to a later line is judged after it; events of one line item in their order.
-    ///
-    /// - Returns: a result for each line, in order.
-    mutating func check(_ lines: [PurchaseCheckLine]) -> [PurchaseCheckResult] {
-        var results: [Int: PurchaseCheckResult] = [:]
-        var waiting: [(index: Int, event: PurchaseEvent)] = []
-        for (index, line) in lines.enumerated() {
-            do throws(PurchaseFaults) {
-                var event = try PurchaseEvent.read(line.text.span, from: .door, now: now)
-                event.receivedAt = nil
-                if let app = event.appAppleID, let bundle = event.bundleID {
-                    appsByBundle[bundle] = app
-                }
-                waiting.append((index, event))
-            } catch {
-                results[index] = PurchaseCheckResult(
-                    line: line.line,
-                    lineItemID: error.event?.lineItemID ?? "",
-                    end: .faults(error.list)
-                )
-            }
-        }
-        func result(_ index: Int, _ event: PurchaseEvent, _ end: PurchaseCheckResult.End) {
-            results[index] = PurchaseCheckResult(
-                line: lines[index].line,
-                lineItemID: event.lineItemID,
-                end: end
-            )
-        }
-        var isMoving = true
-        while isMoving, !waiting.isEmpty {
-            isMoving = false
-            var left: [(index: Int, event: PurchaseEvent)] = []
-            var blocked: Set<Name> = []
-            for (index, event) in waiting {
-                guard !event.kind.isChange || blocked.isDisjoint(with: names(of: event)) else {
-                    left.append((index, event))
-                    continue
-                }
-                switch step(event) {
-                case .done(let end):
-                    result(index, event, end)
-                    isMoving = true
-                case .later:
-                    left.append((index, event))
-                    // A change of an item waits behind what still waits for that item.
-                    blocked.formUnion(event.kind.isChange ? names(of: event) : reference(of: event))
-                }
-            }
-            waiting = left
-        }
-        for (index, event) in waiting {
-            let field: PurchaseField =
-                event.kind.isChange
-                ? .lineItemID : event.kind == .refund ? .referenceLineItemID : .subscriptionID
-            result(
-                index,
-                event,
-                .faults([
-                    PurchaseFault(
-                        .referenceUnknown,
-                        field,
-                        repair: "Send the item that it refers to: no line of this file is that."
-                    )
-                ])
-            )
-        }
-        return lines.indices.compactMap { results[$0] }
-    }
-
-    // MARK: Order
-
-    /// What an event may be referred to by: its line item, and the subscription that it starts.
-    private func names(of event: PurchaseEvent) -> Set<Name> {
-        let item = key(event, event.lineItemID)
-        guard let sale = items[item]?.sale, sale.subscriptionEvent == .start,
-            let subscription = sale.subscriptionID
-        else {
-            return [.item(item)]
-        }
-        return [.item(item), .subscription(key(event, subscription))]
-    }
-
-    private func reference(of event: PurchaseEvent) -> Set<Name> {
-        if let id = event.referenceLineItemID {
-            return [.item(key(event, id))]
-        }
-        return event.subscriptionID.map { [.subscription(key(event, $0))] } ?? []
-    }
-
     // MARK: One event
 
-    private func key(_ event: PurchaseEvent, _ id: String) -> Key {
+    func key(_ event: PurchaseEvent, _ id: String) -> Key {
         // An app that is only named by its bundle has no number here.
         let app = event.appAppleID ?? event.bundleID.flatMap { appsByBundle[$0] } ?? 0
         return Key(
@@ -203,7 +111,13 @@ struct PurchaseCheckBook {
         )
     }
 
-    private mutating func step(_ event: PurchaseEvent) -> Step {
+    func subscription(_ event: PurchaseEvent, _ id: String) -> Key {
+        var key = key(event, id)
+        key.isSubscription = true
+        return key
+    }
+
+    mutating func step(_ event: PurchaseEvent) -> Step {
         let key = key(event, event.lineItemID)
         do throws(PurchaseFault) {
             switch event.kind {
@@ -255,15 +169,12 @@ struct PurchaseCheckBook {
         _ key: Key
     ) throws(PurchaseFault) -> Step {
         var parent: Item?
-        var parentID: String?
-        if sale.kind == .refund || sale.isLaterSubscriptionEvent {
-            parentID =
-                sale.referenceLineItemID
-                ?? sale.subscriptionID.flatMap { starts[self.key(sale, $0)] }
-            guard let parentID else {
+        var parentKey: Key?
+        if refersToAnother(sale) {
+            parentKey = self.parent(of: sale)
+            guard let parentKey else {
                 return .later
             }
-            let parentKey = self.key(sale, parentID)
             guard let found = items[parentKey] else {
                 guard let waiting = unreported[parentKey] else {
                     return .later
@@ -301,7 +212,7 @@ struct PurchaseCheckBook {
                 terms: terms,
                 family: parent.map { family(of: $0) } ?? NetFamily(),
                 buy: sale.kind == .refund ? parent?.sale : nil,
-                startLineItemID: sale.kind == .refund ? nil : parentID,
+                startLineItemID: sale.kind == .refund ? nil : parentKey?.id,
                 daysOfPaidService: days
             )
         )
@@ -318,14 +229,28 @@ struct PurchaseCheckBook {
             terms: terms,
             share: compiled.share,
             token: token,
-            parent: parentID.map { self.key(sale, $0) },
+            parent: parentKey,
             days: days
         )
         note(sale, key)
-        if sale.kind == .refund, let parentID {
-            count(compiled.share, insteadOf: nil, isRetracted: false, in: self.key(sale, parentID))
+        if let parentKey {
+            children[parentKey, default: []].append(key)
+            if sale.kind == .refund {
+                count(compiled.share, insteadOf: nil, isRetracted: false, in: parentKey)
+            }
         }
         return .done(.lineItem(json: compiled.item.json, token: token))
+    }
+
+    func refersToAnother(_ sale: PurchaseEvent) -> Bool {
+        sale.kind == .refund || sale.isLaterSubscriptionEvent
+    }
+
+    /// The buy of a refund, the start of a later event of a subscription; nil where it is not known.
+    func parent(of sale: PurchaseEvent) -> Key? {
+        let id =
+            sale.referenceLineItemID ?? sale.subscriptionID.flatMap { starts[key(sale, $0)] }
+        return id.map { key(sale, $0) }
     }
 
     private mutating func notOwed(

@@ -20,9 +20,10 @@ enum PurchaseCheckCommand {
         details: """
             FILE (- for standard input) holds events as POST /v1/purchases takes them: one JSON
             object, an array of them, or one a line. They are compiled offline, from an empty
-            book: a refund needs its buy in the same file, in any order. Without --tokens nobody
-            asks which token carries a sale. Exit 1 with a fault, 3 without an event; a sale that
-            waits for a rate or is not owed is no fault.
+            book: a refund needs its buy in the same file, in any order. A retraction also shows
+            what is retracted with the item, before it and under the same line. Without --tokens
+            nobody asks which token carries a sale. Exit 1 with a fault, 3 without an event; a
+            sale that waits for a rate or is not owed is no fault.
             """,
         run: run
     )
