@@ -118,6 +118,39 @@ import TokenWire
         Case("a refund behind the retraction of a buy that stands last") { shop in
             [shop.retract("a"), shop.buy("a"), shop.refund("r", of: "a")]
         },
+        Case("a month of the first start that is told after the second") { shop in
+            [
+                shop.month(0), shop.month(5, .start), shop.month(1), shop.month(6),
+                shop.restate("m1") { $0.quantity = 2 },
+            ]
+        },
+        Case("a month restated after a second start") { shop in
+            [
+                shop.month(0), shop.month(1), shop.month(2, .start),
+                shop.restate("m1") { $0.quantity = 2 }, shop.retract("m2"), shop.month(3),
+            ]
+        },
+        Case("months in any order") { shop in
+            [0, 3, 1, 2, 4].map { shop.month($0) }
+        },
+        Case("months before their start") { shop in
+            [3, 1, 2, 0].map { shop.month($0) }
+        },
+        Case("months after one that was retracted, and one that was restated") { shop in
+            [
+                shop.month(0), shop.month(1), shop.retract("m1"), shop.month(2),
+                shop.restate("m2") {
+                    $0.taxAmount = .zero
+                    $0.amountTaxExclusive = .zero
+                }, shop.month(3), shop.restate("m1") { _ in }, shop.month(4),
+            ]
+        },
+        Case("months after one that was refused") { shop in
+            [
+                shop.month(0), shop.month(12) { $0.creationDate = shop.date + .days(-1) },
+                shop.month(1), shop.month(2),
+            ]
+        },
         Case("what refers to another customer's sale, or has its name") { shop in
             [
                 shop.buy("a"),

@@ -97,6 +97,7 @@ extension PurchaseCheckBook {
         item.share = compiled.share
         item.isRetracted = isRetraction
         items[key] = item
+        recount(sale)
         if isRefund, let parent = item.parent {
             count(compiled.share, insteadOf: own, isRetracted: isRetraction, in: parent)
         }

@@ -7,6 +7,7 @@ extension PurchaseCheckBook {
         /// Of its line.
         var index: Int
         var event: PurchaseEvent
+        var isNew = true
     }
 
     /// Judges all events of a file.
@@ -39,6 +40,7 @@ extension PurchaseCheckBook {
         var count: Int
         repeat {
             count = waiting.count
+            waiting = Self.inOrderOfDates(waiting)
             waiting = round(waiting) { index, id, end in
                 results[index, default: []].append(
                     PurchaseCheckResult(line: lines[index].line, lineItemID: id, end: end)
@@ -66,9 +68,15 @@ extension PurchaseCheckBook {
         var bases: Set<Key> = []
         var referredTo: Set<Key> = []
         var changed: Set<Key> = []
-        for entry in waiting {
+        for var entry in waiting {
             let event = entry.event
             let own = key(event, event.lineItemID)
+            if entry.isNew, !event.kind.isChange, items[own] == nil, unreported[own] == nil,
+                !bases.contains(own)
+            {
+                arrive(event.normalized(appAppleID: own.app), own)
+            }
+            entry.isNew = false
             let parent: Key? =
                 event.kind.isChange
                 ? items[own]?.parent : refersToAnother(event) ? self.parent(of: event) : nil
@@ -93,6 +101,25 @@ extension PurchaseCheckBook {
             }
         }
         return left
+    }
+
+    /// Months that waited for their start are reported by their dates, as the queue of a token is.
+    private static func inOrderOfDates(_ waiting: [Waiting]) -> [Waiting] {
+        func isMonth(_ entry: Waiting) -> Bool {
+            !entry.isNew && !entry.event.kind.isChange && entry.event.isLaterSubscriptionEvent
+        }
+        func date(_ entry: Waiting) -> (Int64, Int) {
+            (entry.event.creationDate?.milliseconds ?? 0, entry.index)
+        }
+        var ordered = waiting
+        var start = 0
+        while start < ordered.count {
+            // One at least, and all months in a row.
+            let count = max(1, ordered[start...].prefix(while: isMonth).count)
+            ordered[start..<start + count].sort { date($0) < date($1) }
+            start += count
+        }
+        return ordered
     }
 
     /// What an event refers to by name: a line item, or the subscription whose start it looks for.

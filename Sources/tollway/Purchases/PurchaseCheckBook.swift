@@ -81,13 +81,14 @@ struct PurchaseCheckBook {
     var items: [Key: Item] = [:]
     /// Names that Apple has, of whomever they are.
     private var taken: Set<Key> = []
-    private var unreported: [Key: Unreported] = [:]
+    var unreported: [Key: Unreported] = [:]
     /// What refers to an item that Apple has.
     var children: [Key: [Key]] = [:]
     /// Line items of a step beside its own: what is retracted with the item that it refers to.
     var retracted: [(id: String, end: PurchaseCheckResult.End)] = []
-    private var starts: [Key: String] = [:]
-    private var paid: [Key: PaidService] = [:]
+    var subscriptions: [Key: Subscription] = [:]
+    /// Paid days before events of subscriptions, as they were counted when those came.
+    var daysAtArrival: [Key: Int64] = [:]
 
     init(tokens: [PurchaseCheckInput.OwnedToken]?, rates: ExchangeRates, now: Timestamp) {
         self.tokens = tokens.map(Self.byKey)
@@ -130,6 +131,9 @@ struct PurchaseCheckBook {
                 guard let waiting = unreported[key] else {
                     return .later
                 }
+                if !waiting.isNotOwed {
+                    recount(waiting.sale)
+                }
                 guard event.kind == .restate else {
                     return notOwed(waiting.sale, waiting.first, key)
                 }
@@ -159,7 +163,12 @@ struct PurchaseCheckBook {
             }
             return .done(.settled("repeat"))
         }
-        return try report(sale, first: sale, key)
+        do throws(PurchaseFault) {
+            return try report(sale, first: sale, key)
+        } catch {
+            recount(sale)
+            throw error
+        }
     }
 
     /// Compiles a sale that is new, or waited and was corrected.
@@ -195,16 +204,14 @@ struct PurchaseCheckBook {
         }
         let token = try token(of: sale, parent)
         guard tokens == nil || token != nil else {
-            noteStart(sale)
             return notOwed(sale, first, key)
         }
         let terms = sale.kind == .refund ? parent?.terms : ReportingTerms.of(sale, rates: rates)
         guard let terms else {
-            noteStart(sale)
             return waits(sale, first, key)
         }
         unreported[key] = nil
-        let days = days(before: sale)
+        let days = days(before: sale, key)
         let compiled = try LineItemCompiler.compile(
             sale,
             LineItemCompiler.Context(
@@ -248,9 +255,7 @@ struct PurchaseCheckBook {
 
     /// The buy of a refund, the start of a later event of a subscription; nil where it is not known.
     func parent(of sale: PurchaseEvent) -> Key? {
-        let id =
-            sale.referenceLineItemID ?? sale.subscriptionID.flatMap { starts[key(sale, $0)] }
-        return id.map { key(sale, $0) }
+        (sale.referenceLineItemID ?? start(of: sale)).map { key(sale, $0) }
     }
 
     private mutating func notOwed(
@@ -293,34 +298,5 @@ struct PurchaseCheckBook {
             isRetracted: isRetracted
         )
         items[key] = buy
-    }
-
-    private func days(before sale: PurchaseEvent) -> Int64 {
-        guard let id = sale.subscriptionID, let start = sale.subscriptionStartDate else {
-            return 0
-        }
-        return paid[key(sale, id)]?.days(before: start) ?? 0
-    }
-
-    private mutating func noteStart(_ sale: PurchaseEvent) {
-        if sale.subscriptionEvent == .start, let id = sale.subscriptionID {
-            starts[key(sale, id)] = sale.lineItemID
-        }
-    }
-
-    private mutating func note(_ sale: PurchaseEvent, _ key: Key) {
-        guard sale.kind == .buy, let id = sale.subscriptionID,
-            let start = sale.subscriptionStartDate, let end = sale.subscriptionEndDate
-        else {
-            return
-        }
-        noteStart(sale)
-        paid[self.key(sale, id), default: PaidService()].add(
-            PaidService.Period(
-                start: start,
-                end: end,
-                isPaid: sale.amountTaxInclusive ?? .zero > .zero
-            )
-        )
     }
 }
