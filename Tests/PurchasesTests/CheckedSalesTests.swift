@@ -100,6 +100,9 @@ import TokenWire
                 },
             ]
         },
+        Case("a month of a start with a refund") { shop in
+            [shop.month(0), shop.refund("r", of: "m0"), shop.month(1)]
+        },
         Case("a month restated after its start was retracted") { shop in
             [
                 shop.month(0), shop.month(1), shop.retract("m0"),
@@ -233,8 +236,10 @@ struct CheckTrial {
     /// What each made of the sales, in one order.
     private(set) var checked: [String]
     private(set) var worked: [String]
+    /// Events that have no end at the worker.
+    private(set) var heldCount: Int
 
-    private static let rates = "date,from,to,rate\n2025-10-02,ISK,EUR,0.0068\n"
+    private static let rates = "2025-10-02,ISK,EUR,0.0068\n2025-10-05,ISK,EUR,0.0069\n"
 
     /// `isPatient`: what finds no token is not owed before the next event is told.
     init(_ events: [PurchaseEvent], isPatient: Bool = false) throws {
@@ -254,7 +259,12 @@ struct CheckTrial {
         let now = bench.clock.now
         try bench.pass(.hours(25))
         // What refers to nothing is waited for so long.
-        try bench.pass(.days(31))
+        for _ in 0..<3 {
+            try bench.pass(.days(31))
+        }
+        heldCount =
+            bench.count(.received) + bench.count(.reopened) - bench.count(.repeated)
+            - bench.count(.reported) - bench.count(.notOwed) - bench.count(.deadLetter)
         let codes = bench.deadLetters().map(\.code)
         worked = try bench.outcomes().compactMap { outcome in
             switch outcome.outcome {

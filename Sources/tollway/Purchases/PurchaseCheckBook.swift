@@ -206,7 +206,8 @@ struct PurchaseCheckBook {
         guard tokens == nil || token != nil else {
             return notOwed(sale, first, key)
         }
-        let terms = sale.kind == .refund ? parent?.terms : ReportingTerms.of(sale, rates: rates)
+        let buy = sale.kind == .refund ? parent : nil
+        let terms = buy?.terms ?? ReportingTerms.of(sale, rates: rates)
         guard let terms else {
             return waits(sale, first, key)
         }
@@ -217,8 +218,8 @@ struct PurchaseCheckBook {
             LineItemCompiler.Context(
                 revision: .first,
                 terms: terms,
-                family: parent.map { family(of: $0) } ?? NetFamily(),
-                buy: sale.kind == .refund ? parent?.sale : nil,
+                family: buy.map { family(of: $0) } ?? NetFamily(),
+                buy: buy?.sale,
                 startLineItemID: sale.kind == .refund ? nil : parentKey?.id,
                 daysOfPaidService: days
             )
