@@ -3,22 +3,23 @@ internal import TokenWire
 
 /// In which order the events of a file are judged: each as if those before it were settled.
 extension PurchaseCheckBook {
-    private struct Waiting {
+    /// An event of a file.
+    struct Entry {
         /// Of its line.
         var index: Int
         var event: PurchaseEvent
-        var isNew = true
+        /// It waits for an item, and did before.
+        var hasWaited = false
     }
 
     /// Judges all events of a file.
     ///
-    /// What refers to a later line is judged after it; events of one line item in their order.
+    /// What refers to an item that a later line brings is judged as soon as that is.
     ///
     /// - Returns: the results of each line, in order: of a retraction, those of what is retracted with the
     ///   item come before its own.
     mutating func check(_ lines: [PurchaseCheckLine]) -> [PurchaseCheckResult] {
-        var results: [Int: [PurchaseCheckResult]] = [:]
-        var waiting: [Waiting] = []
+        var entries: [Entry] = []
         for (index, line) in lines.enumerated() {
             do throws(PurchaseFaults) {
                 var event = try PurchaseEvent.read(line.text.span, from: .door, now: now)
@@ -26,136 +27,129 @@ extension PurchaseCheckBook {
                 if let app = event.appAppleID, let bundle = event.bundleID {
                     appsByBundle[bundle] = app
                 }
-                waiting.append(Waiting(index: index, event: event))
+                entries.append(Entry(index: index, event: event))
             } catch {
-                results[index] = [
-                    PurchaseCheckResult(
-                        line: line.line,
-                        lineItemID: error.event?.lineItemID ?? "",
-                        end: .faults(error.list)
-                    )
-                ]
+                conclude(index, error.event?.lineItemID ?? "", .faults(error.list))
             }
         }
+        for entry in entries {
+            judge([entry])
+        }
+        // What waits for a start that was refused may have another one.
         var count: Int
         repeat {
-            count = waiting.count
-            waiting = Self.inOrderOfDates(waiting)
-            waiting = round(waiting) { index, id, end in
-                results[index, default: []].append(
-                    PurchaseCheckResult(line: lines[index].line, lineItemID: id, end: end)
-                )
-            }
-        } while waiting.count < count
-        for (index, id, end) in unknown(waiting) {
-            results[index] = [
-                PurchaseCheckResult(line: lines[index].line, lineItemID: id, end: end)
-            ]
+            count = waiting.values.reduce(0) { $0 + $1.count }
+            let left = waiting.values.joined().sorted { $0.index < $1.index }
+            waiting = [:]
+            judge(left)
+        } while waiting.values.reduce(0) { $0 + $1.count } < count
+        for entry in waiting.values.joined() {
+            conclude(entry.index, entry.event.lineItemID, .faults([unknown(entry.event)]))
         }
-        return lines.indices.flatMap { results[$0] ?? [] }
+        return lines.indices.flatMap { index in
+            (ends[index] ?? []).map { id, end in
+                PurchaseCheckResult(line: lines[index].line, lineItemID: id, end: end)
+            }
+        }
     }
 
-    /// Judges what can be judged.
-    ///
-    /// - Returns: what refers to nothing that is known, or stands behind such an event of its own item or
-    ///   of the one that it refers to.
-    private mutating func round(
-        _ waiting: [Waiting],
-        _ conclude: (Int, String, PurchaseCheckResult.End) -> Void
-    ) -> [Waiting] {
-        var left: [Waiting] = []
-        /// Buys and refunds that wait, and what they refer to.
-        var bases: Set<Key> = []
-        var referredTo: Set<Key> = []
-        var changed: Set<Key> = []
-        for var entry in waiting {
+    private mutating func conclude(_ index: Int, _ id: String, _ end: PurchaseCheckResult.End) {
+        ends[index, default: []].append((id, end))
+    }
+
+    /// Judges events, and after each one what waited for its item.
+    private mutating func judge(_ entries: [Entry]) {
+        // The next one is the last.
+        var agenda: [Entry] = entries.reversed()
+        while var entry = agenda.popLast() {
             let event = entry.event
             let own = key(event, event.lineItemID)
-            if entry.isNew, !event.kind.isChange, items[own] == nil, unreported[own] == nil,
-                !bases.contains(own)
-            {
-                arrive(event.normalized(appAppleID: own.app), own)
+            if !event.kind.isChange, !entry.hasWaited {
+                let sale = event.normalized(appAppleID: own.app)
+                if let other = waitingSales[own] {
+                    conclude(entry.index, event.lineItemID, again(isKnown: sale == other))
+                    continue
+                }
+                if items[own] == nil, unreported[own] == nil {
+                    arrive(sale, own)
+                }
             }
-            entry.isNew = false
-            let parent: Key? =
-                event.kind.isChange
-                ? items[own]?.parent : refersToAnother(event) ? self.parent(of: event) : nil
-            var isBlocked = bases.contains(own) || parent.map { changed.contains($0) } ?? false
-            if event.kind.isChange {
-                isBlocked = isBlocked || changed.contains(own) || isReferredTo(own, referredTo)
-            }
-            if !isBlocked, case .done(let end) = step(event) {
+            switch step(event) {
+            case .done(let end):
                 for child in retracted {
                     conclude(entry.index, child.id, child.end)
                 }
                 retracted = []
                 conclude(entry.index, event.lineItemID, end)
-                continue
-            }
-            left.append(entry)
-            if event.kind.isChange {
-                changed.insert(own)
-            } else {
-                bases.insert(own)
-                referredTo.formUnion(reference(of: event))
+                if !event.kind.isChange {
+                    waitingSales[own] = nil
+                    wake(by: event, own, &agenda)
+                }
+            case .later:
+                entry.hasWaited = true
+                if event.kind.isChange {
+                    waiting[own, default: []].append(entry)
+                } else {
+                    waitingSales[own] = event.normalized(appAppleID: own.app)
+                    waiting[reference(of: event), default: []].append(entry)
+                }
             }
         }
-        return left
     }
 
-    /// Months that waited for their start are reported by their dates, as the queue of a token is.
-    private static func inOrderOfDates(_ waiting: [Waiting]) -> [Waiting] {
-        func isMonth(_ entry: Waiting) -> Bool {
-            !entry.isNew && !entry.event.kind.isChange && entry.event.isLaterSubscriptionEvent
+    /// What waited for an item, or for a start of its subscription, is judged next, in the order of lines.
+    ///
+    /// It looks again also where that was refused: it may refer to another start then.
+    private mutating func wake(by event: PurchaseEvent, _ own: Key, _ agenda: inout [Entry]) {
+        guard !waiting.isEmpty else {
+            return
         }
-        func date(_ entry: Waiting) -> (Int64, Int) {
+        var woken = waiting.removeValue(forKey: own) ?? []
+        if event.subscriptionEvent == .start, let id = event.subscriptionID {
+            woken += waiting.removeValue(forKey: subscription(event, id)) ?? []
+        }
+        guard !woken.isEmpty else {
+            return
+        }
+        // Months that were woken together are in one report: their changes come after it.
+        let months =
+            event.isLaterSubscriptionEvent ? agenda.reversed().prefix(while: Self.isMonth) : []
+        let rest = (agenda.dropLast(months.count) + woken).sorted { $0.index < $1.index }
+        agenda = Self.inOrderOfDates(rest).reversed() + months.reversed()
+    }
+
+    private static func isMonth(_ entry: Entry) -> Bool {
+        !entry.event.kind.isChange && entry.event.isLaterSubscriptionEvent
+    }
+
+    /// Months that waited for their start are reported by their dates, as the queue of a token is: where
+    /// no change lies between them.
+    private static func inOrderOfDates(_ entries: [Entry]) -> [Entry] {
+        func date(_ entry: Entry) -> (Int64, Int) {
             (entry.event.creationDate?.milliseconds ?? 0, entry.index)
         }
-        var ordered = waiting
-        var start = 0
-        while start < ordered.count {
-            // One at least, and all months in a row.
-            let count = max(1, ordered[start...].prefix(while: isMonth).count)
-            ordered[start..<start + count].sort { date($0) < date($1) }
-            start += count
+        var ordered = entries
+        for segment in entries.indices.split(whereSeparator: { entries[$0].event.kind.isChange }) {
+            let places = segment.filter { isMonth(entries[$0]) }
+            let months = places.map { entries[$0] }.sorted { date($0) < date($1) }
+            for (place, month) in zip(places, months) {
+                ordered[place] = month
+            }
         }
         return ordered
     }
 
-    /// What an event refers to by name: a line item, or the subscription whose start it looks for.
-    private func reference(of event: PurchaseEvent) -> Set<Key> {
-        if let id = event.referenceLineItemID {
-            return [key(event, id)]
-        }
-        return event.subscriptionID.map { [subscription(event, $0)] } ?? []
+    /// The item that a buy or a refund waits for; the subscription where no start of it is known.
+    private func reference(of event: PurchaseEvent) -> Key {
+        parent(of: event) ?? subscription(event, event.subscriptionID ?? "")
     }
 
-    /// Whether an item, or the subscription that it starts, is among some references.
-    private func isReferredTo(_ item: Key, _ references: Set<Key>) -> Bool {
-        guard !references.contains(item) else {
-            return true
-        }
-        guard let sale = items[item]?.sale, sale.subscriptionEvent == .start,
-            let id = sale.subscriptionID
-        else {
-            return false
-        }
-        return references.contains(subscription(sale, id))
-    }
-
-    /// What refers to no line of the file.
-    private func unknown(_ waiting: [Waiting]) -> [(Int, String, PurchaseCheckResult.End)] {
-        waiting.map { entry in
-            let event = entry.event
-            let field: PurchaseField =
-                event.kind.isChange
-                ? .lineItemID : event.kind == .refund ? .referenceLineItemID : .subscriptionID
-            let fault = PurchaseFault(
-                .referenceUnknown,
-                field,
-                repair: "Send the item that it refers to: no line of this file is that."
-            )
-            return (entry.index, event.lineItemID, .faults([fault]))
-        }
+    private func unknown(_ event: PurchaseEvent) -> PurchaseFault {
+        PurchaseFault(
+            .referenceUnknown,
+            event.kind.isChange
+                ? .lineItemID : event.kind == .refund ? .referenceLineItemID : .subscriptionID,
+            repair: "Send the item that it refers to: no line of this file is that."
+        )
     }
 }

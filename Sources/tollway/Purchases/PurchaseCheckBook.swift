@@ -82,6 +82,12 @@ struct PurchaseCheckBook {
     /// Names that Apple has, of whomever they are.
     private var taken: Set<Key> = []
     var unreported: [Key: Unreported] = [:]
+    /// What waits for an item, or for the start of a subscription.
+    var waiting: [Key: [Entry]] = [:]
+    /// Buys and refunds among that.
+    var waitingSales: [Key: PurchaseEvent] = [:]
+    /// By the index of the line.
+    var ends: [Int: [(id: String, end: PurchaseCheckResult.End)]] = [:]
     /// What refers to an item that Apple has.
     var children: [Key: [Key]] = [:]
     /// Line items of a step beside its own: what is retracted with the item that it refers to.
@@ -154,14 +160,7 @@ struct PurchaseCheckBook {
         let known =
             items[key].map { ($0.sale, $0.first) } ?? unreported[key].map { ($0.sale, $0.first) }
         if let known {
-            guard sale == known.0 || sale == known.1 else {
-                throw PurchaseFault(
-                    .conflict,
-                    .lineItemID,
-                    repair: "To change it, send type restate; for another sale, another lineItemId."
-                )
-            }
-            return .done(.settled("repeat"))
+            return .done(again(isKnown: sale == known.0 || sale == known.1))
         }
         do throws(PurchaseFault) {
             return try report(sale, first: sale, key)
@@ -169,6 +168,16 @@ struct PurchaseCheckBook {
             recount(sale)
             throw error
         }
+    }
+
+    /// A buy or a refund under a name that is there.
+    func again(isKnown: Bool) -> PurchaseCheckResult.End {
+        let conflict = PurchaseFault(
+            .conflict,
+            .lineItemID,
+            repair: "To change it, send type restate; for another sale, another lineItemId."
+        )
+        return isKnown ? .settled("repeat") : .faults([conflict])
     }
 
     /// Compiles a sale that is new, or waited and was corrected.
