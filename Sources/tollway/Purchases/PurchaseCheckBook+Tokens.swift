@@ -40,7 +40,7 @@ extension PurchaseCheckBook {
                 kind: kind
             ),
             among: own,
-            window: .days(7),
+            window: tokenWindow,
             isWaitOver: true
         )
         switch choice {

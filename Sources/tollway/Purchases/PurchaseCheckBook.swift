@@ -75,6 +75,8 @@ struct PurchaseCheckBook {
 
     /// By purchase key; nil where nobody asks which token carries a sale.
     let tokens: [String: [CustomerToken]]?
+    /// How much older than the sale a token without expiry may be.
+    let tokenWindow: Milliseconds
     let rates: ExchangeRates
     let now: Timestamp
     var appsByBundle: [String: Int64] = [:]
@@ -96,8 +98,14 @@ struct PurchaseCheckBook {
     /// Paid days before events of subscriptions, as they were counted when those came.
     var daysAtArrival: [Key: Int64] = [:]
 
-    init(tokens: [PurchaseCheckInput.OwnedToken]?, rates: ExchangeRates, now: Timestamp) {
+    init(
+        tokens: [PurchaseCheckInput.OwnedToken]?,
+        tokenWindow: Milliseconds = .days(7),
+        rates: ExchangeRates,
+        now: Timestamp
+    ) {
         self.tokens = tokens.map(Self.byKey)
+        self.tokenWindow = tokenWindow
         self.rates = rates
         self.now = now
         for token in tokens ?? [] {
