@@ -341,8 +341,8 @@ let package = Package(
         tests(
             "PurchasesTests",
             [
-                "purchases", "Simulation", "AppleSimulator", "StageRuntime", "StateStore", "Kafka",
-                "TokenDomain", "TokenWire", "Telemetry",
+                "purchases", "tollway", "Simulation", "AppleSimulator", "StageRuntime",
+                "StateStore", "Kafka", "TokenDomain", "TokenWire", "Telemetry",
             ]
         ),
         tests(

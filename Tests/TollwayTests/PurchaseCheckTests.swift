@@ -179,6 +179,40 @@ import Testing
     }
 
     @Test(arguments: [
+        (nil, 0, "line 1 a: not_owed\n"), ("30d", 0, " under t\n"), ("a month", 2, ""),
+    ])
+    func `takes a token as old as the setting of the worker says`(
+        window: String?,
+        exitCode: Int32,
+        end: String
+    ) throws {
+        let token = """
+            {"appAppleId":1,"bundleId":"com.example","tokenCreationDate":\(Self.date - 864_000_000),\
+            "externalPurchaseId":"t","tokenType":"SERVICES"}
+            """
+        let tokens = try file(
+            "{\"token\":\"\(Data(token.utf8).base64EncodedString())\",\"customer\":\"anna\"}\n"
+        )
+        let run = try TollwayProcess.run(
+            ["purchase", "check", try file(buy), "--tokens", tokens],
+            environment: window.map { ["TOLLWAY_PURCHASES_TOKEN_WINDOW": $0] } ?? [:]
+        )
+        #expect(run.exitCode == exitCode, "\(run.talk)")
+        #expect(run.output.hasSuffix(end))
+    }
+
+    @Test func `shows what is retracted with an item under the line of its retraction`() throws {
+        let retraction = #"{"type":"retract","lineItemId":"a","customer":"anna","appAppleId":1}"#
+        let run = try TollwayProcess.run(
+            ["purchase", "check", try file("\(buy)\n\(refund)\n\(retraction)\n"), "-o", "json"]
+        )
+        #expect(run.exitCode == 0)
+        let events = try #require(try run.object()["events"] as? [[String: Any]])
+        #expect(events.map { $0["line"] as? Int } == [1, 2, 3, 3])
+        #expect(events.map { $0["lineItemId"] as? String } == ["a", "r", "r", "a"])
+    }
+
+    @Test(arguments: [
         ("", [], 3), ("{}", ["--tokens", "/nowhere"], 2), ("{}", ["--rates", "/nowhere"], 2),
     ])
     func `says what it cannot ask`(text: String, options: [String], exitCode: Int32) throws {

@@ -1,6 +1,22 @@
 internal import TokenDomain
 
 extension PurchaseCheckBook {
+    /// Tokens by purchase key, as the worker has them: a customer's are found by the customer, one without a
+    /// customer by its own id.
+    static func byKey(_ tokens: [PurchaseCheckInput.OwnedToken]) -> [String: [CustomerToken]] {
+        var byKey: [String: [CustomerToken]] = [:]
+        for (index, owned) in tokens.enumerated() {
+            byKey[owned.customer ?? owned.token.externalPurchaseID.text, default: []].append(
+                CustomerToken(
+                    token: owned.token,
+                    offset: Int64(index),
+                    hasCustomer: owned.customer != nil
+                )
+            )
+        }
+        return byKey
+    }
+
     /// The token that carries a sale; nil where none does, or none is known.
     func token(
         of sale: PurchaseEvent,
@@ -9,17 +25,7 @@ extension PurchaseCheckBook {
         guard let tokens, let date = sale.creationDate, let app = sale.appAppleID else {
             return nil
         }
-        let own = tokens.enumerated().filter { _, owned in
-            owned.customer == nil
-                ? owned.token.externalPurchaseID == sale.externalPurchaseID
-                : owned.customer == sale.customer?.text
-        }.map { index, owned in
-            CustomerToken(
-                token: owned.token,
-                offset: Int64(index),
-                hasCustomer: owned.customer != nil
-            )
-        }
+        let own = sale.purchaseKey.flatMap { tokens[$0] } ?? []
         let kind: PurchaseAttribution.Sale.Kind =
             switch parent?.token {
             case nil: .buy
@@ -34,7 +40,7 @@ extension PurchaseCheckBook {
                 kind: kind
             ),
             among: own,
-            window: .days(7),
+            window: tokenWindow,
             isWaitOver: true
         )
         switch choice {

@@ -34,47 +34,78 @@ struct PurchaseCheckBook {
         var share: NetFamily.Share
         var family = NetFamily()
         var token: TokenID?
+        /// The buy of a refund, the start of a later event of a subscription.
+        var parent: Key?
         var days: Int64
         var isRetracted = false
         /// A restatement of it waits for a rate, and what comes after that waits behind it.
         var waitsForRate = false
+
+        var target: ReferenceRules.Target {
+            ReferenceRules.Target(sale: sale, terms: terms, isRetracted: isRetracted)
+        }
     }
 
     /// What has no line item, as far as the file goes.
-    private enum Unreported {
-        case notOwed
-        /// For a rate, or with what it refers to.
-        case waiting(PurchaseEvent)
+    struct Unreported {
+        var sale: PurchaseEvent
+        /// As it was sent: its repeats are known by it.
+        var first: PurchaseEvent
+        /// False: it waits for a rate, or with what it refers to.
+        var isNotOwed: Bool
     }
 
-    private struct Key: Hashable {
+    /// Customers have books of their own, as at the worker.
+    struct Key: Hashable {
+        var owner: String
         var app: Int64
         var environment: AppleEnvironment
         var id: String
-    }
+        var isSubscription = false
 
-    private enum Name: Hashable {
-        case item(Key)
-        case subscription(Key)
+        /// At Apple it is a name for the whole app.
+        var atApple: Key { Key(owner: "", app: app, environment: environment, id: id) }
     }
 
     /// What a step of an event says: nothing yet where it refers to what comes later.
-    private enum Step {
+    enum Step {
         case done(PurchaseCheckResult.End)
         case later
     }
 
-    let tokens: [PurchaseCheckInput.OwnedToken]?
-    private let rates: ExchangeRates
-    private let now: Timestamp
-    private var appsByBundle: [String: Int64] = [:]
-    private var items: [Key: Item] = [:]
-    private var unreported: [Key: Unreported] = [:]
-    private var starts: [Key: String] = [:]
-    private var paid: [Key: PaidService] = [:]
+    /// By purchase key; nil where nobody asks which token carries a sale.
+    let tokens: [String: [CustomerToken]]?
+    /// How much older than the sale a token without expiry may be.
+    let tokenWindow: Milliseconds
+    let rates: ExchangeRates
+    let now: Timestamp
+    var appsByBundle: [String: Int64] = [:]
+    var items: [Key: Item] = [:]
+    /// Names that Apple has, of whomever they are.
+    private var taken: Set<Key> = []
+    var unreported: [Key: Unreported] = [:]
+    /// What waits for an item, or for the start of a subscription.
+    var waiting: [Key: [Entry]] = [:]
+    /// Buys and refunds among that.
+    var waitingSales: [Key: PurchaseEvent] = [:]
+    /// By the index of the line.
+    var ends: [Int: [(id: String, end: PurchaseCheckResult.End)]] = [:]
+    /// What refers to an item that Apple has.
+    var children: [Key: [Key]] = [:]
+    /// Line items of a step beside its own: what is retracted with the item that it refers to.
+    var retracted: [(id: String, end: PurchaseCheckResult.End)] = []
+    var subscriptions: [Key: Subscription] = [:]
+    /// Paid days before events of subscriptions, as they were counted when those came.
+    var daysAtArrival: [Key: Int64] = [:]
 
-    init(tokens: [PurchaseCheckInput.OwnedToken]?, rates: ExchangeRates, now: Timestamp) {
-        self.tokens = tokens
+    init(
+        tokens: [PurchaseCheckInput.OwnedToken]?,
+        tokenWindow: Milliseconds = .days(7),
+        rates: ExchangeRates,
+        now: Timestamp
+    ) {
+        self.tokens = tokens.map(Self.byKey)
+        self.tokenWindow = tokenWindow
         self.rates = rates
         self.now = now
         for token in tokens ?? [] {
@@ -82,107 +113,26 @@ struct PurchaseCheckBook {
         }
     }
 
-    /// Judges all events of a file.
-    ///
-    /// What refers to a later line is judged after it; events of one line item in their order.
-    ///
-    /// - Returns: a result for each line, in order.
-    mutating func check(_ lines: [PurchaseCheckLine]) -> [PurchaseCheckResult] {
-        var results: [Int: PurchaseCheckResult] = [:]
-        var waiting: [(index: Int, event: PurchaseEvent)] = []
-        for (index, line) in lines.enumerated() {
-            do throws(PurchaseFaults) {
-                var event = try PurchaseEvent.read(line.text.span, from: .door, now: now)
-                event.receivedAt = nil
-                if let app = event.appAppleID, let bundle = event.bundleID {
-                    appsByBundle[bundle] = app
-                }
-                waiting.append((index, event))
-            } catch {
-                results[index] = PurchaseCheckResult(
-                    line: line.line,
-                    lineItemID: error.event?.lineItemID ?? "",
-                    end: .faults(error.list)
-                )
-            }
-        }
-        func result(_ index: Int, _ event: PurchaseEvent, _ end: PurchaseCheckResult.End) {
-            results[index] = PurchaseCheckResult(
-                line: lines[index].line,
-                lineItemID: event.lineItemID,
-                end: end
-            )
-        }
-        var isMoving = true
-        while isMoving, !waiting.isEmpty {
-            isMoving = false
-            var left: [(index: Int, event: PurchaseEvent)] = []
-            var blocked: Set<Name> = []
-            for (index, event) in waiting {
-                guard !event.kind.isChange || blocked.isDisjoint(with: names(of: event)) else {
-                    left.append((index, event))
-                    continue
-                }
-                switch step(event) {
-                case .done(let end):
-                    result(index, event, end)
-                    isMoving = true
-                case .later:
-                    left.append((index, event))
-                    // A change of an item waits behind what still waits for that item.
-                    blocked.formUnion(event.kind.isChange ? names(of: event) : reference(of: event))
-                }
-            }
-            waiting = left
-        }
-        for (index, event) in waiting {
-            let field: PurchaseField =
-                event.kind.isChange
-                ? .lineItemID : event.kind == .refund ? .referenceLineItemID : .subscriptionID
-            result(
-                index,
-                event,
-                .faults([
-                    PurchaseFault(
-                        .referenceUnknown,
-                        field,
-                        repair: "Send the item that it refers to: no line of this file is that."
-                    )
-                ])
-            )
-        }
-        return lines.indices.compactMap { results[$0] }
-    }
-
-    // MARK: Order
-
-    /// What an event may be referred to by: its line item, and the subscription that it starts.
-    private func names(of event: PurchaseEvent) -> Set<Name> {
-        let item = key(event, event.lineItemID)
-        guard let sale = items[item]?.sale, sale.subscriptionEvent == .start,
-            let subscription = sale.subscriptionID
-        else {
-            return [.item(item)]
-        }
-        return [.item(item), .subscription(key(event, subscription))]
-    }
-
-    private func reference(of event: PurchaseEvent) -> Set<Name> {
-        if let id = event.referenceLineItemID {
-            return [.item(key(event, id))]
-        }
-        return event.subscriptionID.map { [.subscription(key(event, $0))] } ?? []
-    }
-
     // MARK: One event
 
-    private func key(_ event: PurchaseEvent, _ id: String) -> Key {
+    func key(_ event: PurchaseEvent, _ id: String) -> Key {
         // An app that is only named by its bundle has no number here.
         let app = event.appAppleID ?? event.bundleID.flatMap { appsByBundle[$0] } ?? 0
-        return Key(app: app, environment: event.environment, id: id)
+        return Key(
+            owner: event.purchaseKey ?? "",
+            app: app,
+            environment: event.environment,
+            id: id
+        )
     }
 
-    private mutating func step(_ event: PurchaseEvent) -> Step {
+    func subscription(_ event: PurchaseEvent, _ id: String) -> Key {
+        var key = key(event, id)
+        key.isSubscription = true
+        return key
+    }
+
+    mutating func step(_ event: PurchaseEvent) -> Step {
         let key = key(event, event.lineItemID)
         do throws(PurchaseFault) {
             switch event.kind {
@@ -192,12 +142,19 @@ struct PurchaseCheckBook {
                 if let item = items[key] {
                     return try change(event, item, key)
                 }
-                switch unreported[key] {
-                case nil: return .later
-                case .waiting(let sale) where event.kind == .restate:
-                    return try base(sale.applying(event, now: now), key)
-                case .notOwed, .waiting: return notOwed(key)
+                guard let waiting = unreported[key] else {
+                    return .later
                 }
+                if !waiting.isNotOwed {
+                    recount(waiting.sale)
+                }
+                guard event.kind == .restate else {
+                    return notOwed(waiting.sale, waiting.first, key)
+                }
+                let restated = try waiting.sale.applying(event, now: now)
+                return try waiting.isNotOwed
+                    ? notOwed(restated, waiting.first, key)
+                    : report(restated, first: waiting.first, key)
             }
         } catch {
             return .done(.faults([error]))
@@ -208,168 +165,142 @@ struct PurchaseCheckBook {
         _ sale: PurchaseEvent,
         _ key: Key
     ) throws(PurchaseFault) -> Step {
-        if let known = items[key] {
-            guard sale == known.sale || sale == known.first else {
-                throw PurchaseFault(
-                    .conflict,
-                    .lineItemID,
-                    repair: "To change it, send type restate; for another sale, another lineItemId."
-                )
-            }
-            return .done(.settled("repeat"))
+        let known =
+            items[key].map { ($0.sale, $0.first) } ?? unreported[key].map { ($0.sale, $0.first) }
+        if let known {
+            return .done(again(isKnown: sale == known.0 || sale == known.1))
         }
+        do throws(PurchaseFault) {
+            return try report(sale, first: sale, key)
+        } catch {
+            recount(sale)
+            throw error
+        }
+    }
+
+    /// A buy or a refund under a name that is there.
+    func again(isKnown: Bool) -> PurchaseCheckResult.End {
+        let conflict = PurchaseFault(
+            .conflict,
+            .lineItemID,
+            repair: "To change it, send type restate; for another sale, another lineItemId."
+        )
+        return isKnown ? .settled("repeat") : .faults([conflict])
+    }
+
+    /// Compiles a sale that is new, or waited and was corrected.
+    private mutating func report(
+        _ sale: PurchaseEvent,
+        first: PurchaseEvent,
+        _ key: Key
+    ) throws(PurchaseFault) -> Step {
         var parent: Item?
-        var parentID: String?
-        if sale.kind == .refund || sale.isLaterSubscriptionEvent {
-            parentID =
-                sale.referenceLineItemID
-                ?? sale.subscriptionID.flatMap { starts[self.key(sale, $0)] }
-            guard let parentID else {
+        var parentKey: Key?
+        if refersToAnother(sale) {
+            parentKey = self.parent(of: sale)
+            guard let parentKey else {
                 return .later
             }
-            let parentKey = self.key(sale, parentID)
             guard let found = items[parentKey] else {
-                switch unreported[parentKey] {
-                case nil: return .later
-                case .notOwed: return notOwed(key)
-                case .waiting: return waits(sale, key)
+                guard let waiting = unreported[parentKey] else {
+                    return .later
                 }
+                return waiting.isNotOwed ? notOwed(sale, first, key) : waits(sale, first, key)
             }
             guard !found.waitsForRate else {
-                return waits(sale, key)
+                return waits(sale, first, key)
             }
             parent = found
-            let target = ReferenceRules.Target(
-                sale: found.sale,
-                terms: found.terms,
-                isRetracted: found.isRetracted
-            )
             let fault =
                 sale.kind == .refund
-                ? ReferenceRules.fault(ofRefund: sale, of: target, isNew: true, now: now)
-                : ReferenceRules.fault(ofLater: sale, after: target)
+                ? ReferenceRules.fault(ofRefund: sale, of: found.target, isNew: true, now: now)
+                : ReferenceRules.fault(ofLater: sale, after: found.target)
             if let fault {
                 throw fault
             }
         }
         let token = try token(of: sale, parent)
         guard tokens == nil || token != nil else {
-            noteStart(sale)
-            return notOwed(key)
+            return notOwed(sale, first, key)
         }
-        let terms = sale.kind == .refund ? parent?.terms : ReportingTerms.of(sale, rates: rates)
+        let buy = sale.kind == .refund ? parent : nil
+        let terms = buy?.terms ?? ReportingTerms.of(sale, rates: rates)
         guard let terms else {
-            noteStart(sale)
-            return waits(sale, key)
+            return waits(sale, first, key)
         }
         unreported[key] = nil
-        let days = days(before: sale)
+        let days = days(before: sale, key)
         let compiled = try LineItemCompiler.compile(
             sale,
             LineItemCompiler.Context(
                 revision: .first,
                 terms: terms,
-                family: parent.map { family(of: $0) } ?? NetFamily(),
-                buy: sale.kind == .refund ? parent?.sale : nil,
-                startLineItemID: sale.kind == .refund ? nil : parentID,
+                family: buy.map { family(of: $0) } ?? NetFamily(),
+                buy: buy?.sale,
+                startLineItemID: sale.kind == .refund ? nil : parentKey?.id,
                 daysOfPaidService: days
             )
         )
+        guard taken.insert(key.atApple).inserted else {
+            throw PurchaseFault(
+                .conflict,
+                .lineItemID,
+                repair: "Send another lineItemId: another customer has a sale of this name."
+            )
+        }
         items[key] = Item(
             sale: sale,
-            first: sale,
+            first: first,
             terms: terms,
             share: compiled.share,
             token: token,
+            parent: parentKey,
             days: days
         )
         note(sale, key)
-        if sale.kind == .refund, let parentID {
-            count(compiled.share, insteadOf: nil, isRetracted: false, in: self.key(sale, parentID))
+        if let parentKey {
+            children[parentKey, default: []].append(key)
+            if sale.kind == .refund {
+                count(compiled.share, insteadOf: nil, isRetracted: false, in: parentKey)
+            }
         }
         return .done(.lineItem(json: compiled.item.json, token: token))
     }
 
-    private mutating func notOwed(_ key: Key) -> Step {
-        unreported[key] = .notOwed
+    func refersToAnother(_ sale: PurchaseEvent) -> Bool {
+        sale.kind == .refund || sale.isLaterSubscriptionEvent
+    }
+
+    /// The buy of a refund, the start of a later event of a subscription; nil where it is not known.
+    func parent(of sale: PurchaseEvent) -> Key? {
+        (sale.referenceLineItemID ?? start(of: sale)).map { key(sale, $0) }
+    }
+
+    private mutating func notOwed(
+        _ sale: PurchaseEvent,
+        _ first: PurchaseEvent,
+        _ key: Key
+    ) -> Step {
+        unreported[key] = Unreported(sale: sale, first: first, isNotOwed: true)
         return .done(.settled("not_owed"))
     }
 
-    private mutating func waits(_ sale: PurchaseEvent, _ key: Key) -> Step {
-        unreported[key] = .waiting(sale)
-        return .done(.waits("rate"))
-    }
-
-    private mutating func change(
-        _ event: PurchaseEvent,
-        _ item: Item,
+    private mutating func waits(
+        _ sale: PurchaseEvent,
+        _ first: PurchaseEvent,
         _ key: Key
-    ) throws(PurchaseFault) -> Step {
-        guard !item.waitsForRate else {
-            return .done(.waits("rate"))
-        }
-        var item = item
-        let isRetraction = event.kind == .retract
-        if let fault = ReferenceRules.fault(ofRestating: item.sale, now: now) {
-            throw fault
-        }
-        let sale = isRetraction ? item.sale : try item.sale.applying(event, now: now)
-        if isRetraction ? item.isRetracted : sale == item.sale && !item.isRetracted {
-            return .done(.settled("repeat"))
-        }
-        let isRefund = sale.kind == .refund
-        let terms =
-            isRefund || isRetraction
-            ? item.terms
-            : ReportingTerms.of(sale, insteadOf: item.sale, in: item.terms, rates: rates)
-        guard let terms else {
-            item.waitsForRate = true
-            items[key] = item
-            return .done(.waits("rate"))
-        }
-        let parentID = sale.referenceLineItemID
-        let buy = isRefund ? parentID.flatMap { items[self.key(sale, $0)] } : nil
-        let own = item.isRetracted ? nil : item.share
-        let compiled = try LineItemCompiler.compile(
-            sale,
-            LineItemCompiler.Context(
-                revision: isRetraction ? .retraction : .restatement,
-                terms: terms,
-                family: family(of: buy ?? item),
-                previous: isRefund ? own : nil,
-                buy: buy?.sale,
-                startLineItemID: isRefund
-                    ? nil : sale.isLaterSubscriptionEvent ? startID(of: sale) : nil,
-                daysOfPaidService: item.days
-            )
-        )
-        item.sale = sale
-        item.terms = terms
-        item.share = compiled.share
-        item.isRetracted = isRetraction
-        items[key] = item
-        if isRefund, let parentID {
-            count(
-                compiled.share,
-                insteadOf: own,
-                isRetracted: isRetraction,
-                in: self.key(sale, parentID)
-            )
-        }
-        return .done(.lineItem(json: compiled.item.json, token: item.token))
-    }
-
-    private func startID(of sale: PurchaseEvent) -> String? {
-        sale.referenceLineItemID ?? sale.subscriptionID.flatMap { starts[key(sale, $0)] }
+    ) -> Step {
+        unreported[key] = Unreported(sale: sale, first: first, isNotOwed: false)
+        return .done(.waits("rate"))
     }
 
     // MARK: Sums
 
-    private func family(of buy: Item) -> NetFamily {
+    func family(of buy: Item) -> NetFamily {
         NetFamily(bought: buy.share, refunded: buy.family.refunded)
     }
 
-    private mutating func count(
+    mutating func count(
         _ share: NetFamily.Share,
         insteadOf previous: NetFamily.Share?,
         isRetracted: Bool,
@@ -385,34 +316,5 @@ struct PurchaseCheckBook {
             isRetracted: isRetracted
         )
         items[key] = buy
-    }
-
-    private func days(before sale: PurchaseEvent) -> Int64 {
-        guard let id = sale.subscriptionID, let start = sale.subscriptionStartDate else {
-            return 0
-        }
-        return paid[key(sale, id)]?.days(before: start) ?? 0
-    }
-
-    private mutating func noteStart(_ sale: PurchaseEvent) {
-        if sale.subscriptionEvent == .start, let id = sale.subscriptionID {
-            starts[key(sale, id)] = sale.lineItemID
-        }
-    }
-
-    private mutating func note(_ sale: PurchaseEvent, _ key: Key) {
-        guard sale.kind == .buy, let id = sale.subscriptionID,
-            let start = sale.subscriptionStartDate, let end = sale.subscriptionEndDate
-        else {
-            return
-        }
-        noteStart(sale)
-        paid[self.key(sale, id), default: PaidService()].add(
-            PaidService.Period(
-                start: start,
-                end: end,
-                isPaid: sale.amountTaxInclusive ?? .zero > .zero
-            )
-        )
     }
 }

@@ -1,3 +1,4 @@
+internal import StageRuntime
 internal import Telemetry
 internal import TokenDomain
 internal import TokenWire
@@ -20,9 +21,11 @@ enum PurchaseCheckCommand {
         details: """
             FILE (- for standard input) holds events as POST /v1/purchases takes them: one JSON
             object, an array of them, or one a line. They are compiled offline, from an empty
-            book: a refund needs its buy in the same file, in any order. Without --tokens nobody
-            asks which token carries a sale. Exit 1 with a fault, 3 without an event; a sale that
-            waits for a rate or is not owed is no fault.
+            book: a refund needs its buy in the same file, in any order. A retraction also shows
+            what is retracted with the item, before it and under the same line. Without --tokens
+            nobody asks which token carries a sale; TOLLWAY_PURCHASES_TOKEN_WINDOW holds as for
+            tollway-purchases. Exit 1 with a fault, 3 without an event; a
+            sale that waits for a rate or is not owed is no fault.
             """,
         run: run
     )
@@ -47,6 +50,7 @@ enum PurchaseCheckCommand {
         }
         var book = PurchaseCheckBook(
             tokens: tokens,
+            tokenWindow: try KafkaQuestion.configuration().purchasesTokenWindow,
             rates: rates ?? .none,
             now: Timestamp(milliseconds: WallClock.nowMilliseconds())
         )

@@ -1,0 +1,146 @@
+internal import TokenDomain
+internal import TokenWire
+
+/// Restatements and retractions, by the rules of `purchases`.
+extension PurchaseCheckBook {
+    mutating func change(
+        _ event: PurchaseEvent,
+        _ item: Item,
+        _ key: Key
+    ) throws(PurchaseFault) -> Step {
+        guard !item.waitsForRate else {
+            return .done(.waits("rate"))
+        }
+        if let fault = ReferenceRules.fault(ofRestating: item.sale, now: now) {
+            throw fault
+        }
+        guard event.kind == .restate else {
+            return .done(try retract(item, key))
+        }
+        let parent = item.parent.flatMap { items[$0] }
+        // What the item must be to the one that it refers to is not known yet.
+        guard parent?.waitsForRate != true else {
+            return .done(.waits("rate"))
+        }
+        let sale = try item.sale.applying(event, now: now)
+        guard sale != item.sale || item.isRetracted else {
+            return .done(.settled("repeat"))
+        }
+        if let fault = fault(of: sale, insteadOf: item, parent) {
+            throw fault
+        }
+        let terms =
+            sale.kind == .refund
+            ? parent?.terms
+            : ReportingTerms.of(sale, insteadOf: item.sale, in: item.terms, rates: rates)
+        guard let terms else {
+            items[key]?.waitsForRate = true
+            return .done(.waits("rate"))
+        }
+        return .done(try report(sale, .restatement, terms, insteadOf: item, key))
+    }
+
+    /// Retracts an item, and what refers to it first: Apple takes children first.
+    private mutating func retract(
+        _ item: Item,
+        _ key: Key
+    ) throws(PurchaseFault) -> PurchaseCheckResult.End {
+        guard !item.isRetracted else {
+            return .settled("repeat")
+        }
+        for child in (children[key] ?? []).sorted(by: { $0.id < $1.id }) {
+            guard let known = items[child], !known.isRetracted else {
+                continue
+            }
+            // Its own retraction comes behind a restatement that waits.
+            guard !known.waitsForRate else {
+                items[key]?.waitsForRate = true
+                return .waits("rate")
+            }
+            let end = try retract(known, child)
+            guard case .lineItem = end else {
+                items[key]?.waitsForRate = true
+                return end
+            }
+            retracted.append((child.id, end))
+        }
+        // Its refunds are no longer in its net amount.
+        return try report(item.sale, .retraction, item.terms, insteadOf: items[key] ?? item, key)
+    }
+
+    private mutating func report(
+        _ sale: PurchaseEvent,
+        _ revision: LineItem.Revision,
+        _ terms: ReportingTerms,
+        insteadOf item: Item,
+        _ key: Key
+    ) throws(PurchaseFault) -> PurchaseCheckResult.End {
+        let isRefund = sale.kind == .refund
+        let buy = isRefund ? item.parent.flatMap { items[$0] } : nil
+        let own = item.isRetracted ? nil : item.share
+        let compiled = try LineItemCompiler.compile(
+            sale,
+            LineItemCompiler.Context(
+                revision: revision,
+                terms: terms,
+                family: family(of: buy ?? item),
+                previous: isRefund ? own : nil,
+                buy: buy?.sale,
+                startLineItemID: isRefund ? nil : item.parent?.id,
+                daysOfPaidService: item.days
+            )
+        )
+        let isRetraction = revision == .retraction
+        var item = item
+        item.sale = sale
+        item.terms = terms
+        item.share = compiled.share
+        item.isRetracted = isRetraction
+        items[key] = item
+        recount(sale)
+        if isRefund, let parent = item.parent {
+            count(compiled.share, insteadOf: own, isRetracted: isRetraction, in: parent)
+        }
+        return .lineItem(json: compiled.item.json, token: item.token)
+    }
+
+    /// The rule of references that a restated item breaks.
+    private func fault(
+        of restated: PurchaseEvent,
+        insteadOf item: Item,
+        _ parent: Item?
+    ) -> PurchaseFault? {
+        guard restated.kind != .refund else {
+            return parent.flatMap { buy in
+                ReferenceRules.fault(ofRefund: restated, of: buy.target, isNew: false, now: now)
+            }
+        }
+        return parent.flatMap { ReferenceRules.fault(ofLater: restated, after: $0.target) }
+            ?? currencyFault(of: restated, insteadOf: item)
+    }
+
+    /// A buy that has refunds keeps what they must have in common.
+    private func currencyFault(
+        of restated: PurchaseEvent,
+        insteadOf item: Item
+    ) -> PurchaseFault? {
+        guard item.family.refunded != .none else {
+            return nil
+        }
+        let sale = item.sale
+        let repair = "Retract the refunds first: they have the value of the buy."
+        if restated.pricingCurrency != sale.pricingCurrency {
+            return PurchaseFault(.pricingCurrencyMismatch, .pricingCurrency, repair: repair)
+        }
+        if restated.taxCountry != sale.taxCountry {
+            return PurchaseFault(.taxCountryMismatch, .taxCountry, repair: repair)
+        }
+        if restated.reportingCurrency != sale.reportingCurrency {
+            return PurchaseFault(.reportingCurrencyMismatch, .reportingCurrency, repair: repair)
+        }
+        if restated.exchangeRate != sale.exchangeRate {
+            return PurchaseFault(.exchangeRateMismatch, .exchangeRate, repair: repair)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,442 @@
+import Simulation
+import StageRuntime
+import Testing
+import TokenDomain
+import TokenWire
+
+@testable import purchases
+@testable import tollway
+
+/// `tollway purchase check` beside the worker: the same sales, told one after the other.
+///
+/// Each must make the same line items under the same tokens, and refuse the same events by the same
+/// rules.
+@Suite struct `Sales that were checked offline` {
+    private static let start = PurchasesBench.start
+
+    /// A file of sales, and whose tokens are known.
+    struct Case: CustomTestStringConvertible, Sendable {
+        var testDescription: String
+        var events: @Sendable (Shop) -> [PurchaseEvent]
+
+        init(_ description: String, _ events: @escaping @Sendable (Shop) -> [PurchaseEvent]) {
+            testDescription = description
+            self.events = events
+        }
+    }
+
+    @Test(arguments: cases)
+    func `come to what the worker makes of them`(_ sales: Case) throws {
+        let trial = try CheckTrial(sales.events(Shop()))
+        #expect(trial.checked == trial.worked)
+    }
+
+    @Test(arguments: 0..<100 as Range<UInt64>)
+    func `come to what the worker makes of them, whatever is told`(seed: UInt64) throws {
+        var life = ToldLife(seed: seed)
+        let isPatient = seed % 4 == 0
+        let events = (0..<(isPatient ? 25 : 40)).map { _ in life.next() }
+        let trial = try CheckTrial(events, isPatient: isPatient)
+        // What waits for itself, or two that wait for each other, the worker holds for ever.
+        guard trial.heldCount == 0 else {
+            return
+        }
+        #expect(trial.checked == trial.worked, "seed \(seed)\n\(life.story)")
+    }
+
+    private static let cases = [
+        Case("a token of nobody, asked for by a customer") { shop in
+            [shop.buy("a") { $0.externalPurchaseID = TokenID("nobody's") }]
+        },
+        Case("a token of nobody, asked for by nobody") { shop in
+            [
+                shop.buy("a") {
+                    $0.customer = nil
+                    $0.externalPurchaseID = TokenID("nobody's")
+                }
+            ]
+        },
+        Case("a token of a customer, asked for by nobody") { shop in
+            [
+                shop.buy("a") {
+                    $0.customer = nil
+                    $0.externalPurchaseID = TokenID("anna's")
+                }
+            ]
+        },
+        Case("another sale under the name of one that is not owed") { shop in
+            [
+                shop.buy("a") { $0.customer = shop.otto },
+                shop.buy("a") {
+                    $0.customer = shop.otto
+                    $0.taxCountry = AlphaCode("FRA")
+                },
+            ]
+        },
+        Case("another sale under the name of one that waits for a rate") { shop in
+            [
+                shop.buy("a") { $0.pricingCurrency = AlphaCode("UYU") },
+                shop.buy("a") { $0.quantity = 2 },
+                shop.restate("a") { $0.pricingCurrency = AlphaCode("EUR") },
+                shop.buy("a") { $0.pricingCurrency = AlphaCode("UYU") },
+            ]
+        },
+        Case("a bad correction of what is not owed") { shop in
+            [
+                shop.buy("a") { $0.customer = shop.otto },
+                shop.restate("a") {
+                    $0.customer = shop.otto
+                    $0.creationDate = shop.date + .days(1)
+                },
+            ]
+        },
+        Case("another country for a buy with a refund") { shop in
+            [shop.buy("a"), shop.refund("r", of: "a"), shop.restate("a", shop.france)]
+        },
+        Case("another currency for a buy whose refund was retracted, and that refund again") {
+            shop in
+            [
+                shop.buy("a"), shop.refund("r", of: "a"), shop.retract("r"),
+                shop.restate("a") { $0.pricingCurrency = AlphaCode("ISK") },
+                shop.restate("r") { _ in },
+            ]
+        },
+        Case("another country for a refund") { shop in
+            [shop.buy("a"), shop.refund("r", of: "a"), shop.restate("r", shop.france)]
+        },
+        Case("a refund restated after its buy was retracted") { shop in
+            [
+                shop.buy("a"), shop.refund("r", of: "a"), shop.retract("a"),
+                shop.restate("r") {
+                    $0.taxAmount = .zero
+                    $0.amountTaxExclusive = Milliunits(3_000)
+                },
+            ]
+        },
+        Case("a month of a start with a refund") { shop in
+            [shop.month(0), shop.refund("r", of: "m0"), shop.month(1)]
+        },
+        Case("a month restated after its start was retracted") { shop in
+            [
+                shop.month(0), shop.month(1), shop.retract("m0"),
+                shop.restate("m1") { $0.quantity = 2 },
+            ]
+        },
+        Case("a retraction with all that refers to it") { shop in
+            [
+                shop.month(0), shop.month(1),
+                shop.refund("r", of: "m1") {
+                    $0.creationDate = shop.date + .days(31)
+                }, shop.month(2), shop.retract("m2"), shop.retract("m0"), shop.retract("r"),
+                shop.restate("m0") { _ in }, shop.restate("m1") { _ in },
+            ]
+        },
+        Case("a refund behind the retraction of a buy that stands last") { shop in
+            [shop.retract("a"), shop.buy("a"), shop.refund("r", of: "a")]
+        },
+        Case("a month of the first start that is told after the second") { shop in
+            [
+                shop.month(0), shop.month(5, .start), shop.month(1), shop.month(6),
+                shop.restate("m1") { $0.quantity = 2 },
+            ]
+        },
+        Case("a month restated after a second start") { shop in
+            [
+                shop.month(0), shop.month(1), shop.month(2, .start),
+                shop.restate("m1") { $0.quantity = 2 }, shop.retract("m2"), shop.month(3),
+            ]
+        },
+        Case("months in any order") { shop in
+            [0, 3, 1, 2, 4].map { shop.month($0) }
+        },
+        Case("months before their start") { shop in
+            [3, 1, 2, 0].map { shop.month($0) }
+        },
+        Case("months after one that was retracted, and one that was restated") { shop in
+            [
+                shop.month(0), shop.month(1), shop.retract("m1"), shop.month(2),
+                shop.restate("m2") {
+                    $0.taxAmount = .zero
+                    $0.amountTaxExclusive = .zero
+                }, shop.month(3), shop.restate("m1") { _ in }, shop.month(4),
+            ]
+        },
+        Case("months after one that was refused") { shop in
+            [
+                shop.month(0), shop.month(12) { $0.creationDate = shop.date + .days(-1) },
+                shop.month(1), shop.month(2),
+            ]
+        },
+        Case("what refers to another customer's sale, or has its name") { shop in
+            [
+                shop.buy("a"),
+                shop.buy("a") {
+                    $0.customer = nil
+                    $0.externalPurchaseID = TokenID("nobody's")
+                },
+                shop.refund("r", of: "a") { $0.customer = shop.otto },
+                shop.restate("a") {
+                    $0.customer = shop.otto
+                    $0.taxCountry = AlphaCode("FRA")
+                },
+            ]
+        },
+    ]
+}
+
+/// Sales of a customer whose token is known.
+struct Shop {
+    let bench = PurchasesBench()
+    let date = PurchasesBench.start + .days(-100)
+
+    var anna: CustomerID { bench.customer(1) }
+    /// Has no token.
+    var otto: CustomerID { bench.customer(2) }
+
+    let france: (inout PurchaseEvent) -> Void = { $0.taxCountry = AlphaCode("FRA") }
+
+    func buy(
+        _ id: String,
+        _ change: (inout PurchaseEvent) -> Void = { _ in }
+    ) -> PurchaseEvent {
+        bench.buy(id, anna) { sale in
+            sale.creationDate = date
+            change(&sale)
+        }
+    }
+
+    func refund(
+        _ id: String,
+        of buy: String,
+        _ change: (inout PurchaseEvent) -> Void = { _ in }
+    ) -> PurchaseEvent {
+        bench.refund(id, of: buy, anna, exclusive: 3_000) { sale in
+            sale.creationDate = date + .days(1)
+            change(&sale)
+        }
+    }
+
+    func restate(
+        _ id: String,
+        _ change: (inout PurchaseEvent) -> Void
+    ) -> PurchaseEvent {
+        bench.change(id, anna, .restate, change)
+    }
+
+    func retract(_ id: String) -> PurchaseEvent { bench.change(id, anna, .retract) }
+
+    /// A month of a subscription; the first is its start where nothing else is said.
+    func month(
+        _ number: Int64,
+        _ event: SubscriptionEvent? = nil,
+        named name: String? = nil,
+        _ change: (inout PurchaseEvent) -> Void = { _ in }
+    ) -> PurchaseEvent {
+        buy(name ?? "m\(number)") { sale in
+            let start = date + .days(30 * number - 500)
+            sale.creationDate = date + .days(number)
+            sale.subscriptionID = "s"
+            sale.subscriptionEvent = event ?? (number == 0 ? .start : .renewal)
+            sale.subscriptionStartDate = start
+            sale.subscriptionEndDate = start + .days(30)
+            change(&sale)
+        }
+    }
+}
+
+/// Events drawn from a seed, of few names, so that they meet: right ones and wrong ones in any order.
+struct ToldLife {
+    private let shop = Shop()
+    private var generator: SeededGenerator
+    private var told: [PurchaseEvent] = []
+
+    init(seed: UInt64) {
+        generator = SeededGenerator(seed: seed)
+    }
+
+    private mutating func draw(_ range: Range<Int64>) -> Int64 {
+        Int64.random(in: range, using: &generator)
+    }
+
+    private mutating func draw(_ names: [String]) -> String {
+        names[Int(draw(0..<Int64(names.count)))]
+    }
+
+    /// What was told, a line each.
+    var story: String {
+        told.map { event in
+            var words = ["\(event.kind) \(event.lineItemID) of"]
+            words.append(event.customer.map { $0 == shop.otto ? "otto" : "anna" } ?? "nobody")
+            words += event.subscriptionEvent.map { ["\($0)"] } ?? []
+            words += event.referenceLineItemID.map { ["to \($0)"] } ?? []
+            words += event.creationDate.map { ["day \(($0 - shop.date).count / 86_400_000)"] } ?? []
+            words += event.amountTaxExclusive.map { ["\($0.count)"] } ?? []
+            words += event.taxAmount.map { ["tax \($0.count)"] } ?? []
+            words += [event.taxCountry, event.pricingCurrency].compactMap { $0 }.map { "\($0)" }
+            return words.joined(separator: " ")
+        }.joined(separator: "\n")
+    }
+
+    mutating func next() -> PurchaseEvent {
+        let event = draw()
+        told.append(event)
+        return event
+    }
+
+    private mutating func draw() -> PurchaseEvent {
+        if !told.isEmpty, generator.oneIn(12) {
+            return told[Int(draw(0..<Int64(told.count)))]
+        }
+        var event: PurchaseEvent
+        switch draw(0..<9) {
+        case 0, 1: event = buy()
+        case 2, 3: event = refund()
+        case 4, 5, 6: event = month()
+        case 7: event = restatement()
+        default: event = shop.retract(draw(["a", "b", "r", "q", "m0", "m1", "m2", "m3"]))
+        }
+        switch draw(0..<8) {
+        case 0: event.customer = shop.otto
+        case 1, 2:
+            event.customer = nil
+            event.externalPurchaseID = TokenID("nobody's")
+        default: break
+        }
+        return event
+    }
+
+    private mutating func price(_ sale: inout PurchaseEvent) {
+        sale.amountTaxExclusive = Milliunits(draw(0..<5) * 1_000)
+        sale.taxAmount = Milliunits(draw(0..<2) * 100)
+    }
+
+    private mutating func place(_ sale: inout PurchaseEvent) {
+        if generator.oneIn(4) {
+            sale.taxCountry = AlphaCode("FRA")
+        }
+        if generator.oneIn(5) {
+            sale.pricingCurrency = AlphaCode("ISK")
+        }
+    }
+
+    private mutating func buy() -> PurchaseEvent {
+        var sale = shop.buy(draw(["a", "b"]))
+        price(&sale)
+        place(&sale)
+        sale.creationDate = shop.date + .days(draw(0..<3))
+        return sale
+    }
+
+    private mutating func refund() -> PurchaseEvent {
+        var sale = shop.refund(draw(["r", "q"]), of: draw(["a", "b", "a", "b", "m0", "m1", "m2"]))
+        price(&sale)
+        if generator.oneIn(8) {
+            sale.taxCountry = AlphaCode("FRA")
+        }
+        sale.creationDate = shop.date + .days(draw(0..<5))
+        return sale
+    }
+
+    private mutating func month() -> PurchaseEvent {
+        let number = draw(0..<4)
+        let event: SubscriptionEvent? = generator.oneIn(5) ? .start : nil
+        var sale = shop.month(number, event)
+        price(&sale)
+        place(&sale)
+        if generator.oneIn(8), sale.subscriptionEvent != .start {
+            sale.referenceLineItemID = draw(["m0", "a"])
+        }
+        return sale
+    }
+
+    private mutating func restatement() -> PurchaseEvent {
+        var change = shop.restate(draw(["a", "b", "r", "m0", "m1", "m2"])) { _ in }
+        if generator.oneIn(2) {
+            price(&change)
+        }
+        place(&change)
+        return change
+    }
+}
+
+/// The same sales offline and at the worker.
+struct CheckTrial {
+    /// What each made of the sales, in one order.
+    private(set) var checked: [String]
+    private(set) var worked: [String]
+    /// Events that have no end at the worker.
+    private(set) var heldCount: Int
+
+    private static let rates = "2025-10-02,ISK,EUR,0.0068\n2025-10-05,ISK,EUR,0.0069\n"
+
+    /// `isPatient`: what finds no token is not owed before the next event is told.
+    init(_ events: [PurchaseEvent], isPatient: Bool = false) throws {
+        let bench = PurchasesBench()
+        bench.rates.rates = try ExchangeRates(csv: Array(Self.rates.utf8))
+        bench.launch()
+        let created = PurchasesBench.start + .days(-200)
+        let owners = [("anna's", bench.customer(1)), ("nobody's", nil)]
+        for (id, customer) in owners {
+            bench.token(id, from: created, customer: customer)
+        }
+        try bench.settle()
+        for event in events {
+            bench.sale(event)
+            try isPatient ? bench.pass(.hours(25)) : bench.settle()
+        }
+        let now = bench.clock.now
+        try bench.pass(.hours(25))
+        // What refers to nothing is waited for so long.
+        for _ in 0..<3 {
+            try bench.pass(.days(31))
+        }
+        heldCount =
+            bench.count(.received) + bench.count(.reopened) - bench.count(.repeated)
+            - bench.count(.reported) - bench.count(.notOwed) - bench.count(.deadLetter)
+        let codes = bench.deadLetters().map(\.code)
+        worked = try bench.outcomes().compactMap { outcome in
+            switch outcome.outcome {
+            case .reported:
+                "\(outcome.item ?? "") under \(outcome.externalPurchaseID?.text ?? "")"
+            case .notOwed: "\(outcome.lineItemID) not_owed"
+            case .rejected: "\(outcome.lineItemID) \(outcome.reason)"
+            }
+        }.sorted()
+        #expect(
+            codes.sorted()
+                == (try bench.outcomes()).filter { $0.outcome == .rejected }.map(\.reason).sorted()
+        )
+
+        var book = PurchaseCheckBook(
+            tokens: owners.map { id, customer in
+                PurchaseCheckInput.OwnedToken(
+                    token: ExternalPurchaseToken(
+                        externalPurchaseID: TokenID(id),
+                        appAppleID: 1,
+                        bundleID: "com.example.1",
+                        tokenType: TokenType(.services),
+                        tokenCreationDate: created,
+                        tokenExpirationDate: created + .days(365)
+                    ),
+                    customer: customer?.text
+                )
+            },
+            rates: bench.rates.rates,
+            now: now
+        )
+        let lines = events.enumerated().map { index, event in
+            var text: [UInt8] = []
+            event.write(to: &text)
+            return PurchaseCheckLine(line: index + 1, text: text)
+        }
+        checked = book.check(lines).compactMap { result in
+            switch result.end {
+            case .lineItem(let json, let token):
+                "\(String(decoding: json, as: UTF8.self)) under \(token?.text ?? "")"
+            case .faults(let faults): "\(result.lineItemID) \(faults[0].code)"
+            case .settled("not_owed"): "\(result.lineItemID) not_owed"
+            case .settled, .waits: nil
+            }
+        }.sorted()
+    }
+}
