@@ -141,20 +141,13 @@ final class TopSource {
             deadLetters = try openDeadLetters(stages, hasReplays)
             self.deadLetters = deadLetters
         }
-        do {
-            try deadLetters.look()
-            if WallClock.monotonicMilliseconds() - deadLetters.madeAt
-                > TopDeadLetters.lifeMilliseconds
-            {
-                deadLetters = try renew(deadLetters, stages, hasReplays)
-                self.deadLetters = deadLetters
-            }
-        } catch let fault as LogFault {
-            throw fault
-        } catch let failure as CommandFailure {
+        try deadLetters.look()
+        if WallClock.monotonicMilliseconds() - deadLetters.madeAt > TopDeadLetters.lifeMilliseconds {
+            deadLetters = try renew(deadLetters, stages, hasReplays)
+            self.deadLetters = deadLetters
+        }
+        if let failure = deadLetters.failure {
             snapshot.troubles.append(failure.message)
-        } catch {
-            preconditionFailure("reading dead letters fails by Kafka, or by a record: \(error)")
         }
         snapshot.deadLetterTotal = Int64(deadLetters.total)
         snapshot.areDeadLettersAll = deadLetters.isComplete
@@ -168,7 +161,7 @@ final class TopSource {
         _ deadLetters: TopDeadLetters,
         _ stages: [Worker],
         _ hasReplays: Bool
-    ) throws -> TopDeadLetters {
+    ) throws(LogFault) -> TopDeadLetters {
         let fresh: TopDeadLetters
         if let renewed {
             fresh = renewed
@@ -177,7 +170,7 @@ final class TopSource {
             renewed = fresh
         }
         try fresh.look()
-        guard fresh.isComplete else {
+        guard fresh.isRead else {
             return deadLetters
         }
         deadLetters.close()
