@@ -46,7 +46,7 @@ struct TopAdvice: Equatable {
 
     private static func troubles(_ snapshot: TopSnapshot) -> [TopAdvice] {
         guard snapshot.clusterID != nil else {
-            let said = snapshot.troubles.filter { $0.hasPrefix("Kafka: ") }
+            let said = snapshot.troubles.filter { $0.hasPrefix(TopSnapshot.kafkaTrouble) }
             return [
                 TopAdvice(
                     severity: .error,
@@ -60,12 +60,13 @@ struct TopAdvice: Equatable {
             ]
         }
         return snapshot.troubles.map { trouble in
-            TopAdvice(
+            let isOfKafka = trouble.hasPrefix(TopSnapshot.kafkaTrouble)
+            return TopAdvice(
                 severity: .error,
-                place: worker(in: trouble)?.rawValue ?? "kafka",
+                place: isOfKafka ? "kafka" : worker(in: trouble)?.rawValue ?? "kafka",
                 what: trouble,
                 todo: snapshot.repairs[trouble] ?? "tollway doctor says more",
-                section: "A stage that nobody runs"
+                section: isOfKafka ? "Kafka is away" : "A stage that nobody runs"
             )
         }
     }
@@ -77,7 +78,7 @@ struct TopAdvice: Equatable {
 
     private static func stage(_ stage: TopSnapshot.Stage) -> [TopAdvice] {
         let worker = stage.worker.rawValue
-        guard stage.lag != nil else {
+        guard stage.lag != nil || stage.partitionCount > 0 else {
             return [
                 TopAdvice(
                     severity: .error,
@@ -207,14 +208,14 @@ struct TopAdvice: Equatable {
     }
 
     private static func deadLetters(_ snapshot: TopSnapshot) -> [TopAdvice] {
-        guard snapshot.deadLetterTotal > 0 else {
+        guard let total = snapshot.deadLetterTotal, total > 0 else {
             return []
         }
         return [
             TopAdvice(
                 severity: .warning,
                 place: "dead-letters",
-                what: "\(snapshot.deadLetterTotal) dead letters are open"
+                what: "\(total) dead letters are open"
                     + (snapshot.areDeadLettersAll ? "" : ", and more are being read"),
                 todo: "read why by group, mend the cause, then send them back",
                 section: "Dead letters grow"

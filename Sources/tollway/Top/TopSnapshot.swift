@@ -12,8 +12,9 @@ struct TopSnapshot: Equatable, Sendable {
         /// Next offsets, over all partitions.
         var end: Int64
         var committed: Int64
-        /// Records not done; nil where the topic is not there.
+        /// Records not done; nil where a partition is not known, or the topic is not there.
         var lag: Int64?
+        /// 0 where the topic is not there.
         var partitionCount = 0
         /// Instances in the worker's group; nil on the embedded broker, which does not answer this.
         var memberCount: Int?
@@ -102,6 +103,9 @@ struct TopSnapshot: Equatable, Sendable {
         var usefulReplicas: Int64?
     }
 
+    /// How a trouble begins that Kafka makes.
+    static let kafkaTrouble = "Kafka: "
+
     /// UNIX milliseconds.
     var at: Int64 = 0
     var servers = ""
@@ -111,12 +115,13 @@ struct TopSnapshot: Equatable, Sendable {
     var stages: [Stage] = []
     var lanes: [Lane] = []
     var answers: [Answer] = []
-    var reported: [Reported] = []
+    /// Nil where the ledger was not read.
+    var reported: [Reported]?
     var deadLetters: [DeadLetters] = []
-    /// All that are open: neither replayed nor discarded.
-    var deadLetterTotal: Int64 = 0
+    /// All that are open: neither replayed nor discarded; nil where they were not read.
+    var deadLetterTotal: Int64?
     /// Whether all of them have been read; else there are more.
-    var areDeadLettersAll = true
+    var areDeadLettersAll = false
     var instances: [Instance] = []
     /// Why a part could not be shown, or nothing at all.
     var troubles: [String] = []
