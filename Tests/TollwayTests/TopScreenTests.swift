@@ -83,19 +83,63 @@ import TokenDomain
     }
 
     @Test func `takes rates from two looks`() {
-        let earlier = Self.snapshot()
+        var earlier = Self.snapshot()
+        earlier.instances[0].statusAt = 5_000
+        earlier.lanes[0].startedCounts = ["10.0.0.0:9404": 10, "10.0.0.1:9404": 900]
+        earlier.lanes[1].startedCounts = ["10.0.0.0:9404": 4]
         var now = earlier
-        now.at += 2_000
+        // Kafka was asked later the second time, and the instances sooner.
+        now.at += 9_000
+        now.stages[0].measuredAt = 2_000
         now.stages[0].end += 50
         now.stages[0].committed += 30
-        now.lanes[0].startedCount += 7
+        now.instances[0].statusAt = 6_000
+        // The second instance did not answer the look before.
+        now.instances[1].statusAt = 6_000
+        now.lanes[0].startedCounts = ["10.0.0.0:9404": 17, "10.0.0.1:9404": 1_000]
         // A worker that was started again counts from nothing.
-        now.lanes[1].startedCount = -4
+        now.lanes[1].startedCounts = ["10.0.0.0:9404": 0]
+        now.lanes[2].startedCounts = ["10.0.0.1:9404": 500_000]
         now.compare(with: earlier)
         #expect(now.stages[0].inPerSecond == 25)
         #expect(now.stages[0].donePerSecond == 15)
-        #expect(now.lanes[0].startedPerSecond == 3.5)
-        #expect(now.lanes[1].startedPerSecond == 0)
+        #expect(now.stages[1].inPerSecond == nil)
+        #expect(now.lanes.map(\.startedPerSecond) == [7, 0, nil])
+    }
+
+    @Test func `takes no rate of answers from an instance that missed the look before`() {
+        func look(_ at: Int64, _ counts: [String: Int64?]) -> TopSnapshot {
+            var snapshot = TopSnapshot()
+            for (address, count) in counts {
+                var instance = TopSnapshot.Instance(address: address)
+                instance.metricsAt = count == nil ? nil : at
+                snapshot.instances.append(instance)
+            }
+            snapshot.answers = [
+                .init(
+                    app: 1,
+                    environment: "sandbox",
+                    status: "200",
+                    code: "",
+                    counts: counts.compactMapValues { $0 }
+                )
+            ]
+            return snapshot
+        }
+        for (then, rate) in [
+            (["a": nil, "b": nil], nil), (["a": 500_000, "b": nil], 5.0),
+            (["a": 500_000, "b": 499_000], 505), ([:], nil),
+        ] as [([String: Int64?], Double?)] {
+            var now = look(3_000, ["a": 500_010, "b": 500_000])
+            now.compare(with: look(1_000, then))
+            #expect(now.answers[0].perSecond == rate, "\(then)")
+        }
+        // A kind of answer that an instance did not have before.
+        var earlier = look(1_000, ["a": 1])
+        earlier.answers = []
+        var now = look(3_000, ["a": 6])
+        now.compare(with: earlier)
+        #expect(now.answers[0].perSecond == 3)
     }
 
     @Test(arguments: [
@@ -129,7 +173,8 @@ import TokenDomain
         }
         let lane = try #require(snapshot.lanes.first)
         #expect(snapshot.lanes.count == 1)
-        #expect(lane.state == "held" && lane.allowedPerSecond == 5 && lane.startedCount == 20)
+        #expect(lane.state == "held" && lane.allowedPerSecond == 5)
+        #expect(lane.startedCounts == ["h:0": 10, "h:1": 10])
         #expect(lane.inFlight == 2 && lane.nextDeadline == 99)
         let stage = snapshot.stages.first { $0.topic == "tokens.distinct.v1" }
         #expect(stage?.lagSeconds == 1.5)

@@ -1,5 +1,6 @@
 internal import Kafka
 internal import StageRuntime
+internal import Telemetry
 internal import TokenDomain
 
 /// Asks Kafka how far the workers are, one after the other.
@@ -77,6 +78,7 @@ struct TopStages {
             admin,
             &silentNodes
         )
+        stage.measuredAt = WallClock.monotonicMilliseconds()
         stage.partitionCount = partitions.count
         for (number, partition) in partitions.enumerated() {
             guard let partition else {

@@ -139,8 +139,8 @@ import TokenDomain
             tollway_report_requests_total_of_another{app="7"} 5
             """
         var snapshot = TopSnapshot()
-        AppleAnswers.add(Array(page.utf8), to: &snapshot)
-        AppleAnswers.add(Array(page.utf8), to: &snapshot)
+        AppleAnswers.add(Array(page.utf8), of: "a:1", to: &snapshot)
+        AppleAnswers.add(Array(page.utf8), of: "b:1", to: &snapshot)
         let counts = snapshot.answers.map { "\($0.app) \($0.status) \($0.code) \($0.count)" }
         #expect(counts == ["7 200  8", "7 400 1 4"])
     }
