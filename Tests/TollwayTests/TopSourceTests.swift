@@ -52,4 +52,28 @@ import TokenDomain
         #expect(screen.contains("DEAD LETTERS, open: not known"))
         #expect(screen.contains { $0.contains("tokens.received.v1") && $0.contains("not known") })
     }
+
+    @Test func `finds dead letters in a topic that was made since the first one`() throws {
+        let first = Topic.deadLetters(.decode).name(prefix: Self.prefix)
+        let second = Topic.deadLetters(.dedupe).name(prefix: Self.prefix)
+        let broker = try MockBroker(topics: [first: 1])
+        defer { broker.close() }
+        let source = try Self.source(broker)
+        defer { source.close() }
+        #expect(source.look().deadLetterTotal == 0)
+        try broker.createTopic(second, partitionCount: 1)
+        let settings = KafkaSettings(bootstrapServers: broker.bootstrapServers, clientID: "test")
+        let producer = try KafkaProducer(settings: settings, targets: [second])
+        defer { producer.close(deadlineMilliseconds: 1_000) }
+        var outputs = OutputBatch()
+        let value = outputs.place([UInt8(ascii: "x")])
+        outputs.outputs.append(OutputBatch.Output(topic: 0, key: .absent, value: value))
+        try producer.produce(outputs, tags: [0])
+        try #require(producer.flush(deadlineMilliseconds: 20_000))
+        var snapshot = source.look()
+        for _ in 0..<100 where snapshot.deadLetterTotal == 0 {
+            snapshot = source.look()
+        }
+        #expect(snapshot.deadLetterTotal == 1)
+    }
 }

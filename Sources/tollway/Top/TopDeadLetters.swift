@@ -28,8 +28,9 @@ final class TopDeadLetters {
 
     let madeAt = WallClock.monotonicMilliseconds()
     private let prefix: String
-    private let stages: [Worker]
+    let stages: [Worker]
     private let replays: LogBrowser?
+    var hasReplays: Bool { replays != nil }
     private let browser: LogBrowser
     private var settled = SettledDeadLetters()
     /// The group of each open dead letter, from 1.

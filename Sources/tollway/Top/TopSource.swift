@@ -145,6 +145,10 @@ final class TopSource {
         _ stages: [Worker],
         _ hasReplays: Bool
     ) throws(LogFault) -> TopDeadLetters {
+        if let deadLetters, deadLetters.stages != stages || deadLetters.hasReplays != hasReplays {
+            // Topics were made since, or deleted.
+            dropDeadLetters()
+        }
         let known: TopDeadLetters
         if let deadLetters {
             known = deadLetters
