@@ -76,4 +76,26 @@ import TokenDomain
         }
         #expect(snapshot.deadLetterTotal == 1)
     }
+
+    @Test func `counts as reported what Apple took, and not what it rejected`() throws {
+        let broker = try MockBroker(
+            topics: [Topic.reportsOutcomes.name(prefix: Self.prefix): 1]
+        )
+        defer { broker.close() }
+        try LedgerMaker.write(
+            [
+                LedgerMaker.outcome(1, outcome: .rejected), LedgerMaker.outcome(2),
+                LedgerMaker.outcome(3, outcome: .verified),
+            ],
+            prefix: Self.prefix,
+            KafkaSettings(bootstrapServers: broker.bootstrapServers, clientID: "test")
+        )
+        let source = try Self.source(broker)
+        defer { source.close() }
+        var snapshot = source.look()
+        for _ in 0..<100 where snapshot.reported == [] {
+            snapshot = source.look()
+        }
+        #expect(snapshot.reported?.map(\.count) == [2])
+    }
 }

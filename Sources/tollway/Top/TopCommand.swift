@@ -29,7 +29,7 @@ enum TopCommand {
         ],
         details: """
             From Kafka alone: what each worker reads, by how many instances (a stage that
-            nobody runs is named on top), its rate and its lag, the reports to Apple in the last
+            nobody runs is named on top), its rate and its lag, the reports that Apple took in the last
             hour by app, and the dead letters that are open, which is neither replayed nor
             discarded, by code. The admin ports that are named, else those of workers of this
             pipeline that run on this machine with default ports, add lanes with rate, hold and

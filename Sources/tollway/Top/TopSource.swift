@@ -234,7 +234,7 @@ final class TopSource {
         _ tail: TopTail?,
         _ topics: [String],
         _ now: Int64,
-        _ describe: @escaping (RecordBatch.Record, RecordBatch, String) -> [String]
+        _ describe: @escaping (RecordBatch.Record, RecordBatch, String) -> [String]?
     ) throws(LogFault) -> TopTail {
         if let tail {
             return tail
