@@ -19,8 +19,7 @@ struct DeadlineForecast: Equatable {
     var days: [Day] = []
 
     init(_ lane: TopSnapshot.Lane, at now: Int64) {
-        let isSending = lane.state == "open" || lane.state == "held"
-        let rate = isSending ? lane.allowedPerSecond : 0
+        let rate = Self.isSending(lane) ? lane.allowedPerSecond : 0
         var dueCount: Int64 = 0
         for (start, day) in lane.days.sorted(by: { $0.key < $1.key }) {
             dueCount += day.deadlineCount
@@ -37,6 +36,11 @@ struct DeadlineForecast: Equatable {
             }
             days.append(forecast)
         }
+    }
+
+    /// A held lane goes on by itself, at its rate.
+    static func isSending(_ lane: TopSnapshot.Lane) -> Bool {
+        lane.state == "open" || lane.state == "held"
     }
 
     var json: String {

@@ -160,7 +160,7 @@ struct TopAdvice: Equatable {
             add(
                 .warning,
                 "\(name) is paused by hand\(because)",
-                "tollway lanes resume \(lane.app) \(lane.environment) --why … lets it go on",
+                "tollway lanes resume \(lane.app) \(lane.environment) --why … --yes lets it go on",
                 "A report lane is paused"
             )
         case "held":
@@ -184,11 +184,17 @@ struct TopAdvice: Equatable {
         let slow = DeadlineForecast(lane, at: now).days.first { $0.makesIt == false }
         if let slow, let needed = slow.neededPerSecond {
             let day = WallClock.rfc3339(milliseconds: slow.startsAt).prefix(10)
+            let isSending = DeadlineForecast.isSending(lane)
+            let rates =
+                "it needs \(TopScreen.rate(needed))/s and may send"
+                + " \(TopScreen.rate(lane.allowedPerSecond))/s"
             add(
                 .error,
-                "\(name) does not make the deadlines of \(day): it needs"
-                    + " \(TopScreen.rate(needed))/s and may send \(TopScreen.rate(lane.allowedPerSecond))/s",
-                "raise reportsPerSecond in the apps file, as far as Apple allows, or open the lane",
+                "\(name) does not make the deadlines of \(day): "
+                    + (isSending ? rates : "it is \(lane.state), and sends nothing"),
+                isSending
+                    ? "raise reportsPerSecond in the apps file, as far as Apple allows"
+                    : "open the lane",
                 "Deadline slack is small"
             )
         }
