@@ -181,6 +181,30 @@ import TokenDomain
         #expect(snapshot.instances.map(\.partitionCount) == [1, 1])
     }
 
+    /// Whoever answers at the port that was named: no number of it ends the command.
+    @Test(arguments: ["9223372036854775807", "-9223372036854775808", "0"])
+    func `takes any number of an admin port`(number: String) throws {
+        var snapshot = Self.snapshot(lanes: 0, instances: 0)
+        for address in ["a:1", "a:2"] {
+            let status = """
+                {"worker":"report","lanes":[{"appAppleId":1,"environment":"production",
+                "endpoint":"reports","state":"paused","since":\(number),"until":\(number),
+                "startedCount":\(number),"inFlight":\(number),"due":\(number),
+                "nextDeadline":\(number),"days":[{"startsAt":\(number),"deadlines":\(number),
+                "falling":\(number)},{"startsAt":0,"deadlines":\(number)}]}]}
+                """
+            let object = try JSONSerialization.jsonObject(with: Data(status.utf8))
+            AdminPorts.add(object as? [String: Any] ?? [:], address, to: &snapshot)
+            for count in ["NaN", "+Inf", "1e19", "9e18"] {
+                let line = #"tollway_report_requests_total{app="7",status="200"} \#(count)"#
+                AppleAnswers.add(Array(line.utf8), of: address, to: &snapshot)
+            }
+        }
+        #expect(snapshot.answers.map(\.count) == [.max])
+        #expect(!TopScreen(snapshot: snapshot, width: 80, height: 24).lines.isEmpty)
+        #expect(!snapshot.json.isEmpty)
+    }
+
     @Test func `shows a lane as paused where one instance has it so, and by whom`() throws {
         var snapshot = Self.snapshot(lanes: 0, instances: 0)
         for state in [

@@ -240,14 +240,16 @@ final class AdminPorts {
         lane.because = lane.because ?? (told.state == lane.state ? told.because : nil)
         lane.allowedPerSecond += told.allowedPerSecond
         lane.configuredPerSecond = max(lane.configuredPerSecond, told.configuredPerSecond)
-        lane.due = [lane.due, told.due].compactMap { $0 }.reduce(nil) { ($0 ?? 0) + $1 }
+        lane.due = [lane.due, told.due].compactMap { $0 }.reduce(nil) {
+            ($0 ?? 0).adding(saturating: $1)
+        }
         lane.startedCounts.merge(told.startedCounts) { $0.adding(saturating: $1) }
-        lane.inFlight += told.inFlight
+        lane.inFlight = Int(Int64(lane.inFlight).adding(saturating: Int64(told.inFlight)))
         lane.nextDeadline = [lane.nextDeadline, told.nextDeadline].compactMap { $0 }.min()
         lane.days.merge(told.days) { one, other in
             TopSnapshot.Day(
-                deadlineCount: one.deadlineCount + other.deadlineCount,
-                fallingCount: one.fallingCount + other.fallingCount
+                deadlineCount: one.deadlineCount.adding(saturating: other.deadlineCount),
+                fallingCount: one.fallingCount.adding(saturating: other.fallingCount)
             )
         }
         lanes[index] = lane

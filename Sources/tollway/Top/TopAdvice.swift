@@ -198,14 +198,15 @@ struct TopAdvice: Equatable {
                 "Deadline slack is small"
             )
         }
-        if let deadline = lane.nextDeadline, deadline - now < slackMilliseconds {
-            let isLate = deadline <= now
+        let left = lane.nextDeadline?.subtracting(saturating: now)
+        if let left, left < slackMilliseconds {
+            let isLate = left <= 0
             add(
                 isLate ? .error : .warning,
                 isLate
                     ? "a report of \(name) is past its deadline"
                     : "a report of \(name) is due at Apple in"
-                        + " \(TopScreen.span(Double(deadline - now) / 1_000))",
+                        + " \(TopScreen.span(Double(left) / 1_000))",
                 "see what holds the lane, and whether its rate is enough for what is due",
                 "Deadline slack is small"
             )

@@ -125,8 +125,9 @@ struct TopScreen {
                         lane.endpoint == "reports" ? "reports" : "account", state(of: lane),
                         Self.rate(lane.startedPerSecond), Self.rate(lane.allowedPerSecond),
                         "\(lane.inFlight)",
-                        lane.nextDeadline.map { Self.span(Double($0 - snapshot.at) / 1_000) }
-                            ?? "-",
+                        lane.nextDeadline.map {
+                            Self.span(Double($0.subtracting(saturating: snapshot.at)) / 1_000)
+                        } ?? "-",
                         lane.because ?? "",
                     ]
                 }
@@ -151,7 +152,9 @@ struct TopScreen {
     }
 
     private func state(of lane: TopSnapshot.Lane) -> String {
-        let span = lane.since.map { snapshot.at - $0 } ?? lane.until.map { $0 - snapshot.at }
+        let span =
+            lane.since.map { snapshot.at.subtracting(saturating: $0) }
+            ?? lane.until.map { $0.subtracting(saturating: snapshot.at) }
         let left = span.map { max(Double($0) / 1_000, 0) }
         let wait = left.map { " \(Self.span($0))" } ?? ""
         return lane.state + wait
