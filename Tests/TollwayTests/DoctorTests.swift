@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import Kafka
 import LocalKafka
+import StageRuntime
 import Testing
 import TokenDomain
 
@@ -248,6 +249,36 @@ import TokenDomain
         )
         #expect(findings.map(\.verdict) == verdicts)
         #expect(findings.allSatisfy { $0.sentence.hasPrefix(topic) && $0.repair != nil })
+    }
+
+    /// NOT_COORDINATOR and its like come and go; what they have to do with rights is nothing.
+    @Test func `takes a coordinator that is away for no missing right`() throws {
+        let topic = "tollway.tokens.received.v1"
+        let broker = try MockBroker(topics: [topic: 1])
+        defer { broker.close() }
+        // COORDINATOR_NOT_AVAILABLE
+        broker.pushErrors(Array(repeating: 15, count: 10_000), for: .findCoordinator)
+        let configuration = try Configuration(
+            environment: [
+                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                "TOLLWAY_DELIVERY": "at-least-once",
+            ],
+            program: .tollway
+        )
+        let admin = try KafkaAdmin(settings: configuration.kafka, deadlineMilliseconds: 500)
+        defer { admin.close() }
+        let rights = DoctorRights(
+            configuration: configuration,
+            role: nil,
+            now: 0,
+            there: [topic],
+            hidden: []
+        )
+        #expect(throws: LogFault.self) { try rights.mayAsk(.decode, admin) }
+        let findings = DoctorStages(prefix: "tollway.", clusterID: "c", there: [topic])
+            .findings(admin)
+        #expect(findings.contains { $0.sentence.hasPrefix("decode was not looked at: ") })
+        #expect(!findings.contains { $0.sentence.contains("may not ask") }, "\(findings)")
     }
 
     @Test func `knows the embedded broker, and what it is good for`() throws {
