@@ -294,6 +294,26 @@ import TokenDomain
         #expect(kafka.first?["verdict"] as? String == "warning", "\(findings)")
     }
 
+    /// The embedded broker has no transactions: that nobody can look there is told instead.
+    @Test func `looks for transactions in what groups have committed`() throws {
+        let offsets = TopicPartition(topic: "__consumer_offsets", partition: 0)
+        let broker = try MockBroker(topics: [offsets.topic: 1])
+        defer { broker.close() }
+        let configuration = try Configuration(
+            environment: [
+                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                "TOLLWAY_DELIVERY": "at-least-once",
+            ],
+            program: .tollway
+        )
+        let admin = try KafkaAdmin(settings: configuration.kafka, deadlineMilliseconds: 500)
+        defer { admin.close() }
+        let doctor = DoctorKafka(configuration: configuration, role: nil, now: 0)
+        #expect(doctor.transactions(admin, []).map(\.verdict) == [.ok])
+        try broker.removeLeader(of: offsets)
+        #expect(doctor.transactions(admin, []).map(\.verdict) == [.skipped])
+    }
+
     /// Goal: brokers that are away while another goes on telling of them, as where most of three are
     /// lost, are found at once, and not after as many questions as doctor has, each waited for.
     ///
