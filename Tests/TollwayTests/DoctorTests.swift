@@ -117,6 +117,21 @@ import TokenDomain
         #expect(findings.last?["verdict"] as? String == "skipped", "no clock to compare with")
     }
 
+    /// It waited for its deadline of 10 s once more.
+    @Test func `ends with the last answer of Apple's hosts`() throws {
+        let configuration = try Configuration(
+            environment: [
+                "TOLLWAY_APPLE_PRODUCTION_URL": "http://127.0.0.1:1",
+                "TOLLWAY_APPLE_SANDBOX_URL": "http://127.0.0.1:1",
+            ],
+            program: .tollway
+        )
+        let apple = DoctorApple(configuration: configuration, now: { 0 })
+        var findings: [DoctorFinding] = []
+        let duration = ContinuousClock().measure { findings = apple.findings() }
+        #expect(findings.count == 3 && duration < .seconds(9), "\(duration)")
+    }
+
     @Test(
         arguments: [
             (0, .ok), (30, .ok), (31, .warning), (-299, .warning), (300, .failed),
