@@ -94,6 +94,12 @@ int clocalkafka_mock_set_round_trip(clocalkafka_mock *m, int32_t broker, int mil
     return rd_kafka_mock_broker_set_rtt(m->cluster, broker, milliseconds) ? -1 : 0;
 }
 
+int clocalkafka_mock_set_leader(clocalkafka_mock *m, const char *topic, int32_t partition,
+                                int32_t broker)
+{
+    return rd_kafka_mock_partition_set_leader(m->cluster, topic, partition, broker) ? -1 : 0;
+}
+
 void clocalkafka_mock_close(clocalkafka_mock *m)
 {
     rd_kafka_mock_cluster_destroy(m->cluster);

@@ -32,7 +32,7 @@ package struct HangingTransaction: Equatable, Sendable {
 /// librdkafka 2.0.2 has none of the requests, so they go over a connection of our own, and only to
 /// PLAINTEXT listeners.
 package struct HangingTransactions {
-    private static let groupOffsets = "__consumer_offsets"
+    package static let groupOffsets = "__consumer_offsets"
     /// A decided transaction has its markers within milliseconds; a coordinator that has just moved
     /// writes them again after it has read its log.
     package static let patienceMilliseconds: Int64 = 10_000
@@ -42,6 +42,13 @@ package struct HangingTransactions {
     private static let describeProducers: Int16 = 61
     private static let metadata: Int16 = 3
     private static let writeMarkers: Int16 = 27
+
+    /// What was found, and where one may hang that was not.
+    package struct Found: Equatable, Sendable {
+        package var transactions: [HangingTransaction] = []
+        /// Partitions without a leader, or whose leader does not answer.
+        package var unanswered: [TopicPartition] = []
+    }
 
     private let settings: KafkaSettings
     private let admin: KafkaAdmin
@@ -62,47 +69,59 @@ package struct HangingTransactions {
     }
 
     /// Every transaction that holds a partition of the topics back, or of the groups' offsets.
-    package func find(
-        in topics: [String],
-        now: Int64
-    ) throws(LogFault) -> [HangingTransaction] {
+    package func find(in topics: [String], now: Int64) throws(LogFault) -> Found {
         let present = try self.topics().filter {
             topics.contains($0.name) || $0.name == Self.groupOffsets
         }
         var held: [Int32: [TopicPartition]] = [:]
+        var found = Found()
+        var silentNodes: Set<Int32> = []
         for topic in present {
             // The ends first: what is written in between must not count.
-            let ends = try admin.endOffsets(ofTopic: topic.name)
-            let stable = try admin.lastStableOffsets(ofTopic: topic.name)
+            let ends = try admin.knownOffsets(.end, ofTopic: topic.name, &silentNodes)
+            let stable = try admin.knownOffsets(.lastStable, ofTopic: topic.name, &silentNodes)
             for partition in topic.partitions {
                 let number = Int(partition.partition)
-                if number < ends.count, number < stable.count, stable[number] < ends[number] {
-                    held[partition.leader, default: []].append(
-                        TopicPartition(topic: topic.name, partition: partition.partition)
-                    )
+                let place = TopicPartition(topic: topic.name, partition: partition.partition)
+                guard number < min(ends.count, stable.count), let end = ends[number],
+                    let stable = stable[number]
+                else {
+                    found.unanswered.append(place)
+                    continue
+                }
+                if stable < end {
+                    held[partition.leader, default: []].append(place)
                 }
             }
         }
         guard !held.isEmpty else {
-            return []
+            return found
         }
         let brokers = try brokers()
-        var found: [HangingTransaction] = []
         for (leader, partitions) in held {
-            // Without a leader nothing is read there, and nothing can be written.
-            guard let broker = brokers[leader] else {
-                continue
+            do throws(LogFault) {
+                if let broker = brokers[leader] {
+                    found.transactions += try producers(of: partitions, at: broker)
+                } else {
+                    found.unanswered += partitions
+                }
+            } catch {
+                guard case .unavailable = error else {
+                    throw error
+                }
+                found.unanswered += partitions
             }
-            found += try producers(of: partitions, at: broker)
         }
-        return try judged(found, now: now).sorted {
+        found.unanswered.sort()
+        found.transactions = try judged(found.transactions, now: now).sorted {
             ($0.partition, $0.startOffset) < ($1.partition, $1.startOffset)
         }
+        return found
     }
 
     /// Writes the markers of transactions whose coordinator owes them.
     ///
-    /// - Returns: what the partitions' leaders refused, by Kafka's names; another ``find(in:now:)``
+    /// - Returns: what the partitions' leaders refused or did not answer, by Kafka's names; another ``find(in:now:)``
     ///   shows whether the partitions are free.
     package func repair(
         _ transactions: [HangingTransaction]
@@ -116,15 +135,30 @@ package struct HangingTransactions {
             },
             uniquingKeysWith: { $1 }
         )
+        return refusals(of: transactions, leaders: leaders, brokers)
+    }
+
+    /// Sends each its marker: one that gets no answer keeps none of the others from being written.
+    func refusals(
+        of transactions: [HangingTransaction],
+        leaders: [TopicPartition: Int32],
+        _ brokers: [Int32: (host: String, port: String)]
+    ) -> [(HangingTransaction, code: String)] {
         var refused: [(HangingTransaction, code: String)] = []
         for transaction in transactions where transaction.isOwed {
             guard let leader = leaders[transaction.partition], let broker = brokers[leader] else {
                 refused.append((transaction, "LEADER_NOT_AVAILABLE"))
                 continue
             }
-            let code = try writeMarker(transaction, at: broker)
-            if code != 0 {
-                refused.append((transaction, LogFault.name(ofCode: code)))
+            do throws(LogFault) {
+                let code = try writeMarker(transaction, at: broker)
+                if code != 0 {
+                    refused.append((transaction, LogFault.name(ofCode: code)))
+                }
+            } catch .unavailable(let code, _) {
+                refused.append((transaction, code))
+            } catch {
+                refused.append((transaction, "NO_ANSWER"))
             }
         }
         return refused

@@ -38,6 +38,16 @@ package struct TopicPlan: Equatable, Sendable {
     }
 }
 
+/// A place in a partition that its leader knows.
+package enum OffsetPlace: Sendable {
+    /// The first record still there.
+    case start
+    /// The next one to be written, read uncommitted.
+    case end
+    /// Up to where a read-committed reader is let.
+    case lastStable
+}
+
 /// Questions and orders to a cluster, for the command and for checks at start.
 ///
 /// Every call blocks until it is answered, at most for the deadline; an order also until a broker
@@ -226,20 +236,37 @@ package final class KafkaAdmin {
     /// Up to where a read-committed reader is let, by partition number: the end, but for transactions
     /// that are open, or whose markers are not written yet.
     package func lastStableOffsets(ofTopic name: String) throws(LogFault) -> [Int64] {
-        let reader: LogClient
+        try openCommitted().offsets(ofTopic: name, at: -1)
+    }
+
+    private func openCommitted() throws(LogFault) -> LogClient {
         if let committedClient {
-            reader = committedClient
-        } else {
-            reader = try LogClient(
-                settings: settings.reader(isolation: .readCommitted),
-                deadlineMilliseconds: deadlineMilliseconds
-            )
-            committedClient = reader
+            return committedClient
         }
-        return try reader.offsets(
-            ofTopic: name,
-            at: -1
+        let reader = try LogClient(
+            settings: settings.reader(isolation: .readCommitted),
+            deadlineMilliseconds: deadlineMilliseconds
         )
+        committedClient = reader
+        return reader
+    }
+
+    /// An offset of each partition whose leader answers, by partition number; nil of the others.
+    ///
+    /// ``startOffsets(ofTopic:)``, ``endOffsets(ofTopic:)`` and ``lastStableOffsets(ofTopic:)`` fail
+    /// where one of them does not. Who asks several questions keeps `silentNodes`, the leaders that
+    /// did not answer in time: none is waited for twice.
+    package func knownOffsets(
+        _ place: OffsetPlace,
+        ofTopic name: String,
+        _ silentNodes: inout Set<Int32>
+    ) throws(LogFault) -> [Int64?] {
+        switch place {
+        case .start: try client.knownOffsets(ofTopic: name, at: -2, &silentNodes)
+        case .end: try client.knownOffsets(ofTopic: name, at: -1, &silentNodes)
+        case .lastStable:
+            try openCommitted().knownOffsets(ofTopic: name, at: -1, &silentNodes)
+        }
     }
 
     /// What a group has committed, by partition number; nil where it has nothing.

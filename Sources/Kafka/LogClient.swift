@@ -200,6 +200,68 @@ internal import Synchronization
         }
     }
 
+    /// The same, nil of each partition that has no leader, or whose leader does not answer.
+    ///
+    /// Who asks about several topics keeps the nodes that did not answer, and waits for none twice.
+    ///
+    /// - Throws: what no leader that comes back would change, or no metadata at all.
+    func knownOffsets(
+        ofTopic topic: String,
+        at time: Int64,
+        _ silentNodes: inout Set<Int32>
+    ) throws(LogFault) -> [Int64?] {
+        let end = ContinuousClock.now + .milliseconds(Int(deadlineMilliseconds))
+        while true {
+            guard let description = try topics(named: topic).first else {
+                throw fault(RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
+            }
+            let (offsets, hasMoved) = try knownOffsets(of: description, at: time, &silentNodes)
+            guard hasMoved, ContinuousClock.now < end else {
+                return offsets
+            }
+            _ = poll(nil, 0, Self.movedLeaderMilliseconds)
+        }
+    }
+
+    private func knownOffsets(
+        of topic: TopicDescription,
+        at time: Int64,
+        _ silentNodes: inout Set<Int32>
+    ) throws(LogFault) -> (offsets: [Int64?], hasMoved: Bool) {
+        var offsets = [Int64?](repeating: nil, count: topic.partitions.count)
+        var hasMoved = false
+        for (leader, led) in Dictionary(grouping: topic.partitions, by: \.leader)
+        where leader >= 0 && !silentNodes.contains(leader) {
+            let (code, found) = entries(
+                of: led.map { TopicPartition(topic: topic.name, partition: $0.partition) },
+                at: time
+            )
+            guard code == RD_KAFKA_RESP_ERR_NO_ERROR else {
+                try pass(code)
+                silentNodes.insert(leader)
+                continue
+            }
+            for entry in found {
+                if entry.hasFailed {
+                    try pass(entry.code)
+                    let name = LogFault.name(ofCode: entry.code.rawValue)
+                    hasMoved = hasMoved || Self.movedLeaderCodes.contains(name)
+                } else if offsets.indices.contains(Int(entry.partition)) {
+                    offsets[Int(entry.partition)] = entry.offset
+                }
+            }
+        }
+        return (offsets, hasMoved)
+    }
+
+    /// Throws where the code says more than that somebody is away.
+    private func pass(_ code: rd_kafka_resp_err_t) throws(LogFault) {
+        let fault = fault(code)
+        guard case .unavailable = fault else {
+            throw fault
+        }
+    }
+
     /// Asks, and asks again while the answer is one of these codes, within a deadline; the question gets
     /// how often it was asked before.
     static func askAgain<Answer>(

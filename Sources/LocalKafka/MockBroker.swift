@@ -104,6 +104,14 @@ package import Kafka
         }
     }
 
+    /// Takes the leader from a partition.
+    package func removeLeader(of partition: TopicPartition) throws(LogFault) {
+        let (topic, number) = (partition.topic, partition.partition)
+        guard unsafe clocalkafka_mock_set_leader(handle, topic, number, -1) == 0 else {
+            throw LogFault.misconfigured(message: "the embedded broker has no \(partition)")
+        }
+    }
+
     package func close() {
         guard let handle = unsafe open else {
             return

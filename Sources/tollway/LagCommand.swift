@@ -21,7 +21,9 @@ enum LagCommand {
             the worker's group, 0 where nobody runs it; one that was killed counts for 15 s.
             ASSIGNED are the partitions that one of them has, and COMMITTED those in which the
             group has committed an offset. With -o json each partition has its offsets, and each
-            group its state. Exit 3 if none of the topics is there, 6 without Kafka.
+            group its state. Where a partition has no leader, or that does not answer, the lag is
+            that of the others at least, and null with -o json; the message names the partition.
+            Exit 3 if none of the topics is there, 6 without Kafka or a part of it.
             """,
         run: run
     )
@@ -41,12 +43,20 @@ enum LagCommand {
     struct Row: Equatable {
         var worker: Worker
         var topic: String
-        /// Nil where the topic is not there.
-        var partitions: [Partition]?
+        /// Nil where the topic is not there; one is nil whose leader does not answer.
+        var partitions: [Partition?]?
         /// Nil on the embedded broker, which does not answer this.
         var readers: StageReaders?
 
-        var lag: Int64? { partitions.map { $0.reduce(0) { $0 + $1.lag } } }
+        var isWhole: Bool { unknown.isEmpty }
+        /// Of the partitions that are known.
+        var knownLag: Int64? { partitions.map { $0.reduce(0) { $0 + ($1?.lag ?? 0) } } }
+        /// By name.
+        var unknown: [String] {
+            (partitions ?? []).enumerated().filter { $0.element == nil }.map {
+                "\(TopicPartition(topic: topic, partition: Int32($0.offset)))"
+            }
+        }
         var assignedCount: Int? { readers.map { $0.assignedCounts[topic] ?? 0 } }
     }
 
@@ -58,6 +68,7 @@ enum LagCommand {
             let clusterID = try admin.clusterID()
             let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
             var rows: [Row] = []
+            var silentNodes: Set<Int32> = []
             for worker in workers {
                 let readers = try StageReaders.ask(
                     worker,
@@ -68,10 +79,11 @@ enum LagCommand {
                 for topic in worker.sources.map({ $0.name(prefix: prefix) }) {
                     var row = Row(worker: worker, topic: topic, readers: readers)
                     if there.contains(topic) {
-                        row.partitions = try partitions(
+                        row.partitions = try knownPartitions(
                             of: topic,
                             group: "\(prefix)\(worker.rawValue)",
-                            admin
+                            admin,
+                            &silentNodes
                         )
                     }
                     rows.append(row)
@@ -88,6 +100,14 @@ enum LagCommand {
             )
         }
         Console.write(text(rows, format: invocation.output))
+        let unknown = rows.flatMap(\.unknown)
+        guard unknown.isEmpty else {
+            throw CommandFailure(
+                .noKafka,
+                code: "kafka.unavailable",
+                "not known: \(NameList.text(unknown)): no leader, or it does not answer"
+            )
+        }
         return .ok
     }
 
@@ -105,13 +125,32 @@ enum LagCommand {
         }
     }
 
-    /// A topic as what waits before a stage.
-    static func source(_ topic: String, _ partitions: [Partition]) -> UnreadStage.Source {
-        UnreadStage.Source(
+    /// The same, nil of each partition that has no leader, or whose leader does not answer.
+    static func knownPartitions(
+        of topic: String,
+        group: String,
+        _ admin: KafkaAdmin,
+        _ silentNodes: inout Set<Int32>
+    ) throws(LogFault) -> [Partition?] {
+        let committed = try admin.committedOffsets(ofGroup: group, topic: topic)
+        let starts = try admin.knownOffsets(.start, ofTopic: topic, &silentNodes)
+        let ends = try admin.knownOffsets(.end, ofTopic: topic, &silentNodes)
+        return zip(zip(starts, ends), committed).map { offsets, committed in
+            guard let start = offsets.0, let end = offsets.1 else {
+                return nil
+            }
+            return Partition(start: start, end: end, committed: committed)
+        }
+    }
+
+    /// A topic as what waits before a stage, in the partitions that are known.
+    static func source(_ topic: String, _ partitions: [Partition?]) -> UnreadStage.Source {
+        let known = partitions.compactMap { $0 }
+        return UnreadStage.Source(
             topic: topic,
             partitionCount: partitions.count,
-            lag: partitions.reduce(0) { $0 + $1.lag },
-            hasRecords: partitions.contains { $0.end > 0 }
+            lag: known.reduce(0) { $0 + $1.lag },
+            hasRecords: known.contains { $0.end > 0 }
         )
     }
 
@@ -132,8 +171,8 @@ enum LagCommand {
                     row.partitions.map { "\($0.count)" } ?? "none",
                     row.readers.map { "\($0.memberCount)" } ?? "-",
                     row.assignedCount.map(String.init) ?? "-",
-                    row.partitions.map { "\($0.count { $0.committed != nil })" } ?? "-",
-                    row.lag.map(String.init) ?? "-",
+                    row.partitions.map { "\($0.count { $0?.committed != nil })" } ?? "-",
+                    row.knownLag.map { row.isWhole ? "\($0)" : "at least \($0)" } ?? "-",
                 ]
             }
             return table.text
@@ -146,10 +185,11 @@ enum LagCommand {
         let partitions = row.partitions.map { partitions in
             let objects = partitions.enumerated().map { number, partition in
                 JSONLines.object([
-                    ("partition", "\(number)"), ("start", "\(partition.start)"),
-                    ("end", "\(partition.end)"),
-                    ("committed", partition.committed.map(String.init) ?? "null"),
-                    ("lag", "\(partition.lag)"),
+                    ("partition", "\(number)"),
+                    ("start", partition.map { "\($0.start)" } ?? "null"),
+                    ("end", partition.map { "\($0.end)" } ?? "null"),
+                    ("committed", partition?.committed.map(String.init) ?? "null"),
+                    ("lag", partition.map { "\($0.lag)" } ?? "null"),
                 ])
             }
             return "[" + objects.joined(separator: ",") + "]"
@@ -160,7 +200,7 @@ enum LagCommand {
         return JSONLines.object([
             ("worker", JSONText.quoted(row.worker.rawValue)),
             ("topic", JSONText.quoted(row.topic)),
-            ("lag", row.lag.map(String.init) ?? "null"),
+            ("lag", (row.isWhole ? row.knownLag : nil).map(String.init) ?? "null"),
             ("groupState", row.readers.map { JSONText.quoted($0.state) } ?? "null"),
             ("members", row.readers.map { "\($0.memberCount)" } ?? "null"),
             ("assigned", row.assignedCount.map(String.init) ?? "null"),

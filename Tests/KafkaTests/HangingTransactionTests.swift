@@ -1,4 +1,5 @@
 import Foundation
+import LocalKafka
 import RecordLogContract
 import Testing
 
@@ -215,5 +216,51 @@ struct `A transaction that hangs` {
         case .failure(.unavailable): #expect(isFinal == false)
         case .failure(let fault): Issue.record("\(fault)")
         }
+    }
+}
+
+@Suite struct `Where a leader is away` {
+    private static let topic = "t"
+
+    @Test func `others are looked at, and its partition is named`() throws {
+        let mock = try MockBroker(topics: [Self.topic: 3])
+        defer { mock.close() }
+        let away = TopicPartition(topic: Self.topic, partition: 1)
+        try mock.removeLeader(of: away)
+        let settings = KafkaWorld(mock: mock).settings
+        let admin = try KafkaAdmin(settings: settings)
+        defer { admin.close() }
+        let found = try HangingTransactions(settings: settings, admin: admin)
+            .find(in: [Self.topic], now: 0)
+        #expect(found.transactions.isEmpty && found.unanswered == [away])
+        var silentNodes: Set<Int32> = []
+        for place in [OffsetPlace.start, .end, .lastStable] {
+            let offsets = try admin.knownOffsets(place, ofTopic: Self.topic, &silentNodes)
+            #expect(offsets == [0, nil, 0])
+        }
+        #expect(silentNodes.isEmpty)
+    }
+
+    @Test func `a marker without an answer keeps no other from being sent`() throws {
+        let settings = KafkaSettings(bootstrapServers: "127.0.0.1:1", clientID: "test")
+        let admin = try KafkaAdmin(settings: settings)
+        defer { admin.close() }
+        let owed = (0..<2).map { number in
+            HangingTransaction(
+                partition: TopicPartition(topic: Self.topic, partition: Int32(number)),
+                producerID: 1,
+                producerEpoch: 0,
+                startOffset: 0,
+                verdict: .commit,
+                coordinatorEpoch: 0
+            )
+        }
+        let refused = try HangingTransactions(settings: settings, admin: admin).refusals(
+            of: owed,
+            leaders: [owed[0].partition: 1, owed[1].partition: 1],
+            [1: (host: "127.0.0.1", port: "1")]
+        )
+        #expect(refused.map(\.0) == owed)
+        #expect(refused.allSatisfy { !$0.code.isEmpty })
     }
 }

@@ -56,7 +56,7 @@ final class MarkerRepair: @unchecked Sendable {
         defer { admin.close() }
         let hanging = try HangingTransactions(settings: world.settings, admin: admin)
         let now = Int64(Date().timeIntervalSince1970 * 1_000)
-        let owed = try hanging.find(in: topics, now: now).filter(\.isOwed)
+        let owed = try hanging.find(in: topics, now: now).transactions.filter(\.isOwed)
         // What a leader refuses is found again.
         _ = try hanging.repair(owed)
     }

@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import Kafka
 import LocalKafka
+import StageRuntime
 import Testing
 import TokenDomain
 
@@ -114,6 +115,21 @@ import TokenDomain
         #expect(exit == 7)
         #expect(failed(findings).count == 2)
         #expect(findings.last?["verdict"] as? String == "skipped", "no clock to compare with")
+    }
+
+    /// It waited for its deadline of 10 s once more.
+    @Test func `ends with the last answer of Apple's hosts`() throws {
+        let configuration = try Configuration(
+            environment: [
+                "TOLLWAY_APPLE_PRODUCTION_URL": "http://127.0.0.1:1",
+                "TOLLWAY_APPLE_SANDBOX_URL": "http://127.0.0.1:1",
+            ],
+            program: .tollway
+        )
+        let apple = DoctorApple(configuration: configuration, now: { 0 })
+        var findings: [DoctorFinding] = []
+        let duration = ContinuousClock().measure { findings = apple.findings() }
+        #expect(findings.count == 3 && duration < .seconds(9), "\(duration)")
     }
 
     @Test(
@@ -250,6 +266,36 @@ import TokenDomain
         #expect(findings.allSatisfy { $0.sentence.hasPrefix(topic) && $0.repair != nil })
     }
 
+    /// NOT_COORDINATOR and its like come and go; what they have to do with rights is nothing.
+    @Test func `takes a coordinator that is away for no missing right`() throws {
+        let topic = "tollway.tokens.received.v1"
+        let broker = try MockBroker(topics: [topic: 1])
+        defer { broker.close() }
+        // COORDINATOR_NOT_AVAILABLE
+        broker.pushErrors(Array(repeating: 15, count: 10_000), for: .findCoordinator)
+        let configuration = try Configuration(
+            environment: [
+                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                "TOLLWAY_DELIVERY": "at-least-once",
+            ],
+            program: .tollway
+        )
+        let admin = try KafkaAdmin(settings: configuration.kafka, deadlineMilliseconds: 500)
+        defer { admin.close() }
+        let rights = DoctorRights(
+            configuration: configuration,
+            role: nil,
+            now: 0,
+            there: [topic],
+            hidden: []
+        )
+        #expect(throws: LogFault.self) { try rights.mayAsk(.decode, admin) }
+        let findings = DoctorStages(prefix: "tollway.", clusterID: "c", there: [topic])
+            .findings(admin)
+        #expect(findings.contains { $0.sentence.hasPrefix("decode was not looked at: ") })
+        #expect(!findings.contains { $0.sentence.contains("may not ask") }, "\(findings)")
+    }
+
     @Test func `knows the embedded broker, and what it is good for`() throws {
         let broker = try MockBroker()
         defer { broker.close() }
@@ -261,6 +307,26 @@ import TokenDomain
         #expect(exit == 0)
         let kafka = findings.filter { $0["area"] as? String == "kafka" }
         #expect(kafka.first?["verdict"] as? String == "warning", "\(findings)")
+    }
+
+    /// The embedded broker has no transactions: that nobody can look there is told instead.
+    @Test func `looks for transactions in what groups have committed`() throws {
+        let offsets = TopicPartition(topic: "__consumer_offsets", partition: 0)
+        let broker = try MockBroker(topics: [offsets.topic: 1])
+        defer { broker.close() }
+        let configuration = try Configuration(
+            environment: [
+                "TOLLWAY_KAFKA_BOOTSTRAP_SERVERS": broker.bootstrapServers,
+                "TOLLWAY_DELIVERY": "at-least-once",
+            ],
+            program: .tollway
+        )
+        let admin = try KafkaAdmin(settings: configuration.kafka, deadlineMilliseconds: 500)
+        defer { admin.close() }
+        let doctor = DoctorKafka(configuration: configuration, role: nil, now: 0)
+        #expect(doctor.transactions(admin, []).map(\.verdict) == [.ok])
+        try broker.removeLeader(of: offsets)
+        #expect(doctor.transactions(admin, []).map(\.verdict) == [.skipped])
     }
 
     /// Goal: brokers that are away while another goes on telling of them, as where most of three are

@@ -48,6 +48,8 @@ import TokenDomain
                 )
             )
         }
+        snapshot.deadLetterTotal = snapshot.deadLetters.reduce(0) { $0 + Int64($1.count) }
+        snapshot.areDeadLettersAll = true
         for number in 0..<instances {
             snapshot.instances.append(.init(address: "10.0.0.\(number):9404"))
         }
@@ -81,19 +83,63 @@ import TokenDomain
     }
 
     @Test func `takes rates from two looks`() {
-        let earlier = Self.snapshot()
+        var earlier = Self.snapshot()
+        earlier.instances[0].statusAt = 5_000
+        earlier.lanes[0].startedCounts = ["10.0.0.0:9404": 10, "10.0.0.1:9404": 900]
+        earlier.lanes[1].startedCounts = ["10.0.0.0:9404": 4]
         var now = earlier
-        now.at += 2_000
+        // Kafka was asked later the second time, and the instances sooner.
+        now.at += 9_000
+        now.stages[0].measuredAt = 2_000
         now.stages[0].end += 50
         now.stages[0].committed += 30
-        now.lanes[0].startedCount += 7
+        now.instances[0].statusAt = 6_000
+        // The second instance did not answer the look before.
+        now.instances[1].statusAt = 6_000
+        now.lanes[0].startedCounts = ["10.0.0.0:9404": 17, "10.0.0.1:9404": 1_000]
         // A worker that was started again counts from nothing.
-        now.lanes[1].startedCount = -4
+        now.lanes[1].startedCounts = ["10.0.0.0:9404": 0]
+        now.lanes[2].startedCounts = ["10.0.0.1:9404": 500_000]
         now.compare(with: earlier)
         #expect(now.stages[0].inPerSecond == 25)
         #expect(now.stages[0].donePerSecond == 15)
-        #expect(now.lanes[0].startedPerSecond == 3.5)
-        #expect(now.lanes[1].startedPerSecond == 0)
+        #expect(now.stages[1].inPerSecond == nil)
+        #expect(now.lanes.map(\.startedPerSecond) == [7, 0, nil])
+    }
+
+    @Test func `takes no rate of answers from an instance that missed the look before`() {
+        func look(_ at: Int64, _ counts: [String: Int64?]) -> TopSnapshot {
+            var snapshot = TopSnapshot()
+            for (address, count) in counts {
+                var instance = TopSnapshot.Instance(address: address)
+                instance.metricsAt = count == nil ? nil : at
+                snapshot.instances.append(instance)
+            }
+            snapshot.answers = [
+                .init(
+                    app: 1,
+                    environment: "sandbox",
+                    status: "200",
+                    code: "",
+                    counts: counts.compactMapValues { $0 }
+                )
+            ]
+            return snapshot
+        }
+        for (then, rate) in [
+            (["a": nil, "b": nil], nil), (["a": 500_000, "b": nil], 5.0),
+            (["a": 500_000, "b": 499_000], 505), ([:], nil),
+        ] as [([String: Int64?], Double?)] {
+            var now = look(3_000, ["a": 500_010, "b": 500_000])
+            now.compare(with: look(1_000, then))
+            #expect(now.answers[0].perSecond == rate, "\(then)")
+        }
+        // A kind of answer that an instance did not have before.
+        var earlier = look(1_000, ["a": 1])
+        earlier.answers = []
+        var now = look(3_000, ["a": 6])
+        now.compare(with: earlier)
+        #expect(now.answers[0].perSecond == 3)
     }
 
     @Test(arguments: [
@@ -127,11 +173,36 @@ import TokenDomain
         }
         let lane = try #require(snapshot.lanes.first)
         #expect(snapshot.lanes.count == 1)
-        #expect(lane.state == "held" && lane.allowedPerSecond == 5 && lane.startedCount == 20)
+        #expect(lane.state == "held" && lane.allowedPerSecond == 5)
+        #expect(lane.startedCounts == ["h:0": 10, "h:1": 10])
         #expect(lane.inFlight == 2 && lane.nextDeadline == 99)
         let stage = snapshot.stages.first { $0.topic == "tokens.distinct.v1" }
         #expect(stage?.lagSeconds == 1.5)
         #expect(snapshot.instances.map(\.partitionCount) == [1, 1])
+    }
+
+    /// Whoever answers at the port that was named: no number of it ends the command.
+    @Test(arguments: ["9223372036854775807", "-9223372036854775808", "0"])
+    func `takes any number of an admin port`(number: String) throws {
+        var snapshot = Self.snapshot(lanes: 0, instances: 0)
+        for address in ["a:1", "a:2"] {
+            let status = """
+                {"worker":"report","lanes":[{"appAppleId":1,"environment":"production",
+                "endpoint":"reports","state":"paused","since":\(number),"until":\(number),
+                "startedCount":\(number),"inFlight":\(number),"due":\(number),
+                "nextDeadline":\(number),"days":[{"startsAt":\(number),"deadlines":\(number),
+                "falling":\(number)},{"startsAt":0,"deadlines":\(number)}]}]}
+                """
+            let object = try JSONSerialization.jsonObject(with: Data(status.utf8))
+            AdminPorts.add(object as? [String: Any] ?? [:], address, to: &snapshot)
+            for count in ["NaN", "+Inf", "1e19", "9e18"] {
+                let line = #"tollway_report_requests_total{app="7",status="200"} \#(count)"#
+                AppleAnswers.add(Array(line.utf8), of: address, to: &snapshot)
+            }
+        }
+        #expect(snapshot.answers.map(\.count) == [.max])
+        #expect(!TopScreen(snapshot: snapshot, width: 80, height: 24).lines.isEmpty)
+        #expect(!snapshot.json.isEmpty)
     }
 
     @Test func `shows a lane as paused where one instance has it so, and by whom`() throws {

@@ -31,6 +31,9 @@ void clocalkafka_mock_push_errors(clocalkafka_mock *mock, int16_t api, const int
 void clocalkafka_mock_clear_errors(clocalkafka_mock *mock, int16_t api);
 /* clocalkafka_mock_set_round_trip: 0, or -1 where there is no such broker. */
 int clocalkafka_mock_set_round_trip(clocalkafka_mock *mock, int32_t broker, int milliseconds);
+/* clocalkafka_mock_set_leader: 0, or -1; the broker -1 is none. */
+int clocalkafka_mock_set_leader(clocalkafka_mock *mock, const char *topic, int32_t partition,
+                                int32_t broker);
 void clocalkafka_mock_close(clocalkafka_mock *mock);
 
 #endif

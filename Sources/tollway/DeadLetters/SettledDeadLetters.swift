@@ -46,6 +46,8 @@ struct SettledDeadLetters {
     // MARK: - The topic
 
     /// Takes in records of the topic, in their order, and shows what each settles.
+    ///
+    /// - Throws: why one cannot be read, the first of them, when all others are taken in.
     mutating func absorb(
         _ batch: RecordBatch,
         prefix: String,
@@ -54,6 +56,7 @@ struct SettledDeadLetters {
         let topics = DeadLetters.stages.map { stage in
             (stage, Array((Topic.deadLetters(stage).name(prefix: prefix) + "/").utf8))
         }
+        var failure: CommandFailure?
         for record in batch.records where !record.key.isAbsent {
             let key = batch.arena.span.extracting(record.key.indices)
             guard let position = Self.position(key, topics) else {
@@ -71,14 +74,19 @@ struct SettledDeadLetters {
                 settled(position)
             } catch {
                 // To go on would send a dead letter back twice.
-                throw CommandFailure(
-                    .failed,
-                    code: "dlq.bad_replay_record",
-                    "the record about \(position) at \(record.partition)/\(record.offset) of"
-                        + " \(Topic.deadLetterReplays.name(prefix: prefix)) cannot be read:"
-                        + " \(error.message)"
-                )
+                failure =
+                    failure
+                    ?? CommandFailure(
+                        .failed,
+                        code: "dlq.bad_replay_record",
+                        "the record about \(position) at \(record.partition)/\(record.offset) of"
+                            + " \(Topic.deadLetterReplays.name(prefix: prefix)) cannot be read:"
+                            + " \(error.message)"
+                    )
             }
+        }
+        if let failure {
+            throw failure
         }
     }
 

@@ -178,7 +178,8 @@ struct DoctorApple {
             }
         }
         var answers: [Answer] = []
-        while answers.count < (asked.count + 1) * environments.count {
+        let requestCount = (asked.count + 1) * environments.count
+        while answers.count < requestCount {
             http.run()
             for response in http.takeResponses() {
                 let (key, number) = Int(response.tag)
@@ -192,6 +193,9 @@ struct DoctorApple {
                         signer: key == 0 ? nil : key - 1
                     )
                 )
+            }
+            guard answers.count < requestCount else {
+                break
             }
             var entry = pollfd(fd: http.wakeDescriptor, events: Int16(POLLIN), revents: 0)
             let wait = http.millisecondsUntilTimeout ?? Self.deadlineMilliseconds

@@ -224,24 +224,25 @@ struct DoctorKafka {
     // MARK: Transactions
 
     /// Partitions whose last stable offset a transaction holds back for too long.
-    private func transactions(_ admin: KafkaAdmin, _ ours: [TopicDescription]) -> [DoctorFinding] {
+    func transactions(_ admin: KafkaAdmin, _ ours: [TopicDescription]) -> [DoctorFinding] {
         var stuck: [String] = []
+        var hidden: [DoctorFinding] = []
         do throws(LogFault) {
-            for topic in ours {
-                // The stable ones first: what is written in between must not count.
-                let stable = try admin.lastStableOffsets(ofTopic: topic.name)
-                let ends = try admin.endOffsets(ofTopic: topic.name)
-                for (number, offset) in stable.enumerated()
-                where number < ends.count && offset < ends[number] {
-                    let partition = TopicPartition(topic: topic.name, partition: Int32(number))
-                    guard let time = try time(of: partition, at: offset) else {
-                        continue
-                    }
-                    let seconds = (now - time) / 1_000
-                    if seconds > Self.transactionSecondsMax {
-                        stuck.append("\(partition) at offset \(offset) for \(seconds) s")
-                    }
+            for name in ours.map(\.name) {
+                stuck += try self.stuck(in: name, admin)
+            }
+            do throws(LogFault) {
+                // What groups have committed: admin's list of topics is without it.
+                if try admin.topic(HangingTransactions.groupOffsets) != nil {
+                    stuck += try self.stuck(in: HangingTransactions.groupOffsets, admin)
                 }
+            } catch .misconfigured(let message) {
+                hidden.append(
+                    .skipped(
+                        .transactions,
+                        "\(HangingTransactions.groupOffsets) was not looked at: \(message)"
+                    )
+                )
             }
         } catch {
             return [.skipped(.transactions, "not looked at: \(Self.sentence(error))")]
@@ -253,9 +254,30 @@ struct DoctorKafka {
                     "a transaction that never ended hides what lies behind it: \(NameList.text(stuck))",
                     "tollway transactions list, then repair; see the runbook"
                 )
-            ]
+            ] + hidden
         }
-        return [.ok(.transactions, "no transaction hangs")]
+        let ok = hidden.isEmpty ? "no transaction hangs" : "no transaction hangs in our topics"
+        return [.ok(.transactions, ok)] + hidden
+    }
+
+    /// Places in a topic where a transaction has been open for too long.
+    private func stuck(in topic: String, _ admin: KafkaAdmin) throws(LogFault) -> [String] {
+        var stuck: [String] = []
+        // The stable ones first: what is written in between must not count.
+        let stable = try admin.lastStableOffsets(ofTopic: topic)
+        let ends = try admin.endOffsets(ofTopic: topic)
+        for (number, offset) in stable.enumerated()
+        where number < ends.count && offset < ends[number] {
+            let partition = TopicPartition(topic: topic, partition: Int32(number))
+            guard let time = try time(of: partition, at: offset) else {
+                continue
+            }
+            let seconds = (now - time) / 1_000
+            if seconds > Self.transactionSecondsMax {
+                stuck.append("\(partition) at offset \(offset) for \(seconds) s")
+            }
+        }
+        return stuck
     }
 
     /// When the record at an offset was written; nil where none can be read.

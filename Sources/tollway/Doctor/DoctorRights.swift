@@ -111,7 +111,12 @@ struct DoctorRights {
                 missing += names(role.writes)
                     .filter { topic in (writes?[topic] ?? .yes) != .yes }.map { "write \($0)" }
                 for group in role.groups {
-                    let may = groups[group] ?? mayAsk(group, admin)
+                    let may: Bool
+                    if let known = groups[group] {
+                        may = known
+                    } else {
+                        may = try mayAsk(group, admin)
+                    }
                     groups[group] = may
                     missing += may ? [] : ["ask for group \(prefix)\(group.rawValue)"]
                 }
@@ -229,7 +234,8 @@ struct DoctorRights {
         return limits.isEmpty ? [:] : try rights.write(to: limits)
     }
 
-    private func mayAsk(_ worker: Worker, _ admin: KafkaAdmin) -> Bool {
+    /// - Throws: where the coordinator does not answer: that says nothing of rights.
+    func mayAsk(_ worker: Worker, _ admin: KafkaAdmin) throws(LogFault) -> Bool {
         for source in names(worker.sources) {
             do throws(LogFault) {
                 _ = try admin.committedOffsets(
@@ -237,6 +243,9 @@ struct DoctorRights {
                     topic: source
                 )
             } catch {
+                guard case .misconfigured = error else {
+                    throw error
+                }
                 return false
             }
         }

@@ -12,6 +12,7 @@ struct DoctorStages {
     func findings(_ admin: KafkaAdmin) -> [DoctorFinding] {
         var findings: [DoctorFinding] = []
         var unasked: [String] = []
+        var unanswered: [DoctorFinding] = []
         var runCount = 0
         for worker in Worker.allCases where !worker.sources.isEmpty {
             do throws(LogFault) {
@@ -28,11 +29,19 @@ struct DoctorStages {
                             : .warning(.stages, unread.sentence, unread.repair)
                     )
                 }
-            } catch {
+            } catch .misconfigured {
                 // The check of rights reports a missing right.
                 unasked.append(worker.rawValue)
+            } catch {
+                unanswered.append(
+                    .skipped(
+                        .stages,
+                        "\(worker.rawValue) was not looked at: \(DoctorKafka.sentence(error))"
+                    )
+                )
             }
         }
+        findings += unanswered
         if !unasked.isEmpty {
             findings.append(
                 .skipped(

@@ -58,8 +58,9 @@ struct LaneList {
                 observed.map { TopScreen.rate($0.configuredPerSecond) } ?? "-",
                 observed?.due.map { TopScreen.count(Double($0)) } ?? "-",
                 observed.map { "\($0.inFlight)" } ?? "-",
-                observed?.nextDeadline.map { TopScreen.span(Double($0 - now.milliseconds) / 1_000) }
-                    ?? "-",
+                observed?.nextDeadline.map {
+                    TopScreen.span(Double($0.subtracting(saturating: now.milliseconds)) / 1_000)
+                } ?? "-",
                 PlainText.printable(why(of: row), characterCountMax: 800),
             ]
         }
@@ -71,8 +72,8 @@ struct LaneList {
             return row.state
         }
         let span =
-            observed.since.map { now.milliseconds - $0 }
-            ?? observed.until.map { $0 - now.milliseconds }
+            observed.since.map { now.milliseconds.subtracting(saturating: $0) }
+            ?? observed.until.map { $0.subtracting(saturating: now.milliseconds) }
         return observed.state
             + (span.map { " " + TopScreen.span(Double(max($0, 0)) / 1_000) } ?? "")
     }

@@ -1,6 +1,7 @@
 internal import Foundation
 internal import Glibc
 internal import HTTPClient
+internal import Telemetry
 internal import TokenDomain
 
 /// What the workers say of themselves on their admin ports: on those that are named, else on the
@@ -70,6 +71,7 @@ final class AdminPorts {
         }
         var answers: [Int: [String: Any]] = [:]
         var pages: [Int: [UInt8]] = [:]
+        var times: [Int: Int64] = [:]
         var openCount = 2 * addresses.count
         while openCount > 0 {
             http.run()
@@ -79,6 +81,7 @@ final class AdminPorts {
                     continue
                 }
                 let tag = Int(response.tag)
+                times[tag] = WallClock.monotonicMilliseconds()
                 if tag < addresses.count {
                     answers[tag] = Self.object(answer.body)
                 } else {
@@ -98,7 +101,10 @@ final class AdminPorts {
             }
             if let status = answers[tag] {
                 Self.add(status, address, to: &snapshot)
-                AppleAnswers.add(pages[tag] ?? [], to: &snapshot)
+                let last = snapshot.instances.count - 1
+                snapshot.instances[last].statusAt = times[tag]
+                snapshot.instances[last].metricsAt = times[addresses.count + tag]
+                AppleAnswers.add(pages[tag] ?? [], of: address, to: &snapshot)
             } else {
                 snapshot.instances.append(.init(address: address))
                 let sentence = "\(address) does not answer as a worker would"
@@ -198,7 +204,7 @@ final class AdminPorts {
             told.configuredPerSecond =
                 Double(number(lane, "milliConfiguredPerSecond") ?? 0) / 1_000
             told.allowedPerSecond = Double(number(lane, "milliRequestsPerSecond") ?? 0) / 1_000
-            told.startedCount = number(lane, "startedCount") ?? 0
+            told.startedCounts = [address: number(lane, "startedCount") ?? 0]
             told.inFlight = Int(number(lane, "inFlight") ?? 0)
             told.nextDeadline = number(lane, "nextDeadline")
             for day in lane["days"] as? [[String: Any]] ?? [] {
@@ -234,14 +240,16 @@ final class AdminPorts {
         lane.because = lane.because ?? (told.state == lane.state ? told.because : nil)
         lane.allowedPerSecond += told.allowedPerSecond
         lane.configuredPerSecond = max(lane.configuredPerSecond, told.configuredPerSecond)
-        lane.due = [lane.due, told.due].compactMap { $0 }.reduce(nil) { ($0 ?? 0) + $1 }
-        lane.startedCount += told.startedCount
-        lane.inFlight += told.inFlight
+        lane.due = [lane.due, told.due].compactMap { $0 }.reduce(nil) {
+            ($0 ?? 0).adding(saturating: $1)
+        }
+        lane.startedCounts.merge(told.startedCounts) { $0.adding(saturating: $1) }
+        lane.inFlight = Int(Int64(lane.inFlight).adding(saturating: Int64(told.inFlight)))
         lane.nextDeadline = [lane.nextDeadline, told.nextDeadline].compactMap { $0 }.min()
         lane.days.merge(told.days) { one, other in
             TopSnapshot.Day(
-                deadlineCount: one.deadlineCount + other.deadlineCount,
-                fallingCount: one.fallingCount + other.fallingCount
+                deadlineCount: one.deadlineCount.adding(saturating: other.deadlineCount),
+                fallingCount: one.fallingCount.adding(saturating: other.fallingCount)
             )
         }
         lanes[index] = lane

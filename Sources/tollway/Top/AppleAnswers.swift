@@ -4,15 +4,16 @@ enum AppleAnswers {
     /// Series of one page; there are a few for each app.
     private static let seriesCountMax = 10_000
 
-    /// Adds the numbers of one page of metrics.
-    static func add(_ page: [UInt8], to snapshot: inout TopSnapshot) {
+    /// Adds the numbers of one instance's page of metrics.
+    static func add(_ page: [UInt8], of address: String, to snapshot: inout TopSnapshot) {
         var seriesCount = 0
         for line in String(decoding: page, as: UTF8.self).split(separator: "\n")
         where line.hasPrefix(metric) && seriesCount < seriesCountMax {
             seriesCount += 1
             let labels = labels(of: line)
             guard let app = labels["app"].flatMap({ Int64($0) }),
-                let count = line.split(separator: " ").last.flatMap({ Double($0) })
+                let value = line.split(separator: " ").last.flatMap({ Double($0) }),
+                let count = Int64(exactly: value.rounded())
             else {
                 continue
             }
@@ -22,7 +23,7 @@ enum AppleAnswers {
                     environment: labels["environment"] ?? "",
                     status: labels["status"] ?? "",
                     code: labels["code"] ?? "",
-                    count: Int64(count)
+                    counts: [address: count]
                 ),
                 to: &snapshot.answers
             )
@@ -38,7 +39,7 @@ enum AppleAnswers {
             answers.append(answer)
             return
         }
-        answers[index].count += answer.count
+        answers[index].counts.merge(answer.counts) { $0.adding(saturating: $1) }
     }
 
     /// Values without quotes; ours have no escapes in them.

@@ -19,24 +19,30 @@ struct DeadlineForecast: Equatable {
     var days: [Day] = []
 
     init(_ lane: TopSnapshot.Lane, at now: Int64) {
-        let isSending = lane.state == "open" || lane.state == "held"
-        let rate = isSending ? lane.allowedPerSecond : 0
+        let rate = Self.isSending(lane) ? lane.allowedPerSecond : 0
         var dueCount: Int64 = 0
         for (start, day) in lane.days.sorted(by: { $0.key < $1.key }) {
-            dueCount += day.deadlineCount
+            dueCount = dueCount.adding(saturating: day.deadlineCount)
             var forecast = Day(
                 startsAt: start,
                 deadlineCount: day.deadlineCount,
                 fallingCount: day.fallingCount
             )
             if dueCount > 0 {
-                let seconds = Double(start + Self.dayMilliseconds - now) / 1_000
+                let left = start.adding(saturating: Self.dayMilliseconds)
+                    .subtracting(saturating: now)
+                let seconds = Double(left) / 1_000
                 let needed = Double(dueCount) / max(seconds, 1)
                 forecast.neededPerSecond = needed
                 forecast.makesIt = seconds > 0 && needed <= rate
             }
             days.append(forecast)
         }
+    }
+
+    /// A held lane goes on by itself, at its rate.
+    static func isSending(_ lane: TopSnapshot.Lane) -> Bool {
+        lane.state == "open" || lane.state == "held"
     }
 
     var json: String {

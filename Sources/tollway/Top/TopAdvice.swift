@@ -46,7 +46,7 @@ struct TopAdvice: Equatable {
 
     private static func troubles(_ snapshot: TopSnapshot) -> [TopAdvice] {
         guard snapshot.clusterID != nil else {
-            let said = snapshot.troubles.filter { $0.hasPrefix("Kafka: ") }
+            let said = snapshot.troubles.filter { $0.hasPrefix(TopSnapshot.kafkaTrouble) }
             return [
                 TopAdvice(
                     severity: .error,
@@ -60,12 +60,13 @@ struct TopAdvice: Equatable {
             ]
         }
         return snapshot.troubles.map { trouble in
-            TopAdvice(
+            let isOfKafka = trouble.hasPrefix(TopSnapshot.kafkaTrouble)
+            return TopAdvice(
                 severity: .error,
-                place: worker(in: trouble)?.rawValue ?? "kafka",
+                place: isOfKafka ? "kafka" : worker(in: trouble)?.rawValue ?? "kafka",
                 what: trouble,
                 todo: snapshot.repairs[trouble] ?? "tollway doctor says more",
-                section: "A stage that nobody runs"
+                section: isOfKafka ? "Kafka is away" : "A stage that nobody runs"
             )
         }
     }
@@ -77,7 +78,7 @@ struct TopAdvice: Equatable {
 
     private static func stage(_ stage: TopSnapshot.Stage) -> [TopAdvice] {
         let worker = stage.worker.rawValue
-        guard stage.lag != nil else {
+        guard stage.lag != nil || stage.partitionCount > 0 else {
             return [
                 TopAdvice(
                     severity: .error,
@@ -159,7 +160,7 @@ struct TopAdvice: Equatable {
             add(
                 .warning,
                 "\(name) is paused by hand\(because)",
-                "tollway lanes resume \(lane.app) \(lane.environment) --why … lets it go on",
+                "tollway lanes resume \(lane.app) \(lane.environment) --why … --yes lets it go on",
                 "A report lane is paused"
             )
         case "held":
@@ -183,22 +184,29 @@ struct TopAdvice: Equatable {
         let slow = DeadlineForecast(lane, at: now).days.first { $0.makesIt == false }
         if let slow, let needed = slow.neededPerSecond {
             let day = WallClock.rfc3339(milliseconds: slow.startsAt).prefix(10)
+            let isSending = DeadlineForecast.isSending(lane)
+            let rates =
+                "it needs \(TopScreen.rate(needed))/s and may send"
+                + " \(TopScreen.rate(lane.allowedPerSecond))/s"
             add(
                 .error,
-                "\(name) does not make the deadlines of \(day): it needs"
-                    + " \(TopScreen.rate(needed))/s and may send \(TopScreen.rate(lane.allowedPerSecond))/s",
-                "raise reportsPerSecond in the apps file, as far as Apple allows, or open the lane",
+                "\(name) does not make the deadlines of \(day): "
+                    + (isSending ? rates : "it is \(lane.state), and sends nothing"),
+                isSending
+                    ? "raise reportsPerSecond in the apps file, as far as Apple allows"
+                    : "open the lane",
                 "Deadline slack is small"
             )
         }
-        if let deadline = lane.nextDeadline, deadline - now < slackMilliseconds {
-            let isLate = deadline <= now
+        let left = lane.nextDeadline?.subtracting(saturating: now)
+        if let left, left < slackMilliseconds {
+            let isLate = left <= 0
             add(
                 isLate ? .error : .warning,
                 isLate
                     ? "a report of \(name) is past its deadline"
                     : "a report of \(name) is due at Apple in"
-                        + " \(TopScreen.span(Double(deadline - now) / 1_000))",
+                        + " \(TopScreen.span(Double(left) / 1_000))",
                 "see what holds the lane, and whether its rate is enough for what is due",
                 "Deadline slack is small"
             )
@@ -207,14 +215,14 @@ struct TopAdvice: Equatable {
     }
 
     private static func deadLetters(_ snapshot: TopSnapshot) -> [TopAdvice] {
-        guard snapshot.deadLetterTotal > 0 else {
+        guard let total = snapshot.deadLetterTotal, total > 0 else {
             return []
         }
         return [
             TopAdvice(
                 severity: .warning,
                 place: "dead-letters",
-                what: "\(snapshot.deadLetterTotal) dead letters are open"
+                what: "\(total) dead letters are open"
                     + (snapshot.areDeadLettersAll ? "" : ", and more are being read"),
                 todo: "read why by group, mend the cause, then send them back",
                 section: "Dead letters grow"

@@ -29,11 +29,12 @@ enum TopCommand {
         ],
         details: """
             From Kafka alone: what each worker reads, by how many instances (a stage that
-            nobody runs is named on top), its rate and its lag, the reports to Apple in the last
+            nobody runs is named on top), its rate and its lag, the reports that Apple took in the last
             hour by app, and the dead letters that are open, which is neither replayed nor
             discarded, by code. The admin ports that are named, else those of workers of this
             pipeline that run on this machine with default ports, add lanes with rate, hold and
-            next deadline, lag in seconds, and each instance. Ctrl-C or q ends and leaves the
+            next deadline, lag in seconds, and each instance. What Kafka does not tell, as of a
+            partition without a leader, is named on top, and not known below. Ctrl-C or q ends and leaves the
             terminal as it was. Without a terminal, or with -o json, one snapshot: two looks,
             for the rates.
             """,

@@ -28,8 +28,9 @@ final class TopDeadLetters {
 
     let madeAt = WallClock.monotonicMilliseconds()
     private let prefix: String
-    private let stages: [Worker]
+    let stages: [Worker]
     private let replays: LogBrowser?
+    var hasReplays: Bool { replays != nil }
     private let browser: LogBrowser
     private var settled = SettledDeadLetters()
     /// The group of each open dead letter, from 1.
@@ -37,7 +38,11 @@ final class TopDeadLetters {
     private var groups: [Group] = []
     private var indices: [String: Int] = [:]
     /// Whether everything there was at the start has been read.
-    private(set) var isComplete = false
+    private(set) var isRead = false
+    /// Why a record about a replay could not be taken in: what it settles counts as open ever since.
+    private(set) var failure: CommandFailure?
+    /// Whether nothing is missing.
+    var isComplete: Bool { isRead && failure == nil }
     private var isFirst = true
 
     /// Starts where the topics begin.
@@ -73,28 +78,32 @@ final class TopDeadLetters {
     /// Takes in what came since the last look.
     ///
     /// Replays first: a dead letter is in its topic before anybody can send it back.
-    ///
-    /// - Throws: the command's own failure where a record about a replay cannot be read.
-    func look() throws {
+    func look() throws(LogFault) {
         let until =
             WallClock.monotonicMilliseconds()
             + (isFirst ? Self.firstLookMilliseconds : Self.lookMilliseconds)
         isFirst = false
         var areReplaysRead = true
         if let replays {
-            areReplaysRead = try read(replays, until: until) { batch throws(CommandFailure) in
-                try settled.absorb(batch, prefix: prefix) { position in
-                    close(position)
-                }
-            }
+            areReplaysRead = try read(replays, until: until) { batch in absorb(batch) }
         }
         guard areReplaysRead else {
             return
         }
-        isComplete = try read(browser, until: until) { batch in
+        isRead = try read(browser, until: until) { batch in
             for record in batch.records {
                 add(record, batch)
             }
+        }
+    }
+
+    func absorb(_ batch: RecordBatch) {
+        do throws(CommandFailure) {
+            try settled.absorb(batch, prefix: prefix) { position in
+                close(position)
+            }
+        } catch {
+            failure = failure ?? error
         }
     }
 
@@ -102,8 +111,8 @@ final class TopDeadLetters {
     private func read(
         _ browser: LogBrowser,
         until: Int64,
-        _ body: (RecordBatch) throws(CommandFailure) -> Void
-    ) throws -> Bool {
+        _ body: (RecordBatch) -> Void
+    ) throws(LogFault) -> Bool {
         var batch = RecordBatch()
         var count = 0
         var isAtEnd = false
@@ -114,7 +123,7 @@ final class TopDeadLetters {
                 recordCountMax: Self.readCountMax,
                 waitMilliseconds: Self.readWaitMilliseconds
             )
-            try body(batch)
+            body(batch)
             count += batch.records.count
         } while count < Self.recordCountMax && (!batch.records.isEmpty || !isAtEnd)
             && (count < Self.recordCountMin || WallClock.monotonicMilliseconds() < until)

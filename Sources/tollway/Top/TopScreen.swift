@@ -104,7 +104,8 @@ struct TopScreen {
                     moreCount > 0 ? "\(stage.topic) +\(moreCount)" : stage.topic,
                     stage.memberCount.map { "\($0)" } ?? "-", Self.rate(stage.inPerSecond),
                     Self.rate(stage.donePerSecond),
-                    stage.lag.map { Self.count(Double($0)) } ?? "no topic",
+                    stage.lag.map { Self.count(Double($0)) }
+                        ?? (stage.partitionCount > 0 ? "not known" : "no topic"),
                     stage.lagSeconds.map { Self.span($0) } ?? "-",
                 ]
             }
@@ -124,22 +125,24 @@ struct TopScreen {
                         lane.endpoint == "reports" ? "reports" : "account", state(of: lane),
                         Self.rate(lane.startedPerSecond), Self.rate(lane.allowedPerSecond),
                         "\(lane.inFlight)",
-                        lane.nextDeadline.map { Self.span(Double($0 - snapshot.at) / 1_000) }
-                            ?? "-",
+                        lane.nextDeadline.map {
+                            Self.span(Double($0.subtracting(saturating: snapshot.at)) / 1_000)
+                        } ?? "-",
                         lane.because ?? "",
                     ]
                 }
             )
         }
         let hint = "(lanes: --admin HOST:9404 of each report)"
-        guard !snapshot.reported.isEmpty else {
-            return ["REPORTED, last hour: nothing " + hint]
+        guard let reported = snapshot.reported, !reported.isEmpty else {
+            let nothing = snapshot.reported == nil ? "not known " : "nothing "
+            return ["REPORTED, last hour: " + nothing + hint]
         }
         return ["REPORTED, last hour " + hint]
             + table(
                 ["APP", "", "REPORTS", "A MINUTE"],
                 numbersFrom: 2,
-                snapshot.reported.map { reported in
+                reported.map { reported in
                     [
                         "\(reported.app)", reported.environment,
                         Self.count(Double(reported.count)), Self.rate(Double(reported.count) / 60),
@@ -149,14 +152,19 @@ struct TopScreen {
     }
 
     private func state(of lane: TopSnapshot.Lane) -> String {
-        let span = lane.since.map { snapshot.at - $0 } ?? lane.until.map { $0 - snapshot.at }
+        let span =
+            lane.since.map { snapshot.at.subtracting(saturating: $0) }
+            ?? lane.until.map { $0.subtracting(saturating: snapshot.at) }
         let left = span.map { max(Double($0) / 1_000, 0) }
         let wait = left.map { " \(Self.span($0))" } ?? ""
         return lane.state + wait
     }
 
     private var deadLetters: [String] {
-        let total = Self.count(Double(snapshot.deadLetterTotal))
+        guard let count = snapshot.deadLetterTotal else {
+            return ["DEAD LETTERS, open: not known"]
+        }
+        let total = Self.count(Double(count))
         let more = snapshot.areDeadLettersAll ? "" : " so far, more are being read"
         guard !snapshot.deadLetters.isEmpty else {
             return ["DEAD LETTERS, open: none\(more)"]

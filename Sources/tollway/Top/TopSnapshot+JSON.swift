@@ -14,17 +14,9 @@ extension TopSnapshot {
             ("answers", Self.list(answers.map(Self.object))),
             (
                 "reported",
-                Self.list(
-                    reported.map { reported in
-                        JSONLines.object(
-                            Fact.number("appAppleId", reported.app)
-                                + Fact.text("environment", reported.environment)
-                                + Fact.number("count", Int64(reported.count))
-                        )
-                    }
-                )
+                reported.map { Self.list($0.map(Self.object)) } ?? "null"
             ),
-            ("deadLetterTotal", "\(deadLetterTotal)"),
+            ("deadLetterTotal", deadLetterTotal.map(String.init) ?? "null"),
             ("areDeadLettersAll", "\(areDeadLettersAll)"),
             (
                 "deadLetters",
@@ -53,13 +45,21 @@ extension TopSnapshot {
         value.map { [(name, "\(($0 * 10).rounded() / 10)")] } ?? []
     }
 
+    /// Absent where the topic is, null where it is not known.
+    private static func lag(of stage: Stage) -> [(name: String, json: String)] {
+        guard stage.lag != nil || stage.partitionCount > 0 else {
+            return []
+        }
+        return [("lag", stage.lag.map(String.init) ?? "null")]
+    }
+
     private static func object(_ stage: Stage) -> String {
         JSONLines.object(
             Fact.text("worker", stage.worker.rawValue)
                 + Fact.text("topic", stage.topic)
                 + Fact.number("end", stage.end)
                 + Fact.number("committed", stage.committed)
-                + Fact.number("lag", stage.lag)
+                + lag(of: stage)
                 + Fact.number("partitions", Int64(stage.partitionCount))
                 + Fact.number("members", stage.memberCount.map(Int64.init))
                 + Fact.number("assigned", stage.assignedCount.map(Int64.init))
@@ -86,6 +86,14 @@ extension TopSnapshot {
         members += Fact.number("nextDeadline", lane.nextDeadline)
         members.append(("days", DeadlineForecast(lane, at: now).json))
         return JSONLines.object(members)
+    }
+
+    private static func object(_ reported: Reported) -> String {
+        JSONLines.object(
+            Fact.number("appAppleId", reported.app)
+                + Fact.text("environment", reported.environment)
+                + Fact.number("count", Int64(reported.count))
+        )
     }
 
     private static func object(_ answer: Answer) -> String {

@@ -12,8 +12,11 @@ struct TopSnapshot: Equatable, Sendable {
         /// Next offsets, over all partitions.
         var end: Int64
         var committed: Int64
-        /// Records not done; nil where the topic is not there.
+        /// By the clock that never goes back, milliseconds.
+        var measuredAt: Int64 = 0
+        /// Records not done; nil where a partition is not known, or the topic is not there.
         var lag: Int64?
+        /// 0 where the topic is not there.
         var partitionCount = 0
         /// Instances in the worker's group; nil on the embedded broker, which does not answer this.
         var memberCount: Int?
@@ -52,7 +55,8 @@ struct TopSnapshot: Equatable, Sendable {
         var configuredPerSecond = 0.0
         /// Reports due, over all instances asked; nil where none are counted.
         var due: Int64?
-        var startedCount: Int64 = 0
+        /// By the address of the instance, since it was started.
+        var startedCounts: [String: Int64] = [:]
         var startedPerSecond: Double?
         var inFlight = 0
         /// UNIX milliseconds; the earliest of all instances.
@@ -61,7 +65,7 @@ struct TopSnapshot: Equatable, Sendable {
         var days: [Int64: Day] = [:]
     }
 
-    /// How often Apple gave one answer, over all instances asked, since each was started.
+    /// How often Apple gave one answer, over all instances asked.
     struct Answer: Equatable, Sendable {
         var app: Int64
         var environment: String
@@ -69,9 +73,12 @@ struct TopSnapshot: Equatable, Sendable {
         var status: String
         /// Apple's own; empty where the answer has none.
         var code: String
-        var count: Int64
-        /// Nil in the first snapshot.
+        /// By the address of the instance, since it was started.
+        var counts: [String: Int64]
+        /// Nil where no instance told it in the snapshot before.
         var perSecond: Double?
+
+        var count: Int64 { counts.values.reduce(0) { $0.adding(saturating: $1) } }
     }
 
     /// What was reported to Apple lately, by the ledger.
@@ -100,7 +107,14 @@ struct TopSnapshot: Equatable, Sendable {
         /// Partitions whose state is still being read.
         var restoringCount: Int?
         var usefulReplicas: Int64?
+        /// When its status came, by the clock that never goes back, milliseconds; nil without one.
+        var statusAt: Int64?
+        /// The same of its metrics.
+        var metricsAt: Int64?
     }
+
+    /// How a trouble begins that Kafka makes.
+    static let kafkaTrouble = "Kafka: "
 
     /// UNIX milliseconds.
     var at: Int64 = 0
@@ -111,12 +125,13 @@ struct TopSnapshot: Equatable, Sendable {
     var stages: [Stage] = []
     var lanes: [Lane] = []
     var answers: [Answer] = []
-    var reported: [Reported] = []
+    /// Nil where the ledger was not read.
+    var reported: [Reported]?
     var deadLetters: [DeadLetters] = []
-    /// All that are open: neither replayed nor discarded.
-    var deadLetterTotal: Int64 = 0
+    /// All that are open: neither replayed nor discarded; nil where they were not read.
+    var deadLetterTotal: Int64?
     /// Whether all of them have been read; else there are more.
-    var areDeadLettersAll = true
+    var areDeadLettersAll = false
     var instances: [Instance] = []
     /// Why a part could not be shown, or nothing at all.
     var troubles: [String] = []
@@ -125,42 +140,87 @@ struct TopSnapshot: Equatable, Sendable {
 
     /// Takes rates from what was seen before.
     mutating func compare(with earlier: TopSnapshot?) {
-        guard let earlier, at > earlier.at else {
+        guard let earlier else {
             return
         }
-        let seconds = Double(at - earlier.at) / 1_000
         for index in stages.indices {
             let now = stages[index]
             guard
                 let then = earlier.stages.first(where: {
                     $0.worker == now.worker && $0.topic == now.topic
-                }), now.lag != nil, then.lag != nil
+                }), now.lag != nil, then.lag != nil, now.measuredAt > then.measuredAt
             else {
                 continue
             }
+            let seconds = Double(now.measuredAt - then.measuredAt) / 1_000
             // A topic that was made anew begins again.
             stages[index].inPerSecond = max(0, Double(now.end - then.end)) / seconds
             stages[index].donePerSecond = max(0, Double(now.committed - then.committed)) / seconds
         }
+        let statusSeconds = seconds(since: earlier, \.statusAt)
         for index in lanes.indices {
             let now = lanes[index]
             let then = earlier.lanes.first {
                 $0.app == now.app && $0.environment == now.environment
                     && $0.endpoint == now.endpoint
             }
-            if let then {
-                lanes[index].startedPerSecond =
-                    max(0, Double(now.startedCount - then.startedCount)) / seconds
-            }
+            lanes[index].startedPerSecond = Self.rate(
+                of: now.startedCounts,
+                since: then?.startedCounts ?? [:],
+                over: statusSeconds
+            )
         }
+        let metricsSeconds = seconds(since: earlier, \.metricsAt)
         for index in answers.indices {
             let now = answers[index]
             let then = earlier.answers.first {
                 $0.app == now.app && $0.environment == now.environment && $0.status == now.status
                     && $0.code == now.code
             }
-            // A worker that was started anew counts from nothing.
-            answers[index].perSecond = max(0, Double(now.count - (then?.count ?? 0))) / seconds
+            answers[index].perSecond = Self.rate(
+                of: now.counts,
+                since: then?.counts ?? [:],
+                over: metricsSeconds
+            )
         }
+    }
+
+    /// Between two answers of each instance that gave both, by its address.
+    private func seconds(
+        since earlier: TopSnapshot,
+        _ time: KeyPath<Instance, Int64?>
+    ) -> [String: Double] {
+        let before = Dictionary(
+            earlier.instances.map { ($0.address, $0[keyPath: time]) },
+            uniquingKeysWith: { $1 }
+        )
+        var seconds: [String: Double] = [:]
+        for instance in instances {
+            if let now = instance[keyPath: time], let then = before[instance.address] ?? nil,
+                now > then
+            {
+                seconds[instance.address] = Double(now - then) / 1_000
+            }
+        }
+        return seconds
+    }
+
+    /// Over the instances that told both times; nil where none did.
+    ///
+    /// One that had nothing of a kind before has begun it since.
+    private static func rate(
+        of counts: [String: Int64],
+        since earlier: [String: Int64],
+        over seconds: [String: Double]
+    ) -> Double? {
+        var rate: Double?
+        for (address, count) in counts {
+            if let seconds = seconds[address] {
+                // A worker that was started anew counts from nothing.
+                let grown = max(0, Double(count) - Double(earlier[address] ?? 0))
+                rate = (rate ?? 0) + grown / seconds
+            }
+        }
+        return rate
     }
 }

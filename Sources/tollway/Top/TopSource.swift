@@ -8,6 +8,8 @@ internal import TokenDomain
 /// Kept from look to look, so that each asks only for what is new. One thread uses it.
 final class TopSource {
     private static let deadlineMilliseconds = 5_000
+    /// Once questions about stages have taken so long, the rest waits for the next look.
+    private static let patienceMilliseconds: Int64 = 10_000
     private static let deadLettersShownMax = 100
 
     private let configuration: Configuration
@@ -38,9 +40,15 @@ final class TopSource {
         snapshot.servers = configuration.kafka.bootstrapServers
         snapshot.prefix = configuration.topicPrefix
         do throws(LogFault) {
-            try askKafka(&snapshot)
+            let admin = try openAdmin()
+            let clusterID = try admin.clusterID()
+            let there = try admin.partitionCounts()
+            snapshot.clusterID = clusterID
+            readStages(&snapshot, there, admin)
+            readDeadLetters(&snapshot, there: Set(there.keys))
+            readLedger(&snapshot, there: Set(there.keys))
         } catch {
-            snapshot.troubles.append("Kafka: \(DoctorKafka.sentence(error))")
+            snapshot.troubles.append(Self.trouble(error))
             drop()
         }
         ports.ask(&snapshot)
@@ -53,44 +61,47 @@ final class TopSource {
     private func drop() {
         close()
         admin = nil
-        deadLetters = nil
-        renewed = nil
+        dropDeadLetters()
         ledger = nil
     }
 
-    private func askKafka(_ snapshot: inout TopSnapshot) throws(LogFault) {
-        let admin = try openAdmin()
-        let clusterID = try admin.clusterID()
-        snapshot.clusterID = clusterID
-        let prefix = configuration.topicPrefix
-        let there = Set(try admin.topics().filter { !$0.partitions.isEmpty }.map(\.name))
+    private static func trouble(_ fault: LogFault, about part: String? = nil) -> String {
+        TopSnapshot.kafkaTrouble + (part.map { "\($0): " } ?? "") + DoctorKafka.sentence(fault)
+    }
+
+    /// A stage that is not told keeps none of the others from being shown.
+    private func readStages(
+        _ snapshot: inout TopSnapshot,
+        _ there: [String: Int],
+        _ admin: KafkaAdmin
+    ) {
+        let end = WallClock.monotonicMilliseconds() + Self.patienceMilliseconds
+        var stages = TopStages(prefix: configuration.topicPrefix, there: there, admin: admin)
         for worker in Worker.allCases where !worker.sources.isEmpty {
-            let group = "\(prefix)\(worker.rawValue)"
-            let readers = try StageReaders.ask(worker, prefix: prefix, clusterID: clusterID, admin)
-            var sources: [UnreadStage.Source] = []
-            for source in worker.sources {
-                let name = source.name(prefix: prefix)
-                var stage = TopSnapshot.Stage(
-                    worker: worker,
-                    topic: source.name(prefix: ""),
-                    end: 0,
-                    committed: 0,
-                    lag: nil
-                )
-                stage.memberCount = readers?.memberCount
-                if there.contains(name) {
-                    stage.assignedCount = readers.map { $0.assignedCounts[name] ?? 0 }
-                    sources.append(try measure(&stage, name, group, admin))
+            stages.begin(worker)
+            do throws(LogFault) {
+                guard WallClock.monotonicMilliseconds() < end else {
+                    throw .unavailable(code: "_TIMED_OUT", message: "the others took too long")
                 }
-                snapshot.stages.append(stage)
+                try stages.read(worker, clusterID: snapshot.clusterID ?? "", &snapshot)
+            } catch {
+                snapshot.troubles.append(
+                    Self.trouble(error, about: "how far \(worker.rawValue) is")
+                )
+                // What failed is made anew at the next look.
+                self.admin = nil
             }
-            if let readers, let unread = UnreadStage(worker, group: group, readers, sources) {
-                snapshot.troubles.append(unread.sentence)
-                snapshot.repairs[unread.sentence] = unread.repair
-            }
+            snapshot.stages += stages.take()
         }
-        try readDeadLetters(&snapshot, there: there)
-        try readLedger(&snapshot, there: there)
+        if self.admin == nil {
+            admin.close()
+        }
+        if !stages.unknown.isEmpty {
+            snapshot.troubles.append(
+                TopSnapshot.kafkaTrouble + "not known: \(NameList.text(stages.unknown)): no leader,"
+                    + " or it does not answer"
+            )
+        }
     }
 
     private func openAdmin() throws(LogFault) -> KafkaAdmin {
@@ -105,60 +116,62 @@ final class TopSource {
         return made
     }
 
-    private func measure(
-        _ stage: inout TopSnapshot.Stage,
-        _ topic: String,
-        _ group: String,
-        _ admin: KafkaAdmin
-    ) throws(LogFault) -> UnreadStage.Source {
-        let partitions = try LagCommand.partitions(of: topic, group: group, admin)
-        stage.partitionCount = partitions.count
-        for partition in partitions {
-            stage.end += partition.end
-            stage.committed += max(partition.committed ?? partition.start, partition.start)
-        }
-        let source = LagCommand.source(topic, partitions)
-        stage.lag = source.lag
-        return source
-    }
-
-    private func readDeadLetters(
-        _ snapshot: inout TopSnapshot,
-        there: Set<String>
-    ) throws(LogFault) {
+    private func readDeadLetters(_ snapshot: inout TopSnapshot, there: Set<String>) {
         let prefix = configuration.topicPrefix
         let stages = DeadLetters.stages.filter {
             there.contains(Topic.deadLetters($0).name(prefix: prefix))
         }
         guard !stages.isEmpty else {
+            snapshot.deadLetterTotal = 0
+            snapshot.areDeadLettersAll = true
             return
         }
         let hasReplays = there.contains(Topic.deadLetterReplays.name(prefix: prefix))
-        var deadLetters: TopDeadLetters
-        if let known = self.deadLetters {
-            deadLetters = known
-        } else {
-            deadLetters = try openDeadLetters(stages, hasReplays)
-            self.deadLetters = deadLetters
-        }
-        do {
-            try deadLetters.look()
-            if WallClock.monotonicMilliseconds() - deadLetters.madeAt
-                > TopDeadLetters.lifeMilliseconds
-            {
-                deadLetters = try renew(deadLetters, stages, hasReplays)
-                self.deadLetters = deadLetters
+        do throws(LogFault) {
+            let deadLetters = try lookAtDeadLetters(stages, hasReplays)
+            snapshot.deadLetterTotal = Int64(deadLetters.total)
+            snapshot.areDeadLettersAll = deadLetters.isComplete
+            snapshot.deadLetters = Array(deadLetters.shown.prefix(Self.deadLettersShownMax))
+            if let failure = deadLetters.failure {
+                snapshot.troubles.append(failure.message)
             }
-        } catch let fault as LogFault {
-            throw fault
-        } catch let failure as CommandFailure {
-            snapshot.troubles.append(failure.message)
         } catch {
-            preconditionFailure("reading dead letters fails by Kafka, or by a record: \(error)")
+            snapshot.troubles.append(Self.trouble(error, about: "dead letters"))
+            dropDeadLetters()
         }
-        snapshot.deadLetterTotal = Int64(deadLetters.total)
-        snapshot.areDeadLettersAll = deadLetters.isComplete
-        snapshot.deadLetters = Array(deadLetters.shown.prefix(Self.deadLettersShownMax))
+    }
+
+    private func lookAtDeadLetters(
+        _ stages: [Worker],
+        _ hasReplays: Bool
+    ) throws(LogFault) -> TopDeadLetters {
+        if let deadLetters, deadLetters.stages != stages || deadLetters.hasReplays != hasReplays {
+            // Topics were made since, or deleted.
+            dropDeadLetters()
+        }
+        let known: TopDeadLetters
+        if let deadLetters {
+            known = deadLetters
+        } else {
+            known = try openDeadLetters(stages, hasReplays)
+            deadLetters = known
+        }
+        try known.look()
+        guard
+            WallClock.monotonicMilliseconds() - known.madeAt > TopDeadLetters.lifeMilliseconds
+        else {
+            return known
+        }
+        let newest = try renew(known, stages, hasReplays)
+        deadLetters = newest
+        return newest
+    }
+
+    private func dropDeadLetters() {
+        deadLetters?.close()
+        renewed?.close()
+        deadLetters = nil
+        renewed = nil
     }
 
     /// Reads everything anew beside what is known, for Kafka has removed dead letters since.
@@ -168,7 +181,7 @@ final class TopSource {
         _ deadLetters: TopDeadLetters,
         _ stages: [Worker],
         _ hasReplays: Bool
-    ) throws -> TopDeadLetters {
+    ) throws(LogFault) -> TopDeadLetters {
         let fresh: TopDeadLetters
         if let renewed {
             fresh = renewed
@@ -177,7 +190,7 @@ final class TopSource {
             renewed = fresh
         }
         try fresh.look()
-        guard fresh.isComplete else {
+        guard fresh.isRead else {
             return deadLetters
         }
         deadLetters.close()
@@ -197,19 +210,23 @@ final class TopSource {
         )
     }
 
-    private func readLedger(
-        _ snapshot: inout TopSnapshot,
-        there: Set<String>
-    ) throws(LogFault) {
+    private func readLedger(_ snapshot: inout TopSnapshot, there: Set<String>) {
         let topic = Topic.reportsOutcomes.name(prefix: configuration.topicPrefix)
         guard there.contains(topic) else {
+            snapshot.reported = []
             return
         }
-        let tail = try open(ledger, [topic], snapshot.at, TopTail.outcome)
-        ledger = tail
-        try tail.look(now: snapshot.at)
-        snapshot.reported = tail.groups.map {
-            .init(app: Int64($0.group[0]) ?? 0, environment: $0.group[1], count: $0.count)
+        do throws(LogFault) {
+            let tail = try open(ledger, [topic], snapshot.at, TopTail.outcome)
+            ledger = tail
+            try tail.look(now: snapshot.at)
+            snapshot.reported = tail.groups.map {
+                .init(app: Int64($0.group[0]) ?? 0, environment: $0.group[1], count: $0.count)
+            }
+        } catch {
+            snapshot.troubles.append(Self.trouble(error, about: "the ledger"))
+            ledger?.close()
+            ledger = nil
         }
     }
 
@@ -217,7 +234,7 @@ final class TopSource {
         _ tail: TopTail?,
         _ topics: [String],
         _ now: Int64,
-        _ describe: @escaping (RecordBatch.Record, RecordBatch, String) -> [String]
+        _ describe: @escaping (RecordBatch.Record, RecordBatch, String) -> [String]?
     ) throws(LogFault) -> TopTail {
         if let tail {
             return tail

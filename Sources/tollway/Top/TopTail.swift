@@ -15,19 +15,19 @@ final class TopTail {
     private static let groupCountMax = 1_000
 
     private let browser: LogBrowser
-    private let describe: (RecordBatch.Record, RecordBatch, String) -> [String]
+    private let describe: (RecordBatch.Record, RecordBatch, String) -> [String]?
     /// By group, the times of its records, in minutes: counts a minute.
     private var minutes: [[String]: [Int64: Int]] = [:]
     private var newest: [[String]: Int64] = [:]
 
     /// Starts an hour ago, or where the topics begin.
     ///
-    /// `describe` says which group a record of a topic is in.
+    /// `describe` says which group a record of a topic is in; nil: it does not count.
     init(
         settings: KafkaSettings,
         topics: [String],
         now: Int64,
-        describe: @escaping (RecordBatch.Record, RecordBatch, String) -> [String]
+        describe: @escaping (RecordBatch.Record, RecordBatch, String) -> [String]?
     ) throws(LogFault) {
         self.describe = describe
         browser = try LogBrowser(settings: settings, topics: topics, deadlineMilliseconds: 5_000)
@@ -54,7 +54,9 @@ final class TopTail {
             }
             count += batch.records.count
             for record in batch.records {
-                var group = describe(record, batch, browser.topics[record.topic])
+                guard var group = describe(record, batch, browser.topics[record.topic]) else {
+                    continue
+                }
                 if minutes[group] == nil, minutes.count >= Self.groupCountMax {
                     group = group.map { _ in "other" }
                 }
@@ -83,19 +85,21 @@ final class TopTail {
 
     // MARK: What is read
 
-    /// App, environment and outcome of an entry of the ledger.
+    /// App and environment of an entry of the ledger; nil of a report that Apple rejected.
     static func outcome(
         _ record: RecordBatch.Record,
         _ batch: RecordBatch,
         _ topic: String
-    ) -> [String] {
+    ) -> [String]? {
         do throws(WireFault) {
             let outcome = try ReportOutcome(
                 reading: batch.arena.span.extracting(record.value.indices)
             )
-            return [
-                "\(outcome.appAppleID)", outcome.externalPurchaseID.environment.rawValue,
-            ]
+            return outcome.outcome == .rejected
+                ? nil
+                : [
+                    "\(outcome.appAppleID)", outcome.externalPurchaseID.environment.rawValue,
+                ]
         } catch {
             return ["0", "unreadable"]
         }

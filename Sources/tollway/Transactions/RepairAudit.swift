@@ -8,6 +8,8 @@ internal import TokenWire
 struct RepairAudit {
     enum State: String {
         case running, finished
+        /// Nothing was written.
+        case stopped
     }
 
     private static let source = "__transaction_state"
@@ -36,7 +38,7 @@ struct RepairAudit {
     }
 
     func append(to arena: inout [UInt8], at now: Int64) {
-        let done = transactions.count - refusals.count
+        let done = state == .finished ? transactions.count - refusals.count : 0
         JSONWriter.append(to: &arena) { writer in
             writer.beginAudit(
                 "transactions.repair",
@@ -49,8 +51,8 @@ struct RepairAudit {
             writer.field("filter", "")
             writer.field("isPlan", false)
             writer.field("source", Self.source)
-            writer.field("count", state == .running ? 0 : done)
-            writer.field("runCount", state == .running ? 0 : done)
+            writer.field("count", done)
+            writer.field("runCount", done)
             writer.name("targets")
             writer.beginObject()
             if state == .finished {

@@ -14,7 +14,8 @@ enum TransactionsCommand {
             still, and read-committed readers see nothing behind it. Shows every transaction that is
             open in the pipeline's topics or in the groups' offsets: commit or abort is what its
             coordinator decided ten seconds ago or earlier, so its marker does not come by itself;
-            under way ends by itself; of unknown no record is left. Exit 3 if there is none.
+            under way ends by itself; of unknown no record is left. Exit 3 if there is none, 6 where
+            a partition has no leader, or that does not answer: the message names it.
             Wants a PLAINTEXT listener, and the right to read the topics and __transaction_state.
             """,
         run: runList
@@ -42,35 +43,56 @@ enum TransactionsCommand {
 
     private static func runList(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let found = try find(KafkaQuestion.configuration())
-        guard !found.isEmpty else {
-            throw nothing
+        guard !found.transactions.isEmpty else {
+            throw nothing(found)
         }
-        Console.write(text(found, format: invocation.output))
+        Console.write(text(found.transactions, format: invocation.output))
+        if let unanswered = unanswered(found) {
+            throw unanswered
+        }
         return .ok
     }
 
-    private static var nothing: CommandFailure {
-        CommandFailure(
-            .nothingMatched,
-            code: "transactions.none",
-            "no transaction holds a partition back"
+    private static func nothing(_ found: HangingTransactions.Found) -> CommandFailure {
+        unanswered(found)
+            ?? CommandFailure(
+                .nothingMatched,
+                code: "transactions.none",
+                "no transaction holds a partition back"
+            )
+    }
+
+    /// Nil where every leader answered.
+    private static func unanswered(_ found: HangingTransactions.Found) -> CommandFailure? {
+        guard !found.unanswered.isEmpty else {
+            return nil
+        }
+        return CommandFailure(
+            .noKafka,
+            code: "kafka.unavailable",
+            "not known: \(names(found.unanswered)): no leader, or it does not answer"
         )
+    }
+
+    private static func names(_ partitions: [TopicPartition]) -> String {
+        NameList.text(partitions.map { "\($0)" })
     }
 
     private static func runRepair(_ invocation: Invocation) throws(CommandFailure) -> ExitCode {
         let configuration = try KafkaQuestion.configuration()
         let found = try find(configuration)
-        let owed = found.filter(\.isOwed)
-        guard !found.isEmpty else {
-            throw nothing
+        let owed = found.transactions.filter(\.isOwed)
+        guard !found.transactions.isEmpty else {
+            throw nothing(found)
         }
-        Console.write(text(found, format: invocation.output))
+        Console.write(text(found.transactions, format: invocation.output))
         guard !owed.isEmpty else {
-            throw CommandFailure(
-                .nothingMatched,
-                code: "transactions.nothing_owed",
-                "no marker is owed to any of them"
-            )
+            throw unanswered(found)
+                ?? CommandFailure(
+                    .nothingMatched,
+                    code: "transactions.nothing_owed",
+                    "no marker is owed to any of them"
+                )
         }
         guard invocation.has("--yes") else {
             Console.say("nothing was changed; say --yes to do it")
@@ -86,35 +108,79 @@ enum TransactionsCommand {
         )
         // Nothing is changed that is not on record.
         try audit.write(configuration)
-        let refused = try ask(configuration) { hanging throws(LogFault) in
-            try hanging.repair(owed)
-        }
-        audit.state = .finished
-        audit.part = 2
-        audit.refusals = refused
-        try audit.write(configuration)
-        let left = try awaitRepair(of: owed, configuration)
-        guard refused.isEmpty, left.isEmpty else {
-            let names =
-                refused.map { "\($0.0.partition) (\($0.code))" }
-                + left.map { "\($0.partition)" }
-            throw CommandFailure(
-                .partlyDone,
-                code: "transactions.partly_done",
-                CountText.of(owed.count, "marker was", "markers were")
-                    + " sent, and these partitions are still blocked:"
-                    + " \(Set(names).sorted().joined(separator: ", ")); run it again"
+        try write(owed, &audit, configuration)
+        let count = CountText.of(owed.count, "marker was", "markers were")
+        let blocked = try stillBlocked(owed, audit.refusals, configuration)
+        guard blocked.isEmpty else {
+            throw partlyDone(
+                "\(count) sent, and these partitions are still blocked:"
+                    + " \(blocked.joined(separator: ", "))"
             )
         }
-        Console.say("done: " + CountText.of(owed.count, "marker was", "markers were") + " written")
+        guard found.unanswered.isEmpty else {
+            throw partlyDone("\(count) written; not looked at: \(names(found.unanswered))")
+        }
+        Console.say("done: \(count) written")
         return .ok
+    }
+
+    private static func partlyDone(_ sentence: String) -> CommandFailure {
+        CommandFailure(
+            .partlyDone,
+            code: "transactions.partly_done",
+            "\(sentence); run it again"
+        )
+    }
+
+    /// Writes the markers, and the result to the audit.
+    private static func write(
+        _ owed: [HangingTransaction],
+        _ audit: inout RepairAudit,
+        _ configuration: Configuration
+    ) throws(CommandFailure) {
+        audit.part = 2
+        do throws(CommandFailure) {
+            audit.refusals = try ask(configuration) { hanging throws(LogFault) in
+                try hanging.repair(owed)
+            }
+            audit.state = .finished
+        } catch {
+            audit.state = .stopped
+            do throws(CommandFailure) {
+                try audit.write(configuration)
+            } catch {
+                // Why it stopped is the better answer; the audit has the order.
+            }
+            throw error
+        }
+        try audit.write(configuration)
+    }
+
+    /// Partitions that refused their marker, or do not show it in time.
+    private static func stillBlocked(
+        _ owed: [HangingTransaction],
+        _ refused: [(HangingTransaction, code: String)],
+        _ configuration: Configuration
+    ) throws(CommandFailure) -> [String] {
+        let left: [HangingTransaction]
+        do throws(CommandFailure) {
+            left = try awaitRepair(of: owed, configuration)
+        } catch {
+            let count = CountText.of(owed.count - refused.count, "marker was", "markers were")
+            throw partlyDone(
+                "\(count) written; whether the partitions are free is not known: \(error.message)"
+            )
+        }
+        let names =
+            refused.map { "\($0.0.partition) (\($0.code))" } + left.map { "\($0.partition)" }
+        return Set(names).sorted()
     }
 
     // MARK: - Asking
 
     private static func find(
         _ configuration: Configuration
-    ) throws(CommandFailure) -> [HangingTransaction] {
+    ) throws(CommandFailure) -> HangingTransactions.Found {
         let topics = Topic.all.map { $0.name(prefix: configuration.topicPrefix) }
         return try ask(configuration) { hanging throws(LogFault) in
             try hanging.find(in: topics, now: WallClock.nowMilliseconds())
@@ -137,10 +203,12 @@ enum TransactionsCommand {
     ) throws(CommandFailure) -> [HangingTransaction] {
         let start = WallClock.monotonicNanoseconds()
         while true {
-            let left = try find(configuration).filter { one in
-                owed.contains {
-                    $0.partition == one.partition && $0.startOffset == one.startOffset
-                }
+            let found = try find(configuration)
+            let left = owed.filter { one in
+                found.unanswered.contains(one.partition)
+                    || found.transactions.contains {
+                        $0.partition == one.partition && $0.startOffset == one.startOffset
+                    }
             }
             let waited = Int64((WallClock.monotonicNanoseconds() - start) / 1_000_000)
             guard !left.isEmpty, waited < shownMillisecondsMax else {

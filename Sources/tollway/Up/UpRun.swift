@@ -205,7 +205,7 @@ final class UpRun {
         let hanging = try HangingTransactions(settings: settings, admin: admin)
         let topics = Topic.all.map { $0.name(prefix: prefix) }
         let owed = try hanging.find(in: topics, now: WallClock.nowMilliseconds())
-            .filter(\.isOwed)
+            .transactions.filter(\.isOwed)
         guard !owed.isEmpty else {
             return
         }

@@ -130,6 +130,35 @@ import TokenDomain
         #expect(DeadlineForecast(lane, at: 0).days.map(\.makesIt) == [nil])
     }
 
+    @Test(arguments: [
+        ("open", "needs", "raise reportsPerSecond"), ("held", "needs", "raise reportsPerSecond"),
+        ("stopped", "it is stopped, and sends nothing", "open the lane"),
+        ("paused", "it is paused, and sends nothing", "open the lane"),
+    ])
+    func `says of a lane that makes no deadlines what helps`(
+        state: String,
+        what: String,
+        todo: String
+    ) throws {
+        var snapshot = TopSnapshot()
+        snapshot.clusterID = "c"
+        var lane = TopSnapshot.Lane(
+            app: 1,
+            environment: "sandbox",
+            endpoint: "reports",
+            state: state
+        )
+        lane.allowedPerSecond = 5
+        lane.days = [0: .init(deadlineCount: 1_000_000, fallingCount: 0)]
+        snapshot.lanes = [lane]
+        let advice = TopAdvice.all(snapshot)
+        let slow = try #require(advice.first { $0.what.contains("does not make the deadlines") })
+        #expect(slow.what.contains(what) && slow.todo.hasPrefix(todo), "\(slow)")
+        #expect(slow.what.contains("may send 5.0/s") == (what == "needs"))
+        let resume = advice.first { $0.todo.contains("lanes resume") }
+        #expect((resume?.todo.contains("--yes") ?? false) == (state == "paused"))
+    }
+
     @Test func `counts Apple's answers over all instances`() {
         let page = """
             # TYPE tollway_report_requests_total counter
@@ -139,8 +168,8 @@ import TokenDomain
             tollway_report_requests_total_of_another{app="7"} 5
             """
         var snapshot = TopSnapshot()
-        AppleAnswers.add(Array(page.utf8), to: &snapshot)
-        AppleAnswers.add(Array(page.utf8), to: &snapshot)
+        AppleAnswers.add(Array(page.utf8), of: "a:1", to: &snapshot)
+        AppleAnswers.add(Array(page.utf8), of: "b:1", to: &snapshot)
         let counts = snapshot.answers.map { "\($0.app) \($0.status) \($0.code) \($0.count)" }
         #expect(counts == ["7 200  8", "7 400 1 4"])
     }
