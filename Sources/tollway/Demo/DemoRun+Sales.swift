@@ -82,13 +82,12 @@ extension DemoRun {
 
     /// The newest version of every line item that Apple's side accepted.
     func appleItems() throws -> [String: DemoItem] {
-        let page = try http.json(workers.simulatorURL("/line-items?limit=100000"))
         var items: [String: DemoItem] = [:]
-        for entry in (page as? [String: Any])?["lineItems"] as? [[String: Any]] ?? [] {
+        try http.list(workers.simulatorURL("/line-items"), "lineItems") { entry in
             guard let item = entry["item"] as? [String: Any],
                 let id = item["lineItemId"] as? String
             else {
-                continue
+                return
             }
             items[id] = DemoItem(
                 versionCount: entry["versions"] as? Int ?? 0,
