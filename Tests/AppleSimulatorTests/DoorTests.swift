@@ -141,6 +141,18 @@ import Testing
         #expect(status(10_000).0 == 400)
     }
 
+    @Test func `allow one request where a window's share is less than one`() throws {
+        let app = try SimulatedApp {
+            $0.limitPerSecond[.report] = 5
+            $0.rateWindowsMilliseconds = [1_000]
+        }
+        func status(_ milliseconds: Int64) -> Int {
+            let real = SimulatedApp.start + milliseconds
+            return app.exchange(report(1, "x"), in: .sandbox, real: real).answer.status
+        }
+        #expect([0, 1, 999, 1_000, 1_001].map(status) == [400, 429, 429, 400, 429])
+    }
+
     @Test func `are the published ones by default, none for reports`() {
         let limiter = RateLimiter()
         #expect(limiter.limitPerSecond[.accountToken] == 20)
