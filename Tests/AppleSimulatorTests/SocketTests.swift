@@ -272,3 +272,12 @@ private final class RunningSimulator {
         #expect(fault?.description.contains("127.0.0.1:\(server.port)") == true)
     }
 }
+
+    @Test func `an address of IPv6 stands in brackets`() throws {
+        var options = AppleSimulator.Options()
+        (options.host, options.port) = ("::1", 0)
+        let simulator = try AppleSimulator(options: options)
+        defer { simulator.stop() }
+        #expect(simulator.adminURL == "http://[::1]:\(simulator.ports.admin)")
+        #expect(simulator.baseURL(.sandbox) == "http://[::1]:\(simulator.ports.sandbox)")
+    }
