@@ -2,8 +2,8 @@
 ///
 /// References look at the report as a whole: an item of the same report counts as accepted already.
 struct LineItemRules {
-    /// A year of restating and refunding; Apple does not say how leap days count.
-    static let yearMilliseconds: Int64 = 365 * 86_400_000
+    /// A year of restating and refunding: the longest, since Apple does not say how leap days count.
+    static let yearMilliseconds: Int64 = 366 * 86_400_000
 
     let now: UnixMilliseconds
     let dateFloor: UnixMilliseconds
