@@ -162,6 +162,11 @@ extension AdminAPI {
             guard let token = IssuedToken(reading: element) else {
                 throw Refusal(sentence: "token \(index) lacks a field or has one of another type")
             }
+            guard WorldClock.settable.contains(token.tokenCreationDate) else {
+                throw Refusal(
+                    sentence: "token \(index) has a tokenCreationDate outside 1970 to 9999"
+                )
+            }
             tokens.append(token)
         }
         let notifies = body["notify"]?.flag ?? false
