@@ -169,6 +169,9 @@ extension AdminAPI {
             }
             tokens.append(token)
         }
+        guard body.mayHave("notify", \.flag) else {
+            throw Refusal(sentence: "notify is true or false")
+        }
         let notifies = body["notify"]?.flag ?? false
         let taken = tokens.filter { token in
             !(notifies ? world.issue(token, now: now) : world.register(token))
@@ -187,7 +190,9 @@ extension IssuedToken {
     init?(reading value: JSONValue) {
         guard let id = value["externalPurchaseId"]?.text, let app = value["appAppleId"]?.integer,
             let bundleID = value["bundleId"]?.text,
-            let created = value["tokenCreationDate"]?.integer
+            let created = value["tokenCreationDate"]?.integer,
+            value.mayHave("tokenType", \.text), value.mayHave("customer", \.text),
+            value.mayHave("tokenExpirationDate", \.integer)
         else { return nil }
         self.init(
             externalPurchaseID: id,

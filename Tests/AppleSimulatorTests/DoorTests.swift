@@ -249,6 +249,7 @@ import Testing
         ("", "unknown fault"), ("teapot", "unknown fault"), ("429:evry=3", "unknown fault setting"),
         ("429:every=0", "every=0"), ("429:every", "cannot be read"), ("slow:for=3", "for=3"),
         ("500:probability=1.5", "probability=1.5"), ("500:on=everything", "on=everything"),
+        ("500:on=report-get,token=x", "token=x"), ("500:token=x,on=history", "token=x"),
     ])
     func `are refused with a sentence`(text: String, part: String) {
         let fault = #expect(throws: FaultRuleFault.self) { try FaultRule(text) }
@@ -257,7 +258,7 @@ import Testing
 
     @Test(arguments: [
         "429:every=50,retry-after=2000ms", "slow:times=3,on=any,for=500ms", "reset-after",
-        "500:probability=0.05,seed=7,environment=sandbox", "26:after=1,on=report-get,token=abc",
+        "500:probability=0.05,seed=7,environment=sandbox", "26:after=1,on=report,token=abc",
     ])
     func `read back as they are written`(text: String) throws {
         #expect(try FaultRule(text).text == text)
