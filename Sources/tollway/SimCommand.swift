@@ -30,7 +30,10 @@ enum SimCommand {
                 isRepeatable: true
             ),
             .value("--rate-answer", "FORM", "429 to reports: full, no-header or bare (full)"),
-            .flag("--strict-duplicates", "DUPLICATE_TOKEN only beside another token of the period"),
+            .flag(
+                "--strict-duplicates",
+                "DUPLICATE_TOKEN only beside another of the period, and for good"
+            ),
             .flag("--bare-lookup-errors", "an unknown report's error without the errors list"),
             .value("--clock", "TIME", "the simulated time at start, UNIX ms (now)"),
             .value("--clock-rate", "R", "simulated seconds per second (1)"),
