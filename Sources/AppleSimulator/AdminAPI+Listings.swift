@@ -106,12 +106,15 @@ extension AdminAPI {
         if query["format"] == "ndjson" { return .lines(records.map(\.json)) }
         let counts = world.requests.countByKind.sorted { $0.key < $1.key }
             .map { JSONMember($0.key, .integer($0.value)) }
+        let errors = world.requests.countByError.sorted { $0.key < $1.key }
+            .map { JSONMember($0.key, .integer($0.value)) }
         return .json(
             200,
             .object([
                 JSONMember("count", .integer(world.requests.totalCount)),
                 JSONMember("next", .integer((records.last?.sequence ?? from - 1) + 1)),
                 JSONMember("counts", .object(counts)),
+                JSONMember("errors", .object(errors)),
                 JSONMember("requests", .array(records.map(\.json))),
             ])
         )

@@ -18,7 +18,8 @@ struct AdminAPI {
         GET  /reports        stored reports; ?environment= &offset= &limit= (1000) &format=ndjson
         GET  /line-items     the newest version of each accepted one, and how many there were;
                              ?offset= &limit= (1000) &format=ndjson
-        GET  /requests       requests seen, refused ones too; ?from=SEQUENCE &limit= (1000)
+        GET  /requests       requests seen, refused ones too, and how often Apple named each error;
+                             ?from=SEQUENCE &limit= (1000)
         GET  /tokens         issued tokens and their standing; ?offset= &limit= (1000)
         POST /tokens         {"register":[{"externalPurchaseId":…,"appAppleId":…,"bundleId":…,
                              "tokenCreationDate":…,"tokenExpirationDate"?,"tokenType"?,"customer"?}],

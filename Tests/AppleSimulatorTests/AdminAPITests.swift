@@ -102,6 +102,30 @@ import Testing
         #expect(answer?["counts"]?["production report accepted reset-after"]?.integer == 1)
     }
 
+    @Test func `count refusals by code and field, as one code means several things`() throws {
+        let app = try SimulatedApp()
+        app.issue("t")
+        #expect(app.put(1, [SampleItems.oneTime()]).errors == nil)
+        func refuse(_ number: Int, _ items: [JSONValue]) {
+            let body = JSONValue.object([
+                JSONMember("requestIdentifier", .string(identifier(number))),
+                JSONMember("externalPurchaseId", .string("t")),
+                JSONMember("status", .string("LINE_ITEM")), JSONMember("lineItems", .array(items)),
+            ])
+            #expect(app.exchange(String(decoding: body.bytes, as: UTF8.self)).answer.status == 400)
+        }
+        refuse(1, [SampleItems.oneTime("b")])
+        refuse(2, [SampleItems.oneTime()])
+        refuse(3, [SampleItems.oneTime(), SampleItems.oneTime("c", ["quantity": .integer(0)])])
+        let errors = call(app, "GET", "/requests").json?["errors"]
+        #expect(
+            errors?.bytes
+                == Array(
+                    #"{"1 lineItemId":2,"1 requestIdentifier":1,"16 quantity":1}"#.utf8
+                )
+        )
+    }
+
     @Test func `register tokens and say which were taken`() throws {
         let app = try SimulatedApp()
         app.issue("old")

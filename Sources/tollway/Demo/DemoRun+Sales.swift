@@ -98,9 +98,16 @@ extension DemoRun {
         return items
     }
 
-    /// Codes with which Apple's rules refused something; 1 means a report that it has.
+    /// Codes with which Apple's rules refused something.
+    ///
+    /// Code 1 of `requestIdentifier` means a report that it has: an answer was lost. Only Apple's side
+    /// counts that of `lineItemId` apart.
     private func rejectedCodes() throws -> [String: Int] {
         var counts: [String: Int] = [:]
+        let page = try http.json(workers.simulatorURL("/requests?limit=0")) as? [String: Any]
+        if let count = (page?["errors"] as? [String: Int])?["1 lineItemId"] {
+            counts["1"] = count
+        }
         for code in 2...40 {
             let count = try workers.metricsPages(http: http).reduce(0) { sum, page in
                 sum
